@@ -25,19 +25,22 @@ The library that they decide with. It has no event loop, no I/O, no clock and no
 
 What connects them.
 
-    messages      every message that crosses a mailbox
-    mailboxes     the mailbox of each actor that takes messages
-    attempts      how an attempt ends, with failure.py (what follows from one that failed) and
-                  pod_events.py (the events about pods)
-    instruments/  kube-scheduler's metrics, measured by the actors and the decision
-    runtime/      the actor kernel: mailbox, ask, actor, workers, supervisor, clock
-    client/       the client of the API server and of extenders
-    system        makes the actors, and puts them in their order; core.py those from the queue to
-                  the binding, which tests also run alone; the only wiring
-    informers     which kinds are followed, for which profiles
-    reloader      reads the configuration file again, and has the profiles swapped
-    flags/        the flags of kube-scheduler: their table, their forms, and what they set
-    run, cli      the `berth` command; config_file and plugin_packages read what it needs
+    messages/       every message that crosses a mailbox, one module a mailbox
+    mailboxes       the mailbox of each actor that takes messages
+    attempt/        how an attempt ends: what follows from one that failed, the events about pods,
+                    the log of decisions
+    wiring/         makes the parts: the actors from the queue to the binding, the kinds that are
+                    followed, the reloader of the configuration
+    system          puts all the parts in their order: the page to read for the whole process
+
+The machinery and the outside world.
+
+    runtime/        the actor kernel: mailbox, ask, actor, workers, supervisor, clock
+    client/         the client of the API server and of extenders
+    telemetry/      logs, kube-scheduler's metrics, traces
+    process/        signals, the watchdog, the garbage collector, the version
+    configuration/  reads the configuration file, and finds packages with plugins
+    command/        the `berth` command with `berth run` and `berth config`, and the flags
 
 A module imports only modules of lower floors; import-linter checks the floors in pyproject.toml.
 """

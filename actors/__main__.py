@@ -1,6 +1,6 @@
 """`python -m berth.actors` is `berth`."""
 
-from berth.actors.cli import main
+from .command.cli import main
 
 if __name__ == "__main__":
     main(prog_name="berth")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.actors.messages import (
-    BindingMessage,
-    CacheMessage,
-    PreemptionMessage,
-    QueueMessage,
-    RecorderMessage,
-)
-from berth.actors.runtime.mailbox import Mailbox
+from .messages.binding import BindingMessage
+from .messages.cache import CacheMessage
+from .messages.preemption import PreemptionMessage
+from .messages.queue import QueueMessage
+from .messages.recorder import RecorderMessage
+from .runtime.mailbox import Mailbox
 
 
 class Mailboxes(msgspec.Struct, frozen=True):

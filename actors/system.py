@@ -15,51 +15,59 @@ from uuid import UUID
 import anyio
 from anyio.abc import TaskStatus
 
-from berth.actors.binding.state import PodsInBinding
-from berth.actors.cache.debugger import CacheDebugger
-from berth.actors.client.access import Access, remote
-from berth.actors.client.extender.calls import Extenders
-from berth.actors.client.measures import ClientMeasures
-from berth.actors.client.objects import ApiObjects
-from berth.actors.client.rest import Connection
-from berth.actors.client.rights import Rights, needed
-from berth.actors.client.tenure import ALWAYS
-from berth.actors.config_file import ConfigurationFile
-from berth.actors.core import DEFAULT_OPTIONS, Core, SchedulerHandle, profiles_of
-from berth.actors.decision_log import decision_log
-from berth.actors.informer.listers import Listers
-from berth.actors.informers import Informers, looked_up
-from berth.actors.instruments.instruments import Instruments
-from berth.actors.instruments.tracing import Tracing
-from berth.actors.leader.actor import LeaderActor
-from berth.actors.leader.election import Election
-from berth.actors.leader.state import Terms
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import CountCached, MeasureQueue
-from berth.actors.plugin_packages import registry_with
-from berth.actors.recorder.actor import RecorderActor
-from berth.actors.recorder.series import SeriesTracker
-from berth.actors.recorder.state import RecorderState
-from berth.actors.reloader import Extra, Reloader, Swapped
-from berth.actors.runtime.ask import ask
-from berth.actors.runtime.clock import BootClock, Clock
-from berth.actors.runtime.heartbeat import Heartbeat
-from berth.actors.runtime.logs import get_logger
-from berth.actors.runtime.measures import Registry
-from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
-from berth.actors.runtime.version import BERTH, KUBERNETES
-from berth.actors.scheduling.decision.completion import completed
-from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.server.actor import PROCESS_START, ServerActor, Shown
-from berth.actors.server.debug import Debug
-from berth.actors.server.health import Check, Health, leader_election, ping
-from berth.actors.server.metrics.page import MetricsPage, warn_of_unknown
-from berth.actors.server.metrics.pod_resources import PodResources
-from berth.actors.server.metrics.sizes import Sizes
-from berth.actors.server.metrics.slis import HealthMeasures
-from berth.config.options import Options, SecureServing
-from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
+from berth.config.options import (
+    Options,
+    SecureServing,
+)
+from berth.config.types import (
+    KubeSchedulerConfiguration,
+    LeaderElectionConfiguration,
+)
+
+from .attempt.decision_log import decision_log
+from .binding.state import PodsInBinding
+from .cache.debugger import CacheDebugger
+from .client.access import Access, remote
+from .client.extender.calls import Extenders
+from .client.measures import ClientMeasures
+from .client.objects import ApiObjects
+from .client.rest import Connection
+from .client.rights import Rights, needed
+from .client.tenure import ALWAYS
+from .configuration.file import ConfigurationFile
+from .configuration.plugin_packages import registry_with
+from .informer.listers import Listers
+from .leader.actor import LeaderActor
+from .leader.election import Election
+from .leader.state import Terms
+from .mailboxes import Mailboxes
+from .messages.cache import CountCached
+from .messages.queue import MeasureQueue
+from .process.heartbeat import Heartbeat
+from .process.version import BERTH, KUBERNETES
+from .recorder.actor import RecorderActor
+from .recorder.series import SeriesTracker
+from .recorder.state import RecorderState
+from .runtime.ask import ask
+from .runtime.clock import BootClock, Clock
+from .runtime.supervisor import Child, OnCrash, Supervisor
+from .scheduling.decision.completion import completed
+from .scheduling.decision.profile import Profile
+from .scheduling.decision.scheduler import Scheduler
+from .server.actor import PROCESS_START, ServerActor, Shown
+from .server.debug import Debug
+from .server.health import Check, Health, leader_election, ping
+from .server.metrics.page import MetricsPage, warn_of_unknown
+from .server.metrics.pod_resources import PodResources
+from .server.metrics.sizes import Sizes
+from .server.metrics.slis import HealthMeasures
+from .telemetry.instruments import Instruments
+from .telemetry.logs import get_logger
+from .telemetry.measures import Registry
+from .telemetry.tracing import Tracing
+from .wiring.core import DEFAULT_OPTIONS, Core, SchedulerHandle, profiles_of
+from .wiring.informers import Informers, looked_up
+from .wiring.reloader import Extra, Reloader, Swapped
 
 log = get_logger(__name__)
 

@@ -13,13 +13,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from berth.config.names import is_extended_resource
-from berth.config.types import (
-    Extender,
-    KubeSchedulerConfiguration,
-    KubeSchedulerProfile,
-    PluginConfig,
-)
+from .names import is_extended_resource
+from .types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 
 FIT = "NodeResourcesFit"
 

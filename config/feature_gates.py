@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 import msgspec
 
-from berth.config.gate_table import DEPENDENCIES, TABLE
+from .gate_table import DEPENDENCIES, TABLE
 
 ALPHA, BETA, GA, DEPRECATED, OWN = "ALPHA", "BETA", "GA", "DEPRECATED", "BERTH"
 ALL_OF_STAGE = {"AllAlpha": ALPHA, "AllBeta": BETA}

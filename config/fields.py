@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from berth.config.types import MAX_INT32, MAX_INT64, Duration
+from .types import MAX_INT32, MAX_INT64, Duration
 
 _STEP = re.compile(r"([^.\[]+)|\[[^]]*\]")
 _AT_FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`")

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from berth.config.profiles import REMOVED, removed
-from berth.config.types import API_VERSION, EXTENSION_POINTS, KIND
+from .profiles import REMOVED, removed
+from .types import API_VERSION, EXTENSION_POINTS, KIND
 
 GROUP = "kubescheduler.config.k8s.io"
 # The removed versions, and the release of Kubernetes that no longer has them, where that is known.

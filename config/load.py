@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from berth.config.extenders import extender_problems
-from berth.config.fields import Problems, converted, read_document, shown
-from berth.config.legacy import refusal_of_removed
-from berth.config.types import (
+from .extenders import extender_problems
+from .fields import Problems, converted, read_document, shown
+from .legacy import refusal_of_removed
+from .types import (
     API_VERSION,
     KIND,
     ClientConnectionConfiguration,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from berth.config.feature_gates import DEFAULTS
-from berth.config.types import Duration
+from .feature_gates import DEFAULTS
+from .types import Duration
 
 HEALTH_PATHS = ("/healthz", "/readyz", "/livez")
 

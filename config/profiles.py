@@ -11,15 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
-from berth.config.fields import Problems, suggestion
-from berth.config.types import (
-    EXTENSION_POINTS,
-    GROUP_POINTS,
-    KubeSchedulerProfile,
-    PluginRef,
-    PluginSet,
-)
+from .feature_gates import POD_SCHEDULING_CONTEXT
+from .fields import Problems, suggestion
+from .types import EXTENSION_POINTS, GROUP_POINTS, KubeSchedulerProfile, PluginRef, PluginSet
 
 DEFAULT_MULTI_POINT = (
     PluginRef("SchedulingGates"),

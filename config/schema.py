@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from berth.config.load import plain
-from berth.config.types import API_VERSION, Duration, KubeSchedulerConfiguration
+from .load import plain
+from .types import API_VERSION, Duration, KubeSchedulerConfiguration
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DURATION = {

@@ -6,7 +6,11 @@ from collections.abc import Iterable
 
 import click
 
-from berth.config.feature_gates import gate_warnings, parse_gates, with_defaults
+from berth.config.feature_gates import (
+    gate_warnings,
+    parse_gates,
+    with_defaults,
+)
 
 feature_gates_option = click.option(
     "--feature-gates",

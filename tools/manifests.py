@@ -10,9 +10,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
-from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.apiserver.schema import unknown_and_mistyped
+from berth.actors.scheduling.kube.yaml_documents import (
+    YamlError,
+    documents,
+)
+
+from .apiserver.resources import BY_KIND, Kind
+from .apiserver.schema import unknown_and_mistyped
 
 SUFFIXES = (".yaml", ".yml", ".json")
 Document = dict[str, Any]

@@ -18,37 +18,28 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
-from berth.actors.attempts import Attempts
-from berth.actors.binding.state import PodsInBinding
-from berth.actors.client.extender.calls import Extenders
-from berth.actors.failure import Failure, Stage, failed
-from berth.actors.instruments.instruments import Instruments
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
-    Activate,
-    BindingMessage,
-    BindPlaced,
-    ClusterChanged,
-    Done,
-    Forget,
-    Placement,
-    RejectWaiting,
-    ReplyTo,
-    SetNominatedNode,
-    StopBinding,
-    WhereBound,
-)
-from berth.actors.runtime.actor import Actor
-from berth.actors.runtime.ask import ask
-from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.workers import Line, Workers
-from berth.actors.scheduling.decision.profile import PreBindStep, Profile
-from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
-from berth.actors.scheduling.framework.interface import ApiHandle
-from berth.actors.scheduling.framework.measuring import PRE_BIND
-from berth.actors.scheduling.framework.status import SUCCESS, Code, NotFound, Status
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
+from ..attempt.ending import Attempts
+from ..attempt.failure import Failure, Stage, failed
+from ..client.extender.calls import Extenders
+from ..mailboxes import Mailboxes
+from ..messages.binding import BindingMessage, BindPlaced, Placement, RejectWaiting, StopBinding
+from ..messages.cache import Forget, WhereBound
+from ..messages.order import ReplyTo
+from ..messages.queue import Activate, ClusterChanged, Done
+from ..messages.recorder import SetNominatedNode
+from ..runtime.actor import Actor
+from ..runtime.ask import ask
+from ..runtime.clock import Clock
+from ..runtime.workers import Line, Workers
+from ..scheduling.decision.profile import PreBindStep, Profile
+from ..scheduling.framework.events import ASSIGNED_POD_DELETE
+from ..scheduling.framework.interface import ApiHandle
+from ..scheduling.framework.measuring import PRE_BIND
+from ..scheduling.framework.status import SUCCESS, Code, NotFound, Status
+from ..scheduling.kube.core import Pod
+from ..scheduling.model.pod_info import PodInfo
+from ..telemetry.instruments import Instruments
+from .state import PodsInBinding
 
 MOST_IDLE = 64  # workers that are kept for later placements
 CANCELLED = float("-inf")  # the effective deadline of a task that was cancelled

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from berth.actors.messages import WaitingPodDump
-from berth.actors.scheduling.framework.interface import WaitingPod
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, error, unschedulable
-from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.config.types import Duration
+
+from ..messages.binding import WaitingPodDump
+from ..scheduling.framework.interface import WaitingPod
+from ..scheduling.framework.status import SUCCESS, Code, Status, error, unschedulable
+from ..scheduling.model.pod_info import PodInfo
 
 MOST_WAIT_SECONDS = 15 * 60.0
 

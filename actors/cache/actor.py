@@ -16,27 +16,14 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from berth.actors.cache.state import (
-    CacheState,
-    Compared,
-    Effect,
-    Lend,
-    Refused,
-    Repaired,
-    Vanished,
-)
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
-    Answer,
-    CacheMessage,
-    ClusterChanged,
-    CountCached,
-    RejectWaiting,
-    ReturnSnapshot,
-    TakeSnapshot,
-)
-from berth.actors.runtime.actor import Actor
-from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
+from ..mailboxes import Mailboxes
+from ..messages.binding import RejectWaiting
+from ..messages.cache import CacheMessage, CountCached, ReturnSnapshot, TakeSnapshot
+from ..messages.order import Answer
+from ..messages.queue import ClusterChanged
+from ..runtime.actor import Actor
+from ..scheduling.framework.events import ASSIGNED_POD_DELETE
+from .state import CacheState, Compared, Effect, Lend, Refused, Repaired, Vanished
 
 log = structlog.get_logger(__name__)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
-from berth.actors.messages import Difference
-from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
-from berth.actors.scheduling.model.node_info import NodeInfo
+from ..messages.comparison import Difference
+from ..scheduling.kube.core import FINISHED, Node, Pod
+from ..scheduling.model.node_info import NodeInfo
 
 
 def takes_room(pod: Pod) -> bool:

@@ -25,22 +25,14 @@ import msgspec
 import structlog
 from anyio.abc import TaskStatus
 
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
-    Compare,
-    ComparePending,
-    CountCached,
-    CountQueued,
-    Difference,
-    ListCached,
-    ListQueued,
-    NodeDump,
-    TakeDump,
-)
-from berth.actors.runtime.ask import ask
-from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.signals import DUMP, each_signal
-from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
+from ..mailboxes import Mailboxes
+from ..messages.cache import Compare, CountCached, ListCached, NodeDump, TakeDump
+from ..messages.comparison import Difference
+from ..messages.queue import ComparePending, CountQueued, ListQueued
+from ..process.signals import DUMP, each_signal
+from ..runtime.ask import ask
+from ..runtime.clock import Clock
+from ..scheduling.kube.core import FINISHED, Node, Pod
 
 log = structlog.get_logger(__name__)
 

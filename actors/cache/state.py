@@ -21,9 +21,7 @@ from typing import assert_never
 
 import msgspec
 
-from berth.actors.cache.comparison import node_differences, pod_differences, takes_room
-from berth.actors.messages import (
-    Answer,
+from ..messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     AssignedPodUpdated,
@@ -35,7 +33,6 @@ from berth.actors.messages import (
     CacheStatistics,
     Compare,
     CountCached,
-    Difference,
     Forget,
     KindListed,
     ListCached,
@@ -54,16 +51,19 @@ from berth.actors.messages import (
     Unnominate,
     WhereBound,
 )
-from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.kube.quantity import cap_int64
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.model.columns import NodeColumns
-from berth.actors.scheduling.model.node_info import NodeInfo
-from berth.actors.scheduling.model.node_tree import NodeTree
-from berth.actors.scheduling.model.nominations import Nominations
-from berth.actors.scheduling.model.pod_info import PodInfo, PodInfos
-from berth.actors.scheduling.model.snapshot import Snapshot
+from ..messages.comparison import Difference
+from ..messages.order import Answer
+from ..scheduling.kube.core import Node, Pod
+from ..scheduling.kube.meta import key
+from ..scheduling.kube.quantity import cap_int64
+from ..scheduling.model.cluster_objects import ClusterObjects
+from ..scheduling.model.columns import NodeColumns
+from ..scheduling.model.node_info import NodeInfo
+from ..scheduling.model.node_tree import NodeTree
+from ..scheduling.model.nominations import Nominations
+from ..scheduling.model.pod_info import PodInfo, PodInfos
+from ..scheduling.model.snapshot import Snapshot
+from .comparison import node_differences, pod_differences, takes_room
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
-from berth.actors.client.measures import ClientMeasures
-from berth.actors.client.rest import Client, Connection
-from berth.actors.client.tenure import Tenure
-from berth.actors.client.watch import Reflector, WatchUpdate
-from berth.actors.runtime.backoff import Rng
-from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.own_thread import in_own_thread
-from berth.actors.scheduling.kube.meta import HasMetadata
+from ..runtime.backoff import Rng
+from ..runtime.clock import Clock
+from ..runtime.own_thread import in_own_thread
+from ..scheduling.kube.meta import HasMetadata
+from .measures import ClientMeasures
+from .rest import Client, Connection
+from .tenure import Tenure
+from .watch import Reflector, WatchUpdate
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)

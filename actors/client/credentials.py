@@ -15,7 +15,7 @@ import anyio
 import msgspec
 import structlog
 
-from berth.actors.runtime.clock import Clock
+from ..runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 REREAD_SECONDS = 60.0

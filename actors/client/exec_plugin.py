@@ -15,9 +15,9 @@ from typing import Annotated
 import anyio
 import msgspec
 
-from berth.actors.client.credentials import KubeconfigError, Proof, bearer, reason
-from berth.actors.client.tls import show_certificate
-from berth.actors.runtime.clock import Clock
+from ..runtime.clock import Clock
+from .credentials import KubeconfigError, Proof, bearer, reason
+from .tls import show_certificate
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 TIMEOUT_SECONDS = 60.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from berth.actors.client.credentials import KubeconfigError, TokenFile, reason
-from berth.actors.client.rest import Connection
-from berth.actors.client.tls import client_context
-from berth.actors.runtime.clock import Clock
+from ..runtime.clock import Clock
+from .credentials import KubeconfigError, TokenFile, reason
+from .rest import Connection
+from .tls import client_context
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

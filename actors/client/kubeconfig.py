@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from berth.actors.client.credentials import (
+from ..runtime.clock import Clock
+from .credentials import (
     ANONYMOUS,
     Credentials,
     Fixed,
@@ -27,12 +28,11 @@ from berth.actors.client.credentials import (
     bearer,
     reason,
 )
-from berth.actors.client.exec_plugin import API_VERSIONS, ExecPlugin
-from berth.actors.client.in_cluster import SERVICE_ACCOUNT, in_cluster
-from berth.actors.client.kubeconfig_file import Cluster, Exec, Found, Merged, User, merged
-from berth.actors.client.rest import SYSTEM_CLOCK, Connection
-from berth.actors.client.tls import client_context, show_certificate
-from berth.actors.runtime.clock import Clock
+from .exec_plugin import API_VERSIONS, ExecPlugin
+from .in_cluster import SERVICE_ACCOUNT, in_cluster
+from .kubeconfig_file import Cluster, Exec, Found, Merged, User, merged
+from .rest import SYSTEM_CLOCK, Connection
+from .tls import client_context, show_certificate
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 

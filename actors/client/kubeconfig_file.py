@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import yaml
 
-from berth.actors.client.credentials import KubeconfigError, reason
+from .credentials import KubeconfigError, reason
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from berth.actors.runtime.measures import Registry, exponential
+from ..telemetry.measures import Registry, exponential
 
 SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 BYTES = (64, 256, 512, *exponential(1024, 4, 8))

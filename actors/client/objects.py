@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from berth.actors.client.access import Calls
-from berth.actors.client.rest import Accepted, ApiError, ConnectionFailedError
-from berth.actors.scheduling.framework.status import SUCCESS, Code, NotFound, Status, error
-from berth.actors.scheduling.kube.kinds import BY_KIND, WatchedKind
-from berth.actors.scheduling.kube.meta import HasMetadata
+from ..scheduling.framework.status import SUCCESS, Code, NotFound, Status, error
+from ..scheduling.kube.kinds import BY_KIND, WatchedKind
+from ..scheduling.kube.meta import HasMetadata
+from .access import Calls
+from .rest import Accepted, ApiError, ConnectionFailedError
 
 T = TypeVar("T", bound=HasMetadata)
 

@@ -6,7 +6,7 @@ called `wait_turn`.
 
 from __future__ import annotations
 
-from berth.actors.runtime.clock import Clock
+from ..runtime.clock import Clock
 
 
 class TokenBucket:

@@ -11,7 +11,7 @@ import enum
 
 import msgspec
 
-from berth.actors.runtime.backoff import Backoff, Rng
+from ..runtime.backoff import Backoff, Rng
 
 RESET_AFTER_SECONDS = 120.0
 ABSENT_SECONDS = 60.0

@@ -17,24 +17,18 @@ import aiohttp
 import anyio
 import msgspec
 
-from berth.actors.client.credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
-from berth.actors.client.measures import ClientMeasures, HostMeasures, Note
-from berth.actors.client.rate_limit import RateLimit
-from berth.actors.client.reply import Reply
-from berth.actors.client.sockets import connector
-from berth.actors.client.tenure import Tenure
-from berth.actors.client.tls import client_context
-from berth.actors.client.wire import (
-    CLOSE_SECONDS,
-    MAX_CONNECTIONS,
-    Headers,
-    NotPermittedError,
-    Wires,
-)
-from berth.actors.runtime.clock import Clock, SystemClock
-from berth.actors.runtime.measures import Registry
-from berth.actors.scheduling.kube.meta import Status as ApiStatus
-from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
+from ..runtime.clock import Clock, SystemClock
+from ..scheduling.kube.meta import Status as ApiStatus
+from ..scheduling.kube.reading import UNREADABLE, Reader
+from ..telemetry.measures import Registry
+from .credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
+from .measures import ClientMeasures, HostMeasures, Note
+from .rate_limit import RateLimit
+from .reply import Reply
+from .sockets import connector
+from .tenure import Tenure
+from .tls import client_context
+from .wire import CLOSE_SECONDS, MAX_CONNECTIONS, Headers, NotPermittedError, Wires
 
 T = TypeVar("T")
 

@@ -15,10 +15,10 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
-from berth.actors.client.access import Calls
-from berth.actors.client.rest import ApiError, ConnectionFailedError
-from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logs import get_logger
+from ..runtime.clock import Clock
+from ..telemetry.logs import get_logger
+from .access import Calls
+from .rest import ApiError, ConnectionFailedError
 
 log = get_logger(__name__)
 

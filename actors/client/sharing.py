@@ -12,11 +12,11 @@ from typing import TypeVar
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Pod, PodCondition, PodSpec, PodStatus
-from berth.actors.scheduling.kube.meta import ObjectMeta, OwnerReference
-from berth.actors.scheduling.kube.reading import Reader
-from berth.actors.scheduling.model.interner import Interner
-from berth.actors.scheduling.model.pod_template import spec_key
+from ..scheduling.kube.core import Pod, PodCondition, PodSpec, PodStatus
+from ..scheduling.kube.meta import ObjectMeta, OwnerReference
+from ..scheduling.kube.reading import Reader
+from ..scheduling.model.interner import Interner
+from ..scheduling.model.pod_template import spec_key
 
 T = TypeVar("T")
 _ENCODER = msgspec.msgpack.Encoder()

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from types import TracebackType
 
-from berth.actors.runtime.clock import Clock
+from ..runtime.clock import Clock
 
 SILENCE_SECONDS = 150.0
 CHECK_SECONDS = 1.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from berth.actors.runtime.clock import seconds_since_boot
+from ..runtime.clock import seconds_since_boot
 
 ALWAYS = float("inf")
 NEVER = float("-inf")

@@ -24,23 +24,16 @@ import anyio.lowlevel
 import msgspec
 import structlog
 
-from berth.actors.client.reflector_state import Ended, Next, ReflectorState
-from berth.actors.client.rest import (
-    ApiError,
-    Client,
-    ConnectionFailedError,
-    Patience,
-    in_words,
-    refusal,
-)
-from berth.actors.client.sharing import Sharing
-from berth.actors.client.silence import SILENCE_SECONDS, SilenceGuard
-from berth.actors.runtime.backoff import Rng
-from berth.actors.runtime.clock import Clock
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.meta import HasMetadata, ListMeta
-from berth.actors.scheduling.kube.meta import Status as ApiStatus
-from berth.actors.scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
+from ..runtime.backoff import Rng
+from ..runtime.clock import Clock
+from ..scheduling.kube.core import Pod
+from ..scheduling.kube.meta import HasMetadata, ListMeta
+from ..scheduling.kube.meta import Status as ApiStatus
+from ..scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
+from .reflector_state import Ended, Next, ReflectorState
+from .rest import ApiError, Client, ConnectionFailedError, Patience, in_words, refusal
+from .sharing import Sharing
+from .silence import SILENCE_SECONDS, SilenceGuard
 
 log = structlog.get_logger(__name__)
 

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 from urllib.parse import quote, unquote, urlsplit
 
-from berth.actors.client.reply import Reply, ReplyError, ReplyReader
-from berth.actors.client.sockets import drop_at_close, keep_alive
-from berth.actors.client.tls import client_context
+from .reply import Reply, ReplyError, ReplyReader
+from .sockets import drop_at_close, keep_alive
+from .tls import client_context
 
 Headers = tuple[tuple[str, str], ...]
 MAX_CONNECTIONS = 100

@@ -17,38 +17,26 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
-from berth.actors import pod_events
-from berth.actors.attempts import Attempts
-from berth.actors.client.extender.calls import Extenders
-from berth.actors.failure import Stage, failed, no_node
-from berth.actors.instruments.instruments import Instruments
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
-    Activate,
-    Assume,
-    BindPlaced,
-    Done,
-    Forget,
-    NextPod,
-    PendingPodDeleted,
-    Placement,
-    Preempt,
-    PreemptNow,
-    QueuedPod,
-    ReturnSnapshot,
-    SendPatches,
-    TakeSnapshot,
-)
-from berth.actors.runtime.ask import Reply, ask
-from berth.actors.runtime.clock import Clock
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
-from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.measuring import Record
-from berth.actors.scheduling.framework.post_filter import Nomination, PostFiltered
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
+from ..attempt import pod_events
+from ..attempt.ending import Attempts
+from ..attempt.failure import Stage, failed, no_node
+from ..client.extender.calls import Extenders
+from ..mailboxes import Mailboxes
+from ..messages.binding import BindPlaced, Placement
+from ..messages.cache import Assume, Forget, ReturnSnapshot, TakeSnapshot
+from ..messages.preemption import Preempt, PreemptNow, SendPatches
+from ..messages.queue import Activate, Done, NextPod, PendingPodDeleted, QueuedPod
+from ..runtime.ask import Reply, ask
+from ..runtime.clock import Clock
+from ..scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
+from ..scheduling.decision.profile import Profile
+from ..scheduling.decision.scheduler import Scheduler
+from ..scheduling.framework.measuring import Record
+from ..scheduling.framework.post_filter import Nomination, PostFiltered
+from ..scheduling.framework.status import SUCCESS, Code, Status
+from ..scheduling.model.pod_info import PodInfo
+from ..scheduling.model.snapshot import Snapshot
+from ..telemetry.instruments import Instruments
 
 
 class CycleActor:

@@ -11,11 +11,15 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from berth.actors.client.access import Source
-from berth.actors.client.watch import Changed, Deleted, Listed, Unlisted, Unreadable
-from berth.actors.informer.routing import Routed
-from berth.actors.informer.stand_ins import last_or_rest
-from berth.actors.informer.state import (
+from ..client.access import Source
+from ..client.watch import Changed, Deleted, Listed, Unlisted, Unreadable
+from ..mailboxes import Mailboxes
+from ..messages.cache import KindListed
+from ..scheduling.kube.meta import HasMetadata
+from ..scheduling.kube.reading import UnreadableObject
+from .routing import Routed
+from .stand_ins import last_or_rest
+from .state import (
     BecameUnreadable,
     Change,
     Effect,
@@ -24,9 +28,6 @@ from berth.actors.informer.state import (
     StandIn,
     UnreadableItem,
 )
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import KindListed, UnreadableObject
-from berth.actors.scheduling.kube.meta import HasMetadata
 
 log = structlog.get_logger(__name__)
 

@@ -12,13 +12,13 @@ from typing import Any, Protocol, TypeVar, cast
 
 import anyio
 
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import AssumeObject, RestoreObject
-from berth.actors.runtime.clock import Clock
-from berth.actors.scheduling.framework.interface import ObjectKey
-from berth.actors.scheduling.framework.status import Status
-from berth.actors.scheduling.kube.meta import HasMetadata, key
-from berth.actors.scheduling.model.cluster_objects import UnlistedError
+from ..mailboxes import Mailboxes
+from ..messages.cache import AssumeObject, RestoreObject
+from ..runtime.clock import Clock
+from ..scheduling.framework.interface import ObjectKey
+from ..scheduling.framework.status import Status
+from ..scheduling.kube.meta import HasMetadata, key
+from ..scheduling.model.cluster_objects import UnlistedError
 
 T = TypeVar("T", bound=HasMetadata)
 

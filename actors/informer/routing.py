@@ -6,29 +6,31 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from berth.actors.informer.state import Change
-from berth.actors.messages import (
+from ..messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     AssignedPodUpdated,
     AssumedPodDeleted,
     CacheMessage,
-    ClusterChanged,
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
     ObjectPut,
     ObjectRemoved,
+)
+from ..messages.queue import (
+    ClusterChanged,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
     QueueMessage,
 )
-from berth.actors.scheduling.framework.changes import node_changes, pod_changes
-from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
-from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
-from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.stale_node import StaleNode
+from ..scheduling.framework.changes import node_changes, pod_changes
+from ..scheduling.framework.events import Action, ClusterEvent, Resource
+from ..scheduling.kube.core import FINISHED, Node, Pod
+from ..scheduling.kube.meta import HasMetadata
+from ..scheduling.model.stale_node import StaleNode
+from .state import Change
 
 # The messages for the cache, and those for the queue.
 Routed = tuple[list[CacheMessage], list[QueueMessage]]

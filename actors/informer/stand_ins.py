@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.stale_node import StaleNode
+from ..scheduling.kube.core import Node, Pod
+from ..scheduling.kube.meta import HasMetadata
+from ..scheduling.model.stale_node import StaleNode
 
 T = TypeVar("T", bound=HasMetadata)
 

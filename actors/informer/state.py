@@ -18,8 +18,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from berth.actors.informer.stand_ins import last_or_rest
-from berth.actors.scheduling.kube.meta import HasMetadata, key
+from ..scheduling.kube.meta import HasMetadata, key
+from .stand_ins import last_or_rest
 
 T = TypeVar("T", bound=HasMetadata)
 # (the object as it was last read, what can be read of it now) -> what counts in its place, None for

@@ -9,10 +9,10 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from berth.actors.leader.state import Terms
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import EventType, RecordEvent
-from berth.actors.scheduling.kube.meta import ObjectReference
+from ..mailboxes import Mailboxes
+from ..messages.recorder import EventType, RecordEvent
+from ..scheduling.kube.meta import ObjectReference
+from .state import Terms
 
 log = structlog.get_logger(__name__)
 

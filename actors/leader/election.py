@@ -12,13 +12,13 @@ from collections.abc import Callable
 import anyio
 import structlog
 
-from berth.actors.client.access import Calls
-from berth.actors.client.rest import ApiError, ConnectionFailedError
-from berth.actors.client.tenure import NEVER, Tenure
-from berth.actors.leader.state import LeaderState, Terms, Wait, Write
-from berth.actors.runtime.backoff import Rng
-from berth.actors.runtime.clock import Clock
-from berth.actors.scheduling.kube.coordination import Lease
+from ..client.access import Calls
+from ..client.rest import ApiError, ConnectionFailedError
+from ..client.tenure import NEVER, Tenure
+from ..runtime.backoff import Rng
+from ..runtime.clock import Clock
+from ..scheduling.kube.coordination import Lease
+from .state import LeaderState, Terms, Wait, Write
 
 log = structlog.get_logger(__name__)
 JITTER = 1.2

@@ -18,8 +18,8 @@ from datetime import datetime
 
 import msgspec
 
-from berth.actors.scheduling.kube.coordination import Lease, LeaseSpec
-from berth.actors.scheduling.kube.meta import ObjectMeta
+from ..scheduling.kube.coordination import Lease, LeaseSpec
+from ..scheduling.kube.meta import ObjectMeta
 
 
 class Terms(msgspec.Struct, frozen=True):

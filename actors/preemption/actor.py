@@ -21,32 +21,25 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
-from berth.actors import pod_events
-from berth.actors.client.access import Calls
-from berth.actors.client.rest import Accepted, ApiError, ConnectionFailedError
-from berth.actors.instruments.instruments import Instruments
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
-    Displace,
-    IsHeld,
-    Preempt,
-    PreemptionEnded,
-    PreemptionMessage,
-    PreemptNow,
-    SendPatches,
-    StopBinding,
-)
-from berth.actors.preemption.state import deletion, disruption_patch, victims_to_evict
-from berth.actors.runtime.actor import Actor
-from berth.actors.runtime.ask import ask
-from berth.actors.runtime.backoff import Backoff, Rng
-from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logs import ENDED, get_logger
-from berth.actors.runtime.workers import Line, Workers
-from berth.actors.scheduling.framework.interface import ApiHandle
-from berth.actors.scheduling.framework.post_filter import Deletion, Patch
-from berth.actors.scheduling.framework.status import Status, error
-from berth.actors.scheduling.model.pod_info import PodInfo
+from ..attempt import pod_events
+from ..client.access import Calls
+from ..client.rest import Accepted, ApiError, ConnectionFailedError
+from ..mailboxes import Mailboxes
+from ..messages.binding import StopBinding
+from ..messages.preemption import Preempt, PreemptionMessage, PreemptNow, SendPatches
+from ..messages.queue import Displace, IsHeld, PreemptionEnded
+from ..runtime.actor import Actor
+from ..runtime.ask import ask
+from ..runtime.backoff import Backoff, Rng
+from ..runtime.clock import Clock
+from ..runtime.workers import Line, Workers
+from ..scheduling.framework.interface import ApiHandle
+from ..scheduling.framework.post_filter import Deletion, Patch
+from ..scheduling.framework.status import Status, error
+from ..scheduling.model.pod_info import PodInfo
+from ..telemetry.instruments import Instruments
+from ..telemetry.logs import ENDED, get_logger
+from .state import deletion, disruption_patch, victims_to_evict
 
 log = get_logger(__name__)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from berth.actors.messages import Preempt
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
+from ..messages.preemption import Preempt
+from ..scheduling.kube.core import Pod
+from ..scheduling.model.pod_info import PodInfo
 
 CONDITION = "DisruptionTarget"
 REASON = "PreemptionByScheduler"

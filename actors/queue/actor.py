@@ -12,31 +12,28 @@ from typing import assert_never
 import anyio
 from anyio.abc import TaskStatus
 
-from berth.actors.instruments.instruments import Instruments, Observe
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
-    Answer,
+from ..mailboxes import Mailboxes
+from ..messages.cache import Nominate, Unnominate
+from ..messages.order import Answer
+from ..messages.queue import (
     ClusterChanged,
     FlushBackoff,
     FlushUnschedulable,
-    Nominate,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
     QueueMessage,
-    RecordEvent,
-    SetNominatedNode,
-    SetUnschedulable,
     StoryStep,
-    Unnominate,
 )
-from berth.actors.queue.backoff import WINDOW_SECONDS
-from berth.actors.queue.effects import Compared, HandOut, Moved
-from berth.actors.queue.state import QueueState
-from berth.actors.runtime.actor import Actor
-from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logs import get_logger
-from berth.actors.scheduling.framework.events import ClusterEvent
+from ..messages.recorder import RecordEvent, SetNominatedNode, SetUnschedulable
+from ..runtime.actor import Actor
+from ..runtime.clock import Clock
+from ..scheduling.framework.events import ClusterEvent
+from ..telemetry.instruments import Instruments, Observe
+from ..telemetry.logs import get_logger
+from .backoff import WINDOW_SECONDS
+from .effects import Compared, HandOut, Moved
+from .state import QueueState
 
 log = get_logger(__name__)
 

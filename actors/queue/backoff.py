@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import floor, inf
 
-from berth.actors.queue.entry import Entry
-from berth.actors.queue.heap import KeyedHeap, Slot
+from .entry import Entry
+from .heap import KeyedHeap, Slot
 
 WINDOW_SECONDS = 1.0
 

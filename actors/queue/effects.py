@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.actors.messages import (
-    Answer,
+from ..messages.cache import Nominate, Unnominate
+from ..messages.comparison import Difference
+from ..messages.order import Answer
+from ..messages.queue import (
     ComparePending,
-    Difference,
     NextPod,
-    Nominate,
     QueuedPod,
     QueuedPodDump,
     QueueMeasures,
     QueueStatistics,
-    RecordEvent,
-    SetNominatedNode,
-    SetUnschedulable,
     StoryStep,
-    Unnominate,
 )
+from ..messages.recorder import RecordEvent, SetNominatedNode, SetUnschedulable
 
 
 class HandOut(msgspec.Struct, frozen=True):

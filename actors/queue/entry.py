@@ -4,8 +4,8 @@ QueuedPodInfo.
 
 from __future__ import annotations
 
-from berth.actors.queue.places import OUTSIDE
-from berth.actors.scheduling.model.pod_info import PodInfo
+from ..scheduling.model.pod_info import PodInfo
+from .places import OUTSIDE
 
 NO_PLUGINS: frozenset[str] = frozenset()
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from berth.actors.failure import Stage, condition_and_event, failed
-from berth.actors.messages import RecordEvent, SetUnschedulable
-from berth.actors.queue.entry import Entry
-from berth.actors.scheduling.framework.status import Code, Status, error
+from ..attempt.failure import Stage, condition_and_event, failed
+from ..messages.recorder import RecordEvent, SetUnschedulable
+from ..scheduling.framework.status import Code, Status, error
+from .entry import Entry
 
 REPORT_SECONDS = 60.0
 _ERROR = Code.ERROR  # Looking up a member of an enum in its class is slow.

@@ -12,17 +12,10 @@ from typing import Protocol
 
 import msgspec
 
-from berth.actors.messages import ClusterChanged
-from berth.actors.queue.entry import Entry
-from berth.actors.scheduling.framework.events import (
-    ALWAYS,
-    Action,
-    ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.kube.core import Pod
+from ..messages.queue import ClusterChanged
+from ..scheduling.framework.events import ALWAYS, Action, ClusterEvent, Hint, Registration, Resource
+from ..scheduling.kube.core import Pod
+from .entry import Entry
 
 _Durations = dict[tuple[str, bool], Callable[[float], None]]
 # A scheduler name and a plugin of its profile.

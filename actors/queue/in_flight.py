@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from berth.actors.messages import ClusterChanged
-from berth.actors.queue.entry import Entry
-from berth.actors.scheduling.kube.core import Pod
+from ..messages.queue import ClusterChanged
+from ..scheduling.kube.core import Pod
+from .entry import Entry
 
 POD_POPPED = "PodPopped"
 

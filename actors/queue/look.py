@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from berth.actors.messages import Difference, QueuedPodDump, StoryStep
-from berth.actors.queue.entry import Entry
-from berth.actors.scheduling.kube.core import Pod
+from ..messages.comparison import Difference
+from ..messages.queue import QueuedPodDump, StoryStep
+from ..scheduling.kube.core import Pod
+from .entry import Entry
 
 
 def differences(

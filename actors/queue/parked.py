@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from berth.actors.messages import ClusterChanged
-from berth.actors.queue.entry import Entry
-from berth.actors.queue.heap import KeyedHeap
-from berth.actors.queue.hints import HintTable, Rejector
-from berth.actors.scheduling.framework.events import Resource
+from ..messages.queue import ClusterChanged
+from ..scheduling.framework.events import Resource
+from .entry import Entry
+from .heap import KeyedHeap
+from .hints import HintTable, Rejector
 
 
 class Parked:

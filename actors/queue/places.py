@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 
-from berth.actors.messages import Place
+from ..messages.queue import Place
 
 
 class Happened(enum.StrEnum):

@@ -16,9 +16,10 @@ from typing import assert_never
 
 import msgspec
 
-from berth.actors.messages import (
+from ..messages.cache import Nominate, Unnominate
+from ..messages.order import Answer
+from ..messages.queue import (
     Activate,
-    Answer,
     AttemptFailed,
     ClusterChanged,
     ComparePending,
@@ -32,7 +33,6 @@ from berth.actors.messages import (
     ListQueued,
     MeasureQueue,
     NextPod,
-    Nominate,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
@@ -42,22 +42,34 @@ from berth.actors.messages import (
     QueueMeasures,
     QueueMessage,
     QueueStatistics,
-    SetNominatedNode,
     ShowStory,
     StoryStep,
-    Unnominate,
     UseProfiles,
 )
-from berth.actors.queue.backoff import Backoff
-from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
-from berth.actors.queue.entry import NO_PLUGINS, Entry
-from berth.actors.queue.gate_errors import GateErrors
-from berth.actors.queue.heap import KeyedHeap, Slot
-from berth.actors.queue.hints import UNTIMED, HintTable, HintTimes, Worth
-from berth.actors.queue.in_flight import InFlight
-from berth.actors.queue.look import differences, dump
-from berth.actors.queue.parked import Parked
-from berth.actors.queue.places import (
+from ..messages.recorder import SetNominatedNode
+from ..scheduling.framework.changes import pod_changes
+from ..scheduling.framework.events import (
+    ASSIGNED_POD_DELETE,
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_TIMEOUT,
+    ClusterEvent,
+    Registration,
+    Resource,
+)
+from ..scheduling.framework.status import Status
+from ..scheduling.kube.core import Pod
+from ..scheduling.kube.meta import key
+from ..scheduling.model.pod_info import PodInfo, PodInfos
+from .backoff import Backoff
+from .effects import Compared, Effect, HandOut, Moved
+from .entry import NO_PLUGINS, Entry
+from .gate_errors import GateErrors
+from .heap import KeyedHeap, Slot
+from .hints import UNTIMED, HintTable, HintTimes, Worth
+from .in_flight import InFlight
+from .look import differences, dump
+from .parked import Parked
+from .places import (
     ACTIVATED,
     ACTIVE,
     ADDED,
@@ -77,20 +89,7 @@ from berth.actors.queue.places import (
     UNSCHEDULABLE,
     Happened,
 )
-from berth.actors.queue.story import Stories
-from berth.actors.scheduling.framework.changes import pod_changes
-from berth.actors.scheduling.framework.events import (
-    ASSIGNED_POD_DELETE,
-    FORCE_ACTIVATE,
-    UNSCHEDULABLE_TIMEOUT,
-    ClusterEvent,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.status import Status
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.model.pod_info import PodInfo, PodInfos
+from .story import Stories
 
 PREEMPTION = "DefaultPreemption"  # the plugin that gates a pod while room is being made for it
 # Moves that no cluster event causes, as the metric queue_incoming_pods_total names them.

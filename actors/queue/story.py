@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 
-from berth.actors.messages import StoryStep
+from ..messages.queue import StoryStep
 
 LONGEST_STORY = 16
 MOST_STORIES = 10_000

@@ -12,23 +12,18 @@ import msgspec
 import structlog
 from anyio.abc import TaskStatus
 
-from berth.actors.client.access import Calls
-from berth.actors.client.rest import (
-    ApiError,
-    ConnectionFailedError,
-    DeposedError,
-    UnreadableAnswerError,
-)
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import FinishSeries, RecorderMessage, RefreshSeries
-from berth.actors.recorder.event import API, CORE_API, Event, in_core
-from berth.actors.recorder.series import FINISH_SECONDS, REFRESH_SECONDS
-from berth.actors.recorder.state import RecorderState, StatusOrder, Work
-from berth.actors.runtime.actor import Actor
-from berth.actors.runtime.backoff import Backoff, Rng
-from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.workers import Workers
-from berth.actors.scheduling.kube.core import Pod
+from ..client.access import Calls
+from ..client.rest import ApiError, ConnectionFailedError, DeposedError, UnreadableAnswerError
+from ..mailboxes import Mailboxes
+from ..messages.recorder import FinishSeries, RecorderMessage, RefreshSeries
+from ..runtime.actor import Actor
+from ..runtime.backoff import Backoff, Rng
+from ..runtime.clock import Clock
+from ..runtime.workers import Workers
+from ..scheduling.kube.core import Pod
+from .event import API, CORE_API, Event, in_core
+from .series import FINISH_SECONDS, REFRESH_SECONDS
+from .state import RecorderState, StatusOrder, Work
 
 log = structlog.get_logger(__name__)
 

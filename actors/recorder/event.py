@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.actors.messages import EventType
-from berth.actors.scheduling.kube.meta import ObjectReference
+from ..messages.recorder import EventType
+from ..scheduling.kube.meta import ObjectReference
 
 API = "/apis/events.k8s.io/v1"
 CORE_API = "/api/v1"

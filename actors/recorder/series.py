@@ -17,9 +17,9 @@ from datetime import datetime
 
 import msgspec
 
-from berth.actors.messages import EventType, RecordEvent
-from berth.actors.recorder.event import Event, EventMetadata, EventSeries
-from berth.actors.scheduling.kube.meta import ObjectReference
+from ..messages.recorder import EventType, RecordEvent
+from ..scheduling.kube.meta import ObjectReference
+from .event import Event, EventMetadata, EventSeries
 
 NOTE_BYTES = 1024
 NOTE_END = " ..."

@@ -19,7 +19,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from berth.actors.messages import (
+from ..messages.recorder import (
     FinishSeries,
     RecorderMessage,
     RecordEvent,
@@ -27,9 +27,9 @@ from berth.actors.messages import (
     SetNominatedNode,
     SetUnschedulable,
 )
-from berth.actors.recorder.event import Event
-from berth.actors.recorder.series import SeriesTracker
-from berth.actors.scheduling.kube.core import Pod
+from ..scheduling.kube.core import Pod
+from .event import Event
+from .series import SeriesTracker
 
 MOST_EVENTS = 10_000
 MOST_CONDITIONS = 100_000

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import anyio
 from anyio.abc import TaskStatus
 
-from berth.actors.runtime.mailbox import Mailbox
+from .mailbox import Mailbox
 
 M = TypeVar("M")
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from berth.actors.runtime.mailbox import Mailbox
+from .mailbox import Mailbox
 
 M = TypeVar("M")
 T = TypeVar("T")

@@ -19,8 +19,8 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from berth.actors.runtime.backoff import Backoff, Rng
-from berth.actors.runtime.clock import Clock
+from .backoff import Backoff, Rng
+from .clock import Clock
 
 log = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from berth.actors.runtime.bell import Bell
+from .bell import Bell
 
 J = TypeVar("J")
 J_co = TypeVar("J_co", covariant=True)

@@ -19,31 +19,37 @@ from typing import Any, NamedTuple
 import anyio
 from anyio.abc import TaskStatus
 
-from berth.actors.client.access import Calls
-from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.in_cluster import SERVICE_ACCOUNT, in_cluster
-from berth.actors.client.kubeconfig import load
-from berth.actors.client.rest import Client, Connection
-from berth.actors.runtime.backoff import Rng
-from berth.actors.runtime.clock import Clock, SystemClock
-from berth.actors.runtime.logs import get_logger
-from berth.actors.runtime.measures import Registry
-from berth.actors.runtime.other_loop import Elsewhere, OtherLoop
-from berth.actors.runtime.own_thread import in_own_thread
-from berth.actors.server.authentication import Authenticator
-from berth.actors.server.authorization import AlwaysAllowed, Authorizer
-from berth.actors.server.debug import Debug, NoAnswerError, answered
-from berth.actors.server.health import Health
-from berth.actors.server.https import HttpsServer, listen
-from berth.actors.server.lookup import ClientAuthorities
-from berth.actors.server.metrics.access import AccessMeasures
-from berth.actors.server.metrics.exposition import CONTENT_TYPE
-from berth.actors.server.request import Answer, Request, text
-from berth.actors.server.reviews import AccessReviews, TokenReviews
-from berth.actors.server.site import Page, Site
-from berth.actors.server.tls import ServingContexts, ServingError
-from berth.actors.server.zpages import ConfigurationPage, FlagsPage, StatusPage, process_start
-from berth.config.options import Authentication, Authorization, Options, SecureServing
+from berth.config.options import (
+    Authentication,
+    Authorization,
+    Options,
+    SecureServing,
+)
+
+from ..client.access import Calls
+from ..client.credentials import KubeconfigError
+from ..client.in_cluster import SERVICE_ACCOUNT, in_cluster
+from ..client.kubeconfig import load
+from ..client.rest import Client, Connection
+from ..runtime.backoff import Rng
+from ..runtime.clock import Clock, SystemClock
+from ..runtime.other_loop import Elsewhere, OtherLoop
+from ..runtime.own_thread import in_own_thread
+from ..telemetry.logs import get_logger
+from ..telemetry.measures import Registry
+from .authentication import Authenticator
+from .authorization import AlwaysAllowed, Authorizer
+from .debug import Debug, NoAnswerError, answered
+from .health import Health
+from .https import HttpsServer, listen
+from .lookup import ClientAuthorities
+from .metrics.access import AccessMeasures
+from .metrics.exposition import CONTENT_TYPE
+from .request import Answer, Request, text
+from .reviews import AccessReviews, TokenReviews
+from .site import Page, Site
+from .tls import ServingContexts, ServingError
+from .zpages import ConfigurationPage, FlagsPage, StatusPage, process_start
 
 log = get_logger(__name__)
 

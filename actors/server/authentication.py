@@ -14,18 +14,12 @@ from urllib.parse import unquote
 import msgspec
 from multidict import MultiMapping
 
-from berth.actors.runtime.logs import get_logger
-from berth.actors.server.client_certificates import (
-    CertificateError,
-    common_name,
-    seconds_left,
-    signed_by,
-    user_of,
-)
-from berth.actors.server.identity import ANONYMOUS, User, authenticated
-from berth.actors.server.metrics.access import AccessMeasures
-from berth.actors.server.request import Request
-from berth.actors.server.reviews import ReviewFailedError, TokenRejectedError, TokenReviews
+from ..telemetry.logs import get_logger
+from .client_certificates import CertificateError, common_name, seconds_left, signed_by, user_of
+from .identity import ANONYMOUS, User, authenticated
+from .metrics.access import AccessMeasures
+from .request import Request
+from .reviews import ReviewFailedError, TokenRejectedError, TokenReviews
 
 log = get_logger(__name__)
 

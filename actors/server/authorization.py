@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from berth.actors.server.identity import User
-from berth.actors.server.reviews import AccessReviews
+from .identity import User
+from .reviews import AccessReviews
 
 PRIVILEGED = "system:masters"
 

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
-from berth.actors.server.identity import User
+from .identity import User
 
 UID = ObjectIdentifier("1.3.6.1.4.1.57683.2")
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"

@@ -25,23 +25,23 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from berth.actors.messages import (
-    Difference,
+from ..messages.binding import WaitingPodDump
+from ..messages.cache import NodeDump
+from ..messages.comparison import Difference
+from ..messages.queue import (
     DumpQueued,
     ListQueued,
-    NodeDump,
     QueuedPodDump,
     QueueMessage,
     ShowStory,
     StoryStep,
-    UnreadableObject,
-    WaitingPodDump,
 )
-from berth.actors.runtime.ask import ask
-from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.mailbox import Mailbox, MailboxClosedError
-from berth.actors.runtime.other_loop import Elsewhere
-from berth.actors.server.request import JSON, NOT_FOUND, Answer, Request, text
+from ..runtime.ask import ask
+from ..runtime.clock import Clock
+from ..runtime.mailbox import Mailbox, MailboxClosedError
+from ..runtime.other_loop import Elsewhere
+from ..scheduling.kube.reading import UnreadableObject
+from .request import JSON, NOT_FOUND, Answer, Request, text
 
 ANSWER_SECONDS = 30.0
 SLICE = 200  # pods of the queue that are asked for at once

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from berth.actors.client.tenure import Tenure
-from berth.actors.runtime.logs import get_logger
-from berth.actors.runtime.measures import Registry
-from berth.actors.server.metrics.slis import HealthMeasures
-from berth.actors.server.request import NOT_FOUND, Answer, Request, text
 from berth.config.types import LeaderElectionConfiguration
+
+from ..client.tenure import Tenure
+from ..telemetry.logs import get_logger
+from ..telemetry.measures import Registry
+from .metrics.slis import HealthMeasures
+from .request import NOT_FOUND, Answer, Request, text
 
 log = get_logger(__name__)
 OVERDUE_SECONDS = 20.0  # past the lease's expiry, as in kube-scheduler

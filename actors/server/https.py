@@ -21,9 +21,9 @@ import anyio
 from aiohttp import web
 from multidict import CIMultiDict, MultiMapping
 
-from berth.actors.runtime.logs import get_logger
-from berth.actors.server.request import Answer, Request, text
-from berth.actors.server.tls import ServingContexts
+from ..telemetry.logs import get_logger
+from .request import Answer, Request, text
+from .tls import ServingContexts
 
 log = get_logger(__name__)
 

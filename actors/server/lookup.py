@@ -11,15 +11,16 @@ from pathlib import Path
 
 import msgspec
 
-from berth.actors.client.access import Calls
-from berth.actors.client.rest import ApiError, ConnectionFailedError
-from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logs import get_logger
-from berth.actors.scheduling.kube.meta import Object
-from berth.actors.server.authentication import Authorities, ProxyHeaders
-from berth.actors.server.client_certificates import read_bundle
-from berth.actors.server.regular_file import content
 from berth.config.options import Authentication
+
+from ..client.access import Calls
+from ..client.rest import ApiError, ConnectionFailedError
+from ..runtime.clock import Clock
+from ..scheduling.kube.meta import Object
+from ..telemetry.logs import get_logger
+from .authentication import Authorities, ProxyHeaders
+from .client_certificates import read_bundle
+from .regular_file import content
 
 log = get_logger(__name__)
 

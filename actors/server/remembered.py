@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from berth.actors.runtime.clock import Clock
+from ..runtime.clock import Clock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -12,14 +12,14 @@ from typing import TypeVar
 import anyio
 import msgspec
 
-from berth.actors.client.access import Calls
-from berth.actors.client.rest import ApiError, ConnectionFailedError
-from berth.actors.runtime.backoff import Backoff, Rng
-from berth.actors.runtime.clock import Clock
-from berth.actors.scheduling.kube.meta import Object
-from berth.actors.server.identity import User
-from berth.actors.server.metrics.access import AccessMeasures
-from berth.actors.server.remembered import QuestionFailedError, Remembered
+from ..client.access import Calls
+from ..client.rest import ApiError, ConnectionFailedError
+from ..runtime.backoff import Backoff, Rng
+from ..runtime.clock import Clock
+from ..scheduling.kube.meta import Object
+from .identity import User
+from .metrics.access import AccessMeasures
+from .remembered import QuestionFailedError, Remembered
 
 TOKENS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_PATH = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

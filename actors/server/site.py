@@ -9,13 +9,13 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from berth.actors.runtime.logs import get_logger
-from berth.actors.server.authentication import Authenticator
-from berth.actors.server.authorization import Authorizer, Decision
-from berth.actors.server.identity import ANONYMOUS, User
-from berth.actors.server.metrics.access import AccessMeasures
-from berth.actors.server.request import NOT_ALLOWED, NOT_FOUND, Answer, Request, refused, text
-from berth.actors.server.reviews import ReviewFailedError
+from ..telemetry.logs import get_logger
+from .authentication import Authenticator
+from .authorization import Authorizer, Decision
+from .identity import ANONYMOUS, User
+from .metrics.access import AccessMeasures
+from .request import NOT_ALLOWED, NOT_FOUND, Answer, Request, refused, text
+from .reviews import ReviewFailedError
 
 log = get_logger(__name__)
 

@@ -18,12 +18,13 @@ from typing import NamedTuple
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from berth.actors.client.tls import CIPHERS, show_certificate
-from berth.actors.runtime.logs import get_logger
-from berth.actors.server.go_names import cipher_suites, version
-from berth.actors.server.regular_file import content
-from berth.actors.server.self_signed import keep_pair, make_pair
 from berth.config.options import SecureServing
+
+from ..client.tls import CIPHERS, show_certificate
+from ..telemetry.logs import get_logger
+from .go_names import cipher_suites, version
+from .regular_file import content
+from .self_signed import keep_pair, make_pair
 
 log = get_logger(__name__)
 

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 import yaml
 
-from berth.actors.runtime.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
-from berth.actors.server.accepts import DEPRECATED, GROUP, STRUCTURED, Accepted, negotiate
-from berth.actors.server.request import JSON, TEXT, Answer, Request, refused
+from ..process.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
+from .accepts import DEPRECATED, GROUP, STRUCTURED, Accepted, negotiate
+from .request import JSON, TEXT, Answer, Request, refused
 
 NAME = "kube-scheduler"
 EMULATED = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}"

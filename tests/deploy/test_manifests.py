@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from berth.actors.config_file import load_file
-from berth.actors.run import run
+from berth.actors.command.run import run
+from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.resources import BY_KIND

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from berth.actors.client.rest import ApiError
-from berth.actors.runtime.logs import configure_logs
+from berth.actors.telemetry.logs import configure_logs
 from berth.config.options import LoggingOptions
 from tests.docs.blocks import ROOT
 from tests.kit.daemon import Daemon, daemon

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.actors.messages import Place
+from berth.actors.messages.queue import Place
 from berth.actors.queue.places import TRANSITIONS, Happened
 from tests.docs.blocks import ARCHITECTURE, Block, blocks
 

@@ -15,13 +15,13 @@ import pytest
 import yaml
 
 from berth.actors.client.measures import ClientMeasures
-from berth.actors.instruments.families import Families
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.runtime.measures import AnyFamily, Histogram, Registry
 from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.metrics.exposition import exposed
 from berth.actors.server.metrics.page import MetricsPage
 from berth.actors.server.metrics.sizes import Sizes
+from berth.actors.telemetry.families import Families
+from berth.actors.telemetry.measures import AnyFamily, Histogram, Registry
 from berth.config.feature_gates import DEFAULTS
 from tests.docs.blocks import ROOT, blocks
 

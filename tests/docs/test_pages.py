@@ -12,8 +12,8 @@ import click
 import msgspec
 import pytest
 
-from berth.actors.cli import main
-from berth.actors.config_file import load_file, read_document
+from berth.actors.command.cli import main
+from berth.actors.configuration.file import load_file, read_document
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.plugins.in_tree import IN_TREE

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from berth.actors.config_file import written
+from berth.actors.configuration.file import written
 from berth.actors.scheduling.decision.completion import completed
 from berth.actors.scheduling.decision.registry import plugin_problems
 from berth.actors.scheduling.kube.yaml_documents import YamlError, documents

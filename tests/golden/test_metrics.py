@@ -17,13 +17,13 @@ import msgspec
 import pytest
 
 from berth.actors.client.measures import ClientMeasures
-from berth.actors.instruments.instruments import Instruments
-from berth.actors.runtime.measures import AnyFamily, Registry
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.metrics.exposition import exposed
 from berth.actors.server.metrics.page import MetricsPage
 from berth.actors.server.metrics.pod_resources import PodResources
+from berth.actors.telemetry.instruments import Instruments
+from berth.actors.telemetry.measures import AnyFamily, Registry
 from berth.config.feature_gates import DEFAULTS
 from berth.config.options import Options, SecureServing
 from tests.kit.daemon import Daemon, daemon

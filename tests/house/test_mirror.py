@@ -10,7 +10,7 @@ import pytest
 from tests.docs.blocks import ROOT
 
 UNIT = ROOT / "tests/unit"
-TOP = ROOT / ".src/berth"
+TOP = ROOT / "src/berth"
 
 
 def mirrored(folder: Path) -> Path:

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from berth.actors.client.rest import Client, Connection
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.runtime.logs import configure_logs
 from berth.actors.system import run_scheduler
+from berth.actors.telemetry.logs import configure_logs
 from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.kubeconfig import kubeconfig

@@ -12,15 +12,14 @@ import msgspec
 import pytest
 
 from berth.actors.binding.actor import MOST_WRITES
-from berth.actors.messages import (
-    AssignedPodAdded,
-    AssumedPodDeleted,
-    PendingPodDeleted,
+from berth.actors.messages.binding import StopBinding
+from berth.actors.messages.cache import AssignedPodAdded, AssumedPodDeleted
+from berth.actors.messages.queue import PendingPodDeleted
+from berth.actors.messages.recorder import (
     RecorderMessage,
     RecordEvent,
     SetNominatedNode,
     SetUnschedulable,
-    StopBinding,
 )
 from berth.actors.runtime.ask import ask
 from berth.plugin import (

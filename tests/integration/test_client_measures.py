@@ -11,7 +11,7 @@ from aiohttp import web
 
 from berth.actors.client.measures import MOST_NOTES, ClientMeasures, HostMeasures, Note
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
-from berth.actors.runtime.measures import Counter, Histogram, Registry
+from berth.actors.telemetry.measures import Counter, Histogram, Registry
 from tests.kit.clock import VirtualClock
 
 

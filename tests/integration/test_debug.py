@@ -21,25 +21,21 @@ from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import CacheDebugger
 from berth.actors.cache.state import CacheState
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
-    Difference,
-    ListQueued,
-    NodeDump,
-    PendingPodAdded,
-    QueueMessage,
-    UnreadableObject,
-)
+from berth.actors.messages.cache import NodeDump
+from berth.actors.messages.comparison import Difference
+from berth.actors.messages.queue import ListQueued, PendingPodAdded, QueueMessage
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.mailbox import Mailbox
-from berth.actors.runtime.measures import Registry
 from berth.actors.scheduling.kube.core import PodSpec
 from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.actors.scheduling.kube.reading import UnreadableObject
 from berth.actors.server.actor import ServerActor, Shown
 from berth.actors.server.debug import SLICE, Debug, QueuePage
 from berth.actors.server.health import Health
+from berth.actors.telemetry.measures import Registry
 from berth.config.options import Options
 from berth.plugin import SUCCESS, Node, Pod, PodInfo
 from tests.integration.test_daemon import cluster

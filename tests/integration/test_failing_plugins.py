@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 from structlog.testing import capture_logs
 
-from berth.actors.messages import RecordEvent, SetUnschedulable
+from berth.actors.messages.recorder import RecordEvent, SetUnschedulable
 from berth.plugin import (
     SUCCESS,
     CycleState,

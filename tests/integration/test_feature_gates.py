@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from berth.actors.client.rest import ApiError
-from berth.actors.messages import AssignedPodAdded, SetUnschedulable
+from berth.actors.messages.cache import AssignedPodAdded
+from berth.actors.messages.recorder import SetUnschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.config.feature_gates import with_defaults
 from berth.config.options import Options

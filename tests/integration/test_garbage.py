@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from berth.actors.client.rest import ApiError
-from berth.actors.messages import AssignedPodDeleted, PendingPodDeleted
+from berth.actors.messages.cache import AssignedPodDeleted
+from berth.actors.messages.queue import PendingPodDeleted
 from berth.plugin import Code, CycleState, Node, PermitPlugin, Pod, PodInfo, Status
 from tests.kit.pipeline import Pipeline, pipeline
 

@@ -8,11 +8,7 @@ import msgspec
 import pytest
 
 from berth.actors.client.rest import ApiError
-from berth.actors.messages import (
-    EventType,
-    RecordEvent,
-    SetUnschedulable,
-)
+from berth.actors.messages.recorder import EventType, RecordEvent, SetUnschedulable
 from berth.plugin import (
     PODS_TO_ACTIVATE,
     SUCCESS,

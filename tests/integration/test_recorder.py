@@ -14,7 +14,7 @@ import pytest
 
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
+from berth.actors.messages.recorder import (
     EventType,
     RecorderMessage,
     RecordEvent,

@@ -15,9 +15,9 @@ import pytest
 import structlog
 import yaml
 
-from berth.actors.config_file import ConfigurationFile
-from berth.actors.reloader import LOOK_SECONDS
+from berth.actors.configuration.file import ConfigurationFile
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.wiring.reloader import LOOK_SECONDS
 from berth.config.types import API_VERSION, KIND
 from berth.plugin import (
     SUCCESS,

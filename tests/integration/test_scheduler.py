@@ -15,15 +15,11 @@ import pytest
 from berth.actors.client.access import remote
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import ApiError, Client, Connection
-from berth.actors.instruments.instruments import Instruments
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.runtime.measures import Registry
 from berth.actors.system import run_scheduler, schedule
-from berth.config.types import (
-    Duration,
-    KubeSchedulerConfiguration,
-    LeaderElectionConfiguration,
-)
+from berth.actors.telemetry.instruments import Instruments
+from berth.actors.telemetry.measures import Registry
+from berth.config.types import Duration, KubeSchedulerConfiguration, LeaderElectionConfiguration
 from berth.tools.apiserver.app import serve
 from tests.kit.instruments import Reader
 from tests.kit.messages import no_room

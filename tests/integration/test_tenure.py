@@ -21,7 +21,7 @@ from berth.actors.client.tenure import ALWAYS, Tenure
 from berth.actors.client.tls import client_context
 from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import EventType, RecordEvent
+from berth.actors.messages.recorder import EventType, RecordEvent
 from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState

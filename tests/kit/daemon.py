@@ -11,10 +11,10 @@ import anyio
 from anyio.abc import TaskStatus
 
 from berth.actors.client.extender.calls import Extenders
-from berth.actors.core import DEFAULT_OPTIONS
-from berth.actors.instruments.instruments import Instruments
 from berth.actors.scheduling.kube.kinds import NODES, PODS
 from berth.actors.system import schedule
+from berth.actors.telemetry.instruments import Instruments
+from berth.actors.wiring.core import DEFAULT_OPTIONS
 from berth.config.load import from_mapping
 from berth.config.options import Options
 from tests.kit.clock import VirtualClock

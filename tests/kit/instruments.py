@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from berth.actors.instruments.instruments import Instruments
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.measures import Distribution, Histogram, Registry
+from berth.actors.telemetry.instruments import Instruments
+from berth.actors.telemetry.measures import Distribution, Histogram, Registry
 
 
 def unread(clock: Clock) -> Instruments:

@@ -16,18 +16,11 @@ from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ApiError
-from berth.actors.core import Core, SchedulerHandle
 from berth.actors.informer.listers import Listers
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
-    AssignedPodAdded,
-    ClusterChanged,
-    NodeAdded,
-    PendingPodAdded,
-    PendingPodDeleted,
-    RecorderMessage,
-    SetNominatedNode,
-)
+from berth.actors.messages.cache import AssignedPodAdded, NodeAdded
+from berth.actors.messages.queue import ClusterChanged, PendingPodAdded, PendingPodDeleted
+from berth.actors.messages.recorder import RecorderMessage, SetNominatedNode
 from berth.actors.runtime.supervisor import Supervisor
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -35,6 +28,7 @@ from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resou
 from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.wiring.core import Core, SchedulerHandle
 from berth.config.feature_gates import with_defaults
 from berth.config.load import from_mapping
 from berth.config.options import Options

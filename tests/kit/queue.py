@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from berth.actors.messages import (
+from berth.actors.messages.order import Answer, ReplyTo
+from berth.actors.messages.queue import (
     Activate,
-    Answer,
     AttemptFailed,
     DumpQueued,
     FlushBackoff,
@@ -17,7 +17,6 @@ from berth.actors.messages import (
     PreemptionEnded,
     QueuedPodDump,
     QueueMessage,
-    ReplyTo,
     ShowStory,
     StoryStep,
     UseProfiles,

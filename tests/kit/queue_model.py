@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from berth.actors.messages import ClusterChanged
+from berth.actors.messages.queue import ClusterChanged
 from berth.actors.scheduling.framework.changes import pod_changes
 from berth.actors.scheduling.framework.events import (
     FORCE_ACTIVATE,

@@ -22,7 +22,7 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import Changed, Deleted, Listed
-from berth.actors.config_file import ConfigurationFile
+from berth.actors.configuration.file import ConfigurationFile
 from berth.actors.scheduling.decision.algorithm import Outcome
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler

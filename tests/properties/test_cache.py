@@ -13,23 +13,14 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from berth.actors.cache.state import (
-    CacheState,
-    Compared,
-    Lend,
-    Refused,
-    Repaired,
-    Vanished,
-)
-from berth.actors.messages import (
-    Answer,
+from berth.actors.cache.state import CacheState, Compared, Lend, Refused, Repaired, Vanished
+from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     AssignedPodUpdated,
     Assume,
     AssumedPodDeleted,
     Compare,
-    Difference,
     Forget,
     ListCached,
     NodeAdded,
@@ -39,6 +30,8 @@ from berth.actors.messages import (
     TakeSnapshot,
     WhereBound,
 )
+from berth.actors.messages.comparison import Difference
+from berth.actors.messages.order import Answer
 from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.meta import LabelSelector
 from berth.actors.scheduling.model.pod_counts import pods_selected

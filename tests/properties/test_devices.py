@@ -17,12 +17,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.core import Node
-from berth.actors.scheduling.kube.devices import (
-    Device,
-    DeviceClass,
-    ResourceClaim,
-    ResourceSlice,
-)
+from berth.actors.scheduling.kube.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.search import Outcome, search

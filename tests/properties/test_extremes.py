@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.core import profiles_of
-from berth.actors.messages import (
+from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     Assume,
@@ -33,6 +32,7 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.wiring.core import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
 from berth.tools.explain.decision import Decision, decide

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages import NodeAdded, NodeUpdated, TakeSnapshot
+from berth.actors.messages.cache import NodeAdded, NodeUpdated, TakeSnapshot
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from berth.actors.runtime.signals import DUMP
+from berth.actors.process.signals import DUMP
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
 from berth.config.options import Options
 from tests.kit.clock import VirtualClock

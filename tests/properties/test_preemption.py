@@ -20,7 +20,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from berth.actors.core import profiles_of
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.feasibility import evaluate
 from berth.actors.scheduling.framework.post_filter import FailedAttempt
@@ -40,6 +39,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
     cheapest,
     dry_run,
 )
+from berth.actors.wiring.core import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.explain.cluster import snapshot_of
 from tests.kit.handle import NoApi

@@ -17,9 +17,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from berth.actors.messages import (
+from berth.actors.messages.order import Answer
+from berth.actors.messages.queue import (
     Activate,
-    Answer,
     AttemptFailed,
     ClusterChanged,
     ComparePending,

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from berth.actors.messages import (
+from berth.actors.messages.recorder import (
     EventType,
     FinishSeries,
     RecordEvent,

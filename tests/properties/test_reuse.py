@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.core import profiles_of
-from berth.actors.messages import (
+from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     Assume,
@@ -44,6 +43,7 @@ from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
 from berth.actors.scheduling.framework.questions import unasked
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.wiring.core import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from berth.plugin import (

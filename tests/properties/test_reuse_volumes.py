@@ -12,17 +12,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from berth.actors.core import profiles_of
-from berth.actors.messages import (
-    AssumeObject,
-    ObjectPut,
-    ObjectRemoved,
-    RestoreObject,
-)
+from berth.actors.messages.cache import AssumeObject, ObjectPut, ObjectRemoved, RestoreObject
 from berth.actors.scheduling.decision.algorithm import Chosen
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.wiring.core import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import Pod, PodInfo
 from berth.tools.explain.handle import NoObjects

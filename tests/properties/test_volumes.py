@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages import (
+from berth.actors.messages.cache import (
     AssumeObject,
     CacheMessage,
     NodeAdded,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from berth.actors.scheduling.kube.quantity import nano_value
-from berth.tools.apiserver.conditions import with_condition
-from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.apiserver.rules import device_claims
-from berth.tools.apiserver.store import Document, Refused, Store
+
+from .conditions import with_condition
+from .resources import BY_KIND, Kind
+from .rules import device_claims
+from .store import Document, Refused, Store
 
 PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from berth.tools.apiserver.admission import (
+from .admission import (
     CLAIMS,
     DEVICE_CLAIMS,
     NAMESPACES,
@@ -22,13 +22,13 @@ from berth.tools.apiserver.admission import (
     admitted_pod,
     readmitted_pod,
 )
-from berth.tools.apiserver.clock import now
-from berth.tools.apiserver.conditions import with_condition
-from berth.tools.apiserver.conversion import served_form, stored_form
-from berth.tools.apiserver.defaults import defaulted
-from berth.tools.apiserver.eviction import PODS, check_eviction, mark_disrupted
-from berth.tools.apiserver.patch import STRATEGIC, patched
-from berth.tools.apiserver.requests import (
+from .clock import now
+from .conditions import with_condition
+from .conversion import served_form, stored_form
+from .defaults import defaulted
+from .eviction import PODS, check_eviction, mark_disrupted
+from .patch import STRATEGIC, patched
+from .requests import (
     Binding,
     DeleteOptions,
     Eviction,
@@ -38,17 +38,12 @@ from berth.tools.apiserver.requests import (
     Scale,
     converted,
 )
-from berth.tools.apiserver.resources import BY_KIND, CONDITIONAL, KINDS, Kind
-from berth.tools.apiserver.rules.device_claims import without_deallocated
-from berth.tools.apiserver.schema import TYPES, pruned, strict_message, unknown_and_mistyped
-from berth.tools.apiserver.selectors import Matches
-from berth.tools.apiserver.store import Document, Refused, Store, Stored
-from berth.tools.apiserver.validation import (
-    invalid_details,
-    invalid_message,
-    problems,
-    status_problems,
-)
+from .resources import BY_KIND, CONDITIONAL, KINDS, Kind
+from .rules.device_claims import without_deallocated
+from .schema import TYPES, pruned, strict_message, unknown_and_mistyped
+from .selectors import Matches
+from .store import Document, Refused, Store, Stored
+from .validation import invalid_details, invalid_message, problems, status_problems
 
 NODES = BY_KIND["v1", "Node"]
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

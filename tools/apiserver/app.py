@@ -12,24 +12,25 @@ from typing import Any
 import msgspec
 
 from berth.actors.scheduling.kube.yaml_documents import documents
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.conversion import served_raw
-from berth.tools.apiserver.discovery import discovery
-from berth.tools.apiserver.guard import Guard
-from berth.tools.apiserver.http import Follow, Response, listen
-from berth.tools.apiserver.http_reader import Request
-from berth.tools.apiserver.openapi import VERSION_2, VERSION_2_TYPE
-from berth.tools.apiserver.openapi import document as openapi
-from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
-from berth.tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
-from berth.tools.apiserver.protobuf import decoded
-from berth.tools.apiserver.requests import delete_options
-from berth.tools.apiserver.resources import BY_PATH, UNSERVED, Kind
-from berth.tools.apiserver.schema import duplicate_fields
-from berth.tools.apiserver.selectors import Matches, matches_of
-from berth.tools.apiserver.store import Document, Refused, Store, Stored
-from berth.tools.apiserver.tables import table
-from berth.tools.apiserver.watch import Watch
+
+from .api import Api
+from .conversion import served_raw
+from .discovery import discovery
+from .guard import Guard
+from .http import Follow, Response, listen
+from .http_reader import Request
+from .openapi import VERSION_2, VERSION_2_TYPE
+from .openapi import document as openapi
+from .patch import JSON_PATCH, MERGE, STRATEGIC
+from .protobuf import CONTENT_TYPE as PROTOBUF
+from .protobuf import decoded
+from .requests import delete_options
+from .resources import BY_PATH, UNSERVED, Kind
+from .schema import duplicate_fields
+from .selectors import Matches, matches_of
+from .store import Document, Refused, Store, Stored
+from .tables import table
+from .watch import Watch
 
 APPLY = "application/apply-patch+yaml"
 JSON, YAML = "application/json", "application/yaml"

@@ -11,10 +11,10 @@ from pathlib import Path
 import anyio
 import click
 
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.journal import Journal, JournalError
-from berth.tools.apiserver.kubeconfig import kubeconfig
-from berth.tools.apiserver.store import Refused, Store
+from .app import serve
+from .journal import Journal, JournalError
+from .kubeconfig import kubeconfig
+from .store import Refused, Store
 
 # Documents are trees, so the last reader frees them. Searching all of them for cycles would only
 # make clients wait.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from berth.tools.apiserver.clock import now
-from berth.tools.apiserver.store import Document
+from .clock import now
+from .store import Document
 
 
 def with_condition(

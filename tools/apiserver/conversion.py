@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.tools.apiserver.resources import Kind
-from berth.tools.apiserver.store import Document, Stored
+from .resources import Kind
+from .store import Document, Stored
 
 _STORED = {
     "deprecatedCount": "count",

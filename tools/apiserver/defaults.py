@@ -6,10 +6,10 @@ from collections.abc import Callable
 from ipaddress import IPv4Address
 from typing import Any
 
-from berth.tools.apiserver.clock import now
-from berth.tools.apiserver.recall import recalled
-from berth.tools.apiserver.resources import Kind
-from berth.tools.apiserver.store import Document
+from .clock import now
+from .recall import recalled
+from .resources import Kind
+from .store import Document
 
 SERVICE_NETWORK = int(IPv4Address("10.96.0.0"))
 

@@ -5,8 +5,8 @@ Clients such as kubectl read them before anything else.
 
 from __future__ import annotations
 
-from berth.tools.apiserver.resources import KINDS, Kind
-from berth.tools.apiserver.store import Document
+from .resources import KINDS, Kind
+from .store import Document
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 VERSION = {

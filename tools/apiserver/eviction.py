@@ -11,10 +11,11 @@ import msgspec
 
 from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.meta import LabelSelector
-from berth.tools.apiserver.clock import now
-from berth.tools.apiserver.conditions import with_condition
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Document, Refused, Store
+
+from .clock import now
+from .conditions import with_condition
+from .resources import BY_KIND
+from .store import Document, Refused, Store
 
 PODS = BY_KIND["v1", "Pod"]
 BUDGETS = BY_KIND["policy/v1", "PodDisruptionBudget"]

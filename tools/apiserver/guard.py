@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from berth.tools.apiserver.http_reader import Request
-from berth.tools.apiserver.store import Refused
+from .http_reader import Request
+from .store import Refused
 
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@,/\s]+))(?::\d+)?", re.IGNORECASE)

@@ -16,7 +16,7 @@ from typing import cast
 import anyio
 import msgspec
 
-from berth.tools.apiserver.http_reader import BadRequestError, Request, RequestReader
+from .http_reader import BadRequestError, Request, RequestReader
 
 STOP_SECONDS = 0.5
 # As in kube-apiserver. It also limits a request that does not end and an answer that nobody reads.

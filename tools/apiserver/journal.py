@@ -25,8 +25,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.apiserver.store import Document, Event, Refused, Store
+from .resources import BY_KIND, Kind
+from .store import Document, Event, Refused, Store
 
 
 class JournalError(ValueError):

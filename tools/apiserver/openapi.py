@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from berth.tools.apiserver.resources import KINDS, Kind
-from berth.tools.apiserver.schema import TYPES, Shape
+from .resources import KINDS, Kind
+from .schema import TYPES, Shape
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"

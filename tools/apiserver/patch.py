@@ -9,9 +9,9 @@ from typing import Any
 import jsonpatch
 import msgspec
 
-from berth.tools.apiserver.resources import Kind
-from berth.tools.apiserver.schema import TYPES, Shape
-from berth.tools.apiserver.store import Document, Refused
+from .resources import Kind
+from .schema import TYPES, Shape
+from .store import Document, Refused
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.schema import TYPES, Field, Shape
-from berth.tools.apiserver.store import Document, Refused
+from .resources import BY_KIND
+from .schema import TYPES, Field, Shape
+from .store import Document, Refused
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"

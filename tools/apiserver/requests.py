@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from berth.tools.apiserver.store import Document, Refused
+from .store import Document, Refused
 
 _T = TypeVar("_T")
 

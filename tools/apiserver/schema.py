@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from berth.actors.scheduling.kube import quantity
-from berth.tools.apiserver.recall import recalled
+
+from .recall import recalled
 
 SCALARS = frozenset(
     (

@@ -10,9 +10,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from berth.actors.scheduling.kube.labels import SelectorError, parse
-from berth.tools.apiserver.resources import Kind
-from berth.tools.apiserver.store import Document, Refused
+from berth.actors.scheduling.kube.labels import (
+    SelectorError,
+    parse,
+)
+
+from .resources import Kind
+from .store import Document, Refused
 
 Matches = Callable[[Document], bool]
 _FIELD = re.compile(r"([\w.]+)(!=|==|=)(.*)")

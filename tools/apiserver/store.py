@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from berth.tools.apiserver.resources import Kind
+from .resources import Kind
 
 Document = dict[str, Any]
 Key = tuple[str, str]

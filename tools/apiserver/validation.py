@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.tools.apiserver.recall import recalled
-from berth.tools.apiserver.rules import (
+from .recall import recalled
+from .rules import (
     cluster,
     device_claims,
     devices,
@@ -20,7 +20,7 @@ from berth.tools.apiserver.rules import (
     storage,
     workloads,
 )
-from berth.tools.apiserver.rules.fields import (
+from .rules.fields import (
     Document,
     dns_label,
     dns_subdomain,
@@ -29,7 +29,7 @@ from berth.tools.apiserver.rules.fields import (
     qualified_name,
     required,
 )
-from berth.tools.apiserver.schema import TYPES
+from .schema import TYPES
 
 _LABEL_NAMES = ("Namespace", "Service")
 _ANNOTATION_BYTES = 256 << 10

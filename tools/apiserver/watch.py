@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from berth.tools.apiserver.conversion import served_raw
-from berth.tools.apiserver.http import Stream
-from berth.tools.apiserver.http_reader import Request
-from berth.tools.apiserver.resources import Kind
-from berth.tools.apiserver.selectors import matches_of
-from berth.tools.apiserver.store import Document, Event, Refused, Store, Stored
-from berth.tools.apiserver.tables import table
+from .conversion import served_raw
+from .http import Stream
+from .http_reader import Request
+from .resources import Kind
+from .selectors import matches_of
+from .store import Document, Event, Refused, Store, Stored
+from .tables import table
 
 BOOKMARK_SECONDS = 30.0
 LONGEST_SECONDS = 3600

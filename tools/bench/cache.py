@@ -24,9 +24,8 @@ from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import CacheDebugger
 from berth.actors.cache.state import CacheState
-from berth.actors.instruments.instruments import Instruments
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
+from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     Assume,
@@ -38,13 +37,20 @@ from berth.actors.messages import (
     TakeSnapshot,
 )
 from berth.actors.queue.actor import QueueActor
-from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.queue.state import (
+    QueueRules,
+    QueueState,
+)
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.runtime.measures import Registry
 from berth.actors.scheduling.framework.status import SUCCESS
-from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.core import (
+    Node,
+    Pod,
+)
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.model.pod_info import PodInfos
+from berth.actors.telemetry.instruments import Instruments
+from berth.actors.telemetry.measures import Registry
 
 SIZES = (1_000, 10_000, 100_000)
 PODS_A_NODE = 50

@@ -19,25 +19,49 @@ from typing import Generic, TypeVar, assert_never
 
 import msgspec
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.core import profiles_of
-from berth.actors.messages import Assume, NodeAdded, Nominate, ObjectPut, TakeSnapshot
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
+from berth.actors.cache.state import (
+    CacheState,
+    Lend,
+)
+from berth.actors.messages.cache import (
+    Assume,
+    NodeAdded,
+    Nominate,
+    ObjectPut,
+    TakeSnapshot,
+)
+from berth.actors.scheduling.decision.algorithm import (
+    Chosen,
+    Failed,
+    Outcome,
+    Unfit,
+)
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
+from berth.actors.scheduling.framework.measuring import (
+    UNMEASURED,
+    Record,
+)
 from berth.actors.scheduling.framework.questions import unasked
-from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.core import (
+    Node,
+    Pod,
+)
 from berth.actors.scheduling.kube.devices import PendingAllocation
 from berth.actors.scheduling.kube.kinds import LOOKED_UP
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.config.types import Extender, KubeSchedulerConfiguration
-from berth.tools.bench.measure import Checked, Difference, Effort, Meter
-from berth.tools.explain.decision import Decision, steps
-from berth.tools.explain.handle import ReadOnlyHandle
+from berth.actors.wiring.core import profiles_of
+from berth.config.types import (
+    Extender,
+    KubeSchedulerConfiguration,
+)
+
+from ..explain.decision import Decision, steps
+from ..explain.handle import ReadOnlyHandle
+from .measure import Checked, Difference, Effort, Meter
 
 T = TypeVar("T")
 SEED = 0

@@ -11,16 +11,23 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Pod, PodResourceClaimStatus
+from berth.actors.scheduling.kube.core import (
+    Pod,
+    PodResourceClaimStatus,
+)
 from berth.actors.scheduling.kube.devices import (
     FINALIZER,
     ResourceClaim,
     ResourceClaimSpec,
     ResourceClaimStatus,
 )
-from berth.actors.scheduling.kube.meta import ObjectMeta, OwnerReference
+from berth.actors.scheduling.kube.meta import (
+    ObjectMeta,
+    OwnerReference,
+)
 from berth.actors.scheduling.kube.reading import Reader
-from berth.tools.bench.templates import Document
+
+from .templates import Document
 
 CLAIM_OF_POD = "resource.kubernetes.io/pod-claim-name"
 _SPEC = Reader(ResourceClaimSpec)

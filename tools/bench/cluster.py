@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.tools.apiserver.resources import Kind
-from berth.tools.bench.templates import Document
+
+from ..apiserver.resources import Kind
+from .templates import Document
 
 T = TypeVar("T", bound=HasMetadata)
 

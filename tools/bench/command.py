@@ -14,15 +14,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load as load_connection
-from berth.actors.runtime.logs import configure_logs
-from berth.tools.bench.compare import CompareError, compare, read
-from berth.tools.bench.compare import table as ratios_table
-from berth.tools.bench.measure import Result, median
-from berth.tools.bench.opcodes import WorkloadError
-from berth.tools.bench.operations import Report
-from berth.tools.bench.report import differences_table, profile_tables, results_table
-from berth.tools.bench.session import NotRunError, Settings, Where, measure
-from berth.tools.bench.workload import Run, load, plan, select
+from berth.actors.telemetry.logs import configure_logs
+
+from .compare import CompareError, compare, read
+from .compare import table as ratios_table
+from .measure import Result, median
+from .opcodes import WorkloadError
+from .operations import Report
+from .report import differences_table, profile_tables, results_table
+from .session import NotRunError, Settings, Where, measure
+from .workload import Run, load, plan, select
 
 WIDTH = 160
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
-from berth.tools.bench.measure import Result
+from .measure import Result
 
 
 class CompareError(ValueError):

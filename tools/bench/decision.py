@@ -21,9 +21,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.core import profiles_of
-from berth.actors.messages import (
+from berth.actors.cache.state import (
+    CacheState,
+    Lend,
+)
+from berth.actors.messages.cache import (
     AssignedPodAdded,
     Assume,
     NodeAdded,
@@ -31,14 +33,24 @@ from berth.actors.messages import (
     ObjectPut,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Unfit
+from berth.actors.scheduling.decision.algorithm import (
+    Chosen,
+    Failed,
+    Unfit,
+)
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.kube.core import Namespace, Node, Pod
+from berth.actors.scheduling.kube.core import (
+    Namespace,
+    Node,
+    Pod,
+)
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.wiring.core import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.cache import NoReply
-from berth.tools.explain.handle import ReadOnlyHandle
+
+from ..explain.handle import ReadOnlyHandle
+from .cache import NoReply
 
 NODES = 5_000
 ZONES = 3

@@ -14,7 +14,10 @@ from random import Random
 
 import msgspec
 
-from berth.actors.scheduling.cel import CelError, selector
+from berth.actors.scheduling.cel import (
+    CelError,
+    selector,
+)
 from berth.actors.scheduling.kube.core import (
     Node,
     NodeSelector,
@@ -35,12 +38,13 @@ from berth.actors.scheduling.kube.devices import (
 )
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.kube.node_selector import node_selector_matches
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.bench.cluster import Cluster, ClusterError
-from berth.tools.bench.objects import NODES
-from berth.tools.bench.opcodes import CreateResourceDriver
-from berth.tools.bench.templates import Document
-from berth.tools.bench.waiting import UnsupportedError
+
+from ..apiserver.resources import BY_KIND
+from .cluster import Cluster, ClusterError
+from .objects import NODES
+from .opcodes import CreateResourceDriver
+from .templates import Document
+from .waiting import UnsupportedError
 
 API = "resource.k8s.io/v1"
 CLASSES = BY_KIND[API, "DeviceClass"]

@@ -16,30 +16,49 @@ from typing import Any, Generic, TypeVar
 import anyio
 import msgspec
 
-from berth.actors.client.access import Calls, Source
-from berth.actors.client.rest import CONTENT_TYPES, ApiError
+from berth.actors.client.access import (
+    Calls,
+    Source,
+)
+from berth.actors.client.rest import (
+    CONTENT_TYPES,
+    ApiError,
+)
 from berth.actors.client.tenure import Tenure
-from berth.actors.client.watch import Changed, Deleted, Listed, WatchUpdate
+from berth.actors.client.watch import (
+    Changed,
+    Deleted,
+    Listed,
+    WatchUpdate,
+)
 from berth.actors.runtime.bell import Bell
-from berth.actors.scheduling.kube.core import FINISHED, Pod, PodCondition
+from berth.actors.scheduling.kube.core import (
+    FINISHED,
+    Pod,
+    PodCondition,
+)
 from berth.actors.scheduling.kube.devices import ResourceClaim
 from berth.actors.scheduling.kube.kinds import BY_KIND as FOLLOWED
 from berth.actors.scheduling.kube.kinds import NOT_FINISHED
-from berth.actors.scheduling.kube.meta import HasMetadata, ObjectMeta
+from berth.actors.scheduling.kube.meta import (
+    HasMetadata,
+    ObjectMeta,
+)
 from berth.actors.scheduling.kube.reading import Reader
-from berth.tools.apiserver.admission import admitted_pod
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.app import target_of
-from berth.tools.apiserver.clock import now
-from berth.tools.apiserver.defaults import defaulted
-from berth.tools.apiserver.patch import patched
-from berth.tools.apiserver.requests import DeleteOptions
-from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.apiserver.store import Refused, Store
-from berth.tools.bench.claims import ClaimTemplates, released, shared_claims, with_claims
-from berth.tools.bench.cluster import ClusterError, ExistsError
-from berth.tools.bench.pods import PodTracker
-from berth.tools.bench.templates import Document
+
+from ..apiserver.admission import admitted_pod
+from ..apiserver.api import Api
+from ..apiserver.app import target_of
+from ..apiserver.clock import now
+from ..apiserver.defaults import defaulted
+from ..apiserver.patch import patched
+from ..apiserver.requests import DeleteOptions
+from ..apiserver.resources import BY_KIND, Kind
+from ..apiserver.store import Refused, Store
+from .claims import ClaimTemplates, released, shared_claims, with_claims
+from .cluster import ClusterError, ExistsError
+from .pods import PodTracker
+from .templates import Document
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)

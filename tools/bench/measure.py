@@ -17,9 +17,10 @@ from typing import Protocol
 
 import msgspec
 
-from berth.actors.instruments.instruments import Instruments
-from berth.actors.runtime.measures import Registry
-from berth.tools.bench.sampling import Sampler, Stacks
+from berth.actors.telemetry.instruments import Instruments
+from berth.actors.telemetry.measures import Registry
+
+from .sampling import Sampler, Stacks
 
 INTERVAL = 1.0
 

@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.bench.opcodes import CreateNodes
-from berth.tools.bench.templates import Document, Template, Value
-from berth.tools.bench.waiting import UnsupportedError
+from ..apiserver.resources import BY_KIND, Kind
+from .opcodes import CreateNodes
+from .templates import Document, Template, Value
+from .waiting import UnsupportedError
 
 NAMESPACES = BY_KIND["v1", "Namespace"]
 NODES = BY_KIND["v1", "Node"]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from berth.tools.bench.templates import Value
+from .templates import Value
 
 Given = Annotated[str, msgspec.Meta(min_length=1)]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")

@@ -19,11 +19,12 @@ from anyio.abc import TaskGroup
 from berth.actors.scheduling.kube.core import Pod
 from berth.config.feature_gates import DEFAULTS as KNOWN_GATES
 from berth.config.feature_gates import NOT_IMPLEMENTED
-from berth.tools.apiserver.resources import Kind
-from berth.tools.bench import devices, objects
-from berth.tools.bench.cluster import Cluster, ClusterError, ExistsError
-from berth.tools.bench.measure import Meter, Result
-from berth.tools.bench.opcodes import (
+
+from ..apiserver.resources import Kind
+from . import devices, objects
+from .cluster import Cluster, ClusterError, ExistsError
+from .measure import Meter, Result
+from .opcodes import (
     AllocResourceClaims,
     Barrier,
     Churn,
@@ -44,11 +45,11 @@ from berth.tools.bench.opcodes import (
     UpdateAny,
     seconds,
 )
-from berth.tools.bench.pods import PodTracker
-from berth.tools.bench.templates import Document, Template, Value
-from berth.tools.bench.waiting import POLL_SECONDS, StalledError, UnsupportedError, Waiting, ticks
-from berth.tools.bench.window import Window
-from berth.tools.bench.workload import Run
+from .pods import PodTracker
+from .templates import Document, Template, Value
+from .waiting import POLL_SECONDS, StalledError, UnsupportedError, Waiting, ticks
+from .window import Window
+from .workload import Run
 
 # The gates that a workload may turn on.
 ACCEPTED = KNOWN_GATES.keys() - NOT_IMPLEMENTED

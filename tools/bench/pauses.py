@@ -16,7 +16,7 @@ from typing import Literal
 import anyio
 import msgspec
 
-from berth.tools.bench.measure import Collections, Effort, Meter, Pauses, nearest_rank
+from .measure import Collections, Effort, Meter, Pauses, nearest_rank
 
 GENERATIONS = 3
 TICK_SECONDS = 0.002

@@ -13,8 +13,8 @@ import msgspec
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from berth.tools.bench.measure import Checked, Effort
-from berth.tools.bench.worker import (
+from .measure import Checked, Effort
+from .worker import (
     Answer,
     CheckDecisions,
     DecisionsChecked,

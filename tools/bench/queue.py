@@ -17,7 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from berth.actors.messages import (
+from berth.actors.messages.queue import (
     AttemptFailed,
     ClusterChanged,
     Done,
@@ -30,7 +30,10 @@ from berth.actors.messages import (
     QueueMessage,
 )
 from berth.actors.queue.effects import HandOut
-from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.queue.state import (
+    QueueRules,
+    QueueState,
+)
 from berth.actors.scheduling.framework.events import (
     Action,
     ClusterEvent,
@@ -39,7 +42,10 @@ from berth.actors.scheduling.framework.events import (
     Resource,
 )
 from berth.actors.scheduling.framework.status import SUCCESS
-from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.core import (
+    Node,
+    Pod,
+)
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 SIZES = (1_000, 10_000, 100_000)

@@ -17,17 +17,23 @@ from berth.actors.client.rest import (
     Connection,
     ConnectionFailedError,
 )
-from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.client.watch import (
+    Changed,
+    Deleted,
+    Listed,
+    Reflector,
+)
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.kinds import PODS as FOLLOWED_PODS
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import Reader
-from berth.tools.apiserver.resources import Kind
-from berth.tools.bench.cluster import ClusterError, ExistsError
-from berth.tools.bench.objects import NODES, PODS
-from berth.tools.bench.pods import PodTracker
-from berth.tools.bench.templates import Document
+
+from ..apiserver.resources import Kind
+from .cluster import ClusterError, ExistsError
+from .objects import NODES, PODS
+from .pods import PodTracker
+from .templates import Document
 
 T = TypeVar("T", bound=HasMetadata)
 PARALLEL = 30  # as in scheduler_perf, which creates this many pods at once

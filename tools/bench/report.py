@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from berth.tools.bench.measure import Checked, Latency, Result
-from berth.tools.bench.sampling import Share, Stacks, functions, rooms
+from .measure import Checked, Latency, Result
+from .sampling import Share, Stacks, functions, rooms
 
 MEGABYTE = 1 << 20
 

@@ -21,13 +21,14 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from berth.actors.runtime.logs import configure_logs
-from berth.tools.bench import decision
-from berth.tools.bench.decision import HOST, SPECS, ZONE, ZONES
-from berth.tools.bench.measure import Result
-from berth.tools.bench.session import NotRunError, Settings
-from berth.tools.bench.session import measure as run_workload
-from berth.tools.bench.workload import load, plan, select
+from berth.actors.telemetry.logs import configure_logs
+
+from . import decision
+from .decision import HOST, SPECS, ZONE, ZONES
+from .measure import Result
+from .session import NotRunError, Settings
+from .session import measure as run_workload
+from .workload import load, plan, select
 
 KINDS = ("basic", "spread", "pod anti-affinity")
 STALL_SECONDS = 300.0

@@ -11,27 +11,24 @@ from typing import Literal
 import anyio
 import msgspec
 
-from berth.actors.client.rest import Client, Connection
-from berth.actors.runtime.clock import SystemClock
-from berth.tools.bench.cluster import ClusterError
-from berth.tools.bench.measure import NoMeter, Result
-from berth.tools.bench.opcodes import WorkloadError
-from berth.tools.bench.operations import Executor, Report
-from berth.tools.bench.pods import PodTracker
-from berth.tools.bench.processes import ProcessEndedError, Worker, api_server, worker
-from berth.tools.bench.remote import remote_cluster
-from berth.tools.bench.templates import TemplateError
-from berth.tools.bench.waiting import StalledError, UnsupportedError
-from berth.tools.bench.worker import (
-    Finished,
-    NotRun,
-    Progress,
-    RunScheduler,
-    RunWorkload,
-    scheduler_config_of,
+from berth.actors.client.rest import (
+    Client,
+    Connection,
 )
-from berth.tools.bench.workload import Run
-from berth.tools.hollow.controllers import OF_CLAIMS, run_controllers
+from berth.actors.runtime.clock import SystemClock
+
+from ..hollow.controllers import OF_CLAIMS, run_controllers
+from .cluster import ClusterError
+from .measure import NoMeter, Result
+from .opcodes import WorkloadError
+from .operations import Executor, Report
+from .pods import PodTracker
+from .processes import ProcessEndedError, Worker, api_server, worker
+from .remote import remote_cluster
+from .templates import TemplateError
+from .waiting import StalledError, UnsupportedError
+from .worker import Finished, NotRun, Progress, RunScheduler, RunWorkload, scheduler_config_of
+from .workload import Run
 
 Where = Literal["inproc", "embedded", "kubeconfig"]
 FAILURES = (ClusterError, StalledError, TemplateError, WorkloadError, ProcessEndedError)

@@ -20,13 +20,13 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.clock import now
-from berth.tools.apiserver.store import Document, Store
-from berth.tools.bench.objects import HOSTNAME, NODES, PODS
-from berth.tools.bench.processes import worker
-from berth.tools.bench.worker import RunScheduler
+from ..apiserver.api import Api
+from ..apiserver.app import serve
+from ..apiserver.clock import now
+from ..apiserver.store import Document, Store
+from .objects import HOSTNAME, NODES, PODS
+from .processes import worker
+from .worker import RunScheduler
 
 TEMPLATES = 50
 ZONES = 3

@@ -23,17 +23,17 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.clock import now
-from berth.tools.apiserver.patch import STRATEGIC
-from berth.tools.apiserver.requests import DeleteOptions
-from berth.tools.apiserver.store import Store
-from berth.tools.bench.measure import Effort, Pauses
-from berth.tools.bench.objects import NODES, PODS
-from berth.tools.bench.processes import Worker, worker
-from berth.tools.bench.start import filled
-from berth.tools.bench.worker import RunScheduler
+from ..apiserver.api import Api
+from ..apiserver.app import serve
+from ..apiserver.clock import now
+from ..apiserver.patch import STRATEGIC
+from ..apiserver.requests import DeleteOptions
+from ..apiserver.store import Store
+from .measure import Effort, Pauses
+from .objects import NODES, PODS
+from .processes import Worker, worker
+from .start import filled
+from .worker import RunScheduler
 
 LONGEST_PAUSE_MS = 20.0
 TURN_SECONDS = 0.1

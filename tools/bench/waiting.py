@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 
 import anyio
 
-from berth.tools.bench.pods import PodTracker
+from .pods import PodTracker
 
 POLL_SECONDS = 0.05
 

@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.tools.bench.measure import Meter, Result, Throughput, throughput
-from berth.tools.bench.pods import PodTracker, selects
-from berth.tools.bench.workload import Run
+
+from .measure import Meter, Result, Throughput, throughput
+from .pods import PodTracker, selects
+from .workload import Run
 
 BUCKETS = {"Average": "average", "Perc50": "p50", "Perc90": "p90", "Perc95": "p95", "Perc99": "p99"}
 

@@ -24,26 +24,33 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.kubeconfig import load as load_connection
 from berth.actors.client.rest import Connection
-from berth.actors.config_file import load_file
+from berth.actors.configuration.file import load_file
+from berth.actors.process.collector import (
+    collecting,
+    tune_collector,
+)
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.runtime.collector import collecting, tune_collector
-from berth.actors.runtime.logs import configure_logs
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.system import schedule
-from berth.config.load import ConfigError, from_mapping
+from berth.actors.telemetry.logs import configure_logs
+from berth.config.load import (
+    ConfigError,
+    from_mapping,
+)
 from berth.config.options import LoggingOptions
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.check import Witness, WitnessMeter, check
-from berth.tools.bench.cluster import ClusterError
-from berth.tools.bench.inproc import InProcess
-from berth.tools.bench.measure import Checked, Effort, Meter, Result, Stopwatch, TimedInstruments
-from berth.tools.bench.opcodes import WorkloadError
-from berth.tools.bench.operations import Executor
-from berth.tools.bench.pauses import PauseMeter
-from berth.tools.bench.pods import PodTracker
-from berth.tools.bench.templates import TemplateError
-from berth.tools.bench.waiting import StalledError, UnsupportedError
-from berth.tools.bench.workload import Run, load, plan, select
+
+from .check import Witness, WitnessMeter, check
+from .cluster import ClusterError
+from .inproc import InProcess
+from .measure import Checked, Effort, Meter, Result, Stopwatch, TimedInstruments
+from .opcodes import WorkloadError
+from .operations import Executor
+from .pauses import PauseMeter
+from .pods import PodTracker
+from .templates import TemplateError
+from .waiting import StalledError, UnsupportedError
+from .workload import Run, load, plan, select
 
 REPORT_SECONDS = 0.2
 CHECKING = "checking decisions"

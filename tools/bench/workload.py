@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from berth.tools.bench.opcodes import (
+from .opcodes import (
     CreatePods,
     CreatePodSets,
     CreateResourceDriver,
@@ -24,7 +24,7 @@ from berth.tools.bench.opcodes import (
     WorkloadError,
     problems,
 )
-from berth.tools.bench.templates import Value, read_yaml
+from .templates import Value, read_yaml
 
 
 class ThresholdMetric(

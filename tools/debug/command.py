@@ -28,9 +28,10 @@ from berth.actors.server.debug import (
     UnreadablePage,
     WaitingPage,
 )
-from berth.tools.debug.access import DEFAULT_SERVER, Access, Trust, connection_of
-from berth.tools.debug.leader import NoLeaderError, forwarded
-from berth.tools.debug.report import show_pod, show_section
+
+from .access import DEFAULT_SERVER, Access, Trust, connection_of
+from .leader import NoLeaderError, forwarded
+from .report import show_pod, show_section
 
 SECTIONS = {
     "cache": CachePage,

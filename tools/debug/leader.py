@@ -11,7 +11,12 @@ import anyio
 import anyio.abc
 from anyio.streams.text import TextReceiveStream
 
-from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from berth.actors.client.rest import (
+    ApiError,
+    Client,
+    Connection,
+    ConnectionFailedError,
+)
 from berth.actors.scheduling.kube.coordination import Lease
 
 PORT = 10259

@@ -8,7 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from berth.actors.messages import NodeDump, QueuedPodDump, StoryStep, WaitingPodDump
+from berth.actors.messages.binding import WaitingPodDump
+from berth.actors.messages.cache import NodeDump
+from berth.actors.messages.queue import (
+    QueuedPodDump,
+    StoryStep,
+)
 from berth.actors.server.debug import (
     CachePage,
     ComparisonPage,

@@ -21,25 +21,38 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.client.rest import (
+    ApiError,
+    Client,
+    Connection,
+)
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.runtime.logs import configure_logs
 from berth.actors.system import run_scheduler
-from berth.config.feature_gates import POD_SCHEDULING_CONTEXT, FeatureGateError
-from berth.config.options import Authentication, Authorization, Options, SecureServing
+from berth.actors.telemetry.logs import configure_logs
+from berth.config.feature_gates import (
+    POD_SCHEDULING_CONTEXT,
+    FeatureGateError,
+)
+from berth.config.options import (
+    Authentication,
+    Authorization,
+    Options,
+    SecureServing,
+)
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.kubeconfig import kubeconfig
-from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.feature_gates import feature_gates_option, gates_from
-from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.device_claims import device_claims, key_of
-from berth.tools.hollow.devices.driver import run_driver
-from berth.tools.hollow.devices.inventory import InventoryError, read_inventories, read_objects
-from berth.tools.hollow.documents import namespace_of
-from berth.tools.hollow.kubelet import hollow_node, run_kubelets
-from berth.tools.hollow.negotiation.driver import run_negotiating_driver
-from berth.tools.manifests import ManifestError, kind_of, read
+
+from ..apiserver.app import serve
+from ..apiserver.kubeconfig import kubeconfig
+from ..apiserver.resources import BY_KIND, Kind
+from ..feature_gates import feature_gates_option, gates_from
+from ..hollow.controllers import run_controllers
+from ..hollow.device_claims import device_claims, key_of
+from ..hollow.devices.driver import run_driver
+from ..hollow.devices.inventory import InventoryError, read_inventories, read_objects
+from ..hollow.documents import namespace_of
+from ..hollow.kubelet import hollow_node, run_kubelets
+from ..hollow.negotiation.driver import run_negotiating_driver
+from ..manifests import ManifestError, kind_of, read
 
 SAMPLE = Path(__file__).parent / "sample.yaml"
 DEVICES = Path(__file__).parent / "devices.yaml"

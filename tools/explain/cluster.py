@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages import AssignedPodAdded, NodeAdded, Nominate, ObjectPut, TakeSnapshot
-from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
+from berth.actors.cache.state import (
+    CacheState,
+    Lend,
+)
+from berth.actors.messages.cache import (
+    AssignedPodAdded,
+    NodeAdded,
+    Nominate,
+    ObjectPut,
+    TakeSnapshot,
+)
+from berth.actors.scheduling.kube.core import (
+    FINISHED,
+    Node,
+    Pod,
+)
 from berth.actors.scheduling.kube.gated_fields import GatedFields
-from berth.actors.scheduling.kube.kinds import WatchedKind, decode
+from berth.actors.scheduling.kube.kinds import (
+    WatchedKind,
+    decode,
+)
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo

@@ -19,9 +19,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ConnectionFailedError
-from berth.actors.config_file import load_file
-from berth.actors.core import profiles_of
-from berth.actors.runtime.logs import configure_logs
+from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.framework.questions import unasked
@@ -31,24 +29,27 @@ from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.config.feature_gates import DEFAULTS, FeatureGateError
-from berth.config.fields import path_first
-from berth.config.load import ConfigError, from_mapping
-from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.explain.cluster import snapshot_of
-from berth.tools.explain.decision import Decision, Explained, Failure, steps
-from berth.tools.explain.devices import supply
-from berth.tools.explain.handle import ReadOnlyHandle
-from berth.tools.explain.report import show
-from berth.tools.explain.source import (
-    Question,
-    SourceError,
-    from_cluster,
-    from_manifests,
-    from_scenario,
+from berth.actors.telemetry.logs import configure_logs
+from berth.actors.wiring.core import profiles_of
+from berth.config.feature_gates import (
+    DEFAULTS,
+    FeatureGateError,
 )
-from berth.tools.explain.volumes import demands
-from berth.tools.feature_gates import feature_gates_option, gates_from
+from berth.config.fields import path_first
+from berth.config.load import (
+    ConfigError,
+    from_mapping,
+)
+from berth.config.types import KubeSchedulerConfiguration
+
+from ..feature_gates import feature_gates_option, gates_from
+from .cluster import snapshot_of
+from .decision import Decision, Explained, Failure, steps
+from .devices import supply
+from .handle import ReadOnlyHandle
+from .report import show
+from .source import Question, SourceError, from_cluster, from_manifests, from_scenario
+from .volumes import demands
 
 CHUNK = 8
 

@@ -6,8 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination
-from berth.actors.scheduling.framework.questions import PreemptVictims, Steps, Victims
+from berth.actors.scheduling.framework.post_filter import (
+    FailedAttempt,
+    Nomination,
+)
+from berth.actors.scheduling.framework.questions import (
+    PreemptVictims,
+    Steps,
+    Victims,
+)
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
 from berth.actors.scheduling.plugins.default_preemption.victims import (

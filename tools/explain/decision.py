@@ -22,12 +22,21 @@ from berth.actors.scheduling.decision.algorithm import (
 from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.feasibility import Evaluation
-from berth.actors.scheduling.decision.plain import Plain, summed
+from berth.actors.scheduling.decision.plain import (
+    Plain,
+    summed,
+)
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.rules import PluginError, PluginScores
+from berth.actors.scheduling.decision.rules import (
+    PluginError,
+    PluginScores,
+)
 from berth.actors.scheduling.decision.sampling import every_node
 from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.post_filter import Nomination, Rng
+from berth.actors.scheduling.framework.post_filter import (
+    Nomination,
+    Rng,
+)
 from berth.actors.scheduling.framework.questions import (
     EXTENDER,
     Answer,
@@ -37,16 +46,26 @@ from berth.actors.scheduling.framework.questions import (
     Victims,
     unasked,
 )
-from berth.actors.scheduling.framework.status import Status, unresolvable
+from berth.actors.scheduling.framework.status import (
+    Status,
+    unresolvable,
+)
 from berth.actors.scheduling.kube.core import NodeSelector
 from berth.actors.scheduling.kube.devices import AllocationResult
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Ints, Rows
+from berth.actors.scheduling.model.snapshot import (
+    NodeView,
+    Snapshot,
+)
+from berth.actors.scheduling.model.vectors import (
+    Ints,
+    Rows,
+)
 from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS
-from berth.tools.explain.contest import Contest, contest_of
+
+from .contest import Contest, contest_of
 
 T = TypeVar("T")
 

@@ -16,8 +16,15 @@ from msgspec.structs import replace
 
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.interface import Plugin
-from berth.actors.scheduling.framework.status import Code, Status
-from berth.actors.scheduling.kube.core import Node, NodeSelector, PodResourceClaim
+from berth.actors.scheduling.framework.status import (
+    Code,
+    Status,
+)
+from berth.actors.scheduling.kube.core import (
+    Node,
+    NodeSelector,
+    PodResourceClaim,
+)
 from berth.actors.scheduling.kube.devices import (
     AllocationResult,
     DeviceClass,
@@ -27,8 +34,16 @@ from berth.actors.scheduling.kube.devices import (
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.plugins.dynamic_resources.answers import Answers, Asked, Need, Verdict
-from berth.actors.scheduling.plugins.dynamic_resources.extended import UNWRITTEN, any_provides
+from berth.actors.scheduling.plugins.dynamic_resources.answers import (
+    Answers,
+    Asked,
+    Need,
+    Verdict,
+)
+from berth.actors.scheduling.plugins.dynamic_resources.extended import (
+    UNWRITTEN,
+    any_provides,
+)
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     BindingFailedError,
@@ -38,10 +53,14 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     status_of,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.pools import DeviceID
-from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS, PodClaims
+from berth.actors.scheduling.plugins.dynamic_resources.state import (
+    CLAIMS,
+    PodClaims,
+)
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
-from berth.tools.explain.shortages import TOGETHER, Shortage, shortages
-from berth.tools.explain.words import listed, where
+
+from .shortages import TOGETHER, Shortage, shortages
+from .words import listed, where
 
 EXTENDED = "extended resources"
 

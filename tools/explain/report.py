@@ -12,11 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
-from berth.tools.explain.contest import Contest
-from berth.tools.explain.decision import Decision, Explained, Failure, Verdict
-from berth.tools.explain.devices import Given, Short, Supply
-from berth.tools.explain.volumes import Demand
-from berth.tools.explain.words import MOST_NAMES, listed
+
+from .contest import Contest
+from .decision import Decision, Explained, Failure, Verdict
+from .devices import Given, Short, Supply
+from .volumes import Demand
+from .words import MOST_NAMES, listed
 
 MOST_CANDIDATES = 20
 MOST_ROWS = 40

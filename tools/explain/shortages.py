@@ -17,7 +17,10 @@ from berth.actors.scheduling.cel import CelError
 from berth.actors.scheduling.kube.devices import DeviceConstraint
 from berth.actors.scheduling.kube.quantity import nano_value
 from berth.actors.scheduling.plugins.dynamic_resources.amounts import consumed
-from berth.actors.scheduling.plugins.dynamic_resources.constraints import attribute_of, value_of
+from berth.actors.scheduling.plugins.dynamic_resources.constraints import (
+    attribute_of,
+    value_of,
+)
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     CounterID,
@@ -27,14 +30,18 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     SliceDevice,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.search import search
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
+from berth.actors.scheduling.plugins.dynamic_resources.steps import (
+    Steps,
+    TimedOutError,
+)
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
     AllocationError,
     Alternative,
     Request,
     Wanted,
 )
-from berth.tools.explain.words import amount, listed, some
+
+from .words import amount, listed, some
 
 # The steps of one search here: about a tenth of a second.
 STEPS = 20_000

@@ -9,13 +9,24 @@ from typing import Any
 import click
 import msgspec
 
-from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.client.rest import (
+    ApiError,
+    Client,
+    Connection,
+)
 from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
-from berth.actors.scheduling.kube.kinds import NODES, WatchedKind
+from berth.actors.scheduling.kube.kinds import (
+    NODES,
+    WatchedKind,
+)
 from berth.actors.scheduling.kube.kinds import PODS as WATCHED_PODS
-from berth.config.load import ConfigError, from_mapping
+from berth.config.load import (
+    ConfigError,
+    from_mapping,
+)
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.apiserver.admission import (
+
+from ..apiserver.admission import (
     CLAIMS,
     PRIORITY_CLASSES,
     RUNTIME_CLASSES,
@@ -23,16 +34,16 @@ from berth.tools.apiserver.admission import (
     admitted_claim,
     admitted_pod,
 )
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.conversion import stored_form
-from berth.tools.apiserver.defaults import defaulted
-from berth.tools.apiserver.eviction import PODS
-from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.apiserver.schema import TYPES, pruned
-from berth.tools.apiserver.store import Refused, Store
-from berth.tools.apiserver.validation import invalid_message, problems
-from berth.tools.explain.cluster import decoded
-from berth.tools.manifests import ManifestError, found_in, kind_of
+from ..apiserver.api import Api
+from ..apiserver.conversion import stored_form
+from ..apiserver.defaults import defaulted
+from ..apiserver.eviction import PODS
+from ..apiserver.resources import BY_KIND, Kind
+from ..apiserver.schema import TYPES, pruned
+from ..apiserver.store import Refused, Store
+from ..apiserver.validation import invalid_message, problems
+from ..manifests import ManifestError, found_in, kind_of
+from .cluster import decoded
 
 CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES)
 VOLUMES = BY_KIND["v1", "PersistentVolume"]

@@ -14,8 +14,15 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from berth.actors.scheduling.kube.claims import claim_name, class_of, controller_uid
-from berth.actors.scheduling.kube.core import Pod, Volume
+from berth.actors.scheduling.kube.claims import (
+    claim_name,
+    class_of,
+    controller_uid,
+)
+from berth.actors.scheduling.kube.core import (
+    Pod,
+    Volume,
+)
 from berth.actors.scheduling.kube.csi_translation import (
     MIGRATED,
     TranslationError,
@@ -37,7 +44,10 @@ from berth.actors.scheduling.plugins.node_volume_limits.plugin import (
     NodeVolumeLimits,
     full_nodes,
 )
-from berth.actors.scheduling.plugins.volume_binding.matching import by_labels, node_affinity
+from berth.actors.scheduling.plugins.volume_binding.matching import (
+    by_labels,
+    node_affinity,
+)
 from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
 from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
     NOT_ENOUGH_SPACE,
@@ -56,8 +66,13 @@ from berth.actors.scheduling.plugins.volume_restrictions import (
     conflicting_with,
     exclusive_claims,
 )
-from berth.actors.scheduling.plugins.volume_zone import VolumeZone, outside, topologies_of
-from berth.tools.explain.words import MOST_NAMES, all_of, label_in, listed, selected, where, within
+from berth.actors.scheduling.plugins.volume_zone import (
+    VolumeZone,
+    outside,
+    topologies_of,
+)
+
+from .words import MOST_NAMES, all_of, label_in, listed, selected, where, within
 
 _DISKS = {"gce": "GCE disk", "aws": "EBS volume", "iscsi": "iSCSI target", "rbd": "RBD image"}
 

@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from berth.tools.hollow.documents import (
-    Document,
-    controller_of,
-    deleting,
-    labels_of,
-    owners_of,
-    reference_to,
-    uid_of,
-)
-from berth.tools.hollow.writes import Write, patch
+from .documents import Document, controller_of, deleting, labels_of, owners_of, reference_to, uid_of
+from .writes import Write, patch
 
 
 def selects(selector: Document | None, labels: Mapping[str, str]) -> bool:

@@ -13,17 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from berth.tools.hollow.device_claims import claim_keys, pool_key, pools_of, template_keys
-from berth.tools.hollow.documents import (
-    Document,
-    controller_of,
-    name_of,
-    namespace_of,
-    owners_of,
-    spec_of,
-    uid_of,
-)
-from berth.tools.hollow.volumes import claim_reference, claimed_key, class_of, pod_claims, volume_of
+from .device_claims import claim_keys, pool_key, pools_of, template_keys
+from .documents import Document, controller_of, name_of, namespace_of, owners_of, spec_of, uid_of
+from .volumes import claim_reference, claimed_key, class_of, pod_claims, volume_of
 
 REMEMBERED = 100_000
 Key = tuple[str, str, str]

@@ -14,17 +14,25 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
-from berth.actors.runtime.backoff import Backoff, Rng
+from berth.actors.client.rest import (
+    ApiError,
+    Client,
+    ConnectionFailedError,
+)
+from berth.actors.runtime.backoff import (
+    Backoff,
+    Rng,
+)
 from berth.actors.runtime.clock import Clock
-from berth.tools.apiserver.resources import KINDS
-from berth.tools.hollow.cluster import Change, Cluster
-from berth.tools.hollow.devices import routing as devices
-from berth.tools.hollow.documents import Document
-from berth.tools.hollow.following import Following
-from berth.tools.hollow.items import Item
-from berth.tools.hollow.routing import FOLLOWED, Controllers, touched
-from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
+
+from ..apiserver.resources import KINDS
+from .cluster import Change, Cluster
+from .devices import routing as devices
+from .documents import Document
+from .following import Following
+from .items import Item
+from .routing import FOLLOWED, Controllers, touched
+from .writes import Again, Create, Delete, Patch, Write
 
 log = structlog.get_logger(__name__)
 

@@ -9,11 +9,17 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Node, NodeSelectorTerm, Taint, Toleration
+from berth.actors.scheduling.kube.core import (
+    Node,
+    NodeSelectorTerm,
+    Taint,
+    Toleration,
+)
 from berth.actors.scheduling.kube.node_selector import node_selector_matches
 from berth.actors.scheduling.kube.taints import tolerates_any
-from berth.tools.hollow.claim import claim
-from berth.tools.hollow.documents import (
+
+from .claim import claim
+from .documents import (
     Document,
     deleting,
     int_or_percent,
@@ -27,7 +33,7 @@ from berth.tools.hollow.documents import (
     template_hash,
     tolerations_of,
 )
-from berth.tools.hollow.writes import Create, Write, count_available, delete, status_writes
+from .writes import Create, Write, count_available, delete, status_writes
 
 REVISION = "controller-revision-hash"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -7,8 +7,8 @@ from datetime import datetime
 
 import msgspec
 
-from berth.tools.hollow.claim import claim
-from berth.tools.hollow.documents import (
+from .claim import claim
+from .documents import (
     Document,
     annotations_of,
     condition_of,
@@ -25,7 +25,7 @@ from berth.tools.hollow.documents import (
     template_hash,
     with_condition,
 )
-from berth.tools.hollow.writes import Again, Create, Write, annotated, delete, patch, status_writes
+from .writes import Again, Create, Write, annotated, delete, patch, status_writes
 
 REVISION = "deployment.kubernetes.io/revision"
 HASH = "pod-template-hash"

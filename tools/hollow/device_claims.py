@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from berth.tools.hollow.documents import (
+from .documents import (
     Document,
     annotations_of,
     controller_of,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from berth.tools.hollow.claim import selects
-from berth.tools.hollow.documents import (
+from .claim import selects
+from .documents import (
     Document,
     controller_of,
     deleting,
@@ -20,7 +20,7 @@ from berth.tools.hollow.documents import (
     uid_of,
     with_condition,
 )
-from berth.tools.hollow.writes import Again, Write, status_writes
+from .writes import Again, Write, status_writes
 
 FORGET_SECONDS = 120.0
 SCALED = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deployment")

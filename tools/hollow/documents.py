@@ -12,7 +12,10 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Taint, Toleration
+from berth.actors.scheduling.kube.core import (
+    Taint,
+    Toleration,
+)
 
 Document = dict[str, Any]
 

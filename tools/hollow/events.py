@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from berth.tools.hollow.documents import Document, stamp
+from .documents import Document, stamp
 
 
 class Reporter(msgspec.Struct, frozen=True):

@@ -7,11 +7,17 @@ from collections.abc import Callable, Sequence
 from anyio.abc import TaskStatus
 
 from berth.actors.client.rest import Client
-from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.client.watch import (
+    Changed,
+    Deleted,
+    Listed,
+    Reflector,
+)
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
-from berth.tools.apiserver.resources import Kind
-from berth.tools.hollow.cluster import Change, Cluster
+
+from ..apiserver.resources import Kind
+from .cluster import Change, Cluster
 
 
 class Following:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from berth.tools.hollow.documents import Document, deleting, owners_of
-from berth.tools.hollow.writes import Again, Write, delete, disrupted, patch
+from .documents import Document, deleting, owners_of
+from .writes import Again, Write, delete, disrupted, patch
 
 QUARANTINE_SECONDS = 2.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.tools.hollow.documents import Document, name_of, namespace_of
+from .documents import Document, name_of, namespace_of
 
 
 class Item(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from berth.tools.hollow.claim import claim
-from berth.tools.hollow.documents import (
+from .claim import claim
+from .documents import (
     Document,
     annotations_of,
     condition_of,
@@ -25,8 +25,8 @@ from berth.tools.hollow.documents import (
     uid_of,
     with_condition,
 )
-from berth.tools.hollow.replica_set import surplus
-from berth.tools.hollow.writes import Again, Create, Write, delete, status_writes
+from .replica_set import surplus
+from .writes import Again, Create, Write, delete, status_writes
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 

@@ -17,15 +17,28 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
-from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.client.rest import (
+    ApiError,
+    Client,
+    ConnectionFailedError,
+)
+from berth.actors.client.watch import (
+    Changed,
+    Deleted,
+    Listed,
+    Reflector,
+)
 from berth.actors.runtime.clock import Clock
-from berth.actors.scheduling.kube.core import Container, Pod
+from berth.actors.scheduling.kube.core import (
+    Container,
+    Pod,
+)
 from berth.actors.scheduling.kube.meta import key
-from berth.tools.apiserver.resources import KINDS
-from berth.tools.hollow import mounts
-from berth.tools.hollow.devices import preparation
-from berth.tools.hollow.events import Reporter, about_pod
+
+from ..apiserver.resources import KINDS
+from . import mounts
+from .devices import preparation
+from .events import Reporter, about_pod
 
 log = structlog.get_logger(__name__)
 ZONES = ("zone-a", "zone-b", "zone-c")

@@ -9,15 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.tools.hollow.documents import (
-    Document,
-    controller_of,
-    name_of,
-    node_of,
-    spec_of,
-    status_of,
-)
-from berth.tools.hollow.volumes import (
+
+from .documents import Document, controller_of, name_of, node_of, spec_of, status_of
+from .volumes import (
     attach_required,
     claim_key,
     claimed_key,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from berth.tools.hollow.documents import Document, condition_of, stamp
-from berth.tools.hollow.writes import Write, patch
+from .documents import Document, condition_of, stamp
+from .writes import Write, patch
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
-from berth.tools.hollow.claim import claim
-from berth.tools.hollow.documents import (
+from .claim import claim
+from .documents import (
     Document,
     annotations_of,
     condition_of,
@@ -22,7 +22,7 @@ from berth.tools.hollow.documents import (
     replicas_of,
     status_of,
 )
-from berth.tools.hollow.writes import Create, Write, count_available, delete, status_writes
+from .writes import Create, Write, count_available, delete, status_writes
 
 BURST = 500
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

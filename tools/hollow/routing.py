@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from berth.tools.hollow import (
+from . import (
     daemon_set,
     deployment,
     disruption,
@@ -15,10 +15,10 @@ from berth.tools.hollow import (
     replica_set,
     stateful_set,
 )
-from berth.tools.hollow.claim import selector_of, selects
-from berth.tools.hollow.cluster import Change, Cluster
-from berth.tools.hollow.devices import routing as devices
-from berth.tools.hollow.documents import (
+from .claim import selector_of, selects
+from .cluster import Change, Cluster
+from .devices import routing as devices
+from .documents import (
     Document,
     controller_of,
     labels_of,
@@ -29,10 +29,10 @@ from berth.tools.hollow.documents import (
     taints_of,
     uid_of,
 )
-from berth.tools.hollow.items import Item, item_of
-from berth.tools.hollow.storage import routing as storage
-from berth.tools.hollow.taint_eviction import TaintEviction
-from berth.tools.hollow.writes import Write
+from .items import Item, item_of
+from .storage import routing as storage
+from .taint_eviction import TaintEviction
+from .writes import Write
 
 POD_OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
 OWNERS = {"Pod": POD_OWNERS, "ReplicaSet": ("Deployment",)}

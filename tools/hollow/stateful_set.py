@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from berth.tools.hollow.claim import claim
-from berth.tools.hollow.documents import (
+from .claim import claim
+from .documents import (
     Document,
     controller_of,
     deleting,
@@ -30,7 +30,7 @@ from berth.tools.hollow.documents import (
     template_hash,
     uid_of,
 )
-from berth.tools.hollow.writes import Create, Write, count_available, delete, patch, status_writes
+from .writes import Create, Write, count_available, delete, patch, status_writes
 
 REVISION = "controller-revision-hash"
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from berth.actors.scheduling.kube.core import Taint, Toleration
+from berth.actors.scheduling.kube.core import (
+    Taint,
+    Toleration,
+)
 from berth.actors.scheduling.kube.taints import tolerates
-from berth.tools.hollow.documents import Document, deleting, taints_of, tolerations_of, uid_of
-from berth.tools.hollow.writes import Again, Write, delete, disrupted
+
+from .documents import Document, deleting, taints_of, tolerations_of, uid_of
+from .writes import Again, Write, delete, disrupted
 
 
 class TaintEviction:

@@ -11,8 +11,9 @@ import msgspec
 
 from berth.actors.scheduling.kube.csi_translation import csi_driver as replacement
 from berth.actors.scheduling.kube.quantity import nano_value
-from berth.tools.apiserver.rules.storage import driver_name
-from berth.tools.hollow.documents import (
+
+from ..apiserver.rules.storage import driver_name
+from .documents import (
     Document,
     annotations_of,
     controller_of,

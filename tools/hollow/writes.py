@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from berth.tools.hollow.documents import (
+from .documents import (
     Document,
     annotations_of,
     condition_of,

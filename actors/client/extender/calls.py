@@ -21,8 +21,34 @@ import anyio
 import msgspec
 import structlog
 
-from berth.actors.client.extender.merging import Filtering, merged_scores, remaining_victims
-from berth.actors.client.extender.wire import (
+from berth.config.load import ConfigError
+from berth.config.types import (
+    Duration,
+    Extender,
+    ExtenderTLSConfig,
+)
+
+from ...scheduling.framework.questions import (
+    EXTENDER,
+    Answer,
+    Filtered,
+    FilterNodes,
+    PreemptVictims,
+    PrioritizeNodes,
+    Steps,
+    Victims,
+)
+from ...scheduling.framework.status import SUCCESS, Status, error
+from ...scheduling.kube.core import Pod
+from ...scheduling.model.columns import Ints
+from ...scheduling.model.pod_info import PodInfo
+from ...scheduling.model.snapshot import NodeView, Snapshot
+from ..sockets import connector
+from ..tenure import Tenure
+from ..tls import client_context, show_certificate
+from ..wire import CLOSE_SECONDS, NotPermittedError, Wires
+from .merging import Filtering, merged_scores, remaining_victims
+from .wire import (
     ExtenderBindingResult,
     ExtenderError,
     ExtenderFilterResult,
@@ -34,27 +60,6 @@ from berth.actors.client.extender.wire import (
     preemption_arguments,
     read,
 )
-from berth.actors.client.sockets import connector
-from berth.actors.client.tenure import Tenure
-from berth.actors.client.tls import client_context, show_certificate
-from berth.actors.client.wire import CLOSE_SECONDS, NotPermittedError, Wires
-from berth.actors.scheduling.framework.questions import (
-    EXTENDER,
-    Answer,
-    Filtered,
-    FilterNodes,
-    PreemptVictims,
-    PrioritizeNodes,
-    Steps,
-    Victims,
-)
-from berth.actors.scheduling.framework.status import SUCCESS, Status, error
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.columns import Ints
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.config.load import ConfigError
-from berth.config.types import Duration, Extender, ExtenderTLSConfig
 
 log = structlog.get_logger(__name__)
 

@@ -9,19 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from berth.actors.client.extender.wire import (
-    ExtenderError,
-    ExtenderFilterResult,
-    ExtenderPreemptionResult,
-    HostPriorityList,
-)
-from berth.actors.scheduling.framework.interface import MAX_NODE_SCORE
-from berth.actors.scheduling.framework.questions import Filtered, Victims
-from berth.actors.scheduling.framework.status import Status, unresolvable, unschedulable
-from berth.actors.scheduling.model.columns import Ints
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView
 from berth.config.types import Extender
+
+from ...scheduling.framework.interface import MAX_NODE_SCORE
+from ...scheduling.framework.questions import Filtered, Victims
+from ...scheduling.framework.status import Status, unresolvable, unschedulable
+from ...scheduling.model.columns import Ints
+from ...scheduling.model.pod_info import PodInfo
+from ...scheduling.model.snapshot import NodeView
+from .wire import ExtenderError, ExtenderFilterResult, ExtenderPreemptionResult, HostPriorityList
 
 MAX_EXTENDER_PRIORITY = 10
 MAX_SUM = 1 << 62  # so that a total fits in an int64, whatever scores extenders give

@@ -15,11 +15,12 @@ from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
-from berth.actors.scheduling.framework.questions import Victims
-from berth.actors.scheduling.kube.core import Container, Node, Pod
-from berth.actors.scheduling.kube.meta import ListMeta
-from berth.actors.scheduling.model.snapshot import NodeView
 from berth.config.types import Extender
+
+from ...scheduling.framework.questions import Victims
+from ...scheduling.kube.core import Container, Node, Pod
+from ...scheduling.kube.meta import ListMeta
+from ...scheduling.model.snapshot import NodeView
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ pkg/cel and cel-go.
 
 from __future__ import annotations
 
-from berth.actors.scheduling.cel.errors import CelError
-from berth.actors.scheduling.cel.selectors import Selector, selector
+from .errors import CelError
+from .selectors import Selector, selector
 
 __all__ = ["CelError", "Selector", "selector"]

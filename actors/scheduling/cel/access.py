@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.actors.scheduling.cel.errors import CelError
-from berth.actors.scheduling.cel.values import (
-    MAX_INT64,
-    MISSING,
-    NONE,
-    Optional,
-    Uint,
-    find,
-    shown,
-    type_name,
-)
+from .errors import CelError
+from .values import MAX_INT64, MISSING, NONE, Optional, Uint, find, shown, type_name
 
 
 def part(value: Any, key: Any) -> Any:

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from berth.actors.scheduling.cel.declarations import Overload
-from berth.actors.scheduling.cel.tree import Literal, Node
-from berth.actors.scheduling.cel.types import CIDR, FORMAT, IP, QUANTITY, SEMVER, URL, Type
-from berth.actors.scheduling.cel.values import MAX_INT64, MAX_UINT64
+from .declarations import Overload
+from .tree import Literal, Node
+from .types import CIDR, FORMAT, IP, QUANTITY, SEMVER, URL, Type
+from .values import MAX_INT64, MAX_UINT64
 
 # Limits of the API for a device.
 MOST_NAMES = 32

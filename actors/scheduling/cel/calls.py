@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from berth.actors.scheduling.cel.declarations import Overload
-from berth.actors.scheduling.cel.errors import CelError
-from berth.actors.scheduling.cel.run import Run, Step
-from berth.actors.scheduling.cel.tree import Call
-from berth.actors.scheduling.cel.types import Type
-from berth.actors.scheduling.cel.values import (
-    TYPE_NAMES,
-    Domains,
-    Optional,
-    TypeValue,
-    type_name,
-)
+from .declarations import Overload
+from .errors import CelError
+from .run import Run, Step
+from .tree import Call
+from .types import Type
+from .values import TYPE_NAMES, Domains, Optional, TypeValue, type_name
 
 Guard = Callable[[Any], bool]
 _CLASSES = {name: kind for kind, name in TYPE_NAMES.items() if kind is not Domains}

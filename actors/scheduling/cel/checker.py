@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.cel.declarations import Overload
-from berth.actors.scheduling.cel.errors import Problem
-from berth.actors.scheduling.cel.functions import FUNCTIONS
-from berth.actors.scheduling.cel.tree import (
+from .declarations import Overload
+from .errors import Problem
+from .functions import FUNCTIONS
+from .tree import (
     Call,
     Comprehension,
     Ident,
@@ -18,7 +18,7 @@ from berth.actors.scheduling.cel.tree import (
     Walk,
     walk,
 )
-from berth.actors.scheduling.cel.types import (
+from .types import (
     ANY,
     BOOL,
     BYTES,
@@ -47,7 +47,7 @@ from berth.actors.scheduling.cel.types import (
     type_of,
     unwrapped,
 )
-from berth.actors.scheduling.cel.values import Uint
+from .values import Uint
 
 ATTRIBUTES = map_of(STRING, map_of(STRING, ANY))
 CAPACITY = map_of(STRING, map_of(STRING, QUANTITY))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from berth.actors.scheduling.cel.errors import LimitError
-from berth.actors.scheduling.cel.types import Type, parse_type, split_types
-from berth.actors.scheduling.cel.values import size_of
+from .errors import LimitError
+from .types import Type, parse_type, split_types
+from .values import size_of
 
 # The cost that an evaluation may have, in cel-go's units.
 LIMIT = 1_000_000

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.actors.scheduling.cel.declarations import Budget
-from berth.actors.scheduling.cel.errors import CelError, LimitError, no_such_overload
-from berth.actors.scheduling.cel.network import CIDR, IP, Url
-from berth.actors.scheduling.cel.quantities import Quantity
-from berth.actors.scheduling.cel.semver import Semver
-from berth.actors.scheduling.cel.times import Duration, Timestamp
-from berth.actors.scheduling.cel.values import (
-    MISSING,
-    NUMBERS,
-    Format,
-    Optional,
-    TypeValue,
-    order_numbers,
-)
+from .declarations import Budget
+from .errors import CelError, LimitError, no_such_overload
+from .network import CIDR, IP, Url
+from .quantities import Quantity
+from .semver import Semver
+from .times import Duration, Timestamp
+from .values import MISSING, NUMBERS, Format, Optional, TypeValue, order_numbers
 
 _PLAIN = frozenset((str, bytes, bool, type(None), Duration, TypeValue))
 _STRICT = frozenset((Quantity, Semver, IP, CIDR, Url, Format))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from berth.actors.scheduling.cel.call_estimates import (
+from .call_estimates import (
     NOTHING,
     ONE,
     ZERO,
@@ -20,8 +20,8 @@ from berth.actors.scheduling.cel.call_estimates import (
     fixed,
     or_unknown,
 )
-from berth.actors.scheduling.cel.declarations import Overload
-from berth.actors.scheduling.cel.tree import (
+from .declarations import Overload
+from .tree import (
     ACCUMULATOR,
     Call,
     Comprehension,
@@ -34,8 +34,8 @@ from berth.actors.scheduling.cel.tree import (
     Walk,
     walk,
 )
-from berth.actors.scheduling.cel.types import Type
-from berth.actors.scheduling.cel.values import MAX_UINT64
+from .types import Type
+from .values import MAX_UINT64
 
 Walked = Walk[Any]  # a walk that returns a cost
 

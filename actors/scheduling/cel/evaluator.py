@@ -9,25 +9,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from berth.actors.scheduling.cel import access, steps
-from berth.actors.scheduling.cel.calls import call, constant
-from berth.actors.scheduling.cel.checker import IDENTIFIERS
-from berth.actors.scheduling.cel.errors import CelError
-from berth.actors.scheduling.cel.folds import Fold, appending, inserting, new_list, new_map
-from berth.actors.scheduling.cel.run import Run, Step
-from berth.actors.scheduling.cel.tree import (
-    Call,
-    Comprehension,
-    Ident,
-    ListNode,
-    Literal,
-    MapNode,
-    Node,
-    Select,
-    Walk,
-    walk,
-)
-from berth.actors.scheduling.cel.values import MISSING, Optional, TypeValue, key_of
+from . import access, steps
+from .calls import call, constant
+from .checker import IDENTIFIERS
+from .errors import CelError
+from .folds import Fold, appending, inserting, new_list, new_map
+from .run import Run, Step
+from .tree import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Walk, walk
+from .values import MISSING, Optional, TypeValue, key_of
 
 Compiled = Walk[Any]  # a walk that returns a step
 _ATTRIBUTE = (Ident, Select)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from berth.actors.scheduling.cel.declarations import LIMIT
-from berth.actors.scheduling.cel.errors import CelError, LimitError, no_such_overload
-from berth.actors.scheduling.cel.functions.lists import insert, insert_all
-from berth.actors.scheduling.cel.run import Run, Step
-from berth.actors.scheduling.cel.steps import attempt
-from berth.actors.scheduling.cel.values import GO_NAMES, keys, value_of_key
+from .declarations import LIMIT
+from .errors import CelError, LimitError, no_such_overload
+from .functions.lists import insert, insert_all
+from .run import Run, Step
+from .steps import attempt
+from .values import GO_NAMES, keys, value_of_key
 
 
 class Fold:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from berth.actors.scheduling.cel.errors import CompileError, Problem
-from berth.actors.scheduling.cel.values import MAX_INT64, MAX_UINT64, Uint
+from .errors import CompileError, Problem
+from .values import MAX_INT64, MAX_UINT64, Uint
 
 _ESCAPE = (
     r"\\(?:[abfnrtv\"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}"

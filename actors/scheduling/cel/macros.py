@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from berth.actors.scheduling.cel.errors import CompileError, Problem
-from berth.actors.scheduling.cel.tree import (
+from .errors import CompileError, Problem
+from .tree import (
     ACCUMULATOR,
     UNUSED,
     Call,

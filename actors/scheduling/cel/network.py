@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from berth.actors.scheduling.cel.errors import CelError
+from .errors import CelError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NO_PREFIX = "network address parse error during conversion from string: "

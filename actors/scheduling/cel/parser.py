@@ -9,22 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.actors.scheduling.cel.errors import CompileError, Problem
-from berth.actors.scheduling.cel.lexer import Token, tokens
-from berth.actors.scheduling.cel.macros import expand
-from berth.actors.scheduling.cel.tree import (
-    Call,
-    Ident,
-    ListNode,
-    Literal,
-    MapNode,
-    Message,
-    Node,
-    Select,
-    Walk,
-    walk,
-)
-from berth.actors.scheduling.cel.values import MAX_INT64
+from .errors import CompileError, Problem
+from .lexer import Token, tokens
+from .macros import expand
+from .tree import Call, Ident, ListNode, Literal, MapNode, Message, Node, Select, Walk, walk
+from .values import MAX_INT64
 
 Parsed = Walk[Any]  # a walk that returns a node
 

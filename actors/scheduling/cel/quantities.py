@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from berth.actors.scheduling.cel.errors import CelError
-from berth.actors.scheduling.kube.quantity import MAX_INT64, QuantityError, nano_value
+from ..kube.quantity import MAX_INT64, QuantityError, nano_value
+from .errors import CelError
 
 GIGA = 10**9
 _PARTS = re.compile(r"[+-]?0*([0-9]*)(?:\.([0-9]*))?(.*)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from berth.actors.scheduling.cel.declarations import Budget
+from .declarations import Budget
 
 
 class Run(Budget):

@@ -12,19 +12,19 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any
 
-from berth.actors.scheduling.cel.checker import check
-from berth.actors.scheduling.cel.declarations import LIMIT
-from berth.actors.scheduling.cel.errors import CelError, CompileError, LimitError, shown
-from berth.actors.scheduling.cel.estimates import worst_cost
-from berth.actors.scheduling.cel.evaluator import Program, program
-from berth.actors.scheduling.cel.parser import parse
-from berth.actors.scheduling.cel.quantities import parse as parse_quantity
-from berth.actors.scheduling.cel.run import Run
-from berth.actors.scheduling.cel.semver import parse as parse_semver
-from berth.actors.scheduling.cel.tree import Node
-from berth.actors.scheduling.cel.validation import instantiate, validate
-from berth.actors.scheduling.cel.values import MAX_UINT64, Domains, type_name
-from berth.actors.scheduling.kube.devices import Device, DeviceAttribute
+from ..kube.devices import Device, DeviceAttribute
+from .checker import check
+from .declarations import LIMIT
+from .errors import CelError, CompileError, LimitError, shown
+from .estimates import worst_cost
+from .evaluator import Program, program
+from .parser import parse
+from .quantities import parse as parse_quantity
+from .run import Run
+from .semver import parse as parse_semver
+from .tree import Node
+from .validation import instantiate, validate
+from .values import MAX_UINT64, Domains, type_name
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # What a defect of a function raises; as in cel-go, it ends the evaluation with an error.

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from berth.actors.scheduling.cel.errors import CelError
+from .errors import CelError
 
 MAX_UINT64 = (1 << 64) - 1
 _ALPHANUMERIC = re.compile(r"[0-9A-Za-z-]+")

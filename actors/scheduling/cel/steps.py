@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from berth.actors.scheduling.cel import access
-from berth.actors.scheduling.cel.equality import contains, equal
-from berth.actors.scheduling.cel.errors import CelError, LimitError, no_such_overload
-from berth.actors.scheduling.cel.run import Run, Step
-from berth.actors.scheduling.cel.values import (
-    MISSING,
-    Optional,
-    key_of,
-    size_of,
-    type_name,
-)
+from . import access
+from .equality import contains, equal
+from .errors import CelError, LimitError, no_such_overload
+from .run import Run, Step
+from .values import MISSING, Optional, key_of, size_of, type_name
 
 
 def attempt(step: Step, run: Run) -> Any:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import NamedTuple
 
-from berth.actors.scheduling.cel.errors import CelError
+from .errors import CelError
 
 MAX_INT64, MIN_INT64 = (1 << 63) - 1, -(1 << 63)
 GIGA = 10**9

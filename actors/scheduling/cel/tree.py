@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, TypeVar
 
-from berth.actors.scheduling.cel.types import DYN, Type
+from .types import DYN, Type
 
 T = TypeVar("T")
 Walk = Generator["Walk[Any]", Any, T]

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.cel.errors import CelError, Problem
-from berth.actors.scheduling.cel.functions.conversions import CONVERSIONS
-from berth.actors.scheduling.cel.functions.formatting import ACCEPTED, clauses, refused
-from berth.actors.scheduling.cel.functions.strings import compiled
-from berth.actors.scheduling.cel.tree import (
-    Call,
-    Comprehension,
-    ListNode,
-    Literal,
-    MapNode,
-    Node,
-    Select,
-)
-from berth.actors.scheduling.cel.types import Type
+from .errors import CelError, Problem
+from .functions.conversions import CONVERSIONS
+from .functions.formatting import ACCEPTED, clauses, refused
+from .functions.strings import compiled
+from .tree import Call, Comprehension, ListNode, Literal, MapNode, Node, Select
+from .types import Type
 
 
 def children(node: Node) -> list[Node]:

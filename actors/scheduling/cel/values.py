@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from berth.actors.scheduling.cel.errors import CelError, no_such_overload
-from berth.actors.scheduling.cel.network import CIDR, IP, Url
-from berth.actors.scheduling.cel.quantities import Quantity
-from berth.actors.scheduling.cel.semver import Semver
-from berth.actors.scheduling.cel.times import Duration, Timestamp
+from .errors import CelError, no_such_overload
+from .network import CIDR, IP, Url
+from .quantities import Quantity
+from .semver import Semver
+from .times import Duration, Timestamp
 
 MAX_INT64, MIN_INT64, MAX_UINT64 = (1 << 63) - 1, -(1 << 63), (1 << 64) - 1
 MISSING: Any = object()

@@ -12,19 +12,14 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.decision.candidates import Candidates
-from berth.actors.scheduling.decision.failed_attempt import Attempt
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.measuring import FILTER, SUCCEEDED
-from berth.actors.scheduling.framework.post_filter import Nomination, PostFiltered, Rng
-from berth.actors.scheduling.framework.questions import (
-    Filtered,
-    FilterNodes,
-    PrioritizeNodes,
-    Steps,
-)
-from berth.actors.scheduling.framework.status import Status
-from berth.actors.scheduling.model.vectors import Ints, Rows, highest
+from ..framework.cycle_state import CycleState
+from ..framework.measuring import FILTER, SUCCEEDED
+from ..framework.post_filter import Nomination, PostFiltered, Rng
+from ..framework.questions import Filtered, FilterNodes, PrioritizeNodes, Steps
+from ..framework.status import Status
+from ..model.vectors import Ints, Rows, highest
+from .candidates import Candidates
+from .failed_attempt import Attempt
 
 # Finds the positions of the feasible nodes to score, and says how many nodes it looked at.
 Search = Callable[[Candidates], tuple[Rows, int]]

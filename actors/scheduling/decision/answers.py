@@ -14,30 +14,16 @@ from numbers import Real
 
 import numpy as np
 
-from berth.actors.scheduling.framework.events import (
-    KINDS,
-    Action,
-    ClusterEvent,
-    Concerns,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import MAX_NODE_SCORE, PreFilterResult
-from berth.actors.scheduling.framework.post_filter import (
-    Deletion,
-    FailedAttempt,
-    Nomination,
-    Patch,
-    PostFiltered,
-)
-from berth.actors.scheduling.framework.questions import PreemptVictims
-from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status
-from berth.actors.scheduling.framework.verdicts import Verdicts
-from berth.actors.scheduling.model.columns import Bools, Ints
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView
-from berth.actors.scheduling.model.vectors import highest
+from ..framework.events import KINDS, Action, ClusterEvent, Concerns, Hint, Registration, Resource
+from ..framework.interface import MAX_NODE_SCORE, PreFilterResult
+from ..framework.post_filter import Deletion, FailedAttempt, Nomination, Patch, PostFiltered
+from ..framework.questions import PreemptVictims
+from ..framework.status import SKIP, SUCCESS, Code, Status
+from ..framework.verdicts import Verdicts
+from ..model.columns import Bools, Ints
+from ..model.pod_info import PodInfo
+from ..model.snapshot import NodeView
+from ..model.vectors import highest
 
 MOST_NODE_SCORE = 1 << 62
 _repr = reprlib.Repr()

@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from berth.actors.scheduling.decision.feasibility import Evaluation, fits_on
-from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Ints, Rows
+from ..framework.cycle_state import CycleState
+from ..model.pod_info import PodInfo
+from ..model.snapshot import NodeView, Snapshot
+from ..model.vectors import Ints, Rows
+from .feasibility import Evaluation, fits_on
+from .profile import Profile
 
 
 class Candidates(ABC):

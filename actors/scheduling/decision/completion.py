@@ -12,8 +12,6 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.framework.interface import Plugin
-from berth.actors.scheduling.framework.plugin_args import TYPE_FIELDS, PluginArgs, read_args
 from berth.config.extenders import without_ignored_resources
 from berth.config.profiles import merged_multi_point
 from berth.config.types import (
@@ -26,6 +24,9 @@ from berth.config.types import (
     PluginRef,
     PluginSet,
 )
+
+from ..framework.interface import Plugin
+from ..framework.plugin_args import TYPE_FIELDS, PluginArgs, read_args
 
 # The fields that Go writes even if they are false, empty or null.
 _ALWAYS = frozenset(

@@ -7,14 +7,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.actors.scheduling.decision.feasibility import Evaluation, filter_nodes
-from berth.actors.scheduling.decision.rules import Rules
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, Rng
-from berth.actors.scheduling.framework.status import Code
-from berth.actors.scheduling.framework.verdicts import Diagnosis
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Ints
+from ..framework.post_filter import FailedAttempt, Rng
+from ..framework.status import Code
+from ..framework.verdicts import Diagnosis
+from ..model.pod_info import PodInfo
+from ..model.snapshot import Snapshot
+from ..model.vectors import Ints
+from .feasibility import Evaluation, filter_nodes
+from .rules import Rules
 
 _UNRESOLVABLE = np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 

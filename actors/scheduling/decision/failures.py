@@ -13,10 +13,10 @@ from __future__ import annotations
 import msgspec
 import structlog
 
-from berth.actors.scheduling.decision.answers import WrongAnswerError
-from berth.actors.scheduling.framework.interface import Plugin
-from berth.actors.scheduling.framework.status import Status, error
-from berth.actors.scheduling.model.cluster_objects import UnlistedError
+from ..framework.interface import Plugin
+from ..framework.status import Status, error
+from ..model.cluster_objects import UnlistedError
+from .answers import WrongAnswerError
 
 log = structlog.get_logger(__name__)
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.decision.rules import PreFiltered, Rules
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.measuring import FILTER, UNMEASURED, Record
-from berth.actors.scheduling.framework.questions import Filtered
-from berth.actors.scheduling.framework.status import Status, fit_error
-from berth.actors.scheduling.framework.verdicts import Diagnosis
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Bools
-from berth.actors.scheduling.model.what_if import supposing
+from ..framework.cycle_state import CycleState
+from ..framework.measuring import FILTER, UNMEASURED, Record
+from ..framework.questions import Filtered
+from ..framework.status import Status, fit_error
+from ..framework.verdicts import Diagnosis
+from ..model.pod_info import PodInfo
+from ..model.snapshot import NodeView, Snapshot
+from ..model.vectors import Bools
+from ..model.what_if import supposing
+from .rules import PreFiltered, Rules
 
 # A view of fewer nodes is searched node by node for nominations.
 FEW = 64

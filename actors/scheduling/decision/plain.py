@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.actors.scheduling.decision.candidates import Candidates
-from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate
-from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.rules import PluginScores
-from berth.actors.scheduling.framework.measuring import PRE_SCORE, SCORE, UNMEASURED, Record
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Ints, Rows, all_true
+from ..framework.measuring import PRE_SCORE, SCORE, UNMEASURED, Record
+from ..model.pod_info import PodInfo
+from ..model.snapshot import Snapshot
+from ..model.vectors import Bools, Ints, Rows, all_true
+from .candidates import Candidates
+from .feasibility import Evaluation, evaluate
+from .profile import Profile
+from .rules import PluginScores
 
 NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 

@@ -12,7 +12,31 @@ from functools import partial
 
 import msgspec
 
-from berth.actors.scheduling.decision.answers import (
+from ..framework import measuring as at
+from ..framework.cycle_state import CycleState
+from ..framework.events import ALWAYS, Concerns, Hint, Registration
+from ..framework.interface import (
+    BindPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreBindPreFlightResult,
+    PreEnqueuePlugin,
+    QueueSortPlugin,
+    Reads,
+    ReservePlugin,
+)
+from ..framework.measuring import UNMEASURED, Record
+from ..framework.post_filter import Deletion, FailedAttempt, Patch, PostFiltered
+from ..framework.questions import Answer, Steps
+from ..framework.status import SKIP, SUCCESS, Code, Status, error
+from ..kube.core import Pod
+from ..kube.meta import key
+from ..model.cluster_objects import UnlistedError
+from ..model.pod_info import PodInfo
+from .answers import (
     as_hint,
     as_keys,
     as_permission,
@@ -22,7 +46,7 @@ from berth.actors.scheduling.decision.answers import (
     as_sort_key,
     as_status,
 )
-from berth.actors.scheduling.decision.failures import (
+from .failures import (
     BIND,
     CRASHES,
     EVENTS_TO_REGISTER,
@@ -43,37 +67,8 @@ from berth.actors.scheduling.decision.failures import (
     signed,
     unsupported_pre_flight,
 )
-from berth.actors.scheduling.decision.rules import KEPT, PluginError, Points, Rules
-from berth.actors.scheduling.decision.timing import watched
-from berth.actors.scheduling.framework import measuring as at
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.events import ALWAYS, Concerns, Hint, Registration
-from berth.actors.scheduling.framework.interface import (
-    BindPlugin,
-    PermitPlugin,
-    Plugin,
-    PostBindPlugin,
-    PostFilterPlugin,
-    PreBindPlugin,
-    PreBindPreFlightResult,
-    PreEnqueuePlugin,
-    QueueSortPlugin,
-    Reads,
-    ReservePlugin,
-)
-from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
-from berth.actors.scheduling.framework.post_filter import (
-    Deletion,
-    FailedAttempt,
-    Patch,
-    PostFiltered,
-)
-from berth.actors.scheduling.framework.questions import Answer, Steps
-from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, error
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.model.cluster_objects import UnlistedError
-from berth.actors.scheduling.model.pod_info import PodInfo
+from .rules import KEPT, PluginError, Points, Rules
+from .timing import watched
 
 PreBindStep = Callable[[], Awaitable[Status]]
 # True if the running task is being cancelled: then a cancelled wait is not the plugin's failure.

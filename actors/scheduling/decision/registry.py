@@ -12,17 +12,25 @@ from typing import TypeVar
 
 import structlog
 
-from berth.actors.scheduling.decision.failures import CRASHES, let_pass, text_of
-from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.framework import interface as api
-from berth.actors.scheduling.framework.interface import Handle, Plugin, Reads
-from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
-from berth.actors.scheduling.framework.plugin_args import ArgsError, check_type_of_args, read_args
-from berth.actors.scheduling.kube.kinds import LOOKED_UP, WatchedKind
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.scheduling.plugins.node_unreadable import NodeUnreadable
-from berth.config.profiles import ProfileError, expand_profile, profile_warnings
-from berth.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+from berth.config.profiles import (
+    ProfileError,
+    expand_profile,
+    profile_warnings,
+)
+from berth.config.types import (
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+)
+
+from ..framework import interface as api
+from ..framework.interface import Handle, Plugin, Reads
+from ..framework.measuring import UNMEASURED, Record
+from ..framework.plugin_args import ArgsError, check_type_of_args, read_args
+from ..kube.kinds import LOOKED_UP, WatchedKind
+from ..plugins.in_tree import IN_TREE
+from ..plugins.node_unreadable import NodeUnreadable
+from .failures import CRASHES, let_pass, text_of
+from .profile import Profile
 
 log = structlog.get_logger(__name__)
 

@@ -13,7 +13,27 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.actors.scheduling.decision.answers import (
+from ..framework.cycle_state import CycleState
+from ..framework.interface import (
+    FilterPlugin,
+    NodeFilterPlugin,
+    NodeScorePlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+)
+from ..framework.status import SKIP, SUCCESS, Code, Status, unresolvable
+from ..framework.verdicts import PASSES, Diagnosis, Verdicts
+from ..kube.kinds import type_of
+from ..kube.meta import HasMetadata
+from ..model.columns import Bools, Ints
+from ..model.pod_info import PodInfo
+from ..model.snapshot import NodeView, Snapshot
+from ..model.vectors import any_true, highest, lowest
+from .answers import (
     as_final_scores,
     as_passing,
     as_raw_score,
@@ -25,7 +45,7 @@ from berth.actors.scheduling.decision.answers import (
     expected,
     node_names_of,
 )
-from berth.actors.scheduling.decision.failures import (
+from .failures import (
     APPLY_WEIGHTS,
     CRASHES,
     FILTER,
@@ -38,27 +58,7 @@ from berth.actors.scheduling.decision.failures import (
     crashed,
     signed,
 )
-from berth.actors.scheduling.decision.timing import timed, watched
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import (
-    FilterPlugin,
-    NodeFilterPlugin,
-    NodeScorePlugin,
-    Plugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    PreScorePlugin,
-    Reads,
-    ScorePlugin,
-)
-from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
-from berth.actors.scheduling.framework.verdicts import PASSES, Diagnosis, Verdicts
-from berth.actors.scheduling.kube.kinds import type_of
-from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.columns import Bools, Ints
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import any_true, highest, lowest
+from .timing import timed, watched
 
 # What a filter may read so that its verdict about a row depends on that row alone.
 ROW_BY_ROW = (Reads.NODE, Reads.ROW, Reads.CLAIMS)

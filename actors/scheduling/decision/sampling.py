@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from berth.actors.scheduling.decision.candidates import Candidates
-from berth.actors.scheduling.model.vectors import Rows
 from berth.config.types import Extender
+
+from ..model.vectors import Rows
+from .candidates import Candidates
 
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENT = 5

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from berth.actors.scheduling.decision.algorithm import Failed, Outcome, Unfit, schedule_pod
-from berth.actors.scheduling.decision.candidates import Candidates
-from berth.actors.scheduling.decision.plain import Plain
-from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.recall.recall import Recall
-from berth.actors.scheduling.decision.rules import PluginError
-from berth.actors.scheduling.decision.sampling import Sampling
-from berth.actors.scheduling.decision.witness import Witness, Witnessed
-from berth.actors.scheduling.framework.measuring import (
-    FAILED,
-    FILTER,
-    NO_RECALL,
-    PRE_FILTER,
-    RECALL,
-    UNMEASURED,
-    Record,
-)
-from berth.actors.scheduling.framework.post_filter import Rng
-from berth.actors.scheduling.framework.questions import Steps, unasked
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.types import Extender
+
+from ..framework.measuring import FAILED, FILTER, NO_RECALL, PRE_FILTER, RECALL, UNMEASURED, Record
+from ..framework.post_filter import Rng
+from ..framework.questions import Steps, unasked
+from ..model.pod_info import PodInfo
+from ..model.snapshot import Snapshot
+from .algorithm import Failed, Outcome, Unfit, schedule_pod
+from .candidates import Candidates
+from .plain import Plain
+from .profile import Profile
+from .recall.recall import Recall
+from .rules import PluginError
+from .sampling import Sampling
+from .witness import Witness, Witnessed
 
 NO_NODES = "no nodes available to schedule pods"
 

@@ -10,7 +10,13 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from berth.actors.scheduling.decision.failures import (
+from ..framework.interface import Plugin
+from ..framework.measuring import Record
+from ..framework.post_filter import PostFiltered
+from ..framework.status import Code, Status
+from ..framework.verdicts import PASSES, Verdicts
+from ..model.vectors import any_true
+from .failures import (
     BIND,
     PERMIT,
     POST_BIND,
@@ -24,12 +30,6 @@ from berth.actors.scheduling.decision.failures import (
     UNRESERVE,
     Point,
 )
-from berth.actors.scheduling.framework.interface import Plugin
-from berth.actors.scheduling.framework.measuring import Record
-from berth.actors.scheduling.framework.post_filter import PostFiltered
-from berth.actors.scheduling.framework.status import Code, Status
-from berth.actors.scheduling.framework.verdicts import PASSES, Verdicts
-from berth.actors.scheduling.model.vectors import any_true
 
 P = ParamSpec("P")
 T = TypeVar("T")

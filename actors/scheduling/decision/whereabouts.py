@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TypeVar
 
-from berth.actors.scheduling.framework.interface import Plugin
-from berth.actors.scheduling.model.pod_info import PodInfo
+from ..framework.interface import Plugin
+from ..model.pod_info import PodInfo
 
 T = TypeVar("T")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from berth.actors.scheduling.decision.candidates import Candidates
-from berth.actors.scheduling.decision.feasibility import Evaluation
-from berth.actors.scheduling.decision.plain import Plain, summed
-from berth.actors.scheduling.decision.rules import PluginScores
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView
-from berth.actors.scheduling.model.vectors import Ints, Rows
+from ..model.pod_info import PodInfo
+from ..model.snapshot import NodeView
+from ..model.vectors import Ints, Rows
+from .candidates import Candidates
+from .feasibility import Evaluation
+from .plain import Plain, summed
+from .rules import PluginScores
 
 
 class Witness(Protocol):

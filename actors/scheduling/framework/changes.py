@@ -4,9 +4,9 @@ SchedulingPropertiesChange.
 
 from __future__ import annotations
 
-from berth.actors.scheduling.framework.events import Action
-from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.kube.requests import pod_requests
+from ..kube.core import Node, Pod
+from ..kube.requests import pod_requests
+from .events import Action
 
 
 def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:

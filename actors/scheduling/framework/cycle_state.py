@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar, cast
 
-from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
+from .measuring import UNMEASURED, Record
 
 T = TypeVar("T")
 

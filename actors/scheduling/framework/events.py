@@ -13,7 +13,7 @@ from functools import cache
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Pod
+from ..kube.core import Pod
 
 
 class Action(enum.IntFlag):

@@ -19,27 +19,22 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.events import (
-    Registration,
-)
-from berth.actors.scheduling.framework.measuring import PluginMeasures
-from berth.actors.scheduling.framework.plugin_args import ArgsError
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
-from berth.actors.scheduling.framework.questions import Steps
-from berth.actors.scheduling.framework.status import (
-    SUCCESS,
-    Status,
-)
-from berth.actors.scheduling.framework.verdicts import PASSES, Verdicts
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.kinds import WatchedKind
-from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.amounts import SAFE_AMOUNT
-from berth.actors.scheduling.model.columns import Bools, Ints
-from berth.actors.scheduling.model.node_info import NodeInfo
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from ..kube.core import Pod
+from ..kube.kinds import WatchedKind
+from ..kube.meta import HasMetadata
+from ..model.amounts import SAFE_AMOUNT
+from ..model.columns import Bools, Ints
+from ..model.node_info import NodeInfo
+from ..model.pod_info import PodInfo
+from ..model.snapshot import NodeView, Snapshot
+from .cycle_state import CycleState
+from .events import Registration
+from .measuring import PluginMeasures
+from .plugin_args import ArgsError
+from .post_filter import FailedAttempt, PostFiltered
+from .questions import Steps
+from .status import SUCCESS, Status
+from .verdicts import PASSES, Verdicts
 
 MAX_NODE_SCORE = 100
 T = TypeVar("T", bound=HasMetadata)

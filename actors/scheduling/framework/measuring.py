@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, MutableSequence
 from typing import Protocol
 
-from berth.actors.scheduling.framework.status import SUCCESS, Code
+from .status import SUCCESS, Code
 
 # How an interval ends, besides the numbers of the codes: it does not count.
 SUCCEEDED = int(SUCCESS.code)

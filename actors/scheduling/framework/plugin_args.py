@@ -11,7 +11,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from berth.config.feature_gates import DEFAULTS
-from berth.config.fields import Problems, converted, path_first, read_document
+from berth.config.fields import (
+    Problems,
+    converted,
+    path_first,
+    read_document,
+)
 from berth.config.types import API_VERSION
 
 TYPE_FIELDS = ("apiVersion", "kind")

@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.status import Code, Status
-from berth.actors.scheduling.framework.verdicts import Diagnosis
-from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Ints
+from ..kube.meta import HasMetadata
+from ..model.pod_info import PodInfo
+from ..model.snapshot import Snapshot
+from ..model.vectors import Bools, Ints
+from .cycle_state import CycleState
+from .status import Code, Status
+from .verdicts import Diagnosis
 
 _UNSCHEDULABLE = np.int8(Code.UNSCHEDULABLE)
 

@@ -10,11 +10,11 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.framework.status import Status
-from berth.actors.scheduling.framework.verdicts import Diagnosis, Verdicts
-from berth.actors.scheduling.model.columns import Ints
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from ..model.columns import Ints
+from ..model.pod_info import PodInfo
+from ..model.snapshot import NodeView, Snapshot
+from .status import Status
+from .verdicts import Diagnosis, Verdicts
 
 EXTENDER = "Extender"  # takes the place of a plugin's name where an extender rejected nodes
 T = TypeVar("T")

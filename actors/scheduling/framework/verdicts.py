@@ -13,10 +13,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
-from berth.actors.scheduling.model.columns import Bools, Ints
-from berth.actors.scheduling.model.snapshot import NodeView
-from berth.actors.scheduling.model.vectors import any_true, highest, lowest
+from ..model.columns import Bools, Ints
+from ..model.snapshot import NodeView
+from ..model.vectors import any_true, highest, lowest
+from .status import SUCCESS, Code, Status
 
 PASSES, _PENDING = int(Code.SUCCESS), int(Code.PENDING)
 Explain = Callable[[int], tuple[str, ...]]

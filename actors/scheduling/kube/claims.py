@@ -6,9 +6,9 @@ Kubernetes' component helpers for storage.
 
 from __future__ import annotations
 
-from berth.actors.scheduling.kube.core import Pod, Volume
-from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.kube.storage import PersistentVolume, PersistentVolumeClaim
+from .core import Pod, Volume
+from .meta import HasMetadata
+from .storage import PersistentVolume, PersistentVolumeClaim
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"

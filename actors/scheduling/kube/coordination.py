@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.kube.meta import Int32, Object, ObjectMeta
+from .meta import Int32, Object, ObjectMeta
 
 
 class LeaseSpec(Object, frozen=True, kw_only=True):

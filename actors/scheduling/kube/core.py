@@ -12,17 +12,10 @@ from typing import Annotated
 
 import msgspec
 
-from berth.actors.scheduling.kube.meta import (
-    Int32,
-    Int64,
-    LabelSelector,
-    Object,
-    ObjectMeta,
-    ObjectReference,
-)
-from berth.actors.scheduling.kube.quantity import nano_value
-from berth.actors.scheduling.kube.reading import ReadBy
-from berth.actors.scheduling.kube.times import Time
+from .meta import Int32, Int64, LabelSelector, Object, ObjectMeta, ObjectReference
+from .quantity import nano_value
+from .reading import ReadBy
+from .times import Time
 
 ResourceList = dict[str, Annotated[str | Int64 | float, ReadBy(nano_value)]]
 

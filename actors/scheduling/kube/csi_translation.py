@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from berth.actors.scheduling.kube.core import (
+from .core import (
     AWSElasticBlockStoreVolumeSource,
     AzureDiskVolumeSource,
     GCEPersistentDiskVolumeSource,
@@ -22,7 +22,7 @@ from berth.actors.scheduling.kube.core import (
     NodeSelectorTerm,
     Volume,
 )
-from berth.actors.scheduling.kube.storage import CSINode, PersistentVolume
+from .storage import CSINode, PersistentVolume
 
 AWS_EBS = "kubernetes.io/aws-ebs"
 GCE_PD = "kubernetes.io/gce-pd"

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import NodeSelector
-from berth.actors.scheduling.kube.meta import Int64, Object, ObjectMeta, SchedulersOwn
-from berth.actors.scheduling.kube.quantity import nano_value
-from berth.actors.scheduling.kube.reading import ReadBy
-from berth.actors.scheduling.kube.times import Time
+from .core import NodeSelector
+from .meta import Int64, Object, ObjectMeta, SchedulersOwn
+from .quantity import nano_value
+from .reading import ReadBy
+from .times import Time
 
 Amount = Annotated[str | Int64 | float, ReadBy(nano_value)]
 

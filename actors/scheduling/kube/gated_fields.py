@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from berth.actors.scheduling.kube.core import Pod, PodSpec, PodStatus
-from berth.actors.scheduling.kube.taints import COMPARISONS
+from .core import Pod, PodSpec, PodStatus
+from .taints import COMPARISONS
 
 
 class GatedFields:

@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController, StatefulSet
-from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
-from berth.actors.scheduling.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
-from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.kube.policy import PodDisruptionBudget
-from berth.actors.scheduling.kube.reading import Reader
-from berth.actors.scheduling.kube.storage import (
+from .apps import ReplicaSet, ReplicationController, StatefulSet
+from .core import Namespace, Node, Pod, Service
+from .devices import DeviceClass, ResourceClaim, ResourceSlice
+from .meta import HasMetadata
+from .policy import PodDisruptionBudget
+from .reading import Reader
+from .storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,

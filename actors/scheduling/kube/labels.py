@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from berth.actors.scheduling.kube.meta import LabelSelector
+from .meta import LabelSelector
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 # The text between two commas; commas in parentheses do not count.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from berth.actors.scheduling.kube.core import Node, NodeSelectorRequirement, NodeSelectorTerm
+from .core import Node, NodeSelectorRequirement, NodeSelectorTerm
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 MAX_DIGITS = 19  # of a 64-bit integer

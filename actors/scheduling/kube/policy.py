@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.actors.scheduling.kube.meta import Int32, LabelSelector, Object, ObjectMeta
+from .meta import Int32, LabelSelector, Object, ObjectMeta
 
 
 class PodDisruptionBudgetSpec(Object, frozen=True, kw_only=True):

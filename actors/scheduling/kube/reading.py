@@ -240,3 +240,14 @@ def _zero_of(kind: Any) -> Any:
     if get_origin(kind) is tuple:
         return []
     return _ZEROS.get(kind, {})
+
+
+class UnreadableObject(msgspec.Struct, frozen=True, order=True):
+    """An object at the API server that cannot be read, and the `problem`. The uid is "" if it
+    cannot be read either.
+    """
+
+    kind: str
+    key: str
+    uid: str
+    problem: str

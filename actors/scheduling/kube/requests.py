@@ -11,15 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from berth.actors.scheduling.kube.core import (
-    Container,
-    ContainerStatus,
-    Pod,
-    PodSpec,
-    ResourceList,
-    ResourceRequirements,
-)
-from berth.actors.scheduling.kube.quantity import clamp_amount, nano_value
+from .core import Container, ContainerStatus, Pod, PodSpec, ResourceList, ResourceRequirements
+from .quantity import clamp_amount, nano_value
 
 Amounts = dict[str, int]
 DEFAULT_CPU_MILLI = 100

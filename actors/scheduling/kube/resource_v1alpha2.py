@@ -8,10 +8,10 @@ names.
 
 from __future__ import annotations
 
-from berth.actors.scheduling.kube.core import NodeSelector
-from berth.actors.scheduling.kube.devices import ResourceClaimConsumerReference
-from berth.actors.scheduling.kube.kinds import WatchedKind
-from berth.actors.scheduling.kube.meta import Object, ObjectMeta
+from .core import NodeSelector
+from .devices import ResourceClaimConsumerReference
+from .kinds import WatchedKind
+from .meta import Object, ObjectMeta
 
 API_VERSION = "resource.k8s.io/v1alpha2"
 IMMEDIATE, WAIT_FOR_FIRST_CONSUMER = "Immediate", "WaitForFirstConsumer"

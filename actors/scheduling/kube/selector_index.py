@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from berth.actors.scheduling.kube.labels import Requirement, Selector
+from .labels import Requirement, Selector
 
 MAX_SCANNED = 4  # up to this many selectors are tried one after the other
 # A label as (key, value), or a key with any value.

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import (
+from .core import (
     AWSElasticBlockStoreVolumeSource,
     AzureDiskVolumeSource,
     CinderVolumeSource,
@@ -21,16 +21,9 @@ from berth.actors.scheduling.kube.core import (
     ResourceList,
     ResourceRequirements,
 )
-from berth.actors.scheduling.kube.meta import (
-    Int32,
-    Int64,
-    LabelSelector,
-    Object,
-    ObjectMeta,
-    ObjectReference,
-)
-from berth.actors.scheduling.kube.quantity import nano_value
-from berth.actors.scheduling.kube.reading import ReadBy
+from .meta import Int32, Int64, LabelSelector, Object, ObjectMeta, ObjectReference
+from .quantity import nano_value
+from .reading import ReadBy
 
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"

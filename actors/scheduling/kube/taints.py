@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from berth.actors.scheduling.kube.core import Taint, Toleration
+from .core import Taint, Toleration
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 COMPARISONS = ("Lt", "Gt")  # operators of tolerations

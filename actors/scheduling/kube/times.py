@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Annotated
 
-from berth.actors.scheduling.kube.reading import ReadBy
+from .reading import ReadBy
 
 
 @lru_cache(maxsize=1 << 12)

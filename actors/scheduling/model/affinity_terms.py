@@ -12,9 +12,9 @@ from functools import cached_property
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Pod, PodAffinityTerm
-from berth.actors.scheduling.kube.labels import EVERYTHING, Selector, from_label_selector
-from berth.actors.scheduling.kube.selector_index import MAX_SCANNED, SelectorIndex
+from ..kube.core import Pod, PodAffinityTerm
+from ..kube.labels import EVERYTHING, Selector, from_label_selector
+from ..kube.selector_index import MAX_SCANNED, SelectorIndex
 
 NO_LABELS: Mapping[str, str] = {}
 MAX_KNOWN_SUMS = 1024

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from berth.actors.scheduling.kube.quantity import MAX_INT64, clamp_amount
-from berth.actors.scheduling.model.vectors import Ints, grown
+from ..kube.quantity import MAX_INT64, clamp_amount
+from .vectors import Ints, grown
 
 CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
 PODS = "pods"

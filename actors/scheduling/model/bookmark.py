@@ -9,8 +9,8 @@ from collections.abc import Set
 
 import msgspec
 
-from berth.actors.scheduling.model.columns import NodeColumns
-from berth.actors.scheduling.model.snapshot import Snapshot
+from .columns import NodeColumns
+from .snapshot import Snapshot
 
 
 class Changes(msgspec.Struct, frozen=True):

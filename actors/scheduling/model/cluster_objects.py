@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from berth.actors.scheduling.kube.meta import HasMetadata, SchedulersOwn, version_of
-from berth.actors.scheduling.model.change_log import ChangeLog
+from ..kube.meta import HasMetadata, SchedulersOwn, version_of
+from .change_log import ChangeLog
 
 T = TypeVar("T", bound=HasMetadata)
 # The namespace ("" for an object without one) and the name of an object.

@@ -12,23 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from berth.actors.scheduling.kube.core import Node, Taint
-from berth.actors.scheduling.kube.quantity import MAX_INT64
-from berth.actors.scheduling.model.amounts import (
-    CPU,
-    EPHEMERAL_STORAGE,
-    MEMORY,
-    PODS,
-    Amounts,
-    needs_column,
-)
-from berth.actors.scheduling.model.change_log import ChangeLog
-from berth.actors.scheduling.model.label_column import LabelColumn
-from berth.actors.scheduling.model.node_info import NodeInfo
-from berth.actors.scheduling.model.pod_counts import PodCounts
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.stale_node import StaleNode
-from berth.actors.scheduling.model.vectors import Bools, Codes, Ints, Rows, grown
+from ..kube.core import Node, Taint
+from ..kube.quantity import MAX_INT64
+from .amounts import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Amounts, needs_column
+from .change_log import ChangeLog
+from .label_column import LabelColumn
+from .node_info import NodeInfo
+from .pod_counts import PodCounts
+from .pod_info import PodInfo
+from .stale_node import StaleNode
+from .vectors import Bools, Codes, Ints, Rows, grown
 
 __all__ = [
     "CPU",

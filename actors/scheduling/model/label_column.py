@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.actors.scheduling.kube.node_selector import integer
-from berth.actors.scheduling.model.vectors import Bools, Ints
+from ..kube.node_selector import integer
+from .vectors import Bools, Ints
 
 
 class LabelColumn:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from berth.actors.scheduling.kube.core import Node
-from berth.actors.scheduling.kube.quantity import milli_value, value
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.pod_template import HostPort
+from ..kube.core import Node
+from ..kube.quantity import milli_value, value
+from .pod_info import PodInfo
+from .pod_template import HostPort
 
 # (protocol, port) -> ip -> the number of host ports of the node's pods that claim it
 UsedPorts = dict[tuple[str, int], Counter[str]]

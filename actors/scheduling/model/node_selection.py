@@ -13,12 +13,12 @@ from functools import reduce
 
 import numpy as np
 
-from berth.actors.scheduling.kube.core import NodeSelectorRequirement, NodeSelectorTerm, Pod
-from berth.actors.scheduling.kube.node_selector import integer
-from berth.actors.scheduling.model.columns import Bools, Ints, LabelColumn
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.pod_template import PerTemplate
-from berth.actors.scheduling.model.snapshot import NodeView
+from ..kube.core import NodeSelectorRequirement, NodeSelectorTerm, Pod
+from ..kube.node_selector import integer
+from .columns import Bools, Ints, LabelColumn
+from .pod_info import PodInfo
+from .pod_template import PerTemplate
+from .snapshot import NodeView
 
 
 def select_rows(nodes: NodeView, label: str, operator: str, values: Sequence[str]) -> Bools:

@@ -7,7 +7,7 @@ they appeared.
 
 from __future__ import annotations
 
-from berth.actors.scheduling.kube.core import Node
+from ..kube.core import Node
 
 REGION = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 ZONE = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")

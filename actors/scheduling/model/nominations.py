@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from berth.actors.scheduling.model.change_log import ChangeLog
-from berth.actors.scheduling.model.pod_info import PodInfo
+from .change_log import ChangeLog
+from .pod_info import PodInfo
 
 
 class Nominations:

@@ -18,19 +18,13 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.labels import Selector, SelectorError
-from berth.actors.scheduling.kube.selector_index import MAX_SCANNED
-from berth.actors.scheduling.model.affinity_terms import (
-    NO_LABELS,
-    AffinityTerm,
-    AffinityTerms,
-    TermWeights,
-    with_weight_one,
-)
-from berth.actors.scheduling.model.label_column import LabelColumn
-from berth.actors.scheduling.model.pod_info import GroupKey, PodInfo
-from berth.actors.scheduling.model.pod_template import Disk, PodTemplate
-from berth.actors.scheduling.model.vectors import Bools, Ints, grown
+from ..kube.labels import Selector, SelectorError
+from ..kube.selector_index import MAX_SCANNED
+from .affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms, TermWeights, with_weight_one
+from .label_column import LabelColumn
+from .pod_info import GroupKey, PodInfo
+from .pod_template import Disk, PodTemplate
+from .vectors import Bools, Ints, grown
 
 MAX_COLUMNS = 2048
 T = TypeVar("T")

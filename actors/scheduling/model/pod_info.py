@@ -7,18 +7,12 @@ from __future__ import annotations
 
 from math import inf
 
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.kube.taints import Tolerations
-from berth.actors.scheduling.kube.times import seconds_of
-from berth.actors.scheduling.model.affinity_terms import AffinityTerms
-from berth.actors.scheduling.model.pod_template import (
-    GroupKey,
-    HostPort,
-    PodTemplate,
-    Templates,
-    same_template,
-)
+from ..kube.core import Pod
+from ..kube.meta import key
+from ..kube.taints import Tolerations
+from ..kube.times import seconds_of
+from .affinity_terms import AffinityTerms
+from .pod_template import GroupKey, HostPort, PodTemplate, Templates, same_template
 
 __all__ = ["GroupKey", "LatestPodInfos", "PodInfo", "PodInfos"]
 

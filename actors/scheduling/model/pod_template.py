@@ -16,21 +16,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import (
-    PersistentVolumeClaimVolumeSource,
-    Pod,
-    PodSpec,
-    Volume,
-)
-from berth.actors.scheduling.kube.devices import may_be_devices
-from berth.actors.scheduling.kube.requests import (
-    nonzero_requests,
-    pod_requests,
-    resize_is_infeasible,
-)
-from berth.actors.scheduling.kube.taints import Tolerations
-from berth.actors.scheduling.model.affinity_terms import AffinityTerms, terms_of
-from berth.actors.scheduling.model.interner import Interner
+from ..kube.core import PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume
+from ..kube.devices import may_be_devices
+from ..kube.requests import nonzero_requests, pod_requests, resize_is_infeasible
+from ..kube.taints import Tolerations
+from .affinity_terms import AffinityTerms, terms_of
+from .interner import Interner
 
 T = TypeVar("T")
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.actors.scheduling.kube.core import Node
-from berth.actors.scheduling.model.amounts import Amounts
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.model.columns import Ints, NodeColumns, Rows
-from berth.actors.scheduling.model.node_info import NodeInfo
-from berth.actors.scheduling.model.nominations import Nominations
+from ..kube.core import Node
+from .amounts import Amounts
+from .cluster_objects import ClusterObjects
+from .columns import Ints, NodeColumns, Rows
+from .node_info import NodeInfo
+from .nominations import Nominations
 
 
 class Snapshot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.kube.core import Node
+from ..kube.core import Node
 
 
 class StaleNode(Node, frozen=True, kw_only=True):

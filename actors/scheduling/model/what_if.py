@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from berth.actors.scheduling.model.node_info import NodeInfo
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.pod_template import HostPort
-from berth.actors.scheduling.model.snapshot import Snapshot
+from .node_info import NodeInfo
+from .pod_info import PodInfo
+from .pod_template import HostPort
+from .snapshot import Snapshot
 
 
 class Supposition:

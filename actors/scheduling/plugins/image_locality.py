@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.actors.scheduling.kube.quantity import MAX_INT64
 from berth.plugin import (
     MAX_NODE_SCORE,
     CycleState,
@@ -20,6 +19,8 @@ from berth.plugin import (
     Reads,
     ScorePlugin,
 )
+
+from ..kube.quantity import MAX_INT64
 
 MIN_THRESHOLD = 23 * 1024 * 1024
 MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024

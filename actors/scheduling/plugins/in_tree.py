@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.plugins.default_binder import DefaultBinder
-from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
-from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
-from berth.actors.scheduling.plugins.image_locality import ImageLocality
-from berth.actors.scheduling.plugins.inter_pod_affinity import InterPodAffinity
-from berth.actors.scheduling.plugins.node_affinity import NodeAffinity
-from berth.actors.scheduling.plugins.node_basics import (
-    NodeName,
-    NodePorts,
-    NodeUnschedulable,
-    PrioritySort,
-    SchedulingGates,
-)
-from berth.actors.scheduling.plugins.node_declared_features import NodeDeclaredFeatures
-from berth.actors.scheduling.plugins.node_resources_balanced_allocation import (
-    NodeResourcesBalancedAllocation,
-)
-from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
-from berth.actors.scheduling.plugins.node_volume_limits.plugin import NodeVolumeLimits
-from berth.actors.scheduling.plugins.pod_scheduling_context.plugin import (
-    PodSchedulingContexts,
-)
-from berth.actors.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from berth.actors.scheduling.plugins.taint_toleration import TaintToleration
-from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
-from berth.actors.scheduling.plugins.volume_restrictions import VolumeRestrictions
-from berth.actors.scheduling.plugins.volume_zone import VolumeZone
 from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
 from berth.plugin import Plugin
+
+from .default_binder import DefaultBinder
+from .default_preemption.plugin import DefaultPreemption
+from .dynamic_resources.plugin import DynamicResources
+from .image_locality import ImageLocality
+from .inter_pod_affinity import InterPodAffinity
+from .node_affinity import NodeAffinity
+from .node_basics import NodeName, NodePorts, NodeUnschedulable, PrioritySort, SchedulingGates
+from .node_declared_features import NodeDeclaredFeatures
+from .node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from .node_resources_fit import NodeResourcesFit
+from .node_volume_limits.plugin import NodeVolumeLimits
+from .pod_scheduling_context.plugin import PodSchedulingContexts
+from .pod_topology_spread import PodTopologySpread
+from .taint_toleration import TaintToleration
+from .volume_binding.plugin import VolumeBinding
+from .volume_restrictions import VolumeRestrictions
+from .volume_zone import VolumeZone
 
 IN_TREE: dict[str, type[Plugin]] = {
     plugin.name: plugin

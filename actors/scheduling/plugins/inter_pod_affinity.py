@@ -14,21 +14,6 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.labels import SelectorError
-from berth.actors.scheduling.model.affinity_terms import (
-    NO_LABELS,
-    NO_TERMS,
-    AffinityTerm,
-    AffinityTerms,
-    TermWeights,
-    WeightedTerm,
-    with_namespaces,
-)
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.model.columns import NodeColumns
-from berth.actors.scheduling.model.pod_counts import MAX_COLUMNS, Column, Counted, Weighed
-from berth.actors.scheduling.model.pod_info import LatestPodInfos
-from berth.actors.scheduling.model.vectors import any_true, highest, lowest
 from berth.config.types import described
 from berth.plugin import (
     MAX_NODE_SCORE,
@@ -64,6 +49,22 @@ from berth.plugin import (
     read_args,
     unresolvable,
 )
+
+from ..kube.labels import SelectorError
+from ..model.affinity_terms import (
+    NO_LABELS,
+    NO_TERMS,
+    AffinityTerm,
+    AffinityTerms,
+    TermWeights,
+    WeightedTerm,
+    with_namespaces,
+)
+from ..model.cluster_objects import ClusterObjects
+from ..model.columns import NodeColumns
+from ..model.pod_counts import MAX_COLUMNS, Column, Counted, Weighed
+from ..model.pod_info import LatestPodInfos
+from ..model.vectors import any_true, highest, lowest
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

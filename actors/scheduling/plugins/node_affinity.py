@@ -11,21 +11,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from berth.actors.scheduling.kube.core import (
-    NodeAffinity as NodeAffinitySpec,
+from berth.config.names import (
+    is_label_value,
+    is_qualified_name,
 )
-from berth.actors.scheduling.kube.core import NodeSelectorTerm
-from berth.actors.scheduling.kube.node_selector import (
-    node_selector_matches,
-    validate_node_selector_term,
-)
-from berth.actors.scheduling.model.node_selection import (
-    NodeTerms,
-    pod_affinity_matches,
-    required_terms,
-)
-from berth.actors.scheduling.model.pod_template import PerTemplate
-from berth.config.names import is_label_value, is_qualified_name
 from berth.config.types import described
 from berth.plugin import (
     SKIP,
@@ -58,6 +47,12 @@ from berth.plugin import (
     read_args,
     unresolvable,
 )
+
+from ..kube.core import NodeAffinity as NodeAffinitySpec
+from ..kube.core import NodeSelectorTerm
+from ..kube.node_selector import node_selector_matches, validate_node_selector_term
+from ..model.node_selection import NodeTerms, pod_affinity_matches, required_terms
+from ..model.pod_template import PerTemplate
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"

@@ -9,11 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.actors.scheduling.kube.core import Taint
-from berth.actors.scheduling.kube.taints import tolerates_any
-from berth.actors.scheduling.model.node_info import WILDCARD_IP
-from berth.actors.scheduling.model.pod_info import LatestPodInfos
-from berth.actors.scheduling.model.pod_template import HostPort
 from berth.plugin import (
     SKIP,
     SUCCESS,
@@ -40,6 +35,12 @@ from berth.plugin import (
     Verdicts,
     unresolvable,
 )
+
+from ..kube.core import Taint
+from ..kube.taints import tolerates_any
+from ..model.node_info import WILDCARD_IP
+from ..model.pod_info import LatestPodInfos
+from ..model.pod_template import HostPort
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 

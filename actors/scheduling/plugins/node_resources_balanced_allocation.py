@@ -12,14 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.actors.scheduling.kube.devices import may_be_devices
-from berth.actors.scheduling.model.amounts import SAFE_AMOUNT
-from berth.actors.scheduling.model.vectors import Floats, lowest
-from berth.actors.scheduling.plugins.dynamic_resources.totals import DeviceTotals
-from berth.actors.scheduling.plugins.node_resources_fit import NATIVE, device_totals
-from berth.actors.scheduling.plugins.resource_args import (
-    NodeResourcesBalancedAllocationArgs,
-)
 from berth.plugin import (
     MAX_NODE_SCORE,
     SKIP,
@@ -37,6 +29,13 @@ from berth.plugin import (
     Status,
     read_args,
 )
+
+from ..kube.devices import may_be_devices
+from ..model.amounts import SAFE_AMOUNT
+from ..model.vectors import Floats, lowest
+from .dynamic_resources.totals import DeviceTotals
+from .node_resources_fit import NATIVE, device_totals
+from .resource_args import NodeResourcesBalancedAllocationArgs
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):

@@ -19,23 +19,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.actors.scheduling.kube.devices import DEVICE_CLASS_PREFIX, may_be_devices
-from berth.actors.scheduling.kube.quantity import milli_value, value
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.model.columns import CPU, MEMORY, PODS
-from berth.actors.scheduling.model.pod_info import LatestPodInfos
-from berth.actors.scheduling.model.vectors import any_true, lowest
-from berth.actors.scheduling.plugins.dynamic_resources.extended import (
-    ClassesByResource,
-    any_provides,
-)
-from berth.actors.scheduling.plugins.dynamic_resources.features import features_of
-from berth.actors.scheduling.plugins.dynamic_resources.totals import DeviceTotals
-from berth.actors.scheduling.plugins.resource_args import (
-    NodeResourcesFitArgs,
-    ShapePoint,
-    score_at,
-)
 from berth.plugin import (
     MAX_NODE_SCORE,
     SUCCESS,
@@ -67,6 +50,17 @@ from berth.plugin import (
     Verdicts,
     read_args,
 )
+
+from ..kube.devices import DEVICE_CLASS_PREFIX, may_be_devices
+from ..kube.quantity import milli_value, value
+from ..model.cluster_objects import ClusterObjects
+from ..model.columns import CPU, MEMORY, PODS
+from ..model.pod_info import LatestPodInfos
+from ..model.vectors import any_true, lowest
+from .dynamic_resources.extended import ClassesByResource, any_provides
+from .dynamic_resources.features import features_of
+from .dynamic_resources.totals import DeviceTotals
+from .resource_args import NodeResourcesFitArgs, ShapePoint, score_at
 
 MAX_BITS = 62  # of a key, which is never negative
 # The code if removing pods can help, and the code if even an empty node would not have enough. The

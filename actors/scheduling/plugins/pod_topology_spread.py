@@ -15,30 +15,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.core import TopologySpreadConstraint
-from berth.actors.scheduling.kube.labels import (
-    EVERYTHING,
-    NOTHING,
-    Selector,
-    SelectorError,
-    from_label_selector,
-    from_map,
-)
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.model.columns import LabelColumn
-from berth.actors.scheduling.model.pod_info import LatestPodInfos
-from berth.actors.scheduling.model.pod_template import PerTemplate
-from berth.actors.scheduling.model.vectors import Floats, any_true, highest, lowest
-from berth.actors.scheduling.plugins.spread_domains import (
-    Constraint,
-    Eligibility,
-    constraint_of,
-    have_all,
-    pods_by_domain,
-    pods_by_row,
-)
 from berth.config.names import is_qualified_name
-from berth.config.types import Int32, described
+from berth.config.types import (
+    Int32,
+    described,
+)
 from berth.plugin import (
     MAX_NODE_SCORE,
     SKIP,
@@ -73,6 +54,29 @@ from berth.plugin import (
     Status,
     Verdicts,
     read_args,
+)
+
+from ..kube.core import TopologySpreadConstraint
+from ..kube.labels import (
+    EVERYTHING,
+    NOTHING,
+    Selector,
+    SelectorError,
+    from_label_selector,
+    from_map,
+)
+from ..model.cluster_objects import ClusterObjects
+from ..model.columns import LabelColumn
+from ..model.pod_info import LatestPodInfos
+from ..model.pod_template import PerTemplate
+from ..model.vectors import Floats, any_true, highest, lowest
+from .spread_domains import (
+    Constraint,
+    Eligibility,
+    constraint_of,
+    have_all,
+    pods_by_domain,
+    pods_by_row,
 )
 
 REASON = "node(s) didn't match pod topology spread constraints"

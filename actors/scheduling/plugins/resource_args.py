@@ -8,7 +8,10 @@ from typing import Annotated, Literal, get_args
 import msgspec
 
 from berth.config.names import is_qualified_name
-from berth.config.types import Int64, described
+from berth.config.types import (
+    Int64,
+    described,
+)
 from berth.plugin import MAX_NODE_SCORE, PluginArgs
 
 

@@ -14,14 +14,15 @@ from weakref import WeakKeyDictionary
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.labels import Selector
-from berth.actors.scheduling.model.bookmark import Bookmark
-from berth.actors.scheduling.model.columns import LabelColumn, NodeColumns
-from berth.actors.scheduling.model.node_selection import pod_affinity_matches
-from berth.actors.scheduling.model.pod_counts import Counted, pods_selected
-from berth.actors.scheduling.model.pod_template import PodTemplate
-from berth.actors.scheduling.model.vectors import Rows
 from berth.plugin import Bools, Ints, NodeView, PodInfo, Snapshot
+
+from ..kube.labels import Selector
+from ..model.bookmark import Bookmark
+from ..model.columns import LabelColumn, NodeColumns
+from ..model.node_selection import pod_affinity_matches
+from ..model.pod_counts import Counted, pods_selected
+from ..model.pod_template import PodTemplate
+from ..model.vectors import Rows
 
 MAX_SKEW = (1 << 31) - 1  # an int32 in Kubernetes
 

@@ -11,9 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.actors.scheduling.kube.core import Taint
-from berth.actors.scheduling.kube.taints import Tolerations, lets_in
-from berth.actors.scheduling.model.pod_template import PerTemplate
 from berth.plugin import (
     SUCCESS,
     Action,
@@ -37,6 +34,10 @@ from berth.plugin import (
     Verdicts,
     default_normalize,
 )
+
+from ..kube.core import Taint
+from ..kube.taints import Tolerations, lets_in
+from ..model.pod_template import PerTemplate
 
 REASON = "node(s) had untolerated taint(s)"
 

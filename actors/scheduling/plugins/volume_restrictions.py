@@ -12,12 +12,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from berth.actors.scheduling.kube.claims import not_found
-from berth.actors.scheduling.kube.storage import READ_WRITE_ONCE_POD
-from berth.actors.scheduling.model.pod_counts import PodCounts
-from berth.actors.scheduling.model.pod_info import LatestPodInfos
-from berth.actors.scheduling.model.pod_template import Disk
-from berth.actors.scheduling.model.vectors import any_true
 from berth.plugin import (
     SKIP,
     SUCCESS,
@@ -43,6 +37,13 @@ from berth.plugin import (
     Verdicts,
     unresolvable,
 )
+
+from ..kube.claims import not_found
+from ..kube.storage import READ_WRITE_ONCE_POD
+from ..model.pod_counts import PodCounts
+from ..model.pod_info import LatestPodInfos
+from ..model.pod_template import Disk
+from ..model.vectors import any_true
 
 REASON_DISK = "node(s) had no available disk"
 REASON_CLAIM = (

@@ -11,18 +11,6 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.claims import class_of, not_found
-from berth.actors.scheduling.kube.csi_translation import (
-    BETA_REGION,
-    BETA_ZONE,
-    REGION,
-    ZONE,
-    ZONE_DELIMITER,
-)
-from berth.actors.scheduling.kube.storage import WAIT_FOR_FIRST_CONSUMER
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.model.node_selection import select_rows
-from berth.actors.scheduling.model.vectors import any_true
 from berth.plugin import (
     SKIP,
     SUCCESS,
@@ -50,6 +38,13 @@ from berth.plugin import (
     Verdicts,
     unresolvable,
 )
+
+from ..kube.claims import class_of, not_found
+from ..kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from ..kube.storage import WAIT_FOR_FIRST_CONSUMER
+from ..model.cluster_objects import ClusterObjects
+from ..model.node_selection import select_rows
+from ..model.vectors import any_true
 
 REASON = "node(s) had no available volume zone"
 # The topology labels in the order of kube-scheduler, each with the label that replaced it.

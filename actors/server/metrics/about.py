@@ -11,9 +11,13 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 
-from berth.actors.runtime.measures import BETA, UNSPECIFIED, Registry
-from berth.actors.runtime.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
-from berth.config.feature_gates import GA, GATES
+from berth.config.feature_gates import (
+    GA,
+    GATES,
+)
+
+from ...process.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
+from ...telemetry.measures import BETA, UNSPECIFIED, Registry
 
 # As the distributions of Kubernetes name their versions: what it corresponds to, and its own.
 GIT_VERSION = f"{KUBERNETES}+berth.{BERTH}"

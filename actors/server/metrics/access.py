@@ -5,7 +5,7 @@ Mirrors apiserver's metrics of authentication and authorization. The server's th
 
 from __future__ import annotations
 
-from berth.actors.runtime.measures import Registry, exponential
+from ...telemetry.measures import Registry, exponential
 
 SECONDS = exponential(0.001, 2, 15)
 REVIEW_SECONDS = (0.25, 0.5, 0.7, 1, 1.5, 3, 5, 10)

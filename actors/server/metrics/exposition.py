@@ -15,7 +15,7 @@ from typing import assert_never
 
 import anyio.lowlevel
 
-from berth.actors.runtime.measures import AnyFamily, Counter, Gauge, Histogram
+from ...telemetry.measures import AnyFamily, Counter, Gauge, Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 _IN_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})

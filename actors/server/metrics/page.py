@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import structlog
 
-from berth.actors.runtime.measures import Registry
-from berth.actors.server.metrics.about import register_about
-from berth.actors.server.metrics.exposition import exposed, together
-from berth.actors.server.metrics.pod_resources import LIMIT, REQUEST
-from berth.actors.server.metrics.process import ProcessMeasures
-from berth.actors.server.metrics.slis import HEALTHCHECK, HEALTHCHECKS
+from ...telemetry.measures import Registry
+from .about import register_about
+from .exposition import exposed, together
+from .pod_resources import LIMIT, REQUEST
+from .process import ProcessMeasures
+from .slis import HEALTHCHECK, HEALTHCHECKS
 
 log = structlog.get_logger(__name__)
 ELSEWHERE = (LIMIT, REQUEST, HEALTHCHECK, HEALTHCHECKS)  # on pages of their own

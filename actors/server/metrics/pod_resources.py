@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from berth.actors.scheduling.kube.core import FINISHED, Pod, PodSpec
-from berth.actors.scheduling.kube.requests import Amounts, exact_limits, exact_requests
-from berth.actors.server.metrics.exposition import escaped, go_float, heading, together
+from ...scheduling.kube.core import FINISHED, Pod, PodSpec
+from ...scheduling.kube.requests import Amounts, exact_limits, exact_requests
+from .exposition import escaped, go_float, heading, together
 
 LIMIT, REQUEST = "kube_pod_resource_limit", "kube_pod_resource_request"
 PART = 250  # pods

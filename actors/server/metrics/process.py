@@ -14,7 +14,7 @@ from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTO
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from berth.actors.runtime.measures import UNSPECIFIED, Counter, Family, Gauge, Registry
+from ...telemetry.measures import UNSPECIFIED, Counter, Family, Gauge, Registry
 
 NO_LIMIT = 2**64 - 1
 NETWORK = Path("/proc/self/net/netstat")

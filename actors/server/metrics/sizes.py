@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import CountCached, CountQueued
-from berth.actors.runtime.ask import ask
-from berth.actors.runtime.measures import Registry
+from ...mailboxes import Mailboxes
+from ...messages.cache import CountCached
+from ...messages.queue import CountQueued
+from ...runtime.ask import ask
+from ...telemetry.measures import Registry
 
 
 class Sizes:

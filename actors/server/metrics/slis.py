@@ -6,8 +6,8 @@ asked and does not exclude it. The server's thread writes these families.
 
 from __future__ import annotations
 
-from berth.actors.runtime.measures import ALPHA, STABLE, Registry
-from berth.actors.server.metrics.exposition import exposed, together
+from ...telemetry.measures import ALPHA, STABLE, Registry
+from .exposition import exposed, together
 
 HEALTHCHECK, HEALTHCHECKS = "kubernetes_healthcheck", "kubernetes_healthchecks_total"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from berth.actors.instruments.instruments import Instruments
-from berth.actors.runtime.measures import Registry
+from berth.actors.telemetry.instruments import Instruments
+from berth.actors.telemetry.measures import Registry
 from berth.config.options import Options, SecureServing
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.processes import free_port

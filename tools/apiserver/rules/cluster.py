@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from berth.tools.apiserver.rules.fields import (
+from .fields import (
     Document,
     between,
     dns_label,
@@ -19,8 +19,8 @@ from berth.tools.apiserver.rules.fields import (
     required,
     unchanged,
 )
-from berth.tools.apiserver.rules.placement import taints
-from berth.tools.apiserver.rules.pods import PROTOCOLS
+from .placement import taints
+from .pods import PROTOCOLS
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 EVENT_FIELD_BYTES, EVENT_MESSAGE_BYTES = 128, 1024

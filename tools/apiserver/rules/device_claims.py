@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from berth.tools.apiserver.rules.devices import (
+from ..schema import TYPES, canonical
+from .devices import (
     EFFECTS,
     MOST_CONFIGS,
     binding_conditions,
@@ -21,7 +22,7 @@ from berth.tools.apiserver.rules.devices import (
     set_of,
     unique,
 )
-from berth.tools.apiserver.rules.fields import (
+from .fields import (
     IMMUTABLE,
     NOT_POSITIVE,
     Document,
@@ -34,9 +35,8 @@ from berth.tools.apiserver.rules.fields import (
     too_many,
     unsupported,
 )
-from berth.tools.apiserver.rules.placement import node_selector
-from berth.tools.apiserver.rules.storage import driver_name
-from berth.tools.apiserver.schema import TYPES, canonical
+from .placement import node_selector
+from .storage import driver_name
 
 MOST_REQUESTS = MOST_RESULTS = MOST_CONSTRAINTS = 32
 MOST_ALTERNATIVES = 8

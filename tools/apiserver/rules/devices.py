@@ -10,7 +10,8 @@ import msgspec
 
 from berth.actors.scheduling.cel import selector
 from berth.actors.scheduling.kube import quantity
-from berth.tools.apiserver.rules.fields import (
+
+from .fields import (
     NOT_POSITIVE,
     Document,
     dns_label,
@@ -27,8 +28,8 @@ from berth.tools.apiserver.rules.fields import (
     unchanged,
     unsupported,
 )
-from berth.tools.apiserver.rules.placement import node_selector
-from berth.tools.apiserver.rules.storage import driver_name
+from .placement import node_selector
+from .storage import driver_name
 
 MOST_SELECTORS = MOST_CONFIGS = 32
 MOST_DEVICES, MOST_ADVANCED_DEVICES = 128, 64

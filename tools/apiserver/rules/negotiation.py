@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.tools.apiserver.rules.devices import each, set_of
-from berth.tools.apiserver.rules.fields import (
-    Document,
-    dns_subdomain,
-    forbidden,
-    invalid,
-    one_of,
-    required,
-    unchanged,
-)
-from berth.tools.apiserver.rules.placement import node_selector
-from berth.tools.apiserver.rules.storage import driver_name
+from .devices import each, set_of
+from .fields import Document, dns_subdomain, forbidden, invalid, one_of, required, unchanged
+from .placement import node_selector
+from .storage import driver_name
 
 MODES = ("Immediate", "WaitForFirstConsumer")
 MOST_NODES = 128

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from berth.actors.scheduling.kube.node_selector import integer
-from berth.tools.apiserver.rules.fields import (
+
+from .fields import (
     NOT_POSITIVE,
     Document,
     dns_label,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.tools.apiserver.rules.fields import Document, forbidden, invalid
-from berth.tools.apiserver.schema import TYPES, canonical
+from ..schema import TYPES, canonical
+from .fields import Document, forbidden, invalid
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _UPDATABLE = ",".join(

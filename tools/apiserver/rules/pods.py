@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
-from berth.tools.apiserver.rules import placement
-from berth.tools.apiserver.rules.fields import (
+
+from . import placement
+from .fields import (
     Document,
     between,
     dns_label,

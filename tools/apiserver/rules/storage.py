@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
-from berth.tools.apiserver.rules.fields import (
+
+from ..schema import TYPES, canonical
+from .fields import (
     NEGATIVE,
     NOT_POSITIVE,
     Document,
@@ -22,8 +24,7 @@ from berth.tools.apiserver.rules.fields import (
     unchanged,
     unsupported,
 )
-from berth.tools.apiserver.rules.placement import node_selector
-from berth.tools.apiserver.schema import TYPES, canonical
+from .placement import node_selector
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _CLAIM_RULE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from berth.tools.apiserver.rules.fields import (
+from .fields import (
     NEGATIVE,
     Document,
     forbidden,
@@ -18,7 +18,7 @@ from berth.tools.apiserver.rules.fields import (
     unchanged,
     unsupported,
 )
-from berth.tools.apiserver.rules.pods import pod_template
+from .pods import pod_template
 
 _PERCENT = re.compile("[0-9]+%")
 _PERCENT_RULE = (

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from berth.tools.apiserver.conversion import served_form
-from berth.tools.apiserver.resources import Kind
-from berth.tools.apiserver.store import Document, Refused
-from berth.tools.apiserver.tables import cluster, storage, workloads
-from berth.tools.apiserver.tables.column import AGE, NAME, Column
-from berth.tools.apiserver.tables.pods import PODS, row_conditions
+from ..conversion import served_form
+from ..resources import Kind
+from ..store import Document, Refused
+from . import cluster, storage, workloads
+from .column import AGE, NAME, Column
+from .pods import PODS, row_conditions
 
 COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "pods"): PODS,

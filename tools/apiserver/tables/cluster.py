@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from berth.tools.apiserver.store import Document
-from berth.tools.apiserver.tables.column import (
+from ..store import Document
+from .column import (
     AGE,
     NAME,
     NONE,
@@ -24,7 +24,7 @@ from berth.tools.apiserver.tables.column import (
     strings,
     text,
 )
-from berth.tools.apiserver.tables.duration import age
+from .duration import age
 
 ROLE, OLD_ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 ENDPOINTS_SHOWN = 3

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from berth.tools.apiserver.store import Document
-from berth.tools.apiserver.tables.duration import age
+from ..store import Document
+from .duration import age
 
 Cell = str | int | bool
 Read = Callable[[Document, datetime], Cell]

@@ -11,8 +11,8 @@ from datetime import datetime
 
 import msgspec
 
-from berth.tools.apiserver.store import Document
-from berth.tools.apiserver.tables.column import (
+from ..store import Document
+from .column import (
     AGE,
     NAME,
     NONE,
@@ -27,7 +27,7 @@ from berth.tools.apiserver.tables.column import (
     number,
     text,
 )
-from berth.tools.apiserver.tables.duration import human, moment
+from .duration import human, moment
 
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from berth.tools.apiserver.store import Document
-from berth.tools.apiserver.tables.column import (
+from ..store import Document
+from .column import (
     AGE,
     NAME,
     NONE,

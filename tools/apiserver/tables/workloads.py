@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from berth.tools.apiserver.store import Document
-from berth.tools.apiserver.tables.column import (
+from ..store import Document
+from .column import (
     AGE,
     NAME,
     WIDE,
@@ -24,7 +24,7 @@ from berth.tools.apiserver.tables.column import (
     selector_text,
     text,
 )
-from berth.tools.apiserver.tables.duration import human, moment
+from .duration import human, moment
 
 
 def _of_template(key: str) -> Read:

@@ -13,20 +13,22 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
-from berth.actors.runtime.backoff import Backoff, Rng
-from berth.actors.runtime.clock import Clock
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.hollow.cluster import Change, Cluster
-from berth.tools.hollow.devices.inventory import (
-    SLICES,
-    Inventory,
-    InventoryError,
-    pools,
-    read_inventories,
+from berth.actors.client.rest import (
+    ApiError,
+    Client,
+    ConnectionFailedError,
 )
-from berth.tools.hollow.devices.publication import Publish, Withdraw, publication
-from berth.tools.hollow.following import Following
+from berth.actors.runtime.backoff import (
+    Backoff,
+    Rng,
+)
+from berth.actors.runtime.clock import Clock
+
+from ...apiserver.resources import BY_KIND
+from ..cluster import Change, Cluster
+from ..following import Following
+from .inventory import SLICES, Inventory, InventoryError, pools, read_inventories
+from .publication import Publish, Withdraw, publication
 
 log = structlog.get_logger(__name__)
 NODES = BY_KIND["v1", "Node"]

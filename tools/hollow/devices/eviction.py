@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from berth.tools.hollow.device_claims import (
-    device_claims,
-    is_made_for,
-    is_reserved,
-    pool_key,
-    results_of,
-)
-from berth.tools.hollow.documents import (
+from ..device_claims import device_claims, is_made_for, is_reserved, pool_key, results_of
+from ..documents import (
     Document,
     is_active,
     name_of,
@@ -26,8 +20,8 @@ from berth.tools.hollow.documents import (
     spec_of,
     uid_of,
 )
-from berth.tools.hollow.events import Reporter, about_pod
-from berth.tools.hollow.writes import Again, Create, Write, delete, disrupted
+from ..events import Reporter, about_pod
+from ..writes import Again, Create, Write, delete, disrupted
 
 NO_EXECUTE = "NoExecute"
 REPORTER = Reporter("device_taint_eviction")

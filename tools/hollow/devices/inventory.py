@@ -13,17 +13,17 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
-from berth.tools.apiserver.defaults import defaulted
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.rules.devices import (
-    MOST_ADVANCED_DEVICES,
-    MOST_COUNTER_SETS,
-    MOST_DEVICES,
+from berth.actors.scheduling.kube.yaml_documents import (
+    YamlError,
+    documents,
 )
-from berth.tools.apiserver.schema import unknown_and_mistyped
-from berth.tools.apiserver.validation import problems
-from berth.tools.hollow.documents import Document, labels_of, name_of
+
+from ...apiserver.defaults import defaulted
+from ...apiserver.resources import BY_KIND
+from ...apiserver.rules.devices import MOST_ADVANCED_DEVICES, MOST_COUNTER_SETS, MOST_DEVICES
+from ...apiserver.schema import unknown_and_mistyped
+from ...apiserver.validation import problems
+from ..documents import Document, labels_of, name_of
 
 SLICES = BY_KIND["resource.k8s.io/v1", "ResourceSlice"]
 MOST_OF_GROUP = 10_000

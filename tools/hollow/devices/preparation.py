@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import key
-from berth.tools.hollow.device_claims import allocation_of, key_of, reserved_for
-from berth.tools.hollow.documents import Document, controller_of, name_of, uid_of
+
+from ..device_claims import allocation_of, key_of, reserved_for
+from ..documents import Document, controller_of, name_of, uid_of
 
 FOLLOWED = "ResourceClaim"
 

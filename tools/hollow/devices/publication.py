@@ -12,15 +12,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from berth.tools.hollow.devices.inventory import Pool, with_pool
-from berth.tools.hollow.documents import (
-    Document,
-    annotations_of,
-    name_of,
-    reference_to,
-    spec_of,
-    uid_of,
-)
+from ..documents import Document, annotations_of, name_of, reference_to, spec_of, uid_of
+from .inventory import Pool, with_pool
 
 # A slice of the hollow driver; the value tells one content of its pool from another.
 MARK = "berth.dev/devices"

@@ -10,21 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from berth.tools.hollow.device_claims import (
-    FINALIZER,
-    allocation_of,
-    is_done,
-    key_of,
-    reserved_for,
-)
-from berth.tools.hollow.documents import (
-    Document,
-    controller_of,
-    deleting,
-    status_of,
-    uid_of,
-)
-from berth.tools.hollow.writes import Again, Write, delete, patch, status_writes
+from ..device_claims import FINALIZER, allocation_of, is_done, key_of, reserved_for
+from ..documents import Document, controller_of, deleting, status_of, uid_of
+from ..writes import Again, Write, delete, patch, status_writes
 
 QUARANTINE_SECONDS = 2.0
 

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from berth.tools.hollow.cluster import Cluster
-from berth.tools.hollow.device_claims import (
-    claim_names,
-    device_claims,
-    is_made_for,
-    key_of,
-    pool_key,
-)
-from berth.tools.hollow.devices import eviction
-from berth.tools.hollow.devices.release import ClaimRelease
-from berth.tools.hollow.devices.templates import ClaimTemplates
-from berth.tools.hollow.documents import Document, controller_of, namespace_of, spec_of, uid_of
-from berth.tools.hollow.items import Item, item_of
-from berth.tools.hollow.writes import Write
+from ..cluster import Cluster
+from ..device_claims import claim_names, device_claims, is_made_for, key_of, pool_key
+from ..documents import Document, controller_of, namespace_of, spec_of, uid_of
+from ..items import Item, item_of
+from ..writes import Write
+from . import eviction
+from .release import ClaimRelease
+from .templates import ClaimTemplates
 
 FOLLOWED = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 CONTROLLERS = ("claim-templates", "claim-release", "device-eviction")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from berth.tools.hollow.device_claims import (
+from ..device_claims import (
     POD_CLAIM,
     DeviceClaim,
     allocation_of,
@@ -20,7 +20,7 @@ from berth.tools.hollow.device_claims import (
     key_of,
     reserved_for,
 )
-from berth.tools.hollow.documents import (
+from ..documents import (
     Document,
     is_active,
     name_of,
@@ -30,8 +30,8 @@ from berth.tools.hollow.documents import (
     status_of,
     uid_of,
 )
-from berth.tools.hollow.events import Reporter, about_pod
-from berth.tools.hollow.writes import Create, Patch, Write, status_writes
+from ..events import Reporter, about_pod
+from ..writes import Create, Patch, Write, status_writes
 
 FAILED = "FailedResourceClaimCreation"
 REPORTER = Reporter("resource_claim")

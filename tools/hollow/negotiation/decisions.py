@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from berth.tools.hollow.cluster import Cluster
-from berth.tools.hollow.device_claims import allocation_of, device_claims, is_done, reserved_for
-from berth.tools.hollow.documents import (
+from ..cluster import Cluster
+from ..device_claims import allocation_of, device_claims, is_done, reserved_for
+from ..documents import (
     Document,
     annotations_of,
     controller_of,
@@ -23,7 +23,7 @@ from berth.tools.hollow.documents import (
     status_of,
     uid_of,
 )
-from berth.tools.hollow.writes import Patch, Write, delete, patch, status_writes
+from ..writes import Patch, Write, delete, patch, status_writes
 
 CLAIMS_PER_NODE = "berth.dev/claims-per-node"
 IMMEDIATE = "Immediate"

@@ -11,17 +11,25 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
-from berth.actors.runtime.backoff import Backoff, Rng
+from berth.actors.client.rest import (
+    ApiError,
+    Client,
+    ConnectionFailedError,
+)
+from berth.actors.runtime.backoff import (
+    Backoff,
+    Rng,
+)
 from berth.actors.runtime.clock import Clock
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.hollow.cluster import Change, Cluster
-from berth.tools.hollow.device_claims import key_of
-from berth.tools.hollow.devices.release import ClaimRelease
-from berth.tools.hollow.documents import Document, name_of, namespace_of
-from berth.tools.hollow.following import Following
-from berth.tools.hollow.negotiation.decisions import allocate_immediately, answer, free
-from berth.tools.hollow.writes import Again, Delete, Patch, Write
+
+from ...apiserver.resources import BY_KIND
+from ..cluster import Change, Cluster
+from ..device_claims import key_of
+from ..devices.release import ClaimRelease
+from ..documents import Document, name_of, namespace_of
+from ..following import Following
+from ..writes import Again, Delete, Patch, Write
+from .decisions import allocate_immediately, answer, free
 
 log = structlog.get_logger(__name__)
 API_VERSION = "resource.k8s.io/v1alpha2"

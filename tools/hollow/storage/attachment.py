@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from berth.tools.hollow.documents import Document, deleting, name_of, spec_of, status_of
-from berth.tools.hollow.volumes import csi_driver
-from berth.tools.hollow.writes import Create, Write, delete, status_writes
+from ..documents import Document, deleting, name_of, spec_of, status_of
+from ..volumes import csi_driver
+from ..writes import Create, Write, delete, status_writes
 
 PREFIX = "csi-"
 

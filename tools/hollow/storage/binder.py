@@ -12,8 +12,8 @@ from datetime import datetime
 
 import msgspec
 
-from berth.tools.hollow.claim import selects
-from berth.tools.hollow.documents import (
+from ..claim import selects
+from ..documents import (
     Document,
     annotations_of,
     deleting,
@@ -24,7 +24,7 @@ from berth.tools.hollow.documents import (
     status_of,
     uid_of,
 )
-from berth.tools.hollow.volumes import (
+from ..volumes import (
     BETA_PROVISIONER,
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
@@ -44,7 +44,7 @@ from berth.tools.hollow.volumes import (
     volume_of,
     waits_for_consumer,
 )
-from berth.tools.hollow.writes import Again, Write, patch, status_writes
+from ..writes import Again, Write, patch, status_writes
 
 # A volume is released only after its claim has been missing for this long, unless the claim is
 # known to have been deleted: the watch of claims may be late.

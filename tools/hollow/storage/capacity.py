@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from berth.actors.scheduling.kube.quantity import nano_value
-from berth.tools.hollow.claim import selects
-from berth.tools.hollow.documents import Document, annotations_of, spec_of
-from berth.tools.hollow.storage.topology import segment_in
-from berth.tools.hollow.volumes import PROVISIONED_BY, size_of
-from berth.tools.hollow.writes import Write, patch
+
+from ..claim import selects
+from ..documents import Document, annotations_of, spec_of
+from ..volumes import PROVISIONED_BY, size_of
+from ..writes import Write, patch
+from .topology import segment_in
 
 PROVISIONED = "berth.dev/provisioned"
 _NANO = 10**9

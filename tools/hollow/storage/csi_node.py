@@ -5,9 +5,9 @@ A CSINode that exists is never changed: its drivers and limits are edited with k
 
 from __future__ import annotations
 
-from berth.tools.hollow.documents import Document, deleting, name_of, reference_to
-from berth.tools.hollow.volumes import HOLLOW_DRIVER
-from berth.tools.hollow.writes import Create, Write
+from ..documents import Document, deleting, name_of, reference_to
+from ..volumes import HOLLOW_DRIVER
+from ..writes import Create, Write
 
 TOPOLOGY_KEYS = ("topology.kubernetes.io/zone",)
 MOST_VOLUMES = 128

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from berth.tools.hollow.documents import Document, deleting, namespace_of, reference_to, spec_of
-from berth.tools.hollow.volumes import pod_claims
-from berth.tools.hollow.writes import Create, Write
+from ..documents import Document, deleting, namespace_of, reference_to, spec_of
+from ..volumes import pod_claims
+from ..writes import Create, Write
 
 
 def reconcile(pod: Document, claims: Collection[str]) -> list[Write]:

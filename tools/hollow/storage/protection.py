@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from berth.tools.hollow.documents import Document, deleting, name_of, node_of, phase_of
-from berth.tools.hollow.volumes import is_of_pod, phase_in, pod_claims
-from berth.tools.hollow.writes import Write, patch
+from ..documents import Document, deleting, name_of, node_of, phase_of
+from ..volumes import is_of_pod, phase_in, pod_claims
+from ..writes import Write, patch
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER = "kubernetes.io/pv-protection"

@@ -14,7 +14,7 @@ from datetime import datetime
 
 import msgspec
 
-from berth.tools.hollow.documents import (
+from ..documents import (
     Document,
     annotations_of,
     deleting,
@@ -24,9 +24,7 @@ from berth.tools.hollow.documents import (
     spec_of,
     uid_of,
 )
-from berth.tools.hollow.storage.capacity import covers, is_tracked, largest_in, left_in
-from berth.tools.hollow.storage.topology import Segment, affinity_to, segment_of
-from berth.tools.hollow.volumes import (
+from ..volumes import (
     PROVISIONED_BY,
     PROVISIONER,
     SELECTED_NODE,
@@ -36,7 +34,9 @@ from berth.tools.hollow.volumes import (
     volume_of,
     waits_for_consumer,
 )
-from berth.tools.hollow.writes import Again, Create, Write, delete, patch
+from ..writes import Again, Create, Write, delete, patch
+from .capacity import covers, is_tracked, largest_in, left_in
+from .topology import Segment, affinity_to, segment_of
 
 PROVISION_SECONDS = "berth.dev/provision-seconds"
 NEVER = "never"

@@ -5,28 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from berth.tools.hollow.cluster import Change, Cluster
-from berth.tools.hollow.documents import (
-    Document,
-    labels_of,
-    name_of,
-    namespace_of,
-    node_of,
-    phase_of,
-)
-from berth.tools.hollow.items import Item, item_of
-from berth.tools.hollow.storage import (
-    attachment,
-    capacity,
-    csi_node,
-    ephemeral,
-    protection,
-    provisioner,
-)
-from berth.tools.hollow.storage.binder import Binder, Surroundings
-from berth.tools.hollow.storage.provisioner import Place, Provisioner
-from berth.tools.hollow.storage.topology import topology_keys
-from berth.tools.hollow.volumes import (
+from ..cluster import Change, Cluster
+from ..documents import Document, labels_of, name_of, namespace_of, node_of, phase_of
+from ..items import Item, item_of
+from ..volumes import (
     attach_required,
     claim_key,
     claim_reference,
@@ -43,7 +25,11 @@ from berth.tools.hollow.volumes import (
     provisions,
     volume_of,
 )
-from berth.tools.hollow.writes import Write
+from ..writes import Write
+from . import attachment, capacity, csi_node, ephemeral, protection, provisioner
+from .binder import Binder, Surroundings
+from .provisioner import Place, Provisioner
+from .topology import topology_keys
 
 FOLLOWED = (
     "PersistentVolumeClaim",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from berth.tools.hollow.documents import Document, spec_of
+from ..documents import Document, spec_of
 
 Segment = dict[str, str]
 

@@ -7,16 +7,8 @@ is left out: a selector has no variable of its type.
 
 from __future__ import annotations
 
-from berth.actors.scheduling.cel.declarations import Overload
-from berth.actors.scheduling.cel.functions import (
-    conversions,
-    formats,
-    kubernetes,
-    lists,
-    operators,
-    strings,
-    timing,
-)
+from ..declarations import Overload
+from . import conversions, formats, kubernetes, lists, operators, strings, timing
 
 
 def _by_name() -> dict[str, tuple[Overload, ...]]:

@@ -7,19 +7,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from berth.actors.scheduling.cel import times
-from berth.actors.scheduling.cel.declarations import overload, reads
-from berth.actors.scheduling.cel.errors import CelError
-from berth.actors.scheduling.cel.functions.operators import as_uint
-from berth.actors.scheduling.cel.times import Duration, Timestamp
-from berth.actors.scheduling.cel.values import (
-    MAX_INT64,
-    MAX_UINT64,
-    MIN_INT64,
-    TypeValue,
-    Uint,
-    type_name,
-)
+from .. import times
+from ..declarations import overload, reads
+from ..errors import CelError
+from ..times import Duration, Timestamp
+from ..values import MAX_INT64, MAX_UINT64, MIN_INT64, TypeValue, Uint, type_name
+from .operators import as_uint
 
 _DIGITS = re.compile(r"[0-9]+")
 _FLOAT = re.compile(

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from berth.actors.scheduling.cel import network, times
-from berth.actors.scheduling.cel.declarations import Overload, overload, tenth
-from berth.actors.scheduling.cel.errors import CelError
-from berth.actors.scheduling.cel.values import NONE, Format, Optional, size_of
+from .. import network, times
+from ..declarations import Overload, overload, tenth
+from ..errors import CelError
+from ..values import NONE, Format, Optional, size_of
 
 Check = Callable[[str], list[str]]
 

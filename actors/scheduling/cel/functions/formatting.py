@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from berth.actors.scheduling.cel.declarations import Budget
-from berth.actors.scheduling.cel.errors import CelError
-from berth.actors.scheduling.cel.functions.conversions import string_of_double
-from berth.actors.scheduling.cel.times import Duration, Timestamp
-from berth.actors.scheduling.cel.values import TypeValue, Uint, type_name, value_of_key
+from ..declarations import Budget
+from ..errors import CelError
+from ..times import Duration, Timestamp
+from ..values import TypeValue, Uint, type_name, value_of_key
+from .conversions import string_of_double
 
 MOST_PRECISION = 1000
 _SUPERSCRIPTS = str.maketrans(

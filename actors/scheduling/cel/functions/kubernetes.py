@@ -5,12 +5,12 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-from berth.actors.scheduling.cel import network, quantities, semver
-from berth.actors.scheduling.cel.declarations import Overload, overload, reads, reads_twice, tenth
-from berth.actors.scheduling.cel.network import CIDR, IP, Url
-from berth.actors.scheduling.cel.quantities import Quantity
-from berth.actors.scheduling.cel.semver import Semver
-from berth.actors.scheduling.cel.values import size_of
+from .. import network, quantities, semver
+from ..declarations import Overload, overload, reads, reads_twice, tenth
+from ..network import CIDR, IP, Url
+from ..quantities import Quantity
+from ..semver import Semver
+from ..values import size_of
 
 
 def _greater(a: Any, b: Any) -> bool:

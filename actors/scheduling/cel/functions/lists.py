@@ -7,18 +7,12 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
 
-from berth.actors.scheduling.cel.declarations import LIMIT, Budget, Overload, overload
-from berth.actors.scheduling.cel.equality import contains, equal_within
-from berth.actors.scheduling.cel.errors import CelError, no_such_overload
-from berth.actors.scheduling.cel.functions.operators import add
-from berth.actors.scheduling.cel.times import Duration
-from berth.actors.scheduling.cel.values import (
-    MISSING,
-    Uint,
-    compare,
-    key_of,
-    size_of,
-)
+from ..declarations import LIMIT, Budget, Overload, overload
+from ..equality import contains, equal_within
+from ..errors import CelError, no_such_overload
+from ..times import Duration
+from ..values import MISSING, Uint, compare, key_of, size_of
+from .operators import add
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _ZEROS: dict[str, Any] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from berth.actors.scheduling.cel import times
-from berth.actors.scheduling.cel.declarations import Budget, Overload, overload, tenth
-from berth.actors.scheduling.cel.errors import CelError, no_such_overload
-from berth.actors.scheduling.cel.times import Duration, Timestamp
-from berth.actors.scheduling.cel.values import (
+from .. import times
+from ..declarations import Budget, Overload, overload, tenth
+from ..errors import CelError, no_such_overload
+from ..times import Duration, Timestamp
+from ..values import (
     MAX_INT64,
     MAX_UINT64,
     MIN_INT64,

@@ -7,17 +7,10 @@ from typing import Any
 
 import re2
 
-from berth.actors.scheduling.cel.declarations import (
-    Budget,
-    matches,
-    overload,
-    reads,
-    reads_twice,
-    tenth,
-)
-from berth.actors.scheduling.cel.errors import CelError
-from berth.actors.scheduling.cel.functions.formatting import format_text
-from berth.actors.scheduling.cel.values import size_of
+from ..declarations import Budget, matches, overload, reads, reads_twice, tenth
+from ..errors import CelError
+from ..values import size_of
+from .formatting import format_text
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
 _SPACE += "\u200a\u2028\u2029\u202f\u205f\u3000"

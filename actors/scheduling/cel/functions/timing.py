@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from berth.actors.scheduling.cel.declarations import Overload, overload
-from berth.actors.scheduling.cel.times import GIGA, Duration, Timestamp, local
+from ..declarations import Overload, overload
+from ..times import GIGA, Duration, Timestamp, local
 
 
 def _part(read: Callable[[datetime], int]) -> Callable[..., int]:

@@ -15,23 +15,17 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.decision.feasibility import reject_for_nominated
-from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.recall.promised import Promised
-from berth.actors.scheduling.decision.recall.rejections import Rejections
-from berth.actors.scheduling.decision.rules import (
-    KEPT,
-    PluginError,
-    RawScores,
-    Rules,
-    normalized,
-)
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import Reads
-from berth.actors.scheduling.model.bookmark import Bookmark
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Flags, Ints, Rows, any_true
+from ...framework.cycle_state import CycleState
+from ...framework.interface import Reads
+from ...model.bookmark import Bookmark
+from ...model.pod_info import PodInfo
+from ...model.snapshot import NodeView, Snapshot
+from ...model.vectors import Bools, Flags, Ints, Rows, any_true
+from ..feasibility import reject_for_nominated
+from ..profile import Profile
+from ..rules import KEPT, PluginError, RawScores, Rules, normalized
+from .promised import Promised
+from .rejections import Rejections
 
 
 class Answers:

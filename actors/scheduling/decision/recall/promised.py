@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.actors.scheduling.decision.feasibility import reject_for_nominated
-from berth.actors.scheduling.decision.rules import Rules
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.model.bookmark import Bookmark
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Bools
+from ...framework.cycle_state import CycleState
+from ...model.bookmark import Bookmark
+from ...model.pod_info import PodInfo
+from ...model.snapshot import Snapshot
+from ...model.vectors import Bools
+from ..feasibility import reject_for_nominated
+from ..rules import Rules
 
 
 class Promised:

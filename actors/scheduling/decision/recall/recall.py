@@ -11,18 +11,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from berth.actors.scheduling.decision.candidates import Candidates
-from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate
-from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.recall.memory import Memory, NotReusableError
-from berth.actors.scheduling.decision.rules import PluginError
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.measuring import PRE_SCORE, SCORE, UNMEASURED, Record
-from berth.actors.scheduling.framework.verdicts import PASSES
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.pod_template import PodTemplate
-from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Ints, Rows, all_true, any_true
+from ...framework.cycle_state import CycleState
+from ...framework.measuring import PRE_SCORE, SCORE, UNMEASURED, Record
+from ...framework.verdicts import PASSES
+from ...model.pod_info import PodInfo
+from ...model.pod_template import PodTemplate
+from ...model.snapshot import Snapshot
+from ...model.vectors import Bools, Ints, Rows, all_true, any_true
+from ..candidates import Candidates
+from ..feasibility import Evaluation, evaluate
+from ..profile import Profile
+from ..rules import PluginError
+from .memory import Memory, NotReusableError
 
 T = TypeVar("T")
 MOST_MEMORIES = 64

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.actors.scheduling.decision.feasibility import Evaluation, filter_nodes
-from berth.actors.scheduling.decision.rules import PreFiltered, Rules
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.status import SUCCESS
-from berth.actors.scheduling.model.bookmark import Bookmark
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Bools
+from ...framework.cycle_state import CycleState
+from ...framework.status import SUCCESS
+from ...model.bookmark import Bookmark
+from ...model.pod_info import PodInfo
+from ...model.snapshot import Snapshot
+from ...model.vectors import Bools
+from ..feasibility import Evaluation, filter_nodes
+from ..rules import PreFiltered, Rules
 
 
 class Rejections:

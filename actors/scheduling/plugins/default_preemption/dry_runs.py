@@ -15,10 +15,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.actors.scheduling.model.bookmark import Bookmark
-from berth.actors.scheduling.model.vectors import Floats, any_true, highest, lowest
-from berth.actors.scheduling.plugins.default_preemption.victims import Budget, Candidate, dry_run
 from berth.plugin import Bools, Code, FailedAttempt, Ints, Snapshot, Status, unschedulable
+
+from ...model.bookmark import Bookmark
+from ...model.vectors import Floats, any_true, highest, lowest
+from .victims import Budget, Candidate, dry_run
 
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 CRITERIA = 5  # what Candidate.cost compares

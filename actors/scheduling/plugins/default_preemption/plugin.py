@@ -14,16 +14,11 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.model.pod_template import PodTemplate
-from berth.actors.scheduling.model.vectors import nth_true
-from berth.actors.scheduling.plugins.default_preemption.dry_runs import DryRuns, Search
-from berth.actors.scheduling.plugins.default_preemption.victims import (
-    Budget,
-    Candidate,
-    budgets,
-    cheapest,
+from berth.config.types import (
+    MAX_INT32,
+    Percentage,
+    described,
 )
-from berth.config.types import MAX_INT32, Percentage, described
 from berth.plugin import (
     SUCCESS,
     Action,
@@ -51,6 +46,11 @@ from berth.plugin import (
     read_args,
     unschedulable,
 )
+
+from ...model.pod_template import PodTemplate
+from ...model.vectors import nth_true
+from .dry_runs import DryRuns, Search
+from .victims import Budget, Candidate, budgets, cheapest
 
 MAX_TEMPLATES = 16
 NOT_HELPFUL = "Preemption is not helpful for scheduling"

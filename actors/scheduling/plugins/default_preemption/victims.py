@@ -16,7 +16,6 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.labels import Selector, SelectorError, from_label_selector
 from berth.plugin import (
     FailedAttempt,
     PodDisruptionBudget,
@@ -28,6 +27,8 @@ from berth.plugin import (
     supposing,
     unresolvable,
 )
+
+from ...kube.labels import Selector, SelectorError, from_label_selector
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 # Added to every priority, which makes it positive: a sum then grows with the number of pods.

@@ -9,12 +9,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from berth.actors.scheduling.kube.devices import (
-    Amount,
-    CapacityRequestPolicyRange,
-    DeviceCapacity,
-)
-from berth.actors.scheduling.kube.quantity import nano_value, value
+from ...kube.devices import Amount, CapacityRequestPolicyRange, DeviceCapacity
+from ...kube.quantity import nano_value, value
 
 NANO = 10**9
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

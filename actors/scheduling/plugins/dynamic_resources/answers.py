@@ -13,34 +13,20 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.core import Node
-from berth.actors.scheduling.kube.devices import MOST_SUB_REQUESTS, ResourceClaim
-from berth.actors.scheduling.kube.quantity import value
-from berth.actors.scheduling.model.columns import NodeColumns
-from berth.actors.scheduling.model.vectors import grown
-from berth.actors.scheduling.plugins.dynamic_resources.extended import (
-    ClassesByResource,
-    RequestMapping,
-    requests_for,
-    with_requests,
-)
-from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
-from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools
-from berth.actors.scheduling.plugins.dynamic_resources.search import (
-    Found,
-    Outcome,
-    Picked,
-    search,
-)
-from berth.actors.scheduling.plugins.dynamic_resources.stale_rows import StaleRows
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
-    AllocationError,
-    ClassByName,
-    Wanted,
-    wanted_by,
-)
 from berth.plugin import Ints, NodeView, Pod, Snapshot
+
+from ...kube.core import Node
+from ...kube.devices import MOST_SUB_REQUESTS, ResourceClaim
+from ...kube.quantity import value
+from ...model.columns import NodeColumns
+from ...model.vectors import grown
+from .extended import ClassesByResource, RequestMapping, requests_for, with_requests
+from .inventory import Inventory
+from .pools import NodePools
+from .search import Found, Outcome, Picked, search
+from .stale_rows import StaleRows
+from .steps import Steps, TimedOutError
+from .wanted import AllocationError, ClassByName, Wanted, wanted_by
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 

@@ -13,24 +13,25 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.devices import (
+from berth.plugin import SUCCESS, Handle, NotFound, ObjectKey, Pod, ResourceClaim, Status, error
+
+from ...kube.devices import (
     FINALIZER,
     AllocationResult,
     PendingAllocation,
     ResourceClaimConsumerReference,
 )
-from berth.actors.scheduling.kube.meta import ObjectMeta, key
-from berth.actors.scheduling.plugins.dynamic_resources.extended import UNWRITTEN
-from berth.actors.scheduling.plugins.dynamic_resources.features import Features
-from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
+from ...kube.meta import ObjectMeta, key
+from .extended import UNWRITTEN
+from .features import Features
+from .pod_claims import (
     BindingFailedError,
     has_binding_conditions,
     is_ready,
     is_reserved_for,
     prepared_by,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.state import PodClaims, Reserved
-from berth.plugin import SUCCESS, Handle, NotFound, ObjectKey, Pod, ResourceClaim, Status, error
+from .state import PodClaims, Reserved
 
 TRIES = 5
 # The wait until the informer has a claim that was just created.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from berth.actors.scheduling.kube.devices import Device, DeviceAttribute, DeviceConstraint
+from ...kube.devices import Device, DeviceAttribute, DeviceConstraint
 
 AttributeValue = tuple[str, bool | int | str]
 

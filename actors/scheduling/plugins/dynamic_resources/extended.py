@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Container
-from berth.actors.scheduling.kube.devices import (
+from berth.plugin import DeviceClass, Pod, PodInfo, ResourceClaim
+
+from ...kube.core import Container
+from ...kube.devices import (
     DEVICE_CLASS_PREFIX,
     EXACT_COUNT,
     EXTENDED_RESOURCE_CLAIM,
@@ -21,11 +23,10 @@ from berth.actors.scheduling.kube.devices import (
     ResourceClaimSpec,
     may_be_devices,
 )
-from berth.actors.scheduling.kube.meta import ObjectMeta, OwnerReference
-from berth.actors.scheduling.kube.quantity import MAX_INT64, nano_value
-from berth.actors.scheduling.kube.times import seconds_of
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.plugin import DeviceClass, Pod, PodInfo, ResourceClaim
+from ...kube.meta import ObjectMeta, OwnerReference
+from ...kube.quantity import MAX_INT64, nano_value
+from ...kube.times import seconds_of
+from ...model.cluster_objects import ClusterObjects
 
 # The claim's name until it is written: no claim in the API server can be named like this.
 UNWRITTEN = "<extended-resources>"

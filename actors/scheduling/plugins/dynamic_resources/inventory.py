@@ -12,19 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from berth.actors.scheduling.cel import CelError, selector
-from berth.actors.scheduling.kube.core import Node
-from berth.actors.scheduling.kube.devices import (
-    Device,
-    DeviceRequestAllocationResult,
-    PendingAllocation,
-)
-from berth.actors.scheduling.kube.quantity import nano_value
-from berth.actors.scheduling.model.change_log import ChangeLog
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects, ObjectName
-from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE, Features
-from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import extended_owner
-from berth.actors.scheduling.plugins.dynamic_resources.pools import (
+from berth.plugin import ResourceClaim, ResourceSlice
+
+from ...cel import CelError, selector
+from ...kube.core import Node
+from ...kube.devices import Device, DeviceRequestAllocationResult, PendingAllocation
+from ...kube.quantity import nano_value
+from ...model.change_log import ChangeLog
+from ...model.cluster_objects import ClusterObjects, ObjectName
+from .features import EVERY_FEATURE, Features
+from .pod_claims import extended_owner
+from .pools import (
     CounterID,
     DeviceID,
     NodePools,
@@ -37,9 +35,8 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     serving,
     unreadable,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
-from berth.plugin import ResourceClaim, ResourceSlice
+from .steps import Steps
+from .wanted import AllocationError
 
 # The selectors whose answers are kept, and the answers of each.
 MOST_SELECTORS, MOST_ANSWERS = 1024, 1 << 16

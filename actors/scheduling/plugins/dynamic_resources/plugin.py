@@ -10,37 +10,11 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube import resource_v1alpha2
-from berth.actors.scheduling.kube.claims import controller_uid
-from berth.actors.scheduling.kube.devices import PendingAllocation
-from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.kube.node_selector import validate_node_selector_term
-from berth.actors.scheduling.kube.resource_v1alpha2 import RESOURCE_CLAIMS
-from berth.actors.scheduling.model.vectors import any_true
-from berth.actors.scheduling.plugins.dynamic_resources.answers import Answers, Asked, Verdict
-from berth.actors.scheduling.plugins.dynamic_resources.binding import Binding, without_finalizer
-from berth.actors.scheduling.plugins.dynamic_resources.extended import (
-    ClassesByResource,
-    resources_of,
-    unwritten_claim,
-)
-from berth.actors.scheduling.plugins.dynamic_resources.features import features_of
-from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
-from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
-    BindingFailedError,
-    ClaimError,
-    check_requests,
-    claims_of,
-    is_negotiated,
-    is_ready,
-    prepared_by,
-    uses,
-)
-from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS, PodClaims
-from berth.actors.scheduling.plugins.dynamic_resources.steps import STEPS_PER_SECOND, Steps
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
-from berth.config.types import Duration, described
+from berth.config.types import (
+    Duration,
+    described,
+)
 from berth.plugin import (
     SKIP,
     SUCCESS,
@@ -85,6 +59,32 @@ from berth.plugin import (
     unresolvable,
     unschedulable,
 )
+
+from ...kube import resource_v1alpha2
+from ...kube.claims import controller_uid
+from ...kube.devices import PendingAllocation
+from ...kube.meta import key
+from ...kube.node_selector import validate_node_selector_term
+from ...kube.resource_v1alpha2 import RESOURCE_CLAIMS
+from ...model.vectors import any_true
+from .answers import Answers, Asked, Verdict
+from .binding import Binding, without_finalizer
+from .extended import ClassesByResource, resources_of, unwritten_claim
+from .features import features_of
+from .inventory import Inventory
+from .pod_claims import (
+    BindingFailedError,
+    ClaimError,
+    check_requests,
+    claims_of,
+    is_negotiated,
+    is_ready,
+    prepared_by,
+    uses,
+)
+from .state import CLAIMS, PodClaims
+from .steps import STEPS_PER_SECOND, Steps
+from .wanted import AllocationError
 
 MOST_SHAPES = 64
 # The most that filterTimeout grants: the other pods wait for the search.

@@ -9,19 +9,20 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
-from berth.actors.scheduling.kube import resource_v1alpha2
-from berth.actors.scheduling.kube.claims import controller_uid
-from berth.actors.scheduling.kube.core import PodResourceClaim
-from berth.actors.scheduling.kube.devices import (
+from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
+from berth.plugin import Handle, Pod, ResourceClaim, Status, error, unresolvable
+
+from ...kube import resource_v1alpha2
+from ...kube.claims import controller_uid
+from ...kube.core import PodResourceClaim
+from ...kube.devices import (
     EXTENDED_RESOURCE_CLAIM,
     AllocatedDeviceStatus,
     DeviceRequestAllocationResult,
 )
-from berth.actors.scheduling.kube.meta import HasMetadata, key
-from berth.actors.scheduling.plugins.dynamic_resources.features import Features
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import ClassByName
-from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
-from berth.plugin import Handle, Pod, ResourceClaim, Status, error, unresolvable
+from ...kube.meta import HasMetadata, key
+from .features import Features
+from .wanted import ClassByName
 
 # A claim of any version of the API: only metadata is read here.
 C = TypeVar("C", bound=HasMetadata)

@@ -10,21 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Node, NodeSelector
-from berth.actors.scheduling.kube.devices import (
-    NO_EXECUTE,
-    NO_SCHEDULE,
-    Device,
-    DeviceTaint,
-    ResourceSlice,
-)
-from berth.actors.scheduling.kube.node_selector import (
-    node_selector_matches,
-    validate_node_selector_term,
-)
-from berth.actors.scheduling.kube.quantity import nano_value
-from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE, Features
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
+from ...kube.core import Node, NodeSelector
+from ...kube.devices import NO_EXECUTE, NO_SCHEDULE, Device, DeviceTaint, ResourceSlice
+from ...kube.node_selector import node_selector_matches, validate_node_selector_term
+from ...kube.quantity import nano_value
+from .features import EVERY_FEATURE, Features
+from .wanted import AllocationError
 
 _ENCODER = msgspec.msgpack.Encoder()
 PoolID = tuple[str, str]  # driver, pool

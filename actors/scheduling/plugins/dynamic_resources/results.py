@@ -5,20 +5,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
-from berth.actors.scheduling.kube.core import (
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-)
-from berth.actors.scheduling.kube.devices import (
+from ...kube.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from ...kube.devices import (
     AllocationResult,
     DeviceAllocationConfiguration,
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
     ResourceClaim,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.search import Picked
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
+from .search import Picked
+from .wanted import AllocationError
 
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 

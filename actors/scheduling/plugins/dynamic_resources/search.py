@@ -16,27 +16,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from berth.actors.scheduling.cel import CelError
-from berth.actors.scheduling.kube.devices import MOST_RESULTS
-from berth.actors.scheduling.kube.quantity import nano_value
-from berth.actors.scheduling.plugins.dynamic_resources.amounts import Share, consumed
-from berth.actors.scheduling.plugins.dynamic_resources.constraints import Constraint, constraint_of
-from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
-from berth.actors.scheduling.plugins.dynamic_resources.pools import (
-    CounterID,
-    DeviceID,
-    NodePools,
-    Pool,
-    PoolID,
-    SliceDevice,
-)
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
-    AllocationError,
-    Alternative,
-    Request,
-    Wanted,
-)
+from ...cel import CelError
+from ...kube.devices import MOST_RESULTS
+from ...kube.quantity import nano_value
+from .amounts import Share, consumed
+from .constraints import Constraint, constraint_of
+from .inventory import Inventory
+from .pools import CounterID, DeviceID, NodePools, Pool, PoolID, SliceDevice
+from .steps import Steps, TimedOutError
+from .wanted import AllocationError, Alternative, Request, Wanted
 
 Candidate = tuple[SliceDevice, Pool]
 # The number of constraints or capacities, and of counters, that are looked at in a step.

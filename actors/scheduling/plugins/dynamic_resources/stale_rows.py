@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.actors.scheduling.model.columns import NodeColumns
-from berth.actors.scheduling.model.vectors import grown
-from berth.actors.scheduling.plugins.dynamic_resources.inventory import EVERY_NODE, Inventory
 from berth.plugin import Bools, NodeView
+
+from ...model.columns import NodeColumns
+from ...model.vectors import grown
+from .inventory import EVERY_NODE, Inventory
 
 
 class StaleRows:

@@ -6,20 +6,14 @@ from functools import cached_property
 
 import msgspec
 
-from berth.actors.scheduling.kube.devices import (
-    MOST_SUB_REQUESTS,
-    AllocationResult,
-    PendingAllocation,
-)
-from berth.actors.scheduling.model.node_selection import NodeTerms
-from berth.actors.scheduling.plugins.dynamic_resources.answers import Answers, Asked
-from berth.actors.scheduling.plugins.dynamic_resources.extended import (
-    UNWRITTEN,
-    RequestMapping,
-)
-from berth.actors.scheduling.plugins.dynamic_resources.results import allocation_of
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
 from berth.plugin import PodInfo, ResourceClaim, StateKey
+
+from ...kube.devices import MOST_SUB_REQUESTS, AllocationResult, PendingAllocation
+from ...model.node_selection import NodeTerms
+from .answers import Answers, Asked
+from .extended import UNWRITTEN, RequestMapping
+from .results import allocation_of
+from .steps import Steps
 
 
 class Reserved(msgspec.Struct, frozen=True):

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.actors.scheduling.cel import CelError
-from berth.actors.scheduling.kube.core import Node
-from berth.actors.scheduling.model.columns import NodeColumns
-from berth.actors.scheduling.model.vectors import grown
-from berth.actors.scheduling.plugins.dynamic_resources.extended import ClassesByResource
-from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
-from berth.actors.scheduling.plugins.dynamic_resources.pools import SliceDevice
-from berth.actors.scheduling.plugins.dynamic_resources.stale_rows import StaleRows
-from berth.actors.scheduling.plugins.dynamic_resources.steps import (
-    STEPS_PER_SECOND,
-    Steps,
-    TimedOutError,
-)
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 from berth.plugin import DeviceClass, Ints, NodeView, ResourceClaim, ResourceSlice
+
+from ...cel import CelError
+from ...kube.core import Node
+from ...model.columns import NodeColumns
+from ...model.vectors import grown
+from .extended import ClassesByResource
+from .inventory import Inventory
+from .pools import SliceDevice
+from .stale_rows import StaleRows
+from .steps import STEPS_PER_SECOND, Steps, TimedOutError
+from .wanted import AllocationError
 
 
 class DeviceTotals:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from berth.actors.scheduling.kube.devices import (
+from berth.plugin import DeviceClass
+
+from ...kube.devices import (
     ALL,
     EXACT_COUNT,
     Amount,
@@ -22,10 +24,9 @@ from berth.actors.scheduling.kube.devices import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.plugins.dynamic_resources.amounts import Share
-from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE, Features
-from berth.plugin import DeviceClass
+from ...kube.meta import key
+from .amounts import Share
+from .features import EVERY_FEATURE, Features
 
 ClassByName = Callable[[str], DeviceClass | None]
 _NOTHING: Mapping[str, Amount] = {}

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.plugin import PersistentVolume, VolumeAttachment
+
+from ...model.cluster_objects import ClusterObjects
 
 T = TypeVar("T")
 

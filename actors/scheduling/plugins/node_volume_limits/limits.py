@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.plugin import CSINode
+
+from ...model.cluster_objects import ClusterObjects
 
 
 def limits_of(csi_node: CSINode) -> dict[str, int]:

@@ -13,25 +13,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.claims import uses
-from berth.actors.scheduling.kube.core import Volume
-from berth.actors.scheduling.kube.csi_translation import (
-    MIGRATED,
-    TranslationError,
-    csi_driver,
-    in_tree_plugin,
-    volume_handle,
-)
-from berth.actors.scheduling.model.cluster_objects import ObjectName
-from berth.actors.scheduling.model.pod_template import is_migratable
-from berth.actors.scheduling.model.vectors import any_true
-from berth.actors.scheduling.plugins.node_volume_limits.limits import Limits, limits_of
-from berth.actors.scheduling.plugins.node_volume_limits.room import NO_LIMIT, NodeRoom
-from berth.actors.scheduling.plugins.node_volume_limits.volumes import (
-    Claimed,
-    attached_by,
-    claimed,
-)
 from berth.plugin import (
     SKIP,
     SUCCESS,
@@ -62,6 +43,22 @@ from berth.plugin import (
     Verdicts,
     VolumeAttachment,
 )
+
+from ...kube.claims import uses
+from ...kube.core import Volume
+from ...kube.csi_translation import (
+    MIGRATED,
+    TranslationError,
+    csi_driver,
+    in_tree_plugin,
+    volume_handle,
+)
+from ...model.cluster_objects import ObjectName
+from ...model.pod_template import is_migratable
+from ...model.vectors import any_true
+from .limits import Limits, limits_of
+from .room import NO_LIMIT, NodeRoom
+from .volumes import Claimed, attached_by, claimed
 
 REASON = "node(s) exceed max volume count"
 

@@ -15,17 +15,6 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.cluster_objects import ObjectName
-from berth.actors.scheduling.model.columns import PresenceColumn
-from berth.actors.scheduling.model.vectors import any_true
-from berth.actors.scheduling.plugins.node_volume_limits.attachments import Attachments
-from berth.actors.scheduling.plugins.node_volume_limits.limits import limits_of
-from berth.actors.scheduling.plugins.node_volume_limits.volumes import (
-    Claimed,
-    attached_by,
-    claimed,
-)
 from berth.plugin import (
     Bools,
     CSINode,
@@ -39,6 +28,14 @@ from berth.plugin import (
     StorageClass,
     VolumeAttachment,
 )
+
+from ...kube.meta import HasMetadata
+from ...model.cluster_objects import ObjectName
+from ...model.columns import PresenceColumn
+from ...model.vectors import any_true
+from .attachments import Attachments
+from .limits import limits_of
+from .volumes import Claimed, attached_by, claimed
 
 _KINDS: tuple[type[HasMetadata], ...] = (
     PersistentVolumeClaim,

@@ -11,24 +11,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from berth.actors.scheduling.kube.claims import (
-    claim_name,
-    class_of,
-    controller_uid,
-    not_found,
-    not_made_for,
-)
-from berth.actors.scheduling.kube.core import Volume
-from berth.actors.scheduling.kube.csi_translation import (
-    MIGRATED,
-    TranslationError,
-    csi_driver,
-    in_tree_plugin,
-    volume_handle,
-)
-from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects, ObjectName
-from berth.actors.scheduling.model.pod_template import PerTemplate
 from berth.plugin import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -39,6 +21,19 @@ from berth.plugin import (
     error,
     unresolvable,
 )
+
+from ...kube.claims import claim_name, class_of, controller_uid, not_found, not_made_for
+from ...kube.core import Volume
+from ...kube.csi_translation import (
+    MIGRATED,
+    TranslationError,
+    csi_driver,
+    in_tree_plugin,
+    volume_handle,
+)
+from ...kube.meta import HasMetadata
+from ...model.cluster_objects import ClusterObjects, ObjectName
+from ...model.pod_template import PerTemplate
 
 # The start of a handle that no driver gives: the volume does not exist yet.
 _UNBOUND = "\0"

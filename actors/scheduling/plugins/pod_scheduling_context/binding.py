@@ -11,17 +11,14 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.claims import controller_uid
-from berth.actors.scheduling.kube.devices import ResourceClaimConsumerReference
-from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.kube.resource_v1alpha2 import (
-    PodSchedulingContext,
-    PodSchedulingContextSpec,
-    ResourceClaim,
-)
-from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import is_reserved_for
-from berth.actors.scheduling.plugins.pod_scheduling_context.state import PodNegotiation
 from berth.plugin import SUCCESS, Code, Handle, NotFound, Pod, Status, error
+
+from ...kube.claims import controller_uid
+from ...kube.devices import ResourceClaimConsumerReference
+from ...kube.meta import key
+from ...kube.resource_v1alpha2 import PodSchedulingContext, PodSchedulingContextSpec, ResourceClaim
+from ..dynamic_resources.pod_claims import is_reserved_for
+from .state import PodNegotiation
 
 TRIES = 5
 # The waits between the tries to undo what was written, in seconds, while the API server refuses, or

@@ -12,41 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from berth.actors.scheduling.kube.core import NodeSelector
-from berth.actors.scheduling.kube.node_selector import validate_node_selector_term
-from berth.actors.scheduling.kube.resource_v1alpha2 import (
-    MOST_POTENTIAL_NODES,
-    POD_SCHEDULING_CONTEXTS,
-    RESOURCE_CLAIMS,
-    RESOURCE_CLASSES,
-    PodSchedulingContext,
-    PodSchedulingContextSpec,
-    ResourceClaim,
-    ResourceClass,
-)
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.model.vectors import any_true
-from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
-    ClaimError,
-    Lookup,
-    each_claim,
-    is_reserved_for,
-    uses,
-)
-from berth.actors.scheduling.plugins.pod_scheduling_context.binding import (
-    Binding,
-    is_owned_by,
-    may_reserve,
-    waiting,
-)
-from berth.actors.scheduling.plugins.pod_scheduling_context.state import (
-    CLAIM_NOT_AVAILABLE,
-    EXCLUDED_BY_CLASS,
-    NEGOTIATION,
-    UNSUITABLE,
-    Entry,
-    PodNegotiation,
-)
 from berth.plugin import (
     SKIP,
     SUCCESS,
@@ -82,6 +47,31 @@ from berth.plugin import (
     unschedulable,
 )
 from berth.plugin import ResourceClaim as ClaimOfV1
+
+from ...kube.core import NodeSelector
+from ...kube.node_selector import validate_node_selector_term
+from ...kube.resource_v1alpha2 import (
+    MOST_POTENTIAL_NODES,
+    POD_SCHEDULING_CONTEXTS,
+    RESOURCE_CLAIMS,
+    RESOURCE_CLASSES,
+    PodSchedulingContext,
+    PodSchedulingContextSpec,
+    ResourceClaim,
+    ResourceClass,
+)
+from ...model.cluster_objects import ClusterObjects
+from ...model.vectors import any_true
+from ..dynamic_resources.pod_claims import ClaimError, Lookup, each_claim, is_reserved_for, uses
+from .binding import Binding, is_owned_by, may_reserve, waiting
+from .state import (
+    CLAIM_NOT_AVAILABLE,
+    EXCLUDED_BY_CLASS,
+    NEGOTIATION,
+    UNSUITABLE,
+    Entry,
+    PodNegotiation,
+)
 
 _REASONS = ("", CLAIM_NOT_AVAILABLE, EXCLUDED_BY_CLASS, UNSUITABLE)
 

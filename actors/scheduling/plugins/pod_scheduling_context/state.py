@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import NodeSelector
-from berth.actors.scheduling.kube.resource_v1alpha2 import (
+from berth.plugin import Pod, StateKey
+
+from ...kube.core import NodeSelector
+from ...kube.resource_v1alpha2 import (
     WAIT_FOR_FIRST_CONSUMER,
     PodSchedulingContext,
     PodSchedulingContextSpec,
     ResourceClaim,
 )
-from berth.actors.scheduling.model.node_selection import NodeTerms
-from berth.plugin import Pod, StateKey
+from ...model.node_selection import NodeTerms
 
 CLAIM_NOT_AVAILABLE = "resourceclaim not available on the node"
 EXCLUDED_BY_CLASS = "excluded by resource class node filter"

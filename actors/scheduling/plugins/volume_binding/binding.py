@@ -13,30 +13,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from berth.actors.scheduling.kube.claims import is_fully_bound
-from berth.actors.scheduling.kube.csi_translation import (
+from berth.plugin import SUCCESS, Handle, Node, ObjectKey, Pod, Status, error
+
+from ...kube.claims import is_fully_bound
+from ...kube.csi_translation import (
     MIGRATED,
     TranslationError,
     in_tree_plugin,
     migrated_plugins,
     translated_affinity,
 )
-from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference, version_of
-from berth.actors.scheduling.kube.storage import (
-    CSINode,
-    PersistentVolume,
-    PersistentVolumeClaim,
-)
-from berth.actors.scheduling.plugins.volume_binding.matching import (
-    allows,
-    by_labels,
-    node_affinity,
-)
-from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
-    SELECTED_NODE,
-    NodeVolumes,
-)
-from berth.plugin import SUCCESS, Handle, Node, ObjectKey, Pod, Status, error
+from ...kube.meta import ObjectMeta, ObjectReference, version_of
+from ...kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+from .matching import allows, by_labels, node_affinity
+from .pod_volumes import SELECTED_NODE, NodeVolumes
 
 T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

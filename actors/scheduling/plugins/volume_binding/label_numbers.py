@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.actors.scheduling.model.label_column import LabelColumn
 from berth.plugin import Ints, NodeView
+
+from ...model.label_column import LabelColumn
 
 NONE = -1
 

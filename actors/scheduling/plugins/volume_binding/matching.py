@@ -16,27 +16,17 @@ from collections.abc import Iterable, Sequence, Set
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.claims import class_of
-from berth.actors.scheduling.kube.core import (
-    Node,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-)
-from berth.actors.scheduling.kube.labels import EVERYTHING, Selector, from_label_selector
-from berth.actors.scheduling.kube.node_selector import (
-    node_selector_matches,
-    validate_node_selector_term,
-)
-from berth.actors.scheduling.kube.quantity import nano_value
-from berth.actors.scheduling.kube.storage import (
-    PersistentVolume,
-    PersistentVolumeClaim,
-)
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.model.node_selection import NodeTerms
-from berth.actors.scheduling.plugins.volume_binding.label_numbers import NONE, LabelNumbers
 from berth.plugin import Bools, NodeView
+
+from ...kube.claims import class_of
+from ...kube.core import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from ...kube.labels import EVERYTHING, Selector, from_label_selector
+from ...kube.node_selector import node_selector_matches, validate_node_selector_term
+from ...kube.quantity import nano_value
+from ...kube.storage import PersistentVolume, PersistentVolumeClaim
+from ...model.cluster_objects import ClusterObjects
+from ...model.node_selection import NodeTerms
+from .label_numbers import NONE, LabelNumbers
 
 MOST_REQUESTS = 64
 FILESYSTEM = "Filesystem"

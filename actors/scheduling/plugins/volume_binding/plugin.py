@@ -8,31 +8,10 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.claims import class_of, uses
-from berth.actors.scheduling.kube.csi_translation import MIGRATED_PLUGINS
-from berth.actors.scheduling.kube.quantity import value
-from berth.actors.scheduling.kube.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
+from berth.config.types import (
+    MAX_INT64,
+    described,
 )
-from berth.actors.scheduling.plugins.resource_args import ShapePoint, score_at, shape_problems
-from berth.actors.scheduling.plugins.volume_binding.binding import Binding, Reservation
-from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
-    FAILED,
-    REASONS,
-    ClaimProblem,
-    Known,
-    NodeVolumes,
-    PodVolumes,
-    VolumeError,
-    claims_of,
-)
-from berth.actors.scheduling.plugins.volume_binding.provisioning import largest_volume
-from berth.config.types import MAX_INT64, described
 from berth.plugin import (
     SKIP,
     SUCCESS,
@@ -67,6 +46,31 @@ from berth.plugin import (
     read_args,
     unresolvable,
 )
+
+from ...kube.claims import class_of, uses
+from ...kube.csi_translation import MIGRATED_PLUGINS
+from ...kube.quantity import value
+from ...kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from ..resource_args import ShapePoint, score_at, shape_problems
+from .binding import Binding, Reservation
+from .pod_volumes import (
+    FAILED,
+    REASONS,
+    ClaimProblem,
+    Known,
+    NodeVolumes,
+    PodVolumes,
+    VolumeError,
+    claims_of,
+)
+from .provisioning import largest_volume
 
 GATE = "StorageCapacityScoring"
 # Full scores for nodes whose storage is used least.

@@ -12,23 +12,19 @@ from collections.abc import Mapping, Sequence, Set
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.claims import (
-    claim_name,
-    class_of,
-    controller_uid,
-    is_fully_bound,
-    not_made_for,
-)
-from berth.actors.scheduling.kube.core import Node, NodeSelector, Pod, Volume
-from berth.actors.scheduling.kube.csi_translation import (
+from berth.plugin import Bools, Ints, NodeView, Snapshot
+
+from ...kube.claims import claim_name, class_of, controller_uid, is_fully_bound, not_made_for
+from ...kube.core import Node, NodeSelector, Pod, Volume
+from ...kube.csi_translation import (
     MIGRATED,
     TranslationError,
     in_tree_plugin,
     migrated_plugins,
     translated_affinity,
 )
-from berth.actors.scheduling.kube.labels import SelectorError
-from berth.actors.scheduling.kube.storage import (
+from ...kube.labels import SelectorError
+from ...kube.storage import (
     WAIT_FOR_FIRST_CONSUMER,
     CSINode,
     CSIStorageCapacity,
@@ -36,21 +32,9 @@ from berth.actors.scheduling.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.plugins.volume_binding.matching import (
-    Request,
-    Volumes,
-    allowed,
-    allows,
-    by_labels,
-    node_affinity,
-)
-from berth.actors.scheduling.plugins.volume_binding.provisioning import (
-    Capacities,
-    can_provision,
-    in_topology,
-)
-from berth.plugin import Bools, Ints, NodeView, Snapshot
+from ...model.cluster_objects import ClusterObjects
+from .matching import Request, Volumes, allowed, allows, by_labels, node_affinity
+from .provisioning import Capacities, can_provision, in_topology
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NO_VOLUME, FAILED = 1, 2, 4, 8, 16

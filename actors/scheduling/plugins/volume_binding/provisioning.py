@@ -11,20 +11,21 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.core import Node
-from berth.actors.scheduling.kube.labels import Selector, SelectorError, from_label_selector
-from berth.actors.scheduling.kube.quantity import value
-from berth.actors.scheduling.kube.storage import (
+from berth.plugin import Bools, NodeView
+
+from ...kube.core import Node
+from ...kube.labels import Selector, SelectorError, from_label_selector
+from ...kube.quantity import value
+from ...kube.storage import (
     CSIDriver,
     CSIStorageCapacity,
     PersistentVolumeClaim,
     StorageClass,
     TopologySelectorTerm,
 )
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.model.node_selection import select_rows
-from berth.actors.scheduling.plugins.volume_binding.label_numbers import NONE, LabelNumbers
-from berth.plugin import Bools, NodeView
+from ...model.cluster_objects import ClusterObjects
+from ...model.node_selection import select_rows
+from .label_numbers import NONE, LabelNumbers
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 

@@ -17,15 +17,9 @@ from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import LOOK_SECONDS, SLICE, CacheDebugger
 from berth.actors.cache.state import CacheState
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
-    AssignedPodAdded,
-    Assume,
-    Difference,
-    Done,
-    NextPod,
-    NodeAdded,
-    PendingPodAdded,
-)
+from berth.actors.messages.cache import AssignedPodAdded, Assume, NodeAdded
+from berth.actors.messages.comparison import Difference
+from berth.actors.messages.queue import Done, NextPod, PendingPodAdded
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.runtime.ask import ask

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages import (
+from berth.actors.messages.cache import (
     AssignedPodAdded,
     Assume,
     Forget,

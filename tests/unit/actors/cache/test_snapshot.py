@@ -10,7 +10,7 @@ import msgspec
 from berth.actors.cache.actor import SLICE, CacheActor
 from berth.actors.cache.state import CacheState
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
+from berth.actors.messages.cache import (
     AssignedPodAdded,
     CountCached,
     NodeAdded,

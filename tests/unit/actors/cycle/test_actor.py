@@ -11,20 +11,16 @@ import msgspec
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.state import CacheState
 from berth.actors.client.extender.calls import Extenders
-from berth.actors.core import profiles_of
 from berth.actors.cycle.actor import CycleActor
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
-    NextPod,
-    QueuedPod,
-    QueueMessage,
-    TakeSnapshot,
-)
+from berth.actors.messages.cache import TakeSnapshot
+from berth.actors.messages.queue import NextPod, QueuedPod, QueueMessage
 from berth.actors.runtime.ask import ask
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.wiring.core import profiles_of
 from berth.config.load import from_mapping
 from berth.tools.explain.handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock

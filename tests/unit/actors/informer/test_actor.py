@@ -11,7 +11,7 @@ from berth.actors.client.watch import Changed, Deleted, Listed
 from berth.actors.informer.actor import SLICE, InformerActor
 from berth.actors.informer.routing import route_node
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import CacheMessage
+from berth.actors.messages.cache import CacheMessage
 from berth.actors.scheduling.kube.core import Node
 from tests.kit.inbox import Inbox
 

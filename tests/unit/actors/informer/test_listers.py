@@ -11,7 +11,7 @@ import pytest
 
 from berth.actors.informer.listers import Listers
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import AssumeObject, CacheMessage, RestoreObject
+from berth.actors.messages.cache import AssumeObject, CacheMessage, RestoreObject
 from berth.actors.scheduling.framework.interface import ObjectKey
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error
 from berth.actors.scheduling.kube.meta import ObjectMeta, key

@@ -8,9 +8,9 @@ import pytest
 from berth.actors.informer.routing import route_node, route_object, route_pod
 from berth.actors.informer.stand_ins import node_without_new_pods
 from berth.actors.informer.state import Change
-from berth.actors.messages import (
+from berth.actors.messages.cache import NodeUpdated
+from berth.actors.messages.queue import (
     ClusterChanged,
-    NodeUpdated,
     PendingPodDeleted,
     PendingPodUpdated,
     QueueMessage,

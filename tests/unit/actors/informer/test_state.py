@@ -8,13 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from berth.actors.informer.stand_ins import last_or_rest, node_without_new_pods, pod_with_its_room
-from berth.actors.informer.state import (
-    BecameUnreadable,
-    Change,
-    Effect,
-    InformerState,
-    StandIn,
-)
+from berth.actors.informer.state import BecameUnreadable, Change, Effect, InformerState, StandIn
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.stale_node import StaleNode
 from berth.plugin import Node, Pod

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from berth.actors.leader.actor import LeaderActor, LeaseLostError
 from berth.actors.leader.state import Terms
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import RecorderMessage, RecordEvent
+from berth.actors.messages.recorder import RecorderMessage, RecordEvent
 from tests.kit.inbox import Inbox
 
 TERMS = Terms("me", "ns", "l", 15, 10, 2)

@@ -18,21 +18,16 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import (
+from berth.actors.messages.cache import CacheMessage, Unnominate
+from berth.actors.messages.preemption import Preempt, PreemptionMessage, SendPatches
+from berth.actors.messages.queue import (
     AttemptFailed,
-    CacheMessage,
     IsHeld,
     NextPod,
     PendingPodAdded,
     PendingPodDeleted,
-    Preempt,
-    PreemptionMessage,
-    RecorderMessage,
-    RecordEvent,
-    SendPatches,
-    SetNominatedNode,
-    Unnominate,
 )
+from berth.actors.messages.recorder import RecorderMessage, RecordEvent, SetNominatedNode
 from berth.actors.preemption.actor import PreemptionActor
 from berth.actors.preemption.state import disruption_patch
 from berth.actors.queue.actor import QueueActor

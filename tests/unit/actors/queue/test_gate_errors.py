@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from berth.actors.messages import (
+from berth.actors.messages.queue import (
     ClusterChanged,
     NextPod,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
     QueueMessage,
-    RecordEvent,
-    SetUnschedulable,
 )
+from berth.actors.messages.recorder import RecordEvent, SetUnschedulable
 from berth.actors.queue.effects import HandOut
 from berth.actors.queue.gate_errors import REPORT_SECONDS
 from berth.actors.queue.state import QueueRules, QueueState

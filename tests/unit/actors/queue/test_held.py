@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from berth.actors.messages import (
-    Answer,
+from berth.actors.messages.order import Answer
+from berth.actors.messages.queue import (
     AttemptFailed,
     FlushBackoff,
     FlushUnschedulable,

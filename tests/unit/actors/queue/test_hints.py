@@ -4,7 +4,7 @@ also those that registered for new nodes.
 
 from __future__ import annotations
 
-from berth.actors.messages import ClusterChanged
+from berth.actors.messages.queue import ClusterChanged
 from berth.actors.queue.entry import Entry
 from berth.actors.queue.hints import HintTable, Worth
 from berth.actors.scheduling.framework.events import (

@@ -7,20 +7,19 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from berth.actors.messages import (
+from berth.actors.messages.cache import Nominate, Unnominate
+from berth.actors.messages.queue import (
     Activate,
     AttemptFailed,
     ClusterChanged,
     Displace,
-    Nominate,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
     QueuedPod,
     QueueMessage,
-    SetNominatedNode,
-    Unnominate,
 )
+from berth.actors.messages.recorder import SetNominatedNode
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.kube.core import Pod
 from tests.unit.actors.queue.test_state import Harness, make_pod

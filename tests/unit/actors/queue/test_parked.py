@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from berth.actors.messages import ClusterChanged
+from berth.actors.messages.queue import ClusterChanged
 from berth.actors.queue.entry import Entry
 from berth.actors.queue.hints import HintTable
 from berth.actors.queue.parked import Parked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 
-from berth.actors.messages import (
+from berth.actors.messages.queue import (
     Activate,
     AttemptFailed,
     FlushBackoff,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from berth.actors.messages import (
+from berth.actors.messages.order import Answer
+from berth.actors.messages.queue import (
     Activate,
-    Answer,
     AttemptFailed,
     ClusterChanged,
     Done,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.actors.messages import Place, StoryStep
+from berth.actors.messages.queue import Place, StoryStep
 from berth.actors.queue.story import Stories
 
 

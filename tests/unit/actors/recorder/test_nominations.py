@@ -10,7 +10,7 @@ from itertools import pairwise, product
 import msgspec
 import pytest
 
-from berth.actors.messages import SetNominatedNode, SetUnschedulable
+from berth.actors.messages.recorder import SetNominatedNode, SetUnschedulable
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState, status_patch
 from berth.actors.scheduling.kube.core import Pod

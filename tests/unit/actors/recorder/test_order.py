@@ -9,7 +9,12 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from berth.actors.messages import EventType, RecordEvent, SetNominatedNode, SetUnschedulable
+from berth.actors.messages.recorder import (
+    EventType,
+    RecordEvent,
+    SetNominatedNode,
+    SetUnschedulable,
+)
 from berth.actors.recorder.event import Event
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState, Work

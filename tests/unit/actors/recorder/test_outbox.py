@@ -12,7 +12,7 @@ import msgspec
 
 from berth.actors.client.rest import ApiError
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import EventType, RecordEvent, SetUnschedulable
+from berth.actors.messages.recorder import EventType, RecordEvent, SetUnschedulable
 from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.event import Event
 from berth.actors.recorder.series import SeriesTracker

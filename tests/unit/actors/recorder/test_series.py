@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from berth.actors.messages import EventType, RecordEvent
+from berth.actors.messages.recorder import EventType, RecordEvent
 from berth.actors.recorder.event import Event, EventSeries
 from berth.actors.recorder.series import SeriesTracker, cut
 from berth.actors.scheduling.kube.meta import ObjectReference

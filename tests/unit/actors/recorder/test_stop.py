@@ -10,7 +10,7 @@ import msgspec
 
 from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import EventType, RecordEvent
+from berth.actors.messages.recorder import EventType, RecordEvent
 from berth.actors.recorder.actor import WRITERS, RecorderActor
 from berth.actors.recorder.event import Event
 from berth.actors.recorder.series import SeriesTracker

@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import EventType, RecordEvent
+from berth.actors.messages.recorder import EventType, RecordEvent
 from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.event import Event
 from berth.actors.recorder.series import SeriesTracker

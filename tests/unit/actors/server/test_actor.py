@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from berth.actors.runtime.measures import Registry
 from berth.actors.server.actor import Shown, pages
 from berth.actors.server.health import Health
+from berth.actors.telemetry.measures import Registry
 from berth.config.feature_gates import DEFAULTS
 from berth.config.options import Options
 from tests.kit.clock import VirtualClock

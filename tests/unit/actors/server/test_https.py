@@ -19,7 +19,6 @@ from cryptography import x509
 from structlog.testing import capture_logs
 
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.runtime.measures import Registry
 from berth.actors.server import https
 from berth.actors.server.authentication import Authenticator
 from berth.actors.server.authorization import AlwaysAllowed, Authorizer
@@ -31,6 +30,7 @@ from berth.actors.server.reviews import AccessReviews, TokenReviews
 from berth.actors.server.self_signed import keep_pair, make_pair
 from berth.actors.server.site import Site
 from berth.actors.server.tls import ServingContexts, ServingError
+from berth.actors.telemetry.measures import Registry
 from berth.config.options import Authentication, NamedCertificate, SecureServing
 from tests.kit.certificates import Authority
 from tests.kit.reviewer import Reviewer

@@ -11,13 +11,13 @@ import anyio
 import pytest
 
 from berth.actors.client.rest import ApiError, ConnectionFailedError
-from berth.actors.runtime.measures import Counter, Registry
 from berth.actors.server.authentication import Authenticator, Authorities
 from berth.actors.server.authorization import AlwaysAllowed, Authorizer
 from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.request import Answer, Request, text
 from berth.actors.server.reviews import AccessReviews, TokenReviews
 from berth.actors.server.site import Site
+from berth.actors.telemetry.measures import Counter, Registry
 from berth.config.options import HEALTH_PATHS
 from tests.kit.clock import VirtualClock
 from tests.kit.reviewer import Reviewer

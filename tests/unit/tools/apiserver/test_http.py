@@ -9,14 +9,7 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
-from berth.tools.apiserver.http import (
-    IDLE_SECONDS,
-    SWEEP_SECONDS,
-    Follow,
-    Response,
-    Stream,
-    listen,
-)
+from berth.tools.apiserver.http import IDLE_SECONDS, SWEEP_SECONDS, Follow, Response, Stream, listen
 from berth.tools.apiserver.http_reader import Request, RequestReader
 from tests.kit.virtual_loop import in_virtual_time
 

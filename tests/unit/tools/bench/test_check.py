@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from berth.actors.cache.state import CacheState
-from berth.actors.core import profiles_of
-from berth.actors.messages import (
+from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     Assume,
@@ -28,14 +27,12 @@ from berth.actors.scheduling.decision.recall.recall import Recalled
 from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.devices import (
-    DeviceRequestAllocationResult,
-    PendingAllocation,
-)
+from berth.actors.scheduling.kube.devices import DeviceRequestAllocationResult, PendingAllocation
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Ints, Rows
+from berth.actors.wiring.core import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.check import Sample, Witness, check, restored, written

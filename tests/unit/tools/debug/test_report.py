@@ -7,7 +7,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from berth.actors.messages import NodeDump, Place, QueuedPodDump, StoryStep
+from berth.actors.messages.cache import NodeDump
+from berth.actors.messages.queue import Place, QueuedPodDump, StoryStep
 from berth.actors.server.debug import CachePage, PodPage, QueuePage
 from berth.tools.debug.report import show_pod, show_section
 

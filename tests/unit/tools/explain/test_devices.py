@@ -10,8 +10,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from berth.actors.core import profiles_of
 from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.wiring.core import profiles_of
 from berth.config.feature_gates import with_defaults
 from berth.config.load import from_mapping
 from berth.tools.explain.command import explain

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.core import profiles_of
-from berth.actors.messages import NodeAdded, Nominate, TakeSnapshot
+from berth.actors.messages.cache import NodeAdded, Nominate, TakeSnapshot
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import (
@@ -25,6 +24,7 @@ from berth.actors.scheduling.framework.status import error, unschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.wiring.core import profiles_of
 from berth.config.load import from_mapping
 from tests.kit.handle import NoApi, Nowhere
 

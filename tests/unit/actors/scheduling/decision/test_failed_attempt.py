@@ -8,14 +8,14 @@ import msgspec
 import numpy as np
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.core import profiles_of
-from berth.actors.messages import NodeAdded, TakeSnapshot
+from berth.actors.messages.cache import NodeAdded, TakeSnapshot
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.feasibility import evaluate
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.wiring.core import profiles_of
 from berth.config.load import from_mapping
 from berth.tools.explain.handle import ReadOnlyHandle
 

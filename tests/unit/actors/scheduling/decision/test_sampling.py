@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.core import profiles_of
-from berth.actors.messages import Assume, NodeAdded, TakeSnapshot
+from berth.actors.messages.cache import Assume, NodeAdded, TakeSnapshot
 from berth.actors.scheduling.decision.algorithm import Chosen, Unfit
 from berth.actors.scheduling.decision.sampling import sample_size
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.wiring.core import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from tests.kit.handle import NoApi, Nowhere

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages import Assume, NodeAdded, NodeUpdated, Nominate, TakeSnapshot
+from berth.actors.messages.cache import Assume, NodeAdded, NodeUpdated, Nominate, TakeSnapshot
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.bookmark import NOTHING, Bookmark
 from berth.actors.scheduling.model.change_log import MAX_CHANGES

@@ -8,12 +8,7 @@ import msgspec
 import pytest
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.pod_template import (
-    Disk,
-    PodTemplate,
-    Templates,
-    same_template,
-)
+from berth.actors.scheduling.model.pod_template import Disk, PodTemplate, Templates, same_template
 
 
 def disks(*volumes: dict[str, Any]) -> tuple[Disk, ...]:

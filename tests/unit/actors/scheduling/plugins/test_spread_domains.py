@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages import AssignedPodAdded, NodeAdded, TakeSnapshot
+from berth.actors.messages.cache import AssignedPodAdded, NodeAdded, TakeSnapshot
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.pod_topology_spread import HARD, own_constraints

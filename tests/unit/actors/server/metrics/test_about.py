@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from berth.actors.runtime.measures import STABLE, Registry
 from berth.actors.server.metrics.about import register_about
 from berth.actors.server.metrics.exposition import exposed
+from berth.actors.telemetry.measures import STABLE, Registry
 from berth.config.feature_gates import DEFAULTS
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from berth.actors.runtime.measures import Registry
 from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.metrics.exposition import exposed
+from berth.actors.telemetry.measures import Registry
 
 
 def samples_of(registry: Registry) -> list[str]:

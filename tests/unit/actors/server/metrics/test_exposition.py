@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from berth.actors.runtime.measures import STABLE, Registry
 from berth.actors.server.metrics.exposition import exposed, go_float
+from berth.actors.telemetry.measures import STABLE, Registry
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from berth.actors.runtime.measures import Registry
 from berth.actors.server.metrics.page import MetricsPage, warn_of_unknown
+from berth.actors.telemetry.measures import Registry
 from berth.config.feature_gates import DEFAULTS
 
 

@@ -12,9 +12,9 @@ import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from berth.actors.runtime.measures import Registry
 from berth.actors.server.metrics.exposition import exposed
 from berth.actors.server.metrics.process import LimitsAndNetwork, ProcessMeasures
+from berth.actors.telemetry.measures import Registry
 
 
 def text_of(registry: Registry) -> str:

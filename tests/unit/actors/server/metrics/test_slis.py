@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from berth.actors.runtime.measures import Registry
 from berth.actors.server.health import Check, Health
 from berth.actors.server.metrics.slis import HealthMeasures
+from berth.actors.telemetry.measures import Registry
 from tests.kit.serving import asked
 
 

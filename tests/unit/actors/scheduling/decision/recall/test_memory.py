@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.core import profiles_of
-from berth.actors.messages import NodeAdded, NodeUpdated, TakeSnapshot
+from berth.actors.messages.cache import NodeAdded, NodeUpdated, TakeSnapshot
 from berth.actors.scheduling.decision.algorithm import Chosen
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.wiring.core import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import (

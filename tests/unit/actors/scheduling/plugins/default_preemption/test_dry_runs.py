@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from berth.actors.cache.state import CacheState, Lend
-from berth.actors.core import profiles_of
-from berth.actors.messages import (
+from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     NodeAdded,
@@ -22,6 +21,7 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.wiring.core import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from tests.kit.handle import NoApi, Nowhere
 

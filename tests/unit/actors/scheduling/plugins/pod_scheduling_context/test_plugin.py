@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from berth.actors.core import profiles_of
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import Action, Resource
@@ -28,6 +27,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.pod_scheduling_context.plugin import PodSchedulingContexts
+from berth.actors.wiring.core import profiles_of
 from berth.config.feature_gates import POD_SCHEDULING_CONTEXT, with_defaults
 from berth.config.load import from_mapping
 from berth.tools.explain.cluster import snapshot_of

@@ -1,0 +1,80 @@
+"""Logs what lies behind a decision: how many nodes each plugin rejected, and all scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..scheduling.decision.feasibility import Evaluation
+from ..scheduling.decision.rules import PluginScores
+from ..scheduling.decision.witness import Witness
+from ..scheduling.model.pod_info import PodInfo
+from ..scheduling.model.snapshot import NodeView
+from ..telemetry.logs import Logger, get_logger
+
+FILTERED = 4
+SCORED = 10  # as kube-scheduler's
+
+log = get_logger(__name__)
+
+
+class DecisionLog:
+    """A witness that logs."""
+
+    def __init__(self, bound: Logger) -> None:
+        self._log = bound
+
+    def wants_scores(self) -> bool:
+        return self._log.shows(SCORED)
+
+    def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
+        diagnosis, live = evaluation.diagnosis, evaluation.live
+        restricting = _names(evaluation)
+        by: dict[str, int] = {}
+        if diagnosis is not None and live is not None:
+            rejected = diagnosis.by[live]
+            by = dict(Counter(diagnosis.plugins[i] for i in rejected[rejected >= 0].tolist()))
+        self._log.at(
+            FILTERED,
+            "No node is left for pod",
+            pod=info.key,
+            nodes=0 if live is None else int(np.count_nonzero(live)),
+            rejectedBy=by,
+            **({"restrictedBy": restricting} if restricting else {}),
+        )
+
+    def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:
+        names = [nodes.name(position) for position in range(nodes.size)]
+        for position, node in enumerate(names):
+            for plugin in scores:
+                self._log.at(
+                    SCORED,
+                    "Plugin scored node for pod",
+                    pod=info.key,
+                    plugin=plugin.plugin,
+                    node=node,
+                    score=int(plugin.scores[position]),
+                )
+        for position, node in enumerate(names):
+            self._log.at(
+                SCORED,
+                "Calculated node's final score for pod",
+                pod=info.key,
+                node=node,
+                score=sum(int(plugin.scores[position]) for plugin in scores),
+            )
+
+
+def _names(evaluation: Evaluation) -> list[str]:
+    """The plugins whose PreFilter left only some nodes, or none."""
+    prefilter = evaluation.prefilter
+    names = {*prefilter.restricted_by, prefilter.status.plugin}
+    return sorted(names - {""})
+
+
+def decision_log() -> Witness | None:
+    """A witness if its lines are shown."""
+    bound = log.bind()
+    return DecisionLog(bound) if bound.shows(FILTERED) else None

@@ -1,0 +1,112 @@
+"""How attempts end: with a line in the log, and with what the queue and the recorder are sent.
+
+The scheduling cycle and the binding cycle both end attempts, and do it here. The lines of the steps
+before the end are here too: they need verbosity STEPS.
+"""
+
+from __future__ import annotations
+
+from ..mailboxes import Mailboxes
+from ..messages.binding import Placement
+from ..messages.queue import QueuedPod
+from ..runtime.clock import Clock
+from ..scheduling.framework.measuring import Record
+from ..telemetry.instruments import Instruments
+from ..telemetry.logs import ENDED, Result, get_logger, log_attempt
+from . import pod_events
+from .failure import Failure, condition_and_event, requeue
+
+log = get_logger(__name__)
+
+BEGUN, STEPS = 3, 4
+
+_SCHEDULED = Result.SCHEDULED.value  # looking a member up in its class is slow
+
+
+class Attempts:
+    """Each attempt `started` at a time in monotonic seconds."""
+
+    def __init__(self, mailboxes: Mailboxes, clock: Clock, instruments: Instruments) -> None:
+        self._queue = mailboxes.queue
+        self._recorder = mailboxes.recorder
+        self._clock = clock
+        self._instruments = instruments
+        self._log = log.bind()  # once, and not for each pod
+        self._shows_begun = self._log.shows(BEGUN)
+        self.shows_steps = self._log.shows(STEPS)
+
+    def begun(self, queued: QueuedPod) -> None:
+        """The queue has handed the pod out."""
+        if self._shows_begun:
+            self._log.at(
+                BEGUN,
+                "Attempting to schedule pod",
+                pod=queued.info.key,
+                profile=queued.info.pod.spec.scheduler_name,
+                attempt=queued.attempts,
+            )
+
+    def step(self, queued: QueuedPod, event: str, **fields: object) -> None:
+        """Log a step of an attempt. To be called only if `shows_steps`."""
+        attempt = queued.attempts
+        self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
+
+    def nominated(self, queued: QueuedPod, node: str, victims: int) -> None:
+        """Pods on the node are to make room for the pod."""
+        self._log.at(
+            ENDED,
+            "the target node for the preemption is determined",
+            node=node,
+            pod=queued.info.key,
+            victims=victims,
+            attempt=queued.attempts,
+        )
+
+    def scheduled(self, placement: Placement) -> None:
+        """The pod is bound to the node."""
+        queued, node, now = placement.pod, placement.node, self._clock.now()
+        info, seconds = queued.info, now - placement.started
+        self._instruments.attempt_ended(info.pod.spec.scheduler_name, _SCHEDULED, seconds)
+        self._instruments.scheduled(queued, now)
+        log_attempt(
+            self._log,
+            info.key,
+            Result.SCHEDULED,
+            queued.attempts,
+            seconds,
+            node=node,
+            evaluated=placement.evaluated,
+            feasible=placement.feasible,
+        )
+        self._recorder.tell(pod_events.scheduled(info.pod, node))
+
+    def failed(
+        self,
+        queued: QueuedPod,
+        failure: Failure,
+        started: float,
+        record: Record,
+        node: str = "",
+        *,
+        bound_elsewhere: bool = False,
+    ) -> None:
+        """The pod goes back to the queue, and its user reads why, unless somebody else bound it
+        meanwhile. `node` is the one that was chosen, if the attempt came that far.
+        """
+        result = Result.ERROR if failure.is_error else Result.UNSCHEDULABLE
+        profile, seconds = queued.info.pod.spec.scheduler_name, self._clock.now() - started
+        self._instruments.attempt_ended(profile, result.value, seconds)
+        record.end(result.value, node)
+        log_attempt(
+            self._log,
+            queued.info.key,
+            result,
+            queued.attempts,
+            seconds,
+            node=node,
+            reason=failure.message,
+        )
+        self._queue.tell(requeue(queued, failure))
+        if not bound_elsewhere:
+            for order in condition_and_event(queued.info.pod, failure):
+                self._recorder.tell(order)

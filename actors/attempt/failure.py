@@ -1,0 +1,111 @@
+"""The consequences of a failed attempt, wherever it failed. Pure.
+
+The queue, the scheduling cycle and the binding cycle all ask here, so that a pod's nomination, its
+place in the queue, its condition and its event can never contradict each other.
+docs/architecture.md shows the same rules as a table. Mirrors kube-scheduler's
+handleSchedulingFailure.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from ..messages.queue import AttemptFailed, QueuedPod
+from ..messages.recorder import RecordEvent, SetUnschedulable
+from ..scheduling.decision.algorithm import Unfit
+from ..scheduling.framework.status import Code, Status
+from ..scheduling.kube.core import Pod
+from .pod_events import failed_scheduling
+
+NO_PLUGINS: frozenset[str] = frozenset()
+MOST_CHARACTERS = 32_768  # of a message, as of any condition of the API that has a limit
+CUT = " ..."
+
+
+class Stage(enum.Enum):
+    """The extension points where an attempt fails; GATE if the pod may not have an attempt."""
+
+    GATE = "PreEnqueue"
+    DECISION = "PreFilter to Score, PostFilter included"
+    BEFORE_DONE = "Reserve, Permit, waiting on Permit"
+    AFTER_DONE = "PreBind, Bind"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """The consequences of a failed attempt.
+
+    `reason` and `message` are those of the condition; the message is also the note of the event.
+    `unschedulable` are the plugins that rejected the pod, `pending` those that wait for something
+    to happen: the pod is parked for them. If there are none, it backs off as after an error.
+    `nominated_node` is the node of the nomination from now on, "" for none, None to keep what there
+    is. `hold` is the number of the preemption that makes room for the pod, 0 if there is none.
+    """
+
+    reason: str
+    message: str
+    unschedulable: frozenset[str] = NO_PLUGINS
+    pending: frozenset[str] = NO_PLUGINS
+    nominated_node: str | None = ""
+    hold: int = 0
+
+    @property
+    def is_error(self) -> bool:
+        return self.reason == "SchedulerError"
+
+
+def no_node(unfit: Unfit, hold: int) -> Failure:
+    """No node fits. Only PostFilter can keep a nomination, or make one; `hold` is the number of the
+    preemption that follows from a nomination.
+    """
+    made = unfit.post_filtered
+    node = "" if made is None or made.denominate else None
+    if unfit.nomination is not None:
+        node = unfit.nomination.node
+    message = _writable(unfit.message)
+    rejecting = unfit.rejected_by - unfit.pending
+    return Failure("Unschedulable", message, rejecting, unfit.pending, node, hold)
+
+
+def failed(stage: Stage, status: Status) -> Failure:
+    """A plugin or an extender failed, or rejected the pod, at this stage."""
+    reason = "Unschedulable" if status.rejected else "SchedulerError"
+    message = _writable(status.message)
+    match stage:
+        case Stage.GATE:
+            return Failure(reason, message, nominated_node=None)
+        case Stage.BEFORE_DONE if status.rejected:
+            message = _writable(status.on_chosen_node().message)
+            plugins = frozenset((status.plugin,)) - {""}
+            if status.code is Code.PENDING:
+                return Failure(reason, message, pending=plugins)
+            return Failure(reason, message, plugins)
+        case _:
+            # After Done nobody knows which events the pod missed: even a rejection is tried again
+            # after a backoff.
+            return Failure(reason, message)
+
+
+def _writable(text: str) -> str:
+    """A plugin's text in a form that the API server takes.
+
+    Half a surrogate pair, such as Python makes of a file name that is not UTF-8, cannot be encoded.
+    A very long text is refused, or arrives too slowly.
+    """
+    if not text.isascii():
+        text = text.encode(errors="backslashreplace").decode()
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - len(CUT)]}{CUT}"
+
+
+def requeue(queued: QueuedPod, failure: Failure) -> AttemptFailed:
+    """The message for the queue."""
+    return AttemptFailed(
+        queued, failure.unschedulable, failure.pending, failure.nominated_node, failure.hold
+    )
+
+
+def condition_and_event(pod: Pod, failure: Failure) -> tuple[SetUnschedulable, RecordEvent]:
+    """The orders for the recorder. The nomination is written with the condition."""
+    condition = SetUnschedulable(pod, failure.reason, failure.message, failure.nominated_node)
+    return condition, failed_scheduling(pod, failure.message)

@@ -1,0 +1,1 @@
+"""The `berth` command: its subcommands `run` and `config`, and kube-scheduler's flags."""

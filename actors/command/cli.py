@@ -1,0 +1,90 @@
+"""The `berth` command. Its subcommands are entry points of the group `berth.commands`, which are
+loaded when they are called.
+
+Under the name `kube-scheduler`, the program is `berth run`, so that a manifest of kube-scheduler
+can call it.
+"""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ..process.version import Versions, described
+
+GROUP = "berth.commands"
+ALIAS = "kube-scheduler"
+
+
+class Commands(click.Group):
+    """A group that finds its commands by name among the installed entry points."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *entry_points(group=GROUP).names})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        for entry in entry_points(group=GROUP, name=cmd_name):
+            command = entry.load()
+            if isinstance(command, click.Command):
+                return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            near = get_close_matches(name, self.list_commands(ctx), 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        if not args and Path(sys.argv[0]).name == ALIAS:
+            from .run import run
+
+            return run(prog_name=ALIAS)
+        return super().__call__(*args, **settings)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(described())
+        ctx.exit()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the versions of Kubernetes and berth, and exit.",
+)
+def main() -> None:
+    """A kube-scheduler in Python: places the pods of a Kubernetes cluster on its nodes, and
+    explains why.
+    """
+
+
+@main.command()
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def version(output: str) -> None:
+    """Show the versions of Kubernetes and berth.
+
+    That of Kubernetes is the version whose kube-scheduler makes the same decisions.
+    """
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(Versions())).decode())
+    else:
+        click.echo(described())

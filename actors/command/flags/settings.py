@@ -1,0 +1,344 @@
+"""Makes the options of the process from the flags, and finds the flags that cannot be used.
+
+The rules are those of kube-scheduler. Files that flags name are read here only if their content is
+part of the options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import yaml
+
+from berth.config.feature_gates import (
+    DEFAULTS,
+    FeatureGateError,
+    gate_warnings,
+    parse_gates,
+    with_defaults,
+)
+from berth.config.options import (
+    Authentication,
+    Authorization,
+    LoggingOptions,
+    MetricsOptions,
+    Options,
+    SecureServing,
+)
+from berth.config.types import KubeSchedulerConfiguration
+
+from ...process.version import KUBERNETES_MAJOR, KUBERNETES_MINOR
+from .table import FLAGS, Flags
+
+TLS_VERSIONS = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
+CIPHER_SUITES = frozenset(
+    f"TLS_{name}"
+    for name in (
+        "AES_128_GCM_SHA256",
+        "AES_256_GCM_SHA384",
+        "CHACHA20_POLY1305_SHA256",
+        "ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+        "ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+        "ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        "ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+        "ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+        "ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+        "ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        "ECDHE_ECDSA_WITH_RC4_128_SHA",
+        "ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+        "ECDHE_RSA_WITH_AES_128_CBC_SHA",
+        "ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+        "ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        "ECDHE_RSA_WITH_AES_256_CBC_SHA",
+        "ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+        "ECDHE_RSA_WITH_CHACHA20_POLY1305",
+        "ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+        "ECDHE_RSA_WITH_RC4_128_SHA",
+        "RSA_WITH_3DES_EDE_CBC_SHA",
+        "RSA_WITH_AES_128_CBC_SHA",
+        "RSA_WITH_AES_128_CBC_SHA256",
+        "RSA_WITH_AES_128_GCM_SHA256",
+        "RSA_WITH_AES_256_CBC_SHA",
+        "RSA_WITH_AES_256_GCM_SHA384",
+        "RSA_WITH_RC4_128_SHA",
+    )
+)
+S = TypeVar("S", bound=msgspec.Struct)
+
+OLDEST_MINOR = 33  # kube-scheduler 1.36 emulates versions since 1.33
+_OWN = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}"
+PREVIOUS = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR - 1}"
+_METRIC = "[a-zA-Z_:][a-zA-Z0-9_:]*"
+_METRIC_LABEL = re.compile(f"{_METRIC},[a-zA-Z_][a-zA-Z0-9_]*")
+_MINOR = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.0)?")
+
+
+class FlagError(ValueError):
+    """Flags cannot be used; `problems` has a line for each reason, which names the flag."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+def options_from(flags: Flags) -> Options:
+    """The options of the process. Raises FlagError."""
+    gates, problems = _gates(flags)
+    labels, label_problems = _metric_labels(flags)
+    problems += [
+        *_serving_problems(flags),
+        *_header_problems(flags, gates),
+        *_version_problems(flags),
+        *_metrics_problems(flags),
+        *label_problems,
+        *_logging_problems(flags, gates),
+        *_own_problems(flags),
+    ]
+    if problems:
+        raise FlagError(problems)
+    return Options(
+        max_unschedulable=flags["pod-max-in-unschedulable-pods-duration"],
+        feature_gates=gates,
+        serving=_serving(flags) if flags["secure-port"] else None,
+        authentication=_authentication(flags),
+        authorization=_authorization(flags),
+        metrics=MetricsOptions(
+            flags["show-hidden-metrics-for-version"], flags["disabled-metrics"], labels
+        ),
+        flags=flags.texts(),
+        liveness_stall=flags["berth-liveness-stall"],
+    )
+
+
+def logging_from(flags: Flags) -> LoggingOptions:
+    form = flags["logging-format"]
+    split = form in ("text", "json") and flags[f"log-{form}-split-stream"]
+    return LoggingOptions(form, flags["v"], flags["vmodule"], split)
+
+
+def with_flags(
+    configuration: KubeSchedulerConfiguration, flags: Flags
+) -> KubeSchedulerConfiguration:
+    """The configuration with the values of flags that were given.
+
+    Those of the leader election count always, and the deprecated ones only without a file.
+    """
+    for flag in FLAGS.values():
+        counts = flag.field and not (flags["config"] and flag.needs_no_file)
+        if counts and flags.given(flag.name):
+            configuration = _with(configuration, flag.field.split("."), flags[flag.name])
+    return configuration
+
+
+def _with(struct: S, path: Sequence[str], value: object) -> S:
+    """The struct with the value at a path of fields, which are named as in the file."""
+    name = re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", path[0])
+    if len(path) > 1:
+        value = _with(getattr(struct, name), path[1:], value)
+    return msgspec.structs.replace(struct, **{name: value})
+
+
+def warnings_about(flags: Flags) -> list[str]:
+    """A line for each flag that was given and has no effect, and for each gate that will go away.
+    The flags are those of `options_from`.
+    """
+    found = []
+    for flag in FLAGS.values():
+        if not flags.given(flag.name):
+            continue
+        if flag.needs_no_file and flags["config"]:
+            found.append(f"--{flag.name} is ignored with --config: set {flag.field} in the file")
+        elif flag.idle and flags[flag.name] != flag.default:
+            found.append(f"--{flag.name} has no effect: {flag.idle}")
+    if flags.given("feature-gates"):
+        found += gate_warnings(parse_gates(_gates_text(flags)))
+    emulated = [text for text in flags["emulated-version"] if not text.endswith(_OWN)]
+    if emulated:
+        found.append(
+            f"--emulated-version={','.join(emulated)} has no effect: berth decides as Kubernetes"
+            f" {_OWN} with every emulated version"
+        )
+    return found
+
+
+# ---------------------------------------------------------------------------------------- the parts
+
+
+def _serving(flags: Flags) -> SecureServing:
+    return SecureServing(
+        bind_address=flags["bind-address"],
+        secure_port=flags["secure-port"],
+        cert_dir=flags["cert-dir"],
+        tls_cert_file=flags["tls-cert-file"],
+        tls_private_key_file=flags["tls-private-key-file"],
+        tls_cipher_suites=flags["tls-cipher-suites"],
+        tls_min_version=flags["tls-min-version"],
+        tls_sni_cert_keys=flags["tls-sni-cert-key"],
+        permit_address_sharing=flags["permit-address-sharing"],
+        permit_port_sharing=flags["permit-port-sharing"],
+    )
+
+
+def _authentication(flags: Flags) -> Authentication:
+    return Authentication(
+        kubeconfig=flags["authentication-kubeconfig"],
+        skip_lookup=flags["authentication-skip-lookup"],
+        tolerate_lookup_failure=flags["authentication-tolerate-lookup-failure"],
+        token_webhook_cache_ttl=flags["authentication-token-webhook-cache-ttl"],
+        client_ca_file=flags["client-ca-file"],
+        requestheader_client_ca_file=flags["requestheader-client-ca-file"],
+        requestheader_allowed_names=flags["requestheader-allowed-names"],
+        requestheader_username_headers=flags["requestheader-username-headers"],
+        requestheader_uid_headers=flags["requestheader-uid-headers"],
+        requestheader_group_headers=flags["requestheader-group-headers"],
+        requestheader_extra_headers_prefix=flags["requestheader-extra-headers-prefix"],
+    )
+
+
+def _authorization(flags: Flags) -> Authorization:
+    return Authorization(
+        kubeconfig=flags["authorization-kubeconfig"],
+        always_allow_paths=flags["authorization-always-allow-paths"],
+        webhook_cache_authorized_ttl=flags["authorization-webhook-cache-authorized-ttl"],
+        webhook_cache_unauthorized_ttl=flags["authorization-webhook-cache-unauthorized-ttl"],
+    )
+
+
+def _gates(flags: Flags) -> tuple[Mapping[str, bool], list[str]]:
+    """Every gate with its value, and the problems in --feature-gates."""
+    try:
+        return with_defaults(parse_gates(_gates_text(flags))), []
+    except FeatureGateError as problem:
+        return DEFAULTS, [f"--feature-gates: {str(problem).removeprefix('feature gates: ')}"]
+
+
+def _gates_text(flags: Flags) -> str:
+    given: tuple[tuple[str, str], ...] = flags["feature-gates"]
+    return ",".join(f"{component}:{pair}" if component else pair for component, pair in given)
+
+
+def _metric_labels(flags: Flags) -> tuple[Mapping[str, frozenset[str]], list[str]]:
+    """The values that labels keep, and the problems in the flags about them."""
+    name, given = "allow-metric-labels", flags["allow-metric-labels"]
+    manifest: str = flags["allow-metric-labels-manifest"]
+    if manifest and given:
+        return {}, [
+            "--allow-metric-labels: expected it or --allow-metric-labels-manifest, not both"
+        ]
+    if manifest:
+        name = f"allow-metric-labels-manifest: {manifest}"
+        try:
+            given = yaml.safe_load(Path(manifest).read_bytes())
+        except (OSError, ValueError, yaml.YAMLError) as problem:
+            reason = problem.strerror if isinstance(problem, OSError) else "expected YAML"
+            return {}, [f"--{name}: cannot be read: {reason}"]
+        if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
+            return {}, [f"--{name}: expected a mapping from METRIC,LABEL to text"]
+    problems = [
+        f"--{name}: expected METRIC,LABEL before the equals sign, got {key!r}"
+        for key in given
+        if not _METRIC_LABEL.fullmatch(str(key))
+    ]
+    allowed = {key: frozenset(values.split(",")) for key, values in given.items()}
+    return allowed, problems
+
+
+# ------------------------------------------------------------------------------------- the problems
+
+
+def _serving_problems(flags: Flags) -> Iterator[str]:
+    port = flags["secure-port"]
+    if not 0 <= port <= 65535:
+        yield f"--secure-port: expected 0 to 65535, got {port}"
+    if port == 0:
+        return
+    if bool(flags["tls-cert-file"]) != bool(flags["tls-private-key-file"]):
+        yield "--tls-cert-file and --tls-private-key-file: expected both or neither"
+    lowest = flags["tls-min-version"]
+    if lowest and lowest not in TLS_VERSIONS:
+        yield f"--tls-min-version: expected one of {', '.join(TLS_VERSIONS)}, got {lowest!r}"
+    for name in flags["tls-cipher-suites"]:
+        if name not in CIPHER_SUITES:
+            yield f"--tls-cipher-suites: {name!r} is not a cipher suite"
+    curves = flags["tls-curve-preferences"]
+    for i, curve in enumerate(curves):
+        if not 0 < curve < 65536 or curve in curves[:i]:
+            yield f"--tls-curve-preferences: expected numbers from 1 to 65535 once, got {curve}"
+
+
+def _header_problems(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
+    for kind in (
+        "username-headers",
+        "group-headers",
+        "extra-headers-prefix",
+        "allowed-names",
+        "uid-headers",
+    ):
+        name = f"requestheader-{kind}"
+        if not all(value.strip() for value in flags[name]):
+            yield f"--{name}: expected names, got one that is empty"
+    uids = flags["requestheader-uid-headers"]
+    if uids and not gates.get("RemoteRequestHeaderUID", True):
+        yield "--requestheader-uid-headers: needs the feature gate RemoteRequestHeaderUID"
+    elif uids and "x-remote-uid" not in {header.lower() for header in uids}:
+        yield "--requestheader-uid-headers: expected X-Remote-Uid among the headers"
+
+
+def _version_problems(flags: Flags) -> Iterator[str]:
+    highest = KUBERNETES_MINOR
+    for name in ("emulated-version", "min-compatibility-version"):
+        texts = flags[name]
+        if len(texts) > 1:
+            yield f"--{name}: expected one version, got {len(texts)}"
+        for text in texts:
+            component, equals, number = text.rpartition("=")
+            found = _MINOR.fullmatch(number.strip())
+            minor = int(found[2]) if found and int(found[1]) == KUBERNETES_MAJOR else 0
+            if equals and component.strip() != "kube":
+                yield f"--{name}: component not registered: {component.strip()}"
+            elif not OLDEST_MINOR <= minor <= highest:
+                yield f"--{name}: expected 1.{OLDEST_MINOR} to 1.{highest}, got {text!r}"
+            elif name == "emulated-version":
+                highest = minor
+
+
+def _metrics_problems(flags: Flags) -> Iterator[str]:
+    shown = flags["show-hidden-metrics-for-version"]
+    if shown not in ("", PREVIOUS):
+        yield f"--show-hidden-metrics-for-version: expected {PREVIOUS}, got {shown!r}"
+    for metric in flags["disabled-metrics"]:
+        if not re.fullmatch(_METRIC, metric):
+            yield f"--disabled-metrics: expected the name of a metric, got {metric!r}"
+
+
+def _logging_problems(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
+    form = flags["logging-format"]
+    if form not in ("text", "json"):
+        yield f"--logging-format: expected text or json, got {form!r}"
+    if form == "json" and not gates.get("LoggingBetaOptions", True):
+        yield "--logging-format: json needs the feature gate LoggingBetaOptions"
+    if flags["vmodule"] and form != "text":
+        yield "--vmodule: only the format text has it"
+    if flags["log-flush-frequency"] <= 0:
+        yield "--log-flush-frequency: expected more than 0s"
+    if not gates.get("LoggingAlphaOptions", False):
+        for name in _ALPHA:
+            if flags[name] != FLAGS[name].default:
+                yield f"--{name}: needs the feature gate LoggingAlphaOptions"
+
+
+def _own_problems(flags: Flags) -> Iterator[str]:
+    if flags["berth-liveness-stall"] <= 0:
+        yield "--berth-liveness-stall: expected more than 0s"
+
+
+_ALPHA = (
+    "log-json-info-buffer-size",
+    "log-json-split-stream",
+    "log-text-info-buffer-size",
+    "log-text-split-stream",
+)

@@ -1,0 +1,138 @@
+"""`berth run`: the daemon, with kube-scheduler's command line."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import anyio
+import click
+
+from berth.config.load import (
+    ConfigError,
+    from_mapping,
+    validated,
+)
+from berth.config.options import Options
+
+from ..client.credentials import KubeconfigError
+from ..client.kubeconfig import load
+from ..configuration.file import ConfigurationFile, warnings_of, written
+from ..leader.actor import LeaseLostError
+from ..process.collector import collecting, tune_collector
+from ..process.heartbeat import Heartbeat
+from ..process.signals import until_signalled
+from ..process.version import KUBERNETES, described
+from ..process.watchdog import Watchdog
+from ..runtime.clock import SystemClock
+from ..scheduling.decision.registry import RegistryError
+from ..scheduling.decision.whereabouts import whereabouts
+from ..server.lookup import LookupFailedError
+from ..server.tls import ServingError
+from ..system import run_scheduler
+from ..telemetry.klog import Unquoted
+from ..telemetry.logs import configure_logs, get_logger
+from ..telemetry.tracing import tracing_from
+from .flags.command import FlagCommand
+from .flags.settings import FlagError, logging_from, options_from, warnings_about, with_flags
+from .flags.table import Flags
+
+log = get_logger(__name__)
+
+
+@click.command(
+    cls=FlagCommand,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+def run(flags: Flags) -> None:
+    """Schedule the pods of a cluster until stopped.
+
+    The flags are those of kube-scheduler 1.36. SIGTERM and Ctrl-C stop it in order: bindings under
+    way end, the lease is released, and the exit code is 0. If the lease is lost, the exit code is
+    1. If the API server cannot be reached, it waits and tries again. SIGUSR2 logs the cache, and
+    its differences from the API server; `berth debug` shows them too.
+
+    \b
+    In place of kube-scheduler, with its kubeconfig:
+      berth run --kubeconfig /etc/kubernetes/scheduler.conf
+    Beside kube-scheduler, with profiles of your own and every attempt in the log:
+      berth run --config scheduler.yaml --leader-elect-resource-name berth -v 2
+    Against `berth apiserver`, alone and without its own pages:
+      berth run --master http://127.0.0.1:8001 --leader-elect=false --secure-port 0
+    """
+    if flags["version"] != "false":
+        if flags["version"].startswith("v"):
+            _refuse_other_version(flags["version"])
+        else:
+            click.echo(described(raw=flags["version"] == "raw"))
+            return
+    try:
+        options = options_from(flags)
+    except FlagError as problem:
+        raise click.UsageError(str(problem)) from None
+    configure_logs(logging_from(flags))
+    for warning in warnings_about(flags):
+        log.warning(warning)
+    if log.shows(1):
+        for name, text in options.flags.items():
+            log.at(1, Unquoted(f'FLAG: --{name}="{text}"'))
+    try:
+        _schedule(flags, options)
+    except (
+        ConfigError,
+        RegistryError,
+        KubeconfigError,
+        LeaseLostError,
+        LookupFailedError,
+        ServingError,
+    ) as problem:
+        raise click.ClickException(str(problem)) from None
+    except OSError as problem:
+        where = f"{problem.filename}: " if problem.filename else ""
+        raise click.ClickException(f"cannot start: {where}{problem.strerror or problem}") from None
+
+
+def _schedule(flags: Flags, options: Options) -> None:
+    file, gates = flags["config"], options.feature_gates
+    source = (
+        ConfigurationFile(file, gates, lambda read: validated(with_flags(read, flags)))
+        if file
+        else None
+    )
+    configuration = (
+        validated(with_flags(from_mapping(None), flags))
+        if source is None
+        else source.parse(source.read())
+    )
+    if flags["write-config-to"]:
+        text = written(configuration, gates)
+        Path(flags["write-config-to"]).write_text(text, encoding="utf-8")
+        log.info("Wrote configuration", file=flags["write-config-to"])
+        return
+    for warning in warnings_of(configuration, gates):
+        log.warning("configuration", file=file, warning=warning)
+    connection = load(configuration.client_connection.kubeconfig or None, master=flags["master"])
+    tune_collector()
+    clock = SystemClock()
+    tracing = tracing_from(os.environ, clock)
+    daemon = partial(
+        run_scheduler, configuration, connection, clock, Random(), options, source, tracing
+    )
+    try:
+        anyio.run(
+            until_signalled,
+            partial(collecting, daemon),
+            Watchdog(Heartbeat(), whereabouts),
+            backend_options={"use_uvloop": True},
+        )
+    finally:
+        if tracing is not None:
+            tracing.close()
+
+
+def _refuse_other_version(given: str) -> None:
+    """`--version=v1.36.2-name` says another name of the same version, and has no effect."""
+    if given.partition("-")[0].partition("+")[0] != KUBERNETES:
+        raise click.UsageError(f"--version: expected {KUBERNETES} with any suffix, got {given!r}")

@@ -1,0 +1,82 @@
+"""The plugins of installed packages, found through the entry-point group `berth.plugins`.
+
+Each entry has the name of a plugin and refers to its class. A package is imported only when a
+profile names one of its plugins, so an installed package that no profile names cannot do harm. If
+two packages provide one name, that is an error once a profile names it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+
+import structlog
+
+from berth.plugin import Plugin
+
+from ..scheduling.decision.failures import CRASHES, let_pass, text_of
+from ..scheduling.decision.registry import OnDemand, RegistryError
+from ..scheduling.plugins.in_tree import GATED, IN_TREE
+
+log = structlog.get_logger(__name__)
+
+ENTRY_POINT_GROUP = "berth.plugins"
+
+
+def registry_with(gates: Mapping[str, bool]) -> Mapping[str, type[Plugin]]:
+    """Every plugin that a profile may name with these feature gates."""
+    gated = {plugin.name: plugin for gate, plugin in GATED.items() if gates[gate]}
+    return with_installed({**IN_TREE, **gated})
+
+
+def with_installed(in_tree: Mapping[str, type[Plugin]]) -> Mapping[str, type[Plugin]]:
+    """The in-tree plugins and those of installed packages, by name.
+
+    A plugin of a package is imported on each lookup, which may raise RegistryError. A package
+    cannot replace an in-tree plugin: its entry is left out, and the log says so.
+    """
+    installed: dict[str, list[EntryPoint]] = defaultdict(list)
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        if entry.name in in_tree:
+            known = {
+                "plugin": entry.name,
+                "package": _package(entry),
+                "error": "the name is that of an in-tree plugin",
+            }
+            log.warning("plugin left out", **known, repeats=(ENTRY_POINT_GROUP, entry.name))
+        else:
+            installed[entry.name].append(entry)
+
+    def make(name: str) -> type[Plugin]:
+        return in_tree[name] if name in in_tree else _load(name, installed[name])
+
+    return OnDemand((*in_tree, *installed), make)
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "unknown"
+
+
+def _load(name: str, entries: Sequence[EntryPoint]) -> type[Plugin]:
+    if len(entries) > 1:
+        packages = " and ".join(sorted(_package(entry) for entry in entries))
+        raise RegistryError(
+            f"plugin {name}: expected one package with an entry point of this name, got {packages}"
+        )
+    (entry,) = entries
+    where = f"plugin {name} of package {_package(entry)}, entry point {entry.value}"
+    try:
+        found: object = entry.load()
+    except CRASHES as exception:
+        let_pass(exception)
+        log.exception(
+            "plugin cannot be loaded", plugin=name, package=_package(entry), exc_info=exception
+        )
+        raise RegistryError(f"{where}: cannot be loaded: {text_of(exception)}") from None
+    if not (isinstance(found, type) and issubclass(found, Plugin)):
+        raise RegistryError(f"{where}: expected a Plugin class")
+    given: object = getattr(found, "name", None)
+    if given != name:
+        raise RegistryError(f"{where}: expected a class with the name {name!r}, got {given!r}")
+    return found

@@ -1,0 +1,16 @@
+"""A difference from the API server, as the queue and the cache report it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Difference(msgspec.Struct, frozen=True, order=True):
+    """A difference from the API server: `what` is missed, redundant or stale.
+
+    `kind` is Node or Pod for the cache, PendingPod for the queue.
+    """
+
+    what: str
+    kind: str
+    key: str

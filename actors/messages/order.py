@@ -1,0 +1,34 @@
+"""An order that wants an answer, and the answer."""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+T = TypeVar("T")
+
+
+class ReplyTo(Protocol[T_contra]):
+    """The place where the answer to an order goes; berth.actors.runtime implements it."""
+
+    def set(self, value: T_contra) -> None: ...
+
+
+class Order(msgspec.Struct, Generic[T], frozen=True):
+    """An order that wants an answer of type T."""
+
+    reply: ReplyTo[T]
+
+
+class Answer(msgspec.Struct, Generic[T], frozen=True):
+    """The answer of a state to an order; the actor gives it."""
+
+    order: Order[T]
+    value: T
+
+    def give(self) -> None:
+        self.order.reply.set(self.value)

@@ -1,0 +1,44 @@
+"""The messages to the preemption actor."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..scheduling.framework.post_filter import Deletion, Patch
+from ..scheduling.model.pod_info import PodInfo
+from .order import ReplyTo
+
+
+class Preempt(msgspec.Struct, frozen=True):
+    """Make room on a node for a preemptor: the victims have to go, and the displaced pods lose
+    their nomination.
+
+    It is carried out only while the preemptor is held by this `hold`.
+    """
+
+    preemptor: PodInfo
+    node: str
+    hold: int
+    victims: tuple[PodInfo, ...]
+    displaced: tuple[PodInfo, ...] = ()
+
+
+class SendPatches(msgspec.Struct, frozen=True):
+    """Send what PostFilter plugins want to change for a pod, one after the other. A refusal ends
+    it.
+    """
+
+    pod: PodInfo
+    patches: tuple[Patch | Deletion, ...]
+
+
+class PreemptNow(msgspec.Struct, frozen=True):
+    """Make room while the scheduling cycle waits. The preemptor is in flight and not held. The
+    reply is the reason why a victim could not be evicted, "" if all were.
+    """
+
+    reply: ReplyTo[str]
+    order: Preempt
+
+
+PreemptionMessage = Preempt | PreemptNow | SendPatches

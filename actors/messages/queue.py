@@ -1,0 +1,288 @@
+"""The messages to the queue, and its answers."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ..scheduling.framework.events import ClusterEvent, Registration
+from ..scheduling.framework.status import Status
+from ..scheduling.kube.core import Pod
+from ..scheduling.model.pod_info import PodInfo
+from .comparison import Difference
+from .order import Order
+
+
+class QueuedPod(msgspec.Struct, frozen=True):
+    """A pod that the queue hands out. `attempts` includes this one; times are monotonic seconds.
+
+    `enqueued_at` is when the pod came, or when its last attempt failed; `first_attempt_at` is when
+    it was first ready for an attempt. `flushed` is true if no event woke the pod for this attempt,
+    but the limit for the time that a pod is parked.
+    """
+
+    info: PodInfo
+    attempts: int
+    enqueued_at: float
+    first_attempt_at: float | None = None
+    flushed: bool = False
+
+
+class Place(enum.StrEnum):
+    """The place of a pending pod. The four queues have their names in kube-scheduler's metric
+    pending_pods.
+    """
+
+    OUTSIDE = "outside"
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in flight"
+
+
+class StoryStep(msgspec.Struct, frozen=True, gc=False):
+    """A pod came to one of the four queues `at` a time in monotonic seconds.
+
+    `event` is the reason, as kube-scheduler's metrics name it. `cause` is the cluster event that
+    came while the pod was in flight, if that is the reason. `plugin` is the plugin whose hint
+    function accepted the event, or the plugin that gated the pod.
+    """
+
+    at: float
+    queue: Place
+    event: str
+    plugin: str = ""
+    cause: str = ""
+
+
+class PendingPodAdded(msgspec.Struct, frozen=True):
+    """A pod without a node was added."""
+
+    pod: Pod
+
+
+class PendingPodUpdated(msgspec.Struct, frozen=True):
+    """A pod without a node changed."""
+
+    old: Pod
+    new: Pod
+
+
+class PendingPodDeleted(msgspec.Struct, frozen=True):
+    """A pod without a node was deleted, or was given a node."""
+
+    pod: Pod
+
+
+class ClusterChanged(msgspec.Struct, frozen=True):
+    """An event happened that may help parked pods; `old` and `new` are its objects.
+
+    `max_priority`: the event helps only pods of at most this priority. An ended nomination blocked
+    only such pods. `except_uid`: the event does not help the pod of this uid. It is set for the
+    room that the pod itself gives up when its binding fails.
+    """
+
+    event: ClusterEvent
+    old: object | None = None
+    new: object | None = None
+    max_priority: int | None = None
+    except_uid: str = ""
+
+
+class NextPod(Order[QueuedPod], frozen=True):
+    """Hand out the next pod as soon as there is one. It is in flight until it is bound, deleted, or
+    fails.
+    """
+
+
+class AttemptFailed(msgspec.Struct, frozen=True):
+    """The attempt for a pod in flight failed: park the pod or let it back off.
+
+    `unschedulable` are the plugins that rejected it, `pending` those that wait for something to
+    happen. If there are none, the attempt ended with an error. `nominated_node` is the node that
+    the pod is nominated to from now on: "" for none, None for the one in its status. A `hold` above
+    0 means that room is being made for the pod: it is not tried again before the PreemptionEnded
+    with that number.
+    """
+
+    pod: QueuedPod
+    unschedulable: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+    nominated_node: str | None = None
+    hold: int = 0
+
+
+class PreemptionEnded(msgspec.Struct, frozen=True):
+    """All victims of a preemption were asked to go; `failed` if the API server refused one.
+
+    It ends the hold with this number, not a later hold of the same preemptor.
+    """
+
+    key: str
+    uid: str
+    hold: int
+    failed: bool = False
+
+
+class IsHeld(Order[bool], frozen=True):
+    """True if the pod of this key and uid is in the queue and held by the hold of this number."""
+
+    key: str
+    uid: str
+    hold: int
+
+
+class Displace(msgspec.Struct, frozen=True):
+    """A preemptor takes the node that this pod of lower priority was nominated to. The pod loses
+    its nomination.
+    """
+
+    info: PodInfo
+    node: str
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The attempt for the pod of this uid no longer needs the events that happen meanwhile."""
+
+    uid: str
+
+
+class Activate(msgspec.Struct, frozen=True):
+    """Move the pods of these keys (namespace/name) to the active queue if they are parked or in
+    backoff.
+    """
+
+    keys: tuple[str, ...]
+
+
+class ShowStory(Order[tuple[StoryStep, ...]], frozen=True):
+    """The latest moves of the pod of this key (namespace/name); empty if it is not remembered."""
+
+    key: str
+
+
+class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod of the queue, for people to read; `backoff_left` is in seconds.
+
+    `rejected_by` are the plugins that rejected the last attempt, `pending` those that wait for
+    something to happen.
+    """
+
+    key: str
+    uid: str
+    place: Place
+    priority: int
+    attempts: int
+    backoff_left: float
+    rejected_by: tuple[str, ...]
+    pending: tuple[str, ...]
+    gated_by: str
+    held: bool
+    story: tuple[StoryStep, ...]
+
+
+class QueueStatistics(msgspec.Struct, frozen=True):
+    """The pods by queue (kube-scheduler's metric pending_pods), the pods in flight, and how many
+    differences were healed since the start.
+    """
+
+    active: int
+    backoff: int
+    unschedulable: int
+    gated: int
+    in_flight: int
+    healed: int
+
+
+class CountQueued(Order[QueueStatistics], frozen=True):
+    """The number of pods in each place of the queue."""
+
+
+class QueueMeasures(msgspec.Struct, frozen=True):
+    """What the queue counts for kube-scheduler's metrics.
+
+    - `incoming`: how many pods came to each queue by each event
+    - `in_flight_events`: how many events, by name, are kept for pods in flight, and how many such
+      pods there are, as PodPopped
+    - `rejected`: how many pods a plugin has rejected, by plugin and profile, until they are handed
+      out again
+    """
+
+    statistics: QueueStatistics
+    incoming: Mapping[tuple[str, str], int]
+    in_flight_events: Mapping[str, int]
+    rejected: Mapping[tuple[str, str], int]
+
+
+class MeasureQueue(Order[QueueMeasures], frozen=True):
+    """The counts for kube-scheduler's metrics."""
+
+
+class ListQueued(Order[tuple[str, ...]], frozen=True):
+    """The keys of all pods of the queue, including those in flight."""
+
+
+class DumpQueued(Order[tuple[QueuedPodDump, ...]], frozen=True):
+    """The pods of these keys that are in the queue."""
+
+    keys: tuple[str, ...]
+
+
+class ComparePending(Order[tuple[Difference, ...]], frozen=True):
+    """Compare the queue with our pending pods as the informers know them, for these keys. None
+    stands for a pod that is deleted or bound. With `heal`, remove each difference.
+    """
+
+    pods: Mapping[str, Pod | None]
+    heal: bool
+
+
+class UseProfiles(msgspec.Struct, frozen=True):
+    """The profiles were swapped; their functions of plugins, and the backoff in seconds.
+
+    `hints` are the events that each plugin registered for, by scheduler name and plugin. Pods of
+    `changed` scheduler names are tried again, and pods of `gone` ones are ours no more.
+    """
+
+    sort_key: Callable[[PodInfo, float], tuple[float, ...]]
+    pre_enqueue: Callable[[Pod], Status]
+    hints: Mapping[str, Mapping[str, Sequence[Registration]]]
+    initial_backoff: float
+    max_backoff: float
+    changed: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+
+
+class FlushBackoff(msgspec.Struct, frozen=True):
+    """A second has passed: move the pods whose backoff is over to the active queue."""
+
+
+class FlushUnschedulable(msgspec.Struct, frozen=True):
+    """Thirty seconds have passed: move the pods that were parked for too long."""
+
+
+QueueMessage = (
+    PendingPodAdded
+    | PendingPodUpdated
+    | PendingPodDeleted
+    | ClusterChanged
+    | NextPod
+    | AttemptFailed
+    | Done
+    | PreemptionEnded
+    | IsHeld
+    | Displace
+    | Activate
+    | ShowStory
+    | CountQueued
+    | MeasureQueue
+    | ListQueued
+    | DumpQueued
+    | ComparePending
+    | UseProfiles
+    | FlushBackoff
+    | FlushUnschedulable
+)

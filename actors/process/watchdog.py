@@ -1,0 +1,140 @@
+"""The watchdog: a thread that logs and acts while the event loop is blocked.
+
+A plugin that does not return blocks everything: no pod is scheduled, and no signal is handled. The
+thread logs the plugin's name, once each time, and how long it took. If a signal has asked the
+process to end and the loop has been blocked for GRACE_SECONDS, the thread ends the process. Nothing
+is undone then, and the lease expires.
+
+The thread receives signals itself, so it does not matter whether the loop's thread can handle them.
+It does need the interpreter for a moment, and a C call may hold its lock (the GIL) throughout. If
+such a call handles signals, as regular expressions do, `faulthandler` ends the process without the
+interpreter. For any other such call the thread can log only afterwards that the loop was blocked.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import structlog
+
+from .heartbeat import Heartbeat
+
+log = structlog.get_logger(__name__)
+
+TICK_SECONDS = 0.25
+STALL_SECONDS = 2.0
+GRACE_SECONDS = 10.0
+END_SECONDS = 28.0  # for an orderly end; the kubelet kills after 30
+FLUSH_SECONDS = 1.0  # for the last line of the log, whose reader may be stuck
+EXIT_CODE = 1
+MOST_FRAMES = 30
+ENDING = (signal.SIGTERM, signal.SIGINT)  # they ask for an orderly end
+
+# Returns fields for the log that describe the code running in a frame, the innermost of a stack.
+Describe = Callable[[FrameType], Mapping[str, str]]
+
+
+class Watchdog:
+    """`describe` is called in the watchdog's thread, with a frame of the loop's thread. `now`
+    returns monotonic seconds.
+    """
+
+    def __init__(
+        self, heartbeat: Heartbeat, describe: Describe, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.heartbeat = heartbeat
+        self._describe = describe
+        self._now = now
+        self._watched = threading.get_ident()
+        self._began: float | None = None  # when the block began that was logged, while it lasts
+        self._asked_at: float | None = None
+        self._wake_loop = -1
+        self._over = False
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the event loop of this thread, which has to be the main one."""
+        self._watched = threading.get_ident()
+        inbox, outbox = socket.socketpair()
+        inbox.setblocking(False)
+        outbox.setblocking(False)
+        self._wake_loop = signal.set_wakeup_fd(outbox.fileno(), warn_on_full_buffer=False)
+        thread = threading.Thread(target=self._run, args=(inbox,), name="watchdog", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(self._wake_loop)
+            self._over = True
+            outbox.close()
+            thread.join()
+            inbox.close()
+            faulthandler.cancel_dump_traceback_later()
+
+    def asked_to_end(self) -> None:
+        """To be called by the handler of a signal. The process ends even if no other thread can run
+        any more.
+        """
+        self._asked_at = self._asked_at or self._now()
+        limit = GRACE_SECONDS + 2 * FLUSH_SECONDS
+        faulthandler.dump_traceback_later(limit, exit=True, file=sys.__stderr__ or 2)
+
+    def acted_upon(self) -> None:
+        """The loop has begun to end the process."""
+        faulthandler.cancel_dump_traceback_later()
+
+    def _run(self, inbox: socket.socket) -> None:
+        while not self._over:
+            if select.select([inbox], [], [], TICK_SECONDS)[0]:
+                self._hear(inbox)
+            self.look()
+
+    def _hear(self, inbox: socket.socket) -> None:
+        """Read the numbers of the signals that arrived, and pass them on to the loop, which needs
+        them too.
+        """
+        numbers = inbox.recv(4096)
+        if self._asked_at is None and any(number in numbers for number in ENDING):
+            self._asked_at = self._now()
+        # If the pipe is full, the loop is woken anyway; if it is closed, the loop has ended.
+        with suppress(OSError):
+            if self._wake_loop >= 0:
+                os.write(self._wake_loop, numbers)
+
+    def look(self) -> None:
+        """Log that the loop is blocked, or no longer is; end the process if it has to end."""
+        still, now = self.heartbeat.still_for(), self._now()
+        waited = 0.0 if self._asked_at is None else now - self._asked_at
+        if min(still, waited) > GRACE_SECONDS or waited > END_SECONDS:
+            self._end(still)
+        elif self._began is None and still > STALL_SECONDS:
+            self._began = now - still
+            log.error("event loop stands still", seconds=round(still, 1), **self._where())
+        elif self._began is not None and still < STALL_SECONDS:
+            log.warning("event loop goes on", after_seconds=round(now - still - self._began, 1))
+            self._began = None
+
+    def _end(self, still: float) -> None:
+        """End the process, even if the log cannot be written."""
+        threading.Timer(FLUSH_SECONDS, os._exit, (EXIT_CODE,)).start()
+        log.critical("ended by force", seconds=round(still, 1), **self._where())
+        sys.stderr.flush()
+        os._exit(EXIT_CODE)
+
+    def _where(self) -> dict[str, str]:
+        frame = sys._current_frames().get(self._watched)  # noqa: SLF001 - the only way to another thread's stack
+        if frame is None:
+            return {}
+        stack = "".join(traceback.format_stack(frame, MOST_FRAMES)).rstrip()
+        return {**self._describe(frame), "stack": stack}

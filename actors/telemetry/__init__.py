@@ -1,0 +1,1 @@
+"""What the process tells about itself: logs, measures, traces."""

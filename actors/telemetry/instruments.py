@@ -1,0 +1,229 @@
+"""Instruments: what the actors, the decision and the plugins measure, as kube-scheduler does.
+
+All of it is written by the main thread, but for the state of the leader election. The sizes of the
+queue and the cache are asked for when the metrics are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from berth.config.feature_gates import DEFAULTS
+
+from ..messages.cache import CacheStatistics
+from ..messages.queue import QueuedPod, QueueMeasures
+from ..runtime.clock import Clock
+from ..scheduling.framework.measuring import Record
+from ..scheduling.framework.status import Code
+from ..scheduling.model.pod_info import PodInfo
+from .families import Families
+from .measures import Counter, Family, Gauge, Registry
+from .records import MOST_MARKS, PointTimes
+from .tracing import Tracing
+
+Observe = Callable[[float], None]
+L = TypeVar("L", bound=tuple[str, ...])
+ELECTION = "kube-scheduler"  # kube-scheduler's name for its election, whatever its lease
+MOST_ATTEMPTS = 15  # with a label of their own
+# kube-scheduler counts gated pods in the queue of unschedulable ones.
+_QUEUES = {"gated": "unschedulable"}
+
+
+# True for the attempts of a hundred that are recorded in detail: ten, at irregular distances, as a
+# workload may repeat itself after every ten pods.
+_DETAILED = tuple(number * 37 % 100 < 10 for number in range(100))
+SETTLE_SECONDS = 1.0
+
+
+class Instruments:
+    """`now` is in monotonic seconds. `bindings` is the number of binding cycles under way. Without
+    `tracing`, no attempt is traced.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        now: Callable[[], float],
+        gates: Mapping[str, bool] = DEFAULTS,
+        tracing: Tracing | None = None,
+    ) -> None:
+        self.registry = registry
+        self._tracing = tracing
+        self.now = now
+        self._families = families = Families(registry, gates)
+        self._times: dict[str, PointTimes] = {}
+        self._ends: dict[tuple[str, str], tuple[Counter, Observe]] = {}
+        self._slis: dict[int, Observe] = {}
+        self._attempts = 0
+        self._known: dict[tuple[str, ...], int] = {}  # what counters have taken in so far
+        self._algorithm = families.algorithm_duration.child().observe
+        self._pod_attempts = families.pod_attempts.child().observe
+        self.bindings = families.goroutines.child("binding")
+        for operation in ("Filter", "Score", "InterPodAffinity"):
+            families.goroutines.child(operation)  # The decision is no task of its own.
+        families.leads.child(ELECTION)
+
+    async def run(self, clock: Clock) -> None:
+        """Count observations from time to time, until cancelled."""
+        while True:
+            await clock.sleep(SETTLE_SECONDS)
+            self.settle()
+
+    def settle(self) -> None:
+        for times in self._times.values():
+            times.settle()
+        self.registry.settle()
+
+    # ------------------------------------------------------------------------------------- attempts
+
+    def _times_of(self, profile: str) -> PointTimes:
+        found = self._times.get(profile)
+        if found is None:
+            found = self._times[profile] = PointTimes(self._families, profile, self.now)
+        return found
+
+    def gate(self, profile: str) -> Record:
+        """The record of all PreEnqueue calls of a profile."""
+        return self._times_of(profile).gate
+
+    def attempt(self, info: PodInfo, profile: str, started: float) -> Record:
+        """The record of a new attempt."""
+        times = self._times.get(profile) or self._times_of(profile)
+        number = self._attempts
+        self._attempts = number + 1
+        times.gate.detailed = detailed = _DETAILED[number % 100]
+        if len(times.marks) > MOST_MARKS:
+            times.settle()
+        if self._tracing is not None:
+            traced = self._tracing.begin(info, profile, started, times, sampled=detailed)
+            if traced is not None:
+                return traced
+        return times.detailed if detailed else times.plain
+
+    def decided(self, started: float, asked: float, ended: float) -> None:
+        """The algorithm has ended; it was asked with the snapshot."""
+        self._algorithm(ended - started)
+
+    def attempt_ended(self, profile: str, result: str, seconds: float) -> None:
+        ends = self._ends.get((profile, result))
+        if ends is None:
+            counter = self._families.attempts.child(result, profile)
+            duration = self._families.attempt_duration.child(result, profile)
+            ends = self._ends[profile, result] = (counter, duration.observe)
+        ends[0].value += 1
+        ends[1](seconds)
+
+    def scheduled(self, queued: QueuedPod, now: float) -> None:
+        """The pod is bound."""
+        attempts = queued.attempts
+        self._pod_attempts(attempts)
+        if queued.first_attempt_at is not None:
+            sli = self._slis.get(attempts)
+            if sli is None:
+                label = str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
+                sli = self._slis[attempts] = self._families.sli_duration.child(label).observe
+            sli(now - queued.first_attempt_at)
+        if queued.flushed:
+            self._families.after_flush.child().inc()
+
+    def waited(self, code: Code, since: float) -> None:
+        """A pod has waited on Permit."""
+        self._families.permit_wait.child(code.label).observe(self.now() - since)
+
+    # ------------------------------------------------------------------------------------ the queue
+
+    def handling_of(self, event: str) -> Observe:
+        """Takes the seconds that the queue needs for an event of this name."""
+        return self._families.event_handling.child(event).observe
+
+    def hinting_of(self, plugin: str, event: str, hint: str) -> Observe:
+        """Takes the seconds that a plugin's hint function needs for this answer."""
+        return self._families.hint_duration.child(plugin, event, hint).observe
+
+    # ----------------------------------------------------------------------------------- preemption
+
+    def victims_chosen(self, number: int) -> None:
+        self._families.preemption_victims.child().observe(number)
+
+    def preempted(self, *, success: bool, since: float) -> None:
+        """A preemption has ended."""
+        result = "success" if success else "error"
+        self._families.preemption_duration.child(result).observe(self.now() - since)
+        self._families.preemptions.child(result).inc()
+
+    # ---------------------------------------------------------------------------------- leadership
+
+    def leads(self, leads: bool) -> None:
+        """May be called by the election's thread."""
+        self._families.leads.child(ELECTION).set(leads)
+
+    # -------------------------------------------------------------------------------------- plugins
+
+    def preemption_attempted(self) -> None:
+        self._families.preemption_attempts.child().inc()
+
+    def claim_created(self, *, success: bool) -> None:
+        self._families.claim_creates.child("success" if success else "failure").inc()
+
+    def volumes_failed(self, operation: str) -> None:
+        self._families.volume_failures.child(operation).inc()
+
+    def devices_bound(
+        self,
+        profile: str,
+        drivers: Iterable[str],
+        conditional: Iterable[str],
+        outcome: str,
+        seconds: float,
+    ) -> None:
+        for driver in drivers:
+            self._families.device_wait.child(profile, driver, outcome).observe(seconds)
+        for driver in conditional:
+            self._families.device_allocations.child(profile, driver, outcome).inc()
+
+    # ------------------------------------------------------------------ counted when they are read
+
+    def count(
+        self,
+        queue: QueueMeasures,
+        cache: CacheStatistics,
+        evaluations: Mapping[str, Mapping[tuple[str, str], int]],
+    ) -> None:
+        """Take in what is counted elsewhere. `evaluations` are the numbers of nodes or pods that
+        plugins were asked about, by profile and by extension point and plugin.
+        """
+        self.settle()
+        families, pending = self._families, queue.statistics
+        for name in ("active", "backoff", "unschedulable", "gated"):
+            families.pending_pods.child(name).set(getattr(pending, name))
+        families.cache_size.child("nodes").set(cache.nodes)
+        families.cache_size.child("pods").set(cache.pods)
+        families.cache_size.child("assumed_pods").set(cache.assumed_pods)
+        _set_all(families.inflight_events, {(e,): n for e, n in queue.in_flight_events.items()})
+        _set_all(families.unschedulable_pods, queue.rejected)
+        incoming = {(_QUEUES.get(q, q), e, q): n for (q, e), n in queue.incoming.items()}
+        for (name, event, source), number in incoming.items():
+            self._grow(families.incoming_pods, (name, event), source, number)
+        for profile, numbers in evaluations.items():
+            for (point, plugin), number in numbers.items():
+                self._grow(families.plugin_evaluations, (plugin, point, profile), "", number)
+
+    def _grow(
+        self, family: Family[Counter], labels: tuple[str, ...], source: str, number: int
+    ) -> None:
+        """Bring a counter up to a number that was counted elsewhere, in one of several sources. A
+        source whose number fell has begun anew, as profiles do after a change of the configuration.
+        """
+        key = (family.name, source, *labels)
+        known = self._known.get(key, 0)
+        family.child(*labels).inc(number - known if number >= known else number)
+        self._known[key] = number
+
+
+def _set_all(family: Family[Gauge], numbers: Mapping[L, int]) -> None:
+    """Set all children of a family, to 0 where there is no number."""
+    for _, child in family.children():
+        child.set(0)
+    for labels, number in numbers.items():
+        family.child(*labels).inc(number)

@@ -1,0 +1,174 @@
+"""Log lines in the two formats of Kubernetes' components: klog's text, and JSON as zap writes it.
+
+    I1122 10:27:48.825530   18432 attempts.py:40] "Unable to schedule pod; no fit; waiting" pod="."
+    {"ts":1763806068825.53,"caller":"actors/attempt/ending.py:40","msg":"...","v":2,"pod":{...}}
+
+A line of text has the severity (I, W, E, F), the local time, the process, the place in the code,
+the quoted message, and `key=value` pairs. A string of several lines is shown as a block. In JSON an
+error has no `v`, and a warning has `severity`, which Kubernetes lacks. The names of pods,
+`namespace/name`, become objects in JSON. The field `error` is shown as `err`: in warnings and
+errors as the first pair of text and the last of JSON. The field `because` is shown as `event`,
+which is structlog's name for the message.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import re
+import time
+from decimal import Decimal
+
+import msgspec
+
+
+class Severity(enum.StrEnum):
+    INFO = "I"
+    WARNING = "W"
+    ERROR = "E"
+    FATAL = "F"
+
+
+# Fields that structlog or berth name otherwise.
+RENAMED = {"error": "err", "because": "event"}
+# Fields with the key of a namespaced object.
+OBJECTS = frozenset({"pod", "preemptor", "victim"})
+_ESCAPES = {
+    **{ord(char): f"\\{char}" for char in '"\\'},
+    **dict(zip(range(7, 14), (f"\\{letter}" for letter in "abtnvfr"), strict=True)),
+}
+_NO_HTML = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+_encoder = msgspec.json.Encoder(enc_hook=str, order=None)
+
+
+def quoted(text: str) -> str:
+    """A string as Go's strconv.Quote has it."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if code in _ESCAPES:
+        return _ESCAPES[code]
+    if char.isprintable():
+        return char
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as Python carries it
+        return f"\\x{code - 0xDC00:02x}"
+    if 0xD800 <= code <= 0xDFFF:
+        return "\ufffd"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def number(value: float) -> str:
+    """A number as Go's encoding/json has it."""
+    if not math.isfinite(value):
+        return f'"{value}"'
+    text = repr(value)
+    if "e" not in text:
+        return text.removesuffix(".0")
+    if value and not 1e-6 <= abs(value) < 1e21:
+        return re.sub("e([+-])0", r"e\1", text)
+    return format(Decimal(text), "f")
+
+
+def pair(name: str, value: object) -> str:
+    """` name=value`, as klog's textlogger has it."""
+    match value:
+        case str() if "\n" in value:
+            lines = value.removesuffix("\n").replace("\n", "\n\t")
+            return f" {name}=<\n\t{lines}\n >"
+        case str():
+            return f" {name}={quoted(value)}"
+        case bool():
+            return f" {name}={'true' if value else 'false'}"
+        case int():
+            return f" {name}={value}"
+        case float():
+            return f" {name}={number(value)}"
+        case BaseException():
+            return pair(name, str(value))
+    return f" {name}={_encoded(value).translate(_NO_HTML)}"
+
+
+class Unquoted(str):
+    """A message that text shows as it stands, as klog does with those of Infof."""
+
+    __slots__ = ()
+
+
+class TextLines:
+    """Makes lines of text. The text of the time is made once a second."""
+
+    def __init__(self, process: int) -> None:
+        self._process = f"{process % 10_000_000:>7}"
+        self._second, self._clock = -1, ""
+
+    def head(self, severity: Severity, caller: str) -> str:
+        """The part of a line before its message."""
+        second, micros = divmod(time.time_ns() // 1000, 1_000_000)
+        if second != self._second:
+            self._clock = time.strftime("%m%d %H:%M:%S", time.localtime(second))
+            self._second = second
+        return f"{severity._value_}{self._clock}.{micros:06} {self._process} {caller}] "
+
+    def line(
+        self,
+        severity: Severity,
+        _verbosity: int,
+        caller: str,
+        message: str,
+        fields: dict[str, object],
+    ) -> str:
+        shown = message if isinstance(message, Unquoted) else quoted(message)
+        text = f"{self.head(severity, caller.rpartition('/')[2])}{shown}"
+        if severity is not Severity.INFO and "error" in fields:
+            text += pair("err", fields.pop("error"))
+        for name, value in fields.items():
+            text += pair(RENAMED.get(name, name), value)
+        return text
+
+
+class JsonLines:
+    """Makes lines of JSON."""
+
+    def line(
+        self,
+        severity: Severity,
+        verbosity: int,
+        caller: str,
+        message: str,
+        fields: dict[str, object],
+    ) -> str:
+        line: dict[str, object] = {
+            "ts": time.time_ns() / 1e6,
+            "caller": caller,
+            "msg": message,
+        }
+        if severity in (Severity.INFO, Severity.WARNING):
+            line["v"] = verbosity
+        if severity is Severity.WARNING:
+            line["severity"] = "warning"
+        if severity is not Severity.INFO and "error" in fields:
+            fields["error"] = fields.pop("error")  # now the last
+        for name, value in fields.items():
+            line[RENAMED.get(name, name)] = _object(value) if name in OBJECTS else value
+        return _encoded(line)
+
+
+def _object(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    namespace, _, name = value.rpartition("/")
+    return {"name": name, "namespace": namespace} if namespace else {"name": name}
+
+
+def _encoded(value: object) -> str:
+    try:
+        return _encoder.encode(value).decode()
+    except UnicodeEncodeError:  # a surrogate, which Go cannot have
+        return json.dumps(value, default=str, separators=(",", ":"))

@@ -1,0 +1,146 @@
+"""Records: the durations of extension points and plugins.
+
+All attempts of a profile that are not traced write into one list of marks, since nothing else runs
+between two marks of an interval. `settle` counts the list into histograms, thousands of marks in a
+few steps. A detailed record writes into the same list, and times the plugins besides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from ..scheduling.framework.measuring import DISCARDED, NO_RECALL, POINTS, RECALL
+from ..scheduling.framework.status import Code
+from ..scheduling.model.columns import Ints
+from .families import Families
+from .measures import Floats, Histogram
+
+MOST_MARKS = 16_384  # two numbers each
+FIRST = DISCARDED + 1
+KINDS = max(POINTS) + 1
+
+
+class PointTimes:
+    """The marks of one profile, and the histograms that they are counted into.
+
+    `plain` and `detailed` are the records of its attempts. `gate` is that of PreEnqueue, which
+    belongs to no attempt.
+    """
+
+    def __init__(self, families: Families, profile: str, now: Callable[[], float]) -> None:
+        self.families = families
+        self.profile = profile
+        self.now = now
+        self.marks: list[float] = []
+        self.idle: list[int] = []
+        self._plugins: dict[tuple[str, str, int], Callable[[float], None]] = {}
+        self.plain = PointRecord(self, detailed=False)
+        self.detailed = PointRecord(self, detailed=True)
+        self.gate = PointRecord(self, detailed=True)
+        self._bounds = np.array(families.point_duration.buckets)
+        self._hint_bounds = np.array(families.node_hint_duration.buckets)
+
+    def settle(self) -> None:
+        """Count the marks so far, unless an interval has no end yet."""
+        marks = self.marks
+        if not marks or marks[-2] >= FIRST:  # The last interval must not be torn apart.
+            return
+        pairs = np.fromiter(marks, np.float64, len(marks)).reshape(-1, 2)
+        marks.clear()
+        kinds = pairs[:, 0].astype(np.int64)
+        begun = np.flatnonzero(kinds[:-1] >= FIRST)
+        kind, seconds = kinds[begun], pairs[begun + 1, 1] - pairs[begun, 1]
+        end = kinds[begun + 1]
+        code = np.where(end < FIRST, end, int(Code.SUCCESS))
+        self._count_points(kind, code, seconds)
+        self._count_recall(kind, seconds)
+        for point, number in Counter(self.idle).items():
+            zeros = (0,) * len(self._bounds)
+            self._duration(point, int(Code.SUCCESS)).add((number, *zeros), 0.0)
+        self.idle.clear()
+
+    def _count_points(self, kind: Ints, code: Ints, seconds: Floats) -> None:
+        width = len(self._bounds) + 1
+        place = np.searchsorted(self._bounds, seconds, side="left")
+        ended = kind * FIRST + code
+        counts = np.bincount(ended * width + place, minlength=KINDS * FIRST * width)
+        counts = counts.reshape(KINDS * FIRST, width)
+        totals = np.bincount(ended, weights=seconds, minlength=KINDS * FIRST)
+        for row in np.flatnonzero(counts.any(axis=1)).tolist():
+            point, status = divmod(row, FIRST)
+            if point in POINTS and status != DISCARDED:
+                self._duration(point, status).add(counts[row].tolist(), float(totals[row]))
+
+    def _duration(self, point: int, code: int) -> Histogram:
+        return self.families.point_duration.child(POINTS[point], Code(code).label, self.profile)
+
+    def _count_recall(self, kind: Ints, seconds: Floats) -> None:
+        for wanted, hinted, result in (
+            (RECALL, "hint", "hint_used"),
+            (NO_RECALL, "no_hint", "no_hint"),
+        ):
+            found = seconds[kind == wanted]
+            if len(found):
+                place = np.searchsorted(self._hint_bounds, found, side="left")
+                counts = np.bincount(place, minlength=len(self._hint_bounds) + 1)
+                child = self.families.node_hint_duration.child(hinted, self.profile)
+                child.add(counts.tolist(), float(found.sum()))
+                self.families.batch_attempts.child(self.profile, result).inc(len(found))
+
+    # -------------------------------------------------------------- what a record notes besides
+
+    def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
+        seconds = self.now() - started
+        key = (plugin, point, int(code))
+        observe = self._plugins.get(key)
+        if observe is None:
+            duration = self.families.plugin_duration.child(plugin, point, code.label)
+            observe = self._plugins[key] = duration.observe
+        observe(seconds)
+
+    def kept(self, started: float) -> None:
+        self.families.store_duration.child(self.profile).observe(self.now() - started)
+
+    def not_kept(self) -> None:
+        self.families.batch_flushed.child(self.profile, "pod_not_batchable").inc()
+
+    def dropped(self) -> None:
+        self.marks += (DISCARDED, self.now())
+        self.count_dropped()
+
+    def count_dropped(self) -> None:
+        self.families.batch_attempts.child(self.profile, "hint_not_used").inc()
+        self.families.batch_flushed.child(self.profile, "pod_failed").inc()
+
+
+class PointRecord:
+    """Implements framework.measuring.Record, for any number of attempts."""
+
+    __slots__ = (
+        "detailed",
+        "dropped",
+        "idle",
+        "kept",
+        "marks",
+        "not_kept",
+        "now",
+        "ran",
+        "watched",
+    )
+
+    def __init__(self, times: PointTimes, *, detailed: bool) -> None:
+        self.detailed = detailed
+        self.marks = times.marks
+        self.idle = times.idle
+        self.watched: dict[int, tuple[object, object]] = {}
+        self.now = times.now
+        self.ran = times.ran
+        self.kept = times.kept
+        self.not_kept = times.not_kept
+        self.dropped = times.dropped
+
+    def end(self, result: str, node: str = "") -> None:
+        """The instruments count the results."""

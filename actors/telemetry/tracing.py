@@ -1,0 +1,251 @@
+"""Tracing: each attempt as an OpenTelemetry trace, if the environment names an endpoint for traces.
+
+An attempt is a span, with a span for each extension point, and below it one for each plugin. The
+libraries are the extra `tracing` of the package, and read their environment variables themselves:
+headers, certificates, the sampler. The main thread only notes times. A second thread makes the
+spans of attempts that have ended, and the library's own thread sends them. None of them can hold up
+an attempt: if they fall behind, traces are dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from ..runtime.clock import Clock
+from ..scheduling.framework.measuring import DISCARDED, POINTS
+from ..scheduling.framework.status import Code
+from ..scheduling.model.pod_info import PodInfo
+from .logs import get_logger
+from .records import FIRST, PointTimes
+
+log = get_logger(__name__)
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+PROTOCOL = "http/protobuf"
+EXTRA = "berth-scheduler[tracing]"
+SERVICE = "berth"
+MOST_WAITING = 1_000  # attempts that have ended and have no spans yet
+FLUSH_SECONDS = 3.0
+
+
+class _Plugin(NamedTuple):
+    name: str
+    point: str
+    code: Code
+    began: float
+    ended: float
+
+
+class TracedRecord:
+    """Implements framework.measuring.Record, for one attempt that is traced. When it ends, the
+    marks join those of the other attempts of the profile. `offset` is the time of day less that of
+    the monotonic clock.
+    """
+
+    detailed = True
+
+    def __init__(
+        self, tracing: Tracing, times: PointTimes, span: Any, offset: float, *, sampled: bool
+    ) -> None:
+        self._tracing = tracing
+        self._times = times
+        self._sampled = sampled
+        self._offset = offset
+        self.span = span
+        self.ended = 0.0
+        self.now = times.now
+        self.kept = times.kept
+        self.not_kept = times.not_kept
+        self.marks: list[float] = []
+        self.idle = times.idle
+        self.plugins: list[_Plugin] = []
+        self.watched: dict[int, tuple[object, object]] = {}
+
+    def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
+        self.plugins.append(_Plugin(plugin, point, code, started, self.now()))
+        if self._sampled:
+            self._times.ran(plugin, point, code, started)
+
+    def dropped(self) -> None:
+        self.marks += (DISCARDED, self.now())
+        self._times.count_dropped()
+
+    def end(self, result: str, node: str = "") -> None:
+        self.ended = self.now()
+        self._times.marks.extend(self.marks)
+        self.span.set_attribute("scheduler.result", result)
+        if node:
+            self.span.set_attribute("k8s.node.name", node)
+        self._tracing.finish(self, failed=result == "error")
+
+    def wall(self, at: float) -> int:
+        """A time of the attempt in nanoseconds since 1970."""
+        return int((at + self._offset) * 1e9)
+
+    def intervals(self) -> Iterator[tuple[str, Code, float, float]]:
+        """The extension points that took time, with the code and the times of each."""
+        kinds, times = self.marks[::2], self.marks[1::2]
+        pairs = zip(kinds, kinds[1:], times, times[1:], strict=False)
+        for kind, end, began, ended in pairs:
+            point = POINTS.get(int(kind))
+            if point is not None and end != DISCARDED:
+                code = Code(int(end)) if end < FIRST else Code.SUCCESS
+                yield point, code, began, ended
+
+
+class Tracing:
+    """`provider` and `exporter` are the library's. Call `close` at the end."""
+
+    def __init__(self, provider: Any, exporter: Any, clock: Clock) -> None:
+        self._provider = provider
+        self._exporter = exporter
+        self._tracer = provider.get_tracer("berth")
+        self._clock = clock
+        self._ended: SimpleQueue[tuple[TracedRecord, bool] | None] = SimpleQueue()
+        self._maker = threading.Thread(target=self._make_spans, name="tracing", daemon=True)
+        self._maker.start()
+
+    def begin(
+        self, info: PodInfo, profile: str, started: float, times: PointTimes, *, sampled: bool
+    ) -> TracedRecord | None:
+        """The record of an attempt; None if the sampler leaves it out. If the attempt is `sampled`,
+        the metrics take the durations of its plugins as well.
+        """
+        metadata = info.pod.metadata
+        offset = self._clock.wall().timestamp() - self._clock.now()
+        span = self._tracer.start_span(
+            "schedule pod",
+            start_time=int((started + offset) * 1e9),
+            attributes={
+                "k8s.namespace.name": metadata.namespace,
+                "k8s.pod.name": metadata.name,
+                "k8s.pod.uid": metadata.uid,
+                "scheduler.profile": profile,
+            },
+        )
+        if not span.is_recording():
+            return None
+        return TracedRecord(self, times, span, offset, sampled=sampled)
+
+    def finish(self, record: TracedRecord, *, failed: bool) -> None:
+        """Have the spans of an attempt made and sent."""
+        if self._ended.qsize() < MOST_WAITING:
+            self._ended.put((record, failed))
+        else:
+            log.warning("traces dropped", repeats="traces dropped")
+
+    def close(self, seconds: float = FLUSH_SECONDS) -> None:
+        """Send the traces that are left, for as long as this at most."""
+        self._ended.put(None)
+
+        def flush() -> None:
+            self._maker.join(seconds)
+            self._provider.shutdown()
+
+        flushing = threading.Thread(target=flush, name="last traces", daemon=True)
+        flushing.start()
+        flushing.join(seconds)
+        if flushing.is_alive():
+            self._exporter.shutdown()  # It tries no more, so that its thread can end.
+
+    def _make_spans(self) -> None:
+        while (ended := self._ended.get()) is not None:
+            record, failed = ended
+            self._make(record, failed)
+
+    def _make(self, record: TracedRecord, failed: bool) -> None:
+        from opentelemetry.trace import StatusCode, set_span_in_context
+
+        def span(parent: Any, name: str, code: Code, began: float) -> Any:
+            made = self._tracer.start_span(
+                name,
+                set_span_in_context(parent),
+                start_time=record.wall(began),
+                attributes={"scheduler.status": code.label},
+            )
+            if code is Code.ERROR:
+                made.set_status(StatusCode.ERROR)
+            return made
+
+        for point, code, began, ended in record.intervals():
+            around = span(record.span, point, code, began)
+            for plugin in record.plugins:
+                within = began <= plugin.began and plugin.ended <= ended
+                if within and plugin.point.startswith(point):
+                    child = span(around, plugin.name, plugin.code, plugin.began)
+                    child.set_attribute("scheduler.extension_point", plugin.point)
+                    child.end(record.wall(plugin.ended))
+            around.end(record.wall(ended))
+        if failed:
+            record.span.set_status(StatusCode.ERROR)
+        record.span.end(record.wall(record.ended))
+
+
+def tracing_from(environ: Mapping[str, str], clock: Clock) -> Tracing | None:
+    """None if the environment asks for no traces, or for some that cannot be sent; then one line of
+    the log says why.
+    """
+    problem = _problem(environ)
+    if problem is None:
+        return None
+    if problem:
+        log.warning("tracing is off", reason=problem)
+        return None
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        named = next(name for name in ENDPOINTS if environ.get(name))
+        reason = f"{named} is set, and the libraries are missing: install {EXTRA}"
+        log.warning("tracing is off", reason=reason)
+        return None
+    _log_failures()
+    try:
+        exporter = OTLPSpanExporter()
+    except ValueError as invalid:
+        log.warning("tracing is off", reason=str(invalid))
+        return None
+    known = Resource.create()
+    if known.attributes[SERVICE_NAME] == "unknown_service":
+        known = known.merge(Resource({SERVICE_NAME: SERVICE}))
+    provider = TracerProvider(resource=known, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return Tracing(provider, exporter, clock)
+
+
+def _problem(environ: Mapping[str, str]) -> str | None:
+    """None if no traces are asked for, "" if they can be sent, and otherwise why not."""
+
+    def given(*names: str) -> str:
+        return next((found for name in names if (found := environ.get(name, "").strip())), "")
+
+    exporters = [each.strip() for each in given("OTEL_TRACES_EXPORTER").split(",") if each.strip()]
+    disabled = given("OTEL_SDK_DISABLED").lower() == "true"
+    if disabled or not given(*ENDPOINTS) or exporters == ["none"]:
+        return None
+    if exporters and "otlp" not in exporters:
+        return f"OTEL_TRACES_EXPORTER: expected otlp or none, got {','.join(exporters)}"
+    protocol = given(*PROTOCOLS)
+    if protocol not in ("", PROTOCOL):
+        return f"OTEL_EXPORTER_OTLP_PROTOCOL: expected {PROTOCOL}, got {protocol}"
+    return ""
+
+
+class _Failures(logging.Handler):
+    """Brings the library's complaints into the log, where repeats are left out."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log.warning("traces not sent", reason=record.getMessage(), repeats=record.msg)
+
+
+def _log_failures() -> None:
+    library = logging.getLogger("opentelemetry")
+    library.handlers = [_Failures(logging.WARNING)]
+    library.propagate = False

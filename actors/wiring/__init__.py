@@ -1,0 +1,1 @@
+"""The parts of the process in their order; `system.py` above shows the whole."""

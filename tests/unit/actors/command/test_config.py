@@ -1,0 +1,223 @@
+"""`berth config`: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
+
+from berth.actors.command.config import config
+from tests.docs.test_pages import configurations
+from tests.golden.configurations import HEAD, answers, cases
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(config, [str(one) for one in arguments])
+
+
+def file_with(folder: Path, text: str, head: str = HEAD) -> Path:
+    path = folder / "scheduler.yaml"
+    path.write_text(head + text)
+    return path
+
+
+def test_a_valid_file_is_one_line(tmp_path: Path) -> None:
+    file = file_with(
+        tmp_path,
+        "profiles: [{schedulerName: a}, {schedulerName: b}]\nextenders: [{urlPrefix: 'http://h'}]",
+    )
+    result = run("check", file)
+    assert result.exit_code == 0
+    line = "valid: profiles a, b, 1 extender, lease kube-system/kube-scheduler"
+    assert result.stdout == f"{file}: {line}\n"
+
+
+def test_every_problem_is_a_line(tmp_path: Path) -> None:
+    file = file_with(
+        tmp_path, "paralelism: 3\nprofiles: [{pluginConfig: [{nam: a}]}]\nleaderElection: []"
+    )
+    result = run("check", file)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        f"{file}: paralelism: unknown field, did you mean parallelism?",
+        f"{file}: profiles[0].pluginConfig[0].nam: unknown field, did you mean name?",
+        f"{file}: leaderElection: expected a mapping, got a list",
+    ]
+    assert result.stderr == ""
+
+
+def test_the_problems_of_all_plugins_are_found_at_once(tmp_path: Path) -> None:
+    file = file_with(
+        tmp_path,
+        "profiles: [{schedulerName: a, plugins: {score: {enabled: [{name: Nod}]}}, pluginConfig: ["
+        "{name: NodeResourcesFit, args: {scoringStrategy: {}, ignoredResources: ['a b']}}]}, "
+        "{schedulerName: b, pluginConfig: [{name: VolumeBinding, args: {bindTimeout: 3}}]}]",
+    )
+    result = run("check", file)
+    assert [line.removeprefix(f"{file}: ") for line in result.stdout.splitlines()] == [
+        "profiles[0].plugins.score.enabled[0].name: unknown plugin 'Nod'",
+        (
+            "profiles[0].pluginConfig[0].args.ignoredResources[0]: expected the name of a "
+            "resource, got 'a b'"
+        ),
+        (
+            "profiles[0].pluginConfig[0].args.scoringStrategy.type: expected one of "
+            "LeastAllocated, MostAllocated, RequestedToCapacityRatio, got nothing"
+        ),
+        (
+            "profiles[1].pluginConfig[0].args.bindTimeout: unknown field, did you mean "
+            "bindTimeoutSeconds?"
+        ),
+    ]
+
+
+def test_what_has_no_effect_is_a_warning(tmp_path: Path) -> None:
+    file = file_with(tmp_path, "profiles: [{pluginConfig: [{name: NodeAfinity}]}]")
+    result = run("check", file)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0] == (
+        f"{file}: warning: profiles[0].pluginConfig[0].name: no effect: unknown plugin "
+        "'NodeAfinity', did you mean NodeAffinity?"
+    )
+
+
+def test_a_check_in_json(tmp_path: Path) -> None:
+    good = file_with(tmp_path, "profiles: [{schedulerName: a}]")
+    assert json.loads(run("check", good, "-o", "json").stdout) == {
+        "file": str(good),
+        "valid": True,
+        "problems": [],
+        "warnings": [],
+        "profiles": ["a"],
+    }
+    bad = tmp_path / "none.yaml"
+    result = run("check", bad, "-o", "json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["problems"] == ["cannot be read: No such file or directory"]
+
+
+def test_gates_decide_what_is_valid(tmp_path: Path) -> None:
+    shape = "{shape: [{utilization: 0, score: 1}]}"
+    text = f"profiles: [{{pluginConfig: [{{name: VolumeBinding, args: {shape}}}]}}]"
+    file = file_with(tmp_path, text)
+    assert run("check", file).exit_code == 1
+    assert run("check", file, "--feature-gates", "StorageCapacityScoring=true").exit_code == 0
+    assert run("check", file, "--feature-gates", "Storage=true").exit_code == 2
+
+
+def test_the_default_is_what_kube_scheduler_writes() -> None:
+    (default,) = (
+        answer.written
+        for case, answer in zip(cases(), answers(), strict=True)
+        if not case.text and not case.gates
+    )
+    assert run("default").stdout == yaml.safe_dump(default)
+
+
+def test_a_file_is_converted_and_the_changes_are_named(tmp_path: Path) -> None:
+    head = HEAD.replace("/v1\n", "/v1beta3\n")
+    file = file_with(tmp_path, "healthzBindAddress: ':1'\n", head)
+    result = run("convert", file)
+    assert result.exit_code == 0
+    assert result.stdout == HEAD
+    assert result.stderr.splitlines() == [
+        f"{file}: apiVersion: kubescheduler.config.k8s.io/v1",
+        (
+            f"{file}: healthzBindAddress: removed, --bind-address and --secure-port say where "
+            "health is served"
+        ),
+    ]
+    file.write_text(result.stdout)
+    again = run("convert", file)
+    assert (again.exit_code, again.stdout) == (0, HEAD)
+    assert again.stderr == f"{file}: it is in v1 already\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "head", "line"),
+    [
+        (
+            "profiles: [{plugins: {filter: {enabled: [{name: NodeLabel}]}}}]",
+            HEAD.replace("/v1\n", "/v1beta1\n"),
+            "by hand: profiles[0].plugins.filter: NodeLabel",
+        ),
+        ("parallelism: 0", HEAD.replace("/v1\n", "/v1beta3\n"), "parallelism: expected"),
+        ("{kind: Policy, apiVersion: v1}", "", "kind: Policy was removed"),
+        ("3", "", "expected a KubeSchedulerConfiguration, got a number"),
+    ],
+)
+def test_what_cannot_be_converted_is_named(text: str, head: str, line: str, tmp_path: Path) -> None:
+    file = file_with(tmp_path, text, head)
+    result = run("convert", file)
+    assert result.exit_code == 1
+    assert any(one.startswith(f"{file}: {line}") for one in result.stderr.splitlines())
+
+
+# -------------------------------------------------------------------------------------- the schema
+
+
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    return json.loads(run("schema").stdout)
+
+
+def test_the_schema_accepts_what_is_valid(schema: Any) -> None:
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    for block in configurations():
+        if block.page == "configuration.md":
+            assert not list(validator.iter_errors(yaml.safe_load(block.text))), str(block)
+    for case, answer in zip(cases(), answers(), strict=True):
+        if answer.written is not None and not case.stricter:
+            assert not list(validator.iter_errors(_given(answer.written)))
+
+
+def _given(value: Any) -> Any:
+    """A document without the nulls that kube-scheduler writes."""
+    if isinstance(value, dict):
+        return {name: _given(one) for name, one in value.items() if one is not None}
+    return [_given(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "paralelism: 3",
+        "parallelism: 0",
+        "parallelism: many",
+        "percentageOfNodesToScore: 101",
+        "leaderElection: {leaderElected: true}",
+        "leaderElection: {leaseDuration: 15}",
+        "leaderElection: {leaseDuration: soon}",
+        "profiles: [{plugins: {scoring: {}}}]",
+        "profiles: [{plugins: {score: {enabled: [{weight: 1}]}}}]",
+        "profiles: [{pluginConfig: [{name: NodeAffinity, args: {addedAfinity: {}}}]}]",
+        "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {typ: A}}}]}]",
+        "profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: Some}}]}]",
+        "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {kind: NodeAffinityArgs}}]}]",
+        "extenders: [{urlprefix: a}]",
+        "extenders: [{httpTimeout: 5}]",
+    ],
+)
+def test_the_schema_refuses_what_is_not(text: str, schema: Any) -> None:
+    validator = Draft202012Validator(schema)
+    assert list(validator.iter_errors(yaml.safe_load(HEAD + text)))
+    assert not validator.is_valid({"kind": "KubeSchedulerConfiguration"})
+
+
+def test_the_schema_completes_in_editors(schema: Any) -> None:
+    found = schema["$defs"]
+    for name, component in found.items():
+        if name.endswith("Args") or name in ("KubeSchedulerConfiguration", "Extender", "Plugins"):
+            assert component["description"]
+            for field in component["properties"].values():
+                assert field["description"], name
+    names = found["PluginRef"]["properties"]["name"]["anyOf"][0]["enum"]
+    assert {"NodeAffinity", "DefaultBinder"} <= set(names)
+    assert found["DynamicResourcesArgs"]["properties"]["filterTimeout"]["default"] == "10s"
+    assert found["KubeSchedulerConfiguration"]["properties"]["parallelism"]["default"] == 16

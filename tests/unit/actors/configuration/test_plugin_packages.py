@@ -1,0 +1,229 @@
+"""Packages with plugins: one that a profile names is loaded or its problem is named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.wiring.core import profiles_of
+from berth.config.load import from_mapping
+from tests.kit.handle import NoApi
+from tests.kit.processes import install
+
+SOUND = """
+from berth.plugin import SUCCESS, NodeFilterPlugin
+
+
+class Sound(NodeFilterPlugin):
+    name = "{name}"
+
+    def filter_node(self, state, info, node):
+        return SUCCESS
+"""
+SILENT = "import sys; sys.modules[__name__].was_here = True"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def profile_with(*names: str, config: Any = ()) -> Profile:
+    plugins = {"multiPoint": {"enabled": [{"name": name} for name in names]}}
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": plugins, "pluginConfig": list(config)}],
+    }
+    return profiles_of(from_mapping(document), NoApi())["default-scheduler"]
+
+
+def names(profile: Profile) -> set[str]:
+    return {plugin.name for plugin in profile.plugins}
+
+
+def test_a_plugin_of_a_package(site: Path) -> None:
+    install(site, "sound", SOUND.format(name="Sound"), Sound="sound:Sound")
+    assert "Sound" in names(profile_with("Sound"))
+
+
+@pytest.mark.parametrize(
+    "source", ["import no_such_module", "def", "raise SystemExit(1)", "1 / 0", SILENT]
+)
+def test_a_package_that_no_profile_names_is_left_alone(source: str, site: Path) -> None:
+    install(site, "bad", source, Bad="bad:Bad")
+    install(site, "sound", SOUND.format(name="Sound"), Sound="sound:Sound")
+    with capture_logs() as lines:
+        assert "Sound" in names(profile_with("Sound"))
+    assert lines == []
+    assert "bad" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("def", "SyntaxError: "),
+        ("raise SystemExit(1)", "SystemExit: 1"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("", "AttributeError: module 'bad' has no attribute 'Bad'"),
+    ],
+)
+def test_one_that_a_profile_names_is_told_about(source: str, problem: str, site: Path) -> None:
+    install(site, "bad", source, Bad="bad:Bad")
+    with capture_logs() as lines, pytest.raises(RegistryError) as refused:
+        profile_with("Bad")
+    where = "profiles[0].plugins: plugin Bad of package bad, entry point bad:Bad: "
+    assert str(refused.value).startswith(f"{where}cannot be loaded: {problem}")
+    (line,) = lines
+    assert (line["event"], line["plugin"], line["package"]) == (
+        "plugin cannot be loaded",
+        "Bad",
+        "bad",
+    )
+    assert line["exc_info"]
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("Bad = 7", "expected a Plugin class"),
+        ("class Bad: name = 'Bad'", "expected a Plugin class"),
+        (
+            SOUND.format(name="Good").replace("Sound", "Bad"),
+            "expected a class with the name 'Bad', got 'Good'",
+        ),
+    ],
+)
+def test_what_is_no_plugin_of_the_name(source: str, problem: str, site: Path) -> None:
+    install(site, "bad", source, Bad="bad:Bad")
+    with pytest.raises(RegistryError, match=f"entry point bad:Bad: {problem}$"):
+        profile_with("Bad")
+    profile_with()
+
+
+def test_two_packages_with_one_name(site: Path) -> None:
+    install(site, "one", SOUND.format(name="Sound"), Sound="one:Sound")
+    install(site, "two", SOUND.format(name="Sound"), Sound="two:Sound")
+    profile_with()
+    with pytest.raises(
+        RegistryError, match=r"plugins: plugin Sound: expected one package .*, got one and two$"
+    ):
+        profile_with("Sound")
+
+
+def test_an_in_tree_plugin_is_not_replaced(site: Path) -> None:
+    install(site, "thief", SOUND.format(name="NodeName"), NodeName="thief:Sound")
+    with capture_logs() as lines:
+        assert "NodeName" in names(profile_with())
+    assert "thief" not in sys.modules
+    (line,) = lines
+    assert (line["log_level"], line["plugin"], line["package"]) == ("warning", "NodeName", "thief")
+
+
+def test_a_name_that_nobody_has(site: Path) -> None:
+    install(site, "bad", "import no_such_module", Bad="bad:Bad")
+    with pytest.raises(RegistryError, match="unknown plugin 'Bat', did you mean Bad"):
+        profile_with("Bat")
+    profile_with(config=[{"name": "Bad", "args": {}}])
+
+
+MAKING = """
+    def __init__(self, args, handle):
+        {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (
+            "raise ValueError('no licence')",
+            "profiles[0]: plugin Sound cannot be made: ValueError: no licence",
+        ),
+        ("raise SystemExit(2)", "profiles[0]: plugin Sound cannot be made: SystemExit: 2"),
+        (
+            ("from berth.plugin import ArgsError; raise ArgsError('url: expected one')"),
+            "profiles[0].pluginConfig[Sound].args.url: expected one",
+        ),
+    ],
+)
+def test_a_plugin_that_cannot_be_made(body: str, problem: str, site: Path) -> None:
+    install(
+        site, "sound", SOUND.format(name="Sound") + MAKING.format(body=body), Sound="sound:Sound"
+    )
+    with capture_logs() as lines, pytest.raises(RegistryError) as refused:
+        profile_with("Sound")
+    assert str(refused.value) == problem
+    assert all(line["exc_info"] for line in lines)
+    assert len(lines) == ("cannot be made" in problem)
+
+
+def test_a_plugin_that_reads_what_there_is_not(site: Path) -> None:
+    install(
+        site, "sound", SOUND.format(name="Sound") + "\n    reads = 'NODE'\n", Sound="sound:Sound"
+    )
+    with pytest.raises(
+        RegistryError, match="plugin Sound: expected reads to be a member of Reads, got 'NODE'"
+    ):
+        profile_with("Sound")
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("self.reads = 'NODE'", "expected reads to be a member of Reads, got 'NODE'"),
+        ("self.lookups = (str,)", "lookups: expected a WatchedKind or some of .*, got str"),
+    ],
+)
+def test_a_plugin_that_declares_wrong_things_when_it_is_made(
+    body: str, problem: str, site: Path
+) -> None:
+    install(
+        site, "sound", SOUND.format(name="Sound") + MAKING.format(body=body), Sound="sound:Sound"
+    )
+    with pytest.raises(RegistryError, match=f"plugin Sound: {problem}"):
+        profile_with("Sound")
+
+
+def test_an_abstract_plugin(site: Path) -> None:
+    install(
+        site,
+        "sound",
+        SOUND.format(name="Sound").replace("filter_node", "filter_nodes"),
+        Sound="sound:Sound",
+    )
+    with pytest.raises(
+        RegistryError,
+        match="plugin Sound cannot be made: TypeError: Can't instantiate abstract class",
+    ):
+        profile_with("Sound")
+
+
+@pytest.mark.parametrize("lookups", ["Node", "'Service'"])
+def test_a_plugin_can_look_up_only_what_is_followed(site: Path, lookups: str) -> None:
+    looking = SOUND.format(name="Looking").replace(
+        "name = ", f"lookups = ({lookups},)\n    name = "
+    )
+    install(
+        site,
+        "looking",
+        f"from berth.actors.scheduling.kube.core import Node{looking}",
+        Looking="looking:Sound",
+    )
+    with pytest.raises(
+        RegistryError,
+        match=r"plugin Looking: lookups: expected a WatchedKind or some of Namespace, .*, got ",
+    ):
+        profile_with("Looking")

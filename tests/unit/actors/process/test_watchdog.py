@@ -1,0 +1,109 @@
+"""The watchdog logs a blocked loop once, with the running code, and the end of the block."""
+
+from __future__ import annotations
+
+import threading
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from berth.actors.process.heartbeat import BEAT_SECONDS, Heartbeat
+from berth.actors.process.watchdog import Watchdog
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Standstill:
+    """A loop and its watchdog, which a test makes beat and look."""
+
+    def __init__(self) -> None:
+        self.time = Time()
+        heartbeat = Heartbeat(self.time)
+        self.watchdog = Watchdog(heartbeat, lambda frame: {"at": frame.f_code.co_name}, self.time)
+        self._heartbeat = heartbeat
+
+    async def stands_still(self, *seconds: float) -> None:
+        """Blocks the loop; the watchdog looks after each of these times in seconds."""
+        async with anyio.create_task_group() as group:
+            await group.start(self._heartbeat.run)
+            self.time.now += BEAT_SECONDS
+            for passed in seconds:
+                self.time.now += passed
+                self.watchdog.look()
+            group.cancel_scope.cancel()
+        self.time.now += 0.5
+        self.watchdog.look()
+
+
+async def test_a_blocked_loop_is_logged_once_and_how_long_it_lasted() -> None:
+    loop = Standstill()
+    with capture_logs() as lines:
+        await loop.stands_still(1.0, 1.5, 3.0)
+    began, ended = lines
+    assert (began["event"], began["log_level"], began["seconds"]) == (
+        "event loop stands still",
+        "error",
+        2.5,
+    )
+    assert began["at"] == "_where", "the watched thread is the one that made the watchdog"
+    assert "in stands_still" in began["stack"]
+    assert (ended["event"], ended["log_level"], ended["after_seconds"]) == (
+        "event loop goes on",
+        "warning",
+        6.0,
+    )
+    with capture_logs() as lines:
+        await loop.stands_still(2.5)
+    assert [line["event"] for line in lines] == ["event loop stands still", "event loop goes on"]
+
+
+class Ended(BaseException):
+    pass
+
+
+class Beating(Heartbeat):
+    def still_for(self) -> float:
+        return 0.0
+
+
+def test_an_orderly_end_that_takes_too_long_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example if a plugin's hook ignores its cancellation, while the loop runs."""
+
+    def end(_code: int) -> None:
+        raise Ended
+
+    monkeypatch.setattr("os._exit", end)
+    monkeypatch.setattr("threading.Timer", lambda *_: threading.Thread(target=lambda: None))
+    time = Time()
+    watchdog = Watchdog(Beating(time), lambda frame: {}, time)
+    time.now += 1000.0
+    watchdog.look()
+    watchdog.asked_to_end()
+    watchdog.acted_upon()
+    time.now += 27.0
+    watchdog.look()
+    time.now += 2.0
+    with capture_logs() as lines, pytest.raises(Ended):
+        watchdog.look()
+    assert [line["event"] for line in lines] == ["ended by force"]
+
+
+async def test_a_short_block_is_not_logged() -> None:
+    loop = Standstill()
+    with capture_logs() as lines:
+        await loop.stands_still(1.9)
+    assert lines == []
+
+
+def test_it_stops_watching_when_its_block_is_left() -> None:
+    before = threading.active_count()
+    with Standstill().watchdog.watching():
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before

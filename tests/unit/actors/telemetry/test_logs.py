@@ -1,0 +1,312 @@
+"""The lines have the formats and the levels of kube-scheduler's."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from berth.actors.telemetry.logs import (
+    MOST_REPEATED,
+    Repeats,
+    Result,
+    configure_logs,
+    get_logger,
+    log_attempt,
+)
+from berth.config.options import LoggingOptions
+
+HEAD = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} test_logs\.py:\d+\] ")
+KNOWN: dict[str, str] = {}
+NO_FIT = "0/3 nodes are available: 3 Insufficient cpu."
+TEXT, JSON = LoggingOptions(verbosity=2), LoggingOptions("json", 2)
+ENDS = {"attempt": 2, "seconds": 0.003123}
+
+
+def log_all() -> None:
+    log = get_logger(__name__).bind()
+    for result, node, reason in (
+        (Result.SCHEDULED, "node-3", ""),
+        (Result.UNSCHEDULABLE, "", NO_FIT),
+        (Result.UNSCHEDULABLE, "", "no nodes available to schedule pods"),
+        (Result.ERROR, "node-3", "refused"),
+    ):
+        log_attempt(
+            log,
+            "default/web",
+            result,
+            2,
+            0.00312345,
+            node=node,
+            reason=reason,
+            evaluated=3,
+            feasible=1,
+        )
+
+
+def text_of(line: str) -> str:
+    """The line with its severity, and without the rest of its head."""
+    assert HEAD.match(line), line
+    return HEAD.sub(r"\1 ", line)
+
+
+def test_an_attempt_ends_with_kube_schedulers_message(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(TEXT)
+    log_all()
+    end = "attempt=2 seconds=0.003123"
+    assert [text_of(line) for line in capsys.readouterr().err.splitlines()] == [
+        (
+            'I "Successfully bound pod to node" pod="default/web" node="node-3" evaluatedNodes=3'
+            f' feasibleNodes=1 result="scheduled" {end}'
+        ),
+        (
+            f'I "Unable to schedule pod; no fit; waiting" pod="default/web" err="{NO_FIT}"'
+            f' result="unschedulable" {end}'
+        ),
+        (
+            'I "Unable to schedule pod; no nodes are registered to the cluster; waiting"'
+            f' pod="default/web" result="unschedulable" {end}'
+        ),
+        (
+            'E "Error scheduling pod; retrying" err="refused" pod="default/web" node="node-3"'
+            f' result="error" {end}'
+        ),
+    ]
+
+
+def test_json_has_the_same_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(JSON)
+    log_all()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    for line in lines:
+        assert line.pop("ts") > 1e12
+        assert re.fullmatch(r"telemetry/test_logs\.py:\d+", line.pop("caller"))
+        assert line.pop("pod") == {"name": "web", "namespace": "default"}
+    found = {"node": "node-3", "evaluatedNodes": 3, "feasibleNodes": 1}
+    assert lines == [
+        {
+            "msg": "Successfully bound pod to node",
+            "v": 2,
+            **found,
+            "result": "scheduled",
+            **ENDS,
+        },
+        {
+            "msg": "Unable to schedule pod; no fit; waiting",
+            "v": 2,
+            "err": NO_FIT,
+            "result": "unschedulable",
+            **ENDS,
+        },
+        {
+            "msg": "Unable to schedule pod; no nodes are registered to the cluster; waiting",
+            "v": 2,
+            "result": "unschedulable",
+            **ENDS,
+        },
+        {
+            "msg": "Error scheduling pod; retrying",
+            "node": "node-3",
+            "result": "error",
+            **ENDS,
+            "err": "refused",
+        },
+    ]
+
+
+@pytest.mark.parametrize("options", [TEXT, JSON])
+def test_captured_lines_are_not_shown(
+    options: LoggingOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs(options)
+    with structlog.testing.capture_logs() as captured:
+        log_all()
+    assert capsys.readouterr().err == ""
+    assert [line["log_level"] for line in captured] == ["info", "info", "info", "error"]
+    assert captured[1]["error"] == NO_FIT
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_below_verbosity_2_only_errors_of_attempts_are_shown(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs(LoggingOptions(form, 1))
+    log_all()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "refused" in line
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_quiet_shows_only_warnings_and_errors(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs(LoggingOptions(form), quiet=True)
+    log_all()
+    get_logger(__name__).info("serving")
+    get_logger(__name__).warning("slow")
+    first, second = capsys.readouterr().err.splitlines()
+    assert ("refused" in first, "slow" in second) == (True, True)
+
+
+def levels(name: str, *patterns: tuple[str, int]) -> int:
+    configure_logs(LoggingOptions(verbosity=2, vmodule=patterns))
+    log = get_logger(name)
+    return max(level for level in range(11) if log.shows(level))
+
+
+QUEUE = "berth.actors.queue.actor"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits"),
+    [
+        ("actor", True),
+        ("act*", True),
+        ("actor.py", True),
+        ("queue/actor", True),
+        ("*/actor", True),
+        ("berth/actors/queue/*", True),
+        ("queue", False),
+        ("cycle/actor", False),
+        ("ACTOR", False),
+        ("a/b/c/berth/actors/queue/actor", False),
+    ],
+)
+def test_vmodule_raises_the_lines_of_modules(pattern: str, fits: bool) -> None:
+    assert levels(QUEUE, (pattern, 5)) == (5 if fits else 2)
+
+
+def test_vmodule_takes_the_first_pattern_that_fits_and_never_lowers() -> None:
+    assert levels(QUEUE, ("queue/actor", 4), ("actor", 9)) == 4
+    assert levels(QUEUE, ("actor", 0)) == 2
+
+
+def test_split_streams(capsys: pytest.CaptureFixture[str]) -> None:
+    for form in ("text", "json"):
+        configure_logs(LoggingOptions(form, split_stream=True))
+        log = get_logger(__name__)
+        log.info("one")
+        log.warning("two")
+        log.error("three")
+    captured = capsys.readouterr()
+    # A warning of klog's JSON is no error; its text writes it with the errors.
+    assert re.findall("one|two|three", captured.out) == ["one", "one", "two"]
+    assert re.findall("one|two|three", captured.err) == ["two", "three", "three"]
+
+
+def test_a_logger_carries_its_context(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(TEXT)
+    log = get_logger(__name__).bind(pod="default/web", attempt=1)
+    log.at(2, "bound", node="n", attempt=2)
+    log.at(3, "left out")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert text_of(line) == 'I "bound" pod="default/web" attempt=2 node="n"'
+
+
+def test_modules_of_the_pure_library_log_too(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(TEXT)
+    structlog.get_logger("berth.x").error("plugin failed", error="E")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert text_of(line) == 'E "plugin failed" err="E"'
+
+
+def fail(where: str, form: str, times: int) -> None:
+    configure_logs(LoggingOptions(form))
+    log = structlog.get_logger()
+    for _ in range(times):
+        try:
+            KNOWN[where]
+        except KeyError as failure:
+            log.exception(
+                "plugin failed", plugin="Price", exc_info=failure, repeats=("Price", where)
+            )
+
+
+def test_a_traceback_is_a_field_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    fail("zone", "json", 1)
+    (line,) = capsys.readouterr().err.splitlines()
+    fields: dict[str, Any] = json.loads(line)
+    assert fields["exception"].startswith("Traceback (most recent call last):\n")
+    assert fields["exception"].endswith("KeyError: 'zone'")
+    assert list(fields) == ["ts", "caller", "msg", "plugin", "exception"]
+
+
+def test_a_traceback_is_a_block_of_text(capsys: pytest.CaptureFixture[str]) -> None:
+    fail("zone", "text", 1)
+    first, second, *_, last, end = capsys.readouterr().err.splitlines()
+    assert text_of(first) == 'E "plugin failed" plugin="Price" exception=<'
+    assert (second, last, end) == (
+        "\tTraceback (most recent call last):",
+        "\tKeyError: 'zone'",
+        " >",
+    )
+
+
+def test_a_deep_traceback_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    def deep(left: int) -> int:
+        return deeper(left - 1) + 1 if left else 1 // left
+
+    def deeper(left: int) -> int:
+        return deep(left) + 1
+
+    configure_logs(TEXT)
+    try:
+        deep(300)
+    except ZeroDivisionError as failure:
+        structlog.get_logger().error("plugin failed", exc_info=failure)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-2].startswith("\tZeroDivisionError")
+    assert len(lines) < 200
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_flood_is_one_line(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fail("zone", form, 100)
+    assert capsys.readouterr().err.count("Traceback") == 1
+
+
+def test_lines_left_out_are_counted() -> None:
+    repeats = Repeats()
+    assert [repeats.admit("a", now) for now in (0, 1, 59.9)] == [0, None, None]
+    assert repeats.admit("b", 30) == 0
+    assert repeats.admit("a", 60) == 2
+    assert repeats.admit("a", 61) is None
+    assert repeats.admit("a", 120) == 1
+
+
+def test_the_kinds_of_repeats_are_bounded() -> None:
+    repeats = Repeats()
+    for kind in range(10 * MOST_REPEATED):
+        assert repeats.admit(kind, 0) == 0
+    assert repeats.admit(10 * MOST_REPEATED - 1, 1) is None
+    assert repeats.admit(0, 1) == 0, "forgotten"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_that_cannot_be_written_are_lost(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a full disk, a reader that is gone, and standard error closed at the start."""
+    full = Path("/dev/full").open("w")  # noqa: SIM115 - closing it fails
+    for stream in (full, None):
+        monkeypatch.setattr(sys, "stderr", stream)
+        configure_logs(LoggingOptions(form, 2))
+        log_all()
+        get_logger(__name__).warning("x" * 100_000)
+    with suppress(OSError):
+        full.close()
+
+
+def test_odd_names_stay_in_their_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(TEXT)
+    name = 'a"\nE1122 00:00:00.000000 forged'
+    log_attempt(get_logger(__name__), f"default/{name}", Result.SCHEDULED, 1, 0.1, node=name)
+    get_logger(__name__).info("x", names={"\ud800": ["\udcff"]})
+    first, second = capsys.readouterr().err.splitlines()
+    escaped = name.replace('"', '\\"').replace("\n", "\\n")
+    assert f'pod="default/{escaped}" node="{escaped}" evaluatedNodes=0' in first
+    assert second.endswith('names={"\\ud800":["\\udcff"]}')
