@@ -3,8 +3,8 @@
     python3 tools/dev.py setup             make .venv with the locked dependencies and the project
     python3 tools/dev.py demo  [ARGS...]   run `berth demo`: a toy cluster, scheduled end to end
     python3 tools/dev.py test  [ARGS...]   run the tests (pytest, in parallel)
-    python3 tools/dev.py check [--static]  run ruff, mypy, import-linter and the tests
-                                           (--static: no tests)
+    python3 tools/dev.py check [--static]  run ruff, mypy, import-linter, deptry and
+                                           the tests (--static: no tests)
     python3 tools/dev.py coverage          list lines of state.py files that tests miss
     python3 tools/dev.py bench [ARGS...]   run `berth bench`
 
@@ -115,6 +115,9 @@ def check(arguments: list[str]) -> int:
         ("ruff", "format", "--check", "--quiet", "."),
         ("mypy",),
         ("lint-imports",),
+        ("deptry", "src", "actors", "config", "tools"),
+        # Nobody installs the tests: they may import what only `dev` declares.
+        ("deptry", "tests", "--ignore", "DEP002,DEP004"),
     ]
     failed = [" ".join(step) for step in steps if run(*step) != 0]
     if failed:
