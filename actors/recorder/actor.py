@@ -157,7 +157,7 @@ class RecorderActor(Actor[RecorderMessage]):
                 return
         log.warning(
             "event not written",
-            event=event.metadata.name,
+            name=event.metadata.name,
             error="it keeps being created and deleted",
         )
 

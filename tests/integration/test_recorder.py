@@ -11,6 +11,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.mailboxes import Mailboxes
@@ -145,6 +146,33 @@ async def test_equal_events_are_one_object_with_a_count_even_after_it_expired() 
             first["metadata"]["name"],
             first["eventTime"],
         )
+
+
+class Unsettled(Client):
+    """An API server on which somebody deletes each event between two requests, and creates it."""
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "application/json",
+    ) -> T:
+        raise ApiError(409, "AlreadyExists", "the event already exists")
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        raise ApiError(404, "NotFound", "the event is not found")
+
+
+async def test_an_event_that_keeps_being_created_and_deleted_is_given_up() -> None:
+    client = Unsettled(Connection("http://127.0.0.1:1"))
+    with capture_logs() as lines:
+        async with client, recorder(client, outbox()) as mailbox:
+            mailbox.tell(FAILED)
+            mailbox.tell(FAILED)
+    (line,) = lines
+    assert line["event"] == "event not written"
 
 
 class Old(Client):
