@@ -35,7 +35,7 @@ What connects them.
 
 The machinery and the outside world.
 
-    runtime/        the actor kernel: mailbox, ask, actor, workers, supervisor, clock
+    runtime/        the actor kernel: mailbox, ask, actor, workers, supervisor, clock, logger
     client/         the client of the API server and of extenders
     telemetry/      logs, kube-scheduler's metrics, traces
     process/        signals, the watchdog, the garbage collector, the version

@@ -50,6 +50,7 @@ from .recorder.series import SeriesTracker
 from .recorder.state import RecorderState
 from .runtime.ask import ask
 from .runtime.clock import BootClock, Clock
+from .runtime.logger import get_logger
 from .runtime.supervisor import Child, OnCrash, Supervisor
 from .scheduling.decision.completion import completed
 from .scheduling.decision.profile import Profile
@@ -62,7 +63,6 @@ from .server.metrics.pod_resources import PodResources
 from .server.metrics.sizes import Sizes
 from .server.metrics.slis import HealthMeasures
 from .telemetry.instruments import Instruments
-from .telemetry.logs import get_logger
 from .telemetry.measures import Registry
 from .telemetry.tracing import Tracing
 from .wiring.core import DEFAULT_OPTIONS, Core, SchedulerHandle, profiles_of

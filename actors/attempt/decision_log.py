@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..runtime.logger import Logger, get_logger
 from ..scheduling.decision.feasibility import Evaluation
 from ..scheduling.decision.rules import PluginScores
 from ..scheduling.decision.witness import Witness
 from ..scheduling.model.pod_info import PodInfo
 from ..scheduling.model.snapshot import NodeView
-from ..telemetry.logs import Logger, get_logger
 
 FILTERED = 4
 SCORED = 10  # as kube-scheduler's

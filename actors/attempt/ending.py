@@ -1,26 +1,29 @@
 """How attempts end: with a line in the log, and with what the queue and the recorder are sent.
 
 The scheduling cycle and the binding cycle both end attempts, and do it here. The lines of the steps
-before the end are here too: they need verbosity STEPS.
+before the end are here too: they need verbosity STEPS. The lines of the ends have kube-scheduler's
+messages, and the results of its metric `schedule_attempts_total`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from ..mailboxes import Mailboxes
 from ..messages.binding import Placement
 from ..messages.queue import QueuedPod
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
+from ..scheduling.decision.scheduler import NO_NODES
 from ..scheduling.framework.measuring import Record
 from ..telemetry.instruments import Instruments
-from ..telemetry.logs import ENDED, Result, get_logger, log_attempt
 from . import pod_events
 from .failure import Failure, condition_and_event, requeue
 
 log = get_logger(__name__)
 
-BEGUN, STEPS = 3, 4
-
-_SCHEDULED = Result.SCHEDULED.value  # looking a member up in its class is slow
+ENDED, BEGUN, STEPS = 2, 3, 4  # the verbosities of the lines
+SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"  # the results of attempts
 
 
 class Attempts:
@@ -32,6 +35,7 @@ class Attempts:
         self._clock = clock
         self._instruments = instruments
         self._log = log.bind()  # once, and not for each pod
+        self._shows_ended = self._log.shows(ENDED)
         self._shows_begun = self._log.shows(BEGUN)
         self.shows_steps = self._log.shows(STEPS)
 
@@ -66,18 +70,18 @@ class Attempts:
         """The pod is bound to the node."""
         queued, node, now = placement.pod, placement.node, self._clock.now()
         info, seconds = queued.info, now - placement.started
-        self._instruments.attempt_ended(info.pod.spec.scheduler_name, _SCHEDULED, seconds)
+        self._instruments.attempt_ended(info.pod.spec.scheduler_name, SCHEDULED, seconds)
         self._instruments.scheduled(queued, now)
-        log_attempt(
-            self._log,
-            info.key,
-            Result.SCHEDULED,
-            queued.attempts,
-            seconds,
-            node=node,
-            evaluated=placement.evaluated,
-            feasible=placement.feasible,
-        )
+        if self._shows_ended:
+            self._log.at(
+                ENDED,
+                "Successfully bound pod to node",
+                pod=info.key,
+                node=node,
+                evaluatedNodes=placement.evaluated,
+                feasibleNodes=placement.feasible,
+                **_end(SCHEDULED, queued, seconds),
+            )
         self._recorder.tell(pod_events.scheduled(info.pod, node))
 
     def failed(
@@ -93,20 +97,35 @@ class Attempts:
         """The pod goes back to the queue, and its user reads why, unless somebody else bound it
         meanwhile. `node` is the one that was chosen, if the attempt came that far.
         """
-        result = Result.ERROR if failure.is_error else Result.UNSCHEDULABLE
+        result = ERROR if failure.is_error else UNSCHEDULABLE
         profile, seconds = queued.info.pod.spec.scheduler_name, self._clock.now() - started
-        self._instruments.attempt_ended(profile, result.value, seconds)
-        record.end(result.value, node)
-        log_attempt(
-            self._log,
-            queued.info.key,
-            result,
-            queued.attempts,
-            seconds,
-            node=node,
-            reason=failure.message,
-        )
+        self._instruments.attempt_ended(profile, result, seconds)
+        record.end(result, node)
+        if failure.is_error or self._shows_ended:
+            self._log_failure(queued, failure, node, _end(result, queued, seconds))
         self._queue.tell(requeue(queued, failure))
         if not bound_elsewhere:
             for order in condition_and_event(queued.info.pod, failure):
                 self._recorder.tell(order)
+
+    def _log_failure(
+        self, queued: QueuedPod, failure: Failure, node: str, end: Mapping[str, object]
+    ) -> None:
+        why = {"node": node} if node else {}
+        why["error"] = failure.message
+        if failure.is_error:
+            event = "Error scheduling pod; retrying"
+            self._log.error(event, pod=queued.info.key, **why, **end)
+            return
+        event = "Unable to schedule pod; no fit; waiting"
+        if failure.message == NO_NODES:
+            event = "Unable to schedule pod; no nodes are registered to the cluster; waiting"
+            why = {}
+        self._log.at(ENDED, event, pod=queued.info.key, **why, **end)
+
+
+def _end(result: str, queued: QueuedPod, seconds: float) -> Mapping[str, object]:
+    """Returns the last fields of an attempt's line. `seconds` counts from the moment in which the
+    queue handed the pod out.
+    """
+    return {"result": result, "attempt": queued.attempts, "seconds": round(seconds, 6)}

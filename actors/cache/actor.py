@@ -13,7 +13,6 @@ from typing import assert_never
 import anyio
 import anyio.lowlevel
 import msgspec
-import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from ..mailboxes import Mailboxes
@@ -22,10 +21,11 @@ from ..messages.cache import CacheMessage, CountCached, ReturnSnapshot, TakeSnap
 from ..messages.order import Answer
 from ..messages.queue import ClusterChanged
 from ..runtime.actor import Actor
+from ..runtime.logger import get_logger
 from ..scheduling.framework.events import ASSIGNED_POD_DELETE
 from .state import CacheState, Compared, Effect, Lend, Refused, Repaired, Vanished
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 # Nodes that are brought up to date in one turn: about ten milliseconds if all their pods are new.
 SLICE = 128

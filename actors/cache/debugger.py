@@ -22,7 +22,6 @@ from collections.abc import (
 import anyio
 import anyio.lowlevel
 import msgspec
-import structlog
 from anyio.abc import TaskStatus
 
 from ..mailboxes import Mailboxes
@@ -32,9 +31,10 @@ from ..messages.queue import ComparePending, CountQueued, ListQueued
 from ..process.signals import DUMP, each_signal
 from ..runtime.ask import ask
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
 from ..scheduling.kube.core import FINISHED, Node, Pod
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LOOK_SECONDS = 30.0
 SLICE = 2_000  # pods, or nodes, that are compared in one turn: about two milliseconds

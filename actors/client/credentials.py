@@ -13,11 +13,11 @@ from typing import Protocol
 
 import anyio
 import msgspec
-import structlog
 
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 REREAD_SECONDS = 60.0
 
 

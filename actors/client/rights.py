@@ -16,7 +16,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from ..runtime.clock import Clock
-from ..telemetry.logs import get_logger
+from ..runtime.logger import get_logger
 from .access import Calls
 from .rest import ApiError, ConnectionFailedError
 

@@ -22,10 +22,10 @@ import aiohttp
 import anyio
 import anyio.lowlevel
 import msgspec
-import structlog
 
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
 from ..scheduling.kube.core import Pod
 from ..scheduling.kube.meta import HasMetadata, ListMeta
 from ..scheduling.kube.meta import Status as ApiStatus
@@ -35,7 +35,7 @@ from .rest import ApiError, Client, ConnectionFailedError, Patience, in_words, r
 from .sharing import Sharing
 from .silence import SILENCE_SECONDS, SilenceGuard
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T", bound=HasMetadata | dict[str, Any])
 PAGE = 5000

@@ -27,13 +27,14 @@ from ..process.signals import until_signalled
 from ..process.version import KUBERNETES, described
 from ..process.watchdog import Watchdog
 from ..runtime.clock import SystemClock
+from ..runtime.logger import get_logger
 from ..scheduling.decision.registry import RegistryError
 from ..scheduling.decision.whereabouts import whereabouts
 from ..server.lookup import LookupFailedError
 from ..server.tls import ServingError
 from ..system import run_scheduler
 from ..telemetry.klog import Unquoted
-from ..telemetry.logs import configure_logs, get_logger
+from ..telemetry.logs import configure_logs
 from ..telemetry.tracing import tracing_from
 from .flags.command import FlagCommand
 from .flags.settings import FlagError, logging_from, options_from, warnings_about, with_flags

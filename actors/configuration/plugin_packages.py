@@ -11,15 +11,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
-import structlog
-
 from berth.plugin import Plugin
 
+from ..runtime.logger import get_logger
 from ..scheduling.decision.failures import CRASHES, let_pass, text_of
 from ..scheduling.decision.registry import OnDemand, RegistryError
 from ..scheduling.plugins.in_tree import GATED, IN_TREE
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ENTRY_POINT_GROUP = "berth.plugins"
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar, assert_never
 
 import anyio
-import structlog
 from anyio.abc import TaskStatus
 
 from ..client.access import Source
 from ..client.watch import Changed, Deleted, Listed, Unlisted, Unreadable
 from ..mailboxes import Mailboxes
 from ..messages.cache import KindListed
+from ..runtime.logger import get_logger
 from ..scheduling.kube.meta import HasMetadata
 from ..scheduling.kube.reading import UnreadableObject
 from .routing import Routed
@@ -29,7 +29,7 @@ from .state import (
     UnreadableItem,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
 SLICE = 250  # objects of a list that are delivered before other tasks run

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import anyio
-import structlog
 from anyio.abc import TaskStatus
 
 from ..mailboxes import Mailboxes
 from ..messages.recorder import EventType, RecordEvent
+from ..runtime.logger import get_logger
 from ..scheduling.kube.meta import ObjectReference
 from .state import Terms
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class LeaseLostError(Exception):

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import anyio
-import structlog
 
 from ..client.access import Calls
 from ..client.rest import ApiError, ConnectionFailedError
 from ..client.tenure import NEVER, Tenure
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
 from ..scheduling.kube.coordination import Lease
 from .state import LeaderState, Terms, Wait, Write
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 JITTER = 1.2
 RELEASE_SECONDS = 3.0
 MIN_PAUSE_SECONDS = 0.1

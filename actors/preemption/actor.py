@@ -22,6 +22,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from ..attempt import pod_events
+from ..attempt.ending import ENDED
 from ..client.access import Calls
 from ..client.rest import Accepted, ApiError, ConnectionFailedError
 from ..mailboxes import Mailboxes
@@ -32,13 +33,13 @@ from ..runtime.actor import Actor
 from ..runtime.ask import ask
 from ..runtime.backoff import Backoff, Rng
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
 from ..runtime.workers import Line, Workers
 from ..scheduling.framework.interface import ApiHandle
 from ..scheduling.framework.post_filter import Deletion, Patch
 from ..scheduling.framework.status import Status, error
 from ..scheduling.model.pod_info import PodInfo
 from ..telemetry.instruments import Instruments
-from ..telemetry.logs import ENDED, get_logger
 from .state import deletion, disruption_patch, victims_to_evict
 
 log = get_logger(__name__)

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 import anyio
-import structlog
 from anyio.abc import TaskStatus
 
+from ..runtime.logger import get_logger
 from .watchdog import ENDING, Watchdog
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 DUMP = signal.SIGUSR2
 RELOAD = signal.SIGHUP
 

@@ -26,11 +26,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-import structlog
-
+from ..runtime.logger import get_logger
 from .heartbeat import Heartbeat
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TICK_SECONDS = 0.25
 STALL_SECONDS = 2.0

@@ -28,9 +28,9 @@ from ..messages.queue import (
 from ..messages.recorder import RecordEvent, SetNominatedNode, SetUnschedulable
 from ..runtime.actor import Actor
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
 from ..scheduling.framework.events import ClusterEvent
 from ..telemetry.instruments import Instruments, Observe
-from ..telemetry.logs import get_logger
 from .backoff import WINDOW_SECONDS
 from .effects import Compared, HandOut, Moved
 from .state import QueueState

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import anyio
 import msgspec
-import structlog
 from anyio.abc import TaskStatus
 
 from ..client.access import Calls
@@ -19,13 +18,14 @@ from ..messages.recorder import FinishSeries, RecorderMessage, RefreshSeries
 from ..runtime.actor import Actor
 from ..runtime.backoff import Backoff, Rng
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
 from ..runtime.workers import Workers
 from ..scheduling.kube.core import Pod
 from .event import API, CORE_API, Event, in_core
 from .series import FINISH_SECONDS, REFRESH_SECONDS
 from .state import RecorderState, StatusOrder, Work
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 WRITERS = 16
 BACKOFF = Backoff(0.5, 10.0, 0.5)

@@ -16,13 +16,13 @@ from typing import Protocol
 
 import anyio
 import msgspec
-import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from .backoff import Backoff, Rng
 from .clock import Clock
+from .logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BACKOFF = Backoff(0.5, 30.0, 0.5)
 CANCELLED = float("-inf")  # the effective deadline of a task that was cancelled

@@ -33,9 +33,9 @@ from ..client.kubeconfig import load
 from ..client.rest import Client, Connection
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock, SystemClock
+from ..runtime.logger import get_logger
 from ..runtime.other_loop import Elsewhere, OtherLoop
 from ..runtime.own_thread import in_own_thread
-from ..telemetry.logs import get_logger
 from ..telemetry.measures import Registry
 from .authentication import Authenticator
 from .authorization import AlwaysAllowed, Authorizer

@@ -13,7 +13,7 @@ import msgspec
 from berth.config.types import LeaderElectionConfiguration
 
 from ..client.tenure import Tenure
-from ..telemetry.logs import get_logger
+from ..runtime.logger import get_logger
 from ..telemetry.measures import Registry
 from .metrics.slis import HealthMeasures
 from .request import NOT_FOUND, Answer, Request, text

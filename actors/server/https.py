@@ -21,7 +21,7 @@ import anyio
 from aiohttp import web
 from multidict import CIMultiDict, MultiMapping
 
-from ..telemetry.logs import get_logger
+from ..runtime.logger import get_logger
 from .request import Answer, Request, text
 from .tls import ServingContexts
 

@@ -16,8 +16,8 @@ from berth.config.options import Authentication
 from ..client.access import Calls
 from ..client.rest import ApiError, ConnectionFailedError
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
 from ..scheduling.kube.meta import Object
-from ..telemetry.logs import get_logger
 from .authentication import Authorities, ProxyHeaders
 from .client_certificates import read_bundle
 from .regular_file import content

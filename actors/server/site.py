@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from ..telemetry.logs import get_logger
+from ..runtime.logger import get_logger
 from .authentication import Authenticator
 from .authorization import Authorizer, Decision
 from .identity import ANONYMOUS, User

@@ -1,7 +1,7 @@
 """Log lines in the two formats of Kubernetes' components: klog's text, and JSON as zap writes it.
 
-    I1122 10:27:48.825530   18432 attempts.py:40] "Unable to schedule pod; no fit; waiting" pod="."
-    {"ts":1763806068825.53,"caller":"actors/attempt/ending.py:40","msg":"...","v":2,"pod":{...}}
+    I1122 10:27:48.825530   18432 ending.py:40] "Unable to schedule pod; no fit; waiting" pod="."
+    {"ts":1763806068825.53,"caller":"attempt/ending.py:40","msg":"...","v":2,"pod":{...}}
 
 A line of text has the severity (I, W, E, F), the local time, the process, the place in the code,
 the quoted message, and `key=value` pairs. A string of several lines is shown as a block. In JSON an
@@ -13,23 +13,24 @@ which is structlog's name for the message.
 
 from __future__ import annotations
 
-import enum
 import json
 import math
 import re
+import sys
 import time
 from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from types import FrameType
 
 import msgspec
+from structlog.typing import EventDict
 
+from ..runtime import logger
 
-class Severity(enum.StrEnum):
-    INFO = "I"
-    WARNING = "W"
-    ERROR = "E"
-    FATAL = "F"
-
-
+# klog's letters for structlog's levels.
+SEVERITIES = {"info": "I", "warning": "W", "error": "E", "critical": "F"}
+_COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
 # Fields that structlog or berth name otherwise.
 RENAMED = {"error": "err", "because": "event"}
 # Fields with the key of a namespaced object.
@@ -39,6 +40,8 @@ _ESCAPES = {
     **dict(zip(range(7, 14), (f"\\{letter}" for letter in "abtnvfr"), strict=True)),
 }
 _NO_HTML = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+_BETWEEN = ("structlog.", logger.__name__)  # modules between the code that logs and this one
+_frame = sys._getframe  # noqa: SLF001 - the only way to one frame without the whole stack
 _encoder = msgspec.json.Encoder(enc_hook=str, order=None)
 
 
@@ -77,21 +80,20 @@ def number(value: float) -> str:
 
 
 def pair(name: str, value: object) -> str:
-    """` name=value`, as klog's textlogger has it."""
-    match value:
-        case str() if "\n" in value:
+    """Returns ` name=value`, as klog's textlogger has it."""
+    if isinstance(value, BaseException):
+        value = str(value)
+    if isinstance(value, str):
+        if "\n" in value:
             lines = value.removesuffix("\n").replace("\n", "\n\t")
             return f" {name}=<\n\t{lines}\n >"
-        case str():
-            return f" {name}={quoted(value)}"
-        case bool():
-            return f" {name}={'true' if value else 'false'}"
-        case int():
-            return f" {name}={value}"
-        case float():
-            return f" {name}={number(value)}"
-        case BaseException():
-            return pair(name, str(value))
+        return f" {name}={quoted(value)}"
+    if isinstance(value, bool):
+        return f" {name}={'true' if value else 'false'}"
+    if isinstance(value, int):
+        return f" {name}={value}"
+    if isinstance(value, float):
+        return f" {name}={number(value)}"
     return f" {name}={_encoded(value).translate(_NO_HTML)}"
 
 
@@ -102,62 +104,60 @@ class Unquoted(str):
 
 
 class TextLines:
-    """Makes lines of text. The text of the time is made once a second."""
+    """Renders lines of text for structlog. The text of the time is made once a second."""
 
-    def __init__(self, process: int) -> None:
+    def __init__(self, process: int, *, colours: bool) -> None:
         self._process = f"{process % 10_000_000:>7}"
+        self._colours = _COLOURS if colours else {}
         self._second, self._clock = -1, ""
 
-    def head(self, severity: Severity, caller: str) -> str:
-        """The part of a line before its message."""
+    def __call__(self, _logger: object, level: str, fields: EventDict) -> str:
         second, micros = divmod(time.time_ns() // 1000, 1_000_000)
         if second != self._second:
             self._clock = time.strftime("%m%d %H:%M:%S", time.localtime(second))
             self._second = second
-        return f"{severity._value_}{self._clock}.{micros:06} {self._process} {caller}] "
-
-    def line(
-        self,
-        severity: Severity,
-        _verbosity: int,
-        caller: str,
-        message: str,
-        fields: dict[str, object],
-    ) -> str:
+        _, caller = _caller()
+        message = fields.pop("event")
+        fields.pop("v", None)
         shown = message if isinstance(message, Unquoted) else quoted(message)
-        text = f"{self.head(severity, caller.rpartition('/')[2])}{shown}"
-        if severity is not Severity.INFO and "error" in fields:
+        text = f"{SEVERITIES[level]}{self._clock}.{micros:06} {self._process} {caller}] {shown}"
+        if level != "info" and "error" in fields:
             text += pair("err", fields.pop("error"))
         for name, value in fields.items():
             text += pair(RENAMED.get(name, name), value)
-        return text
+        colour = self._colours.get(level)
+        return f"{colour}{text}\x1b[0m" if colour else text
 
 
-class JsonLines:
-    """Makes lines of JSON."""
+def render_json(_logger: object, level: str, fields: EventDict) -> str:
+    """Renders a line of JSON for structlog."""
+    caller, _ = _caller()
+    line = {"ts": time.time_ns() / 1e6, "caller": caller, "msg": fields.pop("event")}
+    verbosity = fields.pop("v", 0)
+    if level in ("info", "warning"):
+        line["v"] = verbosity
+    if level == "warning":
+        line["severity"] = "warning"
+    if level != "info" and "error" in fields:
+        fields["error"] = fields.pop("error")  # now the last
+    for name, value in fields.items():
+        line[RENAMED.get(name, name)] = _object(value) if name in OBJECTS else value
+    return _encoded(line)
 
-    def line(
-        self,
-        severity: Severity,
-        verbosity: int,
-        caller: str,
-        message: str,
-        fields: dict[str, object],
-    ) -> str:
-        line: dict[str, object] = {
-            "ts": time.time_ns() / 1e6,
-            "caller": caller,
-            "msg": message,
-        }
-        if severity in (Severity.INFO, Severity.WARNING):
-            line["v"] = verbosity
-        if severity is Severity.WARNING:
-            line["severity"] = "warning"
-        if severity is not Severity.INFO and "error" in fields:
-            fields["error"] = fields.pop("error")  # now the last
-        for name, value in fields.items():
-            line[RENAMED.get(name, name)] = _object(value) if name in OBJECTS else value
-        return _encoded(line)
+
+def _caller() -> tuple[str, str]:
+    """Returns `folder/file:line` of the code that logs, and the same without the folder."""
+    frame: FrameType | None = _frame(2)
+    while frame is not None and frame.f_globals["__name__"].startswith(_BETWEEN):
+        frame = frame.f_back
+    assert frame is not None
+    return _place(frame.f_code.co_filename, frame.f_lineno)
+
+
+@cache
+def _place(path: str, line: int) -> tuple[str, str]:
+    *_, folder, file = ("", *Path(path).parts)
+    return f"{folder}/{file}:{line}", f"{file}:{line}"
 
 
 def _object(value: object) -> object:

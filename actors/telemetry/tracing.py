@@ -16,10 +16,10 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
 from ..scheduling.framework.measuring import DISCARDED, POINTS
 from ..scheduling.framework.status import Code
 from ..scheduling.model.pod_info import PodInfo
-from .logs import get_logger
 from .records import FIRST, PointTimes
 
 log = get_logger(__name__)

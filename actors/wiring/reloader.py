@@ -24,9 +24,9 @@ from ..configuration.file import ConfigurationFile
 from ..process.signals import RELOAD, each_signal
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
+from ..runtime.logger import get_logger
 from ..runtime.supervisor import Child, Supervisor
 from ..scheduling.decision.registry import RegistryError
-from ..telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

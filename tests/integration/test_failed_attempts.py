@@ -4,7 +4,6 @@ victims.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -12,9 +11,9 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-import structlog
 
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.telemetry.logs import configure_logs
 from berth.plugin import (
     SUCCESS,
     CycleState,
@@ -32,7 +31,7 @@ PREEMPTORS = 100
 
 @pytest.fixture(autouse=True)
 def quiet() -> None:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    configure_logs(quiet=True)
 
 
 class Picky(PermitPlugin, PreBindPlugin):

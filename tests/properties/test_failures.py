@@ -8,7 +8,6 @@ any more.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Sequence
 from typing import ClassVar
@@ -16,7 +15,6 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 import pytest
-import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +23,7 @@ from berth.actors.client.extender.merging import Filtering
 from berth.actors.scheduling.decision.algorithm import Failed
 from berth.actors.scheduling.framework.questions import Filtered
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.telemetry.logs import configure_logs
 from berth.plugin import (
     SUCCESS,
     Action,
@@ -340,7 +339,7 @@ def nothing_is_flooded(script: Script, cluster: VirtualCluster) -> None:
 @pytest.fixture
 def moody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(IN_TREE, "Moody", Moody)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    configure_logs(quiet=True)
 
 
 EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "300")) // 10

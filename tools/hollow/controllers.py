@@ -11,7 +11,6 @@ from itertools import groupby
 
 import anyio
 import msgspec
-import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.rest import (
@@ -24,6 +23,7 @@ from berth.actors.runtime.backoff import (
     Rng,
 )
 from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logger import get_logger
 
 from ..apiserver.resources import KINDS
 from .cluster import Change, Cluster
@@ -34,7 +34,7 @@ from .items import Item
 from .routing import FOLLOWED, Controllers, touched
 from .writes import Again, Create, Delete, Patch, Write
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 WRITES_AT_ONCE = 32
 RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)

@@ -14,7 +14,6 @@ from random import Random
 from typing import Any
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.rest import (
@@ -29,6 +28,7 @@ from berth.actors.client.watch import (
     Reflector,
 )
 from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logger import get_logger
 from berth.actors.scheduling.kube.core import (
     Container,
     Pod,
@@ -40,7 +40,7 @@ from . import mounts
 from .devices import preparation
 from .events import Reporter, about_pod
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 ZONES = ("zone-a", "zone-b", "zone-c")
 RUN_SECONDS = "berth.dev/run-seconds"
 FAILED = "FailedPrepareDynamicResources"

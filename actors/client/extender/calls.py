@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 import aiohttp
 import anyio
 import msgspec
-import structlog
 
 from berth.config.load import ConfigError
 from berth.config.types import (
@@ -28,6 +27,7 @@ from berth.config.types import (
     ExtenderTLSConfig,
 )
 
+from ...runtime.logger import get_logger
 from ...scheduling.framework.questions import (
     EXTENDER,
     Answer,
@@ -61,7 +61,7 @@ from .wire import (
     read,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T")
 DEFAULT_TIMEOUT = Duration(5)

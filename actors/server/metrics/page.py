@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import structlog
-
+from ...runtime.logger import get_logger
 from ...telemetry.measures import Registry
 from .about import register_about
 from .exposition import exposed, together
@@ -13,7 +12,7 @@ from .pod_resources import LIMIT, REQUEST
 from .process import ProcessMeasures
 from .slis import HEALTHCHECK, HEALTHCHECKS
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 ELSEWHERE = (LIMIT, REQUEST, HEALTHCHECK, HEALTHCHECKS)  # on pages of their own
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
-import structlog
 from anyio.abc import TaskStatus
 
 from berth.actors.client.rest import (
@@ -23,6 +22,7 @@ from berth.actors.runtime.backoff import (
     Rng,
 )
 from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logger import get_logger
 
 from ...apiserver.resources import BY_KIND
 from ..cluster import Change, Cluster
@@ -30,7 +30,7 @@ from ..following import Following
 from .inventory import SLICES, Inventory, InventoryError, pools, read_inventories
 from .publication import Publish, Withdraw, publication
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 NODES = BY_KIND["v1", "Node"]
 FILE_SECONDS = 1.0
 RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.rest import (
@@ -21,6 +20,7 @@ from berth.actors.runtime.backoff import (
     Rng,
 )
 from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logger import get_logger
 
 from ...apiserver.resources import BY_KIND
 from ..cluster import Change, Cluster
@@ -31,7 +31,7 @@ from ..following import Following
 from ..writes import Again, Delete, Patch, Write
 from .decisions import allocate_immediately, answer, free
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 API_VERSION = "resource.k8s.io/v1alpha2"
 CLAIMS, CONTEXTS = "ResourceClaim", "PodSchedulingContext"
 FOLLOWED = {

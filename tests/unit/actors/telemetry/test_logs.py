@@ -12,42 +12,13 @@ from typing import Any
 import pytest
 import structlog
 
-from berth.actors.telemetry.logs import (
-    MOST_REPEATED,
-    Repeats,
-    Result,
-    configure_logs,
-    get_logger,
-    log_attempt,
-)
+from berth.actors.runtime.logger import get_logger
+from berth.actors.telemetry.logs import MOST_REPEATED, Repeats, configure_logs
 from berth.config.options import LoggingOptions
 
 HEAD = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} test_logs\.py:\d+\] ")
 KNOWN: dict[str, str] = {}
-NO_FIT = "0/3 nodes are available: 3 Insufficient cpu."
 TEXT, JSON = LoggingOptions(verbosity=2), LoggingOptions("json", 2)
-ENDS = {"attempt": 2, "seconds": 0.003123}
-
-
-def log_all() -> None:
-    log = get_logger(__name__).bind()
-    for result, node, reason in (
-        (Result.SCHEDULED, "node-3", ""),
-        (Result.UNSCHEDULABLE, "", NO_FIT),
-        (Result.UNSCHEDULABLE, "", "no nodes available to schedule pods"),
-        (Result.ERROR, "node-3", "refused"),
-    ):
-        log_attempt(
-            log,
-            "default/web",
-            result,
-            2,
-            0.00312345,
-            node=node,
-            reason=reason,
-            evaluated=3,
-            feasible=1,
-        )
 
 
 def text_of(line: str) -> str:
@@ -56,90 +27,19 @@ def text_of(line: str) -> str:
     return HEAD.sub(r"\1 ", line)
 
 
-def test_an_attempt_ends_with_kube_schedulers_message(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs(TEXT)
-    log_all()
-    end = "attempt=2 seconds=0.003123"
-    assert [text_of(line) for line in capsys.readouterr().err.splitlines()] == [
-        (
-            'I "Successfully bound pod to node" pod="default/web" node="node-3" evaluatedNodes=3'
-            f' feasibleNodes=1 result="scheduled" {end}'
-        ),
-        (
-            f'I "Unable to schedule pod; no fit; waiting" pod="default/web" err="{NO_FIT}"'
-            f' result="unschedulable" {end}'
-        ),
-        (
-            'I "Unable to schedule pod; no nodes are registered to the cluster; waiting"'
-            f' pod="default/web" result="unschedulable" {end}'
-        ),
-        (
-            'E "Error scheduling pod; retrying" err="refused" pod="default/web" node="node-3"'
-            f' result="error" {end}'
-        ),
-    ]
-
-
-def test_json_has_the_same_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs(JSON)
-    log_all()
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    for line in lines:
-        assert line.pop("ts") > 1e12
-        assert re.fullmatch(r"telemetry/test_logs\.py:\d+", line.pop("caller"))
-        assert line.pop("pod") == {"name": "web", "namespace": "default"}
-    found = {"node": "node-3", "evaluatedNodes": 3, "feasibleNodes": 1}
-    assert lines == [
-        {
-            "msg": "Successfully bound pod to node",
-            "v": 2,
-            **found,
-            "result": "scheduled",
-            **ENDS,
-        },
-        {
-            "msg": "Unable to schedule pod; no fit; waiting",
-            "v": 2,
-            "err": NO_FIT,
-            "result": "unschedulable",
-            **ENDS,
-        },
-        {
-            "msg": "Unable to schedule pod; no nodes are registered to the cluster; waiting",
-            "v": 2,
-            "result": "unschedulable",
-            **ENDS,
-        },
-        {
-            "msg": "Error scheduling pod; retrying",
-            "node": "node-3",
-            "result": "error",
-            **ENDS,
-            "err": "refused",
-        },
-    ]
-
-
 @pytest.mark.parametrize("options", [TEXT, JSON])
 def test_captured_lines_are_not_shown(
     options: LoggingOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logs(options)
     with structlog.testing.capture_logs() as captured:
-        log_all()
+        get_logger(__name__).at(2, "bound", pod="default/web")
+        get_logger(__name__).error("failed", error="refused")
     assert capsys.readouterr().err == ""
-    assert [line["log_level"] for line in captured] == ["info", "info", "info", "error"]
-    assert captured[1]["error"] == NO_FIT
-
-
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_below_verbosity_2_only_errors_of_attempts_are_shown(
-    form: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    configure_logs(LoggingOptions(form, 1))
-    log_all()
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "refused" in line
+    assert captured == [
+        {"event": "bound", "log_level": "info", "v": 2, "pod": "default/web"},
+        {"event": "failed", "log_level": "error", "error": "refused"},
+    ]
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -147,11 +47,12 @@ def test_quiet_shows_only_warnings_and_errors(
     form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logs(LoggingOptions(form), quiet=True)
-    log_all()
-    get_logger(__name__).info("serving")
-    get_logger(__name__).warning("slow")
+    log = get_logger(__name__)
+    log.info("serving")
+    log.warning("slow")
+    log.error("refused")
     first, second = capsys.readouterr().err.splitlines()
-    assert ("refused" in first, "slow" in second) == (True, True)
+    assert ("slow" in first, "refused" in second) == (True, True)
 
 
 def levels(name: str, *patterns: tuple[str, int]) -> int:
@@ -209,7 +110,7 @@ def test_a_logger_carries_its_context(capsys: pytest.CaptureFixture[str]) -> Non
     assert text_of(line) == 'I "bound" pod="default/web" attempt=2 node="n"'
 
 
-def test_modules_of_the_pure_library_log_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_loggers_of_structlog_write_the_same_lines(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(TEXT)
     structlog.get_logger("berth.x").error("plugin failed", error="E")
     (line,) = capsys.readouterr().err.splitlines()
@@ -218,7 +119,7 @@ def test_modules_of_the_pure_library_log_too(capsys: pytest.CaptureFixture[str])
 
 def fail(where: str, form: str, times: int) -> None:
     configure_logs(LoggingOptions(form))
-    log = structlog.get_logger()
+    log = get_logger(__name__)
     for _ in range(times):
         try:
             KNOWN[where]
@@ -259,7 +160,7 @@ def test_a_deep_traceback_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         deep(300)
     except ZeroDivisionError as failure:
-        structlog.get_logger().error("plugin failed", exc_info=failure)
+        get_logger(__name__).error("plugin failed", exc_info=failure)
     lines = capsys.readouterr().err.splitlines()
     assert lines[-2].startswith("\tZeroDivisionError")
     assert len(lines) < 200
@@ -295,18 +196,17 @@ def test_lines_that_cannot_be_written_are_lost(form: str, monkeypatch: pytest.Mo
     for stream in (full, None):
         monkeypatch.setattr(sys, "stderr", stream)
         configure_logs(LoggingOptions(form, 2))
-        log_all()
+        get_logger(__name__).info("x", a=1)
         get_logger(__name__).warning("x" * 100_000)
     with suppress(OSError):
         full.close()
 
 
-def test_odd_names_stay_in_their_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_value_can_forge_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(TEXT)
-    name = 'a"\nE1122 00:00:00.000000 forged'
-    log_attempt(get_logger(__name__), f"default/{name}", Result.SCHEDULED, 1, 0.1, node=name)
+    get_logger(__name__).info("bound", pod='default/a"\nE1122 00:00:00.000000 forged')
     get_logger(__name__).info("x", names={"\ud800": ["\udcff"]})
-    first, second = capsys.readouterr().err.splitlines()
-    escaped = name.replace('"', '\\"').replace("\n", "\\n")
-    assert f'pod="default/{escaped}" node="{escaped}" evaluatedNodes=0' in first
-    assert second.endswith('names={"\\ud800":["\\udcff"]}')
+    head, *block, last = capsys.readouterr().err.splitlines()
+    assert text_of(head) == 'I "bound" pod=<'
+    assert block == ['\tdefault/a"', "\tE1122 00:00:00.000000 forged", " >"]
+    assert last.endswith('names={"\\ud800":["\\udcff"]}')
