@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from berth.tools.bench import scale, steady
+from berth.tools.bench import decision, queue, scale, steady
 
 
 def test_the_cost_of_more_nodes() -> None:
@@ -40,3 +41,20 @@ def test_a_cluster_that_lives_on() -> None:
     ]
     assert longest[1] > 0
     assert result.exit_code == int(max(longest) > 20)
+
+
+@pytest.mark.parametrize(
+    ("main", "arguments", "row"),
+    [
+        (decision.main, ["--times", "2", "--nodes", "9", "basic"], "basic"),
+        (queue.main, ["--pods", "900"], "900"),
+    ],
+)
+def test_the_figures_of_a_part_in_both_forms(
+    main: click.Command, arguments: list[str], row: str
+) -> None:
+    table = CliRunner().invoke(main, arguments, catch_exceptions=False).stdout
+    in_json = CliRunner().invoke(main, [*arguments, "-o", "json"], catch_exceptions=False).stdout
+    (figures,) = json.loads(in_json)
+    assert str(figures["pods"]) == row
+    assert row in table

@@ -8,17 +8,12 @@ the last row is the longest time for which it blocks the event loop.
 
 from __future__ import annotations
 
-import gc
-import json
-from collections.abc import Callable
 from time import perf_counter
 
 import anyio
 import anyio.lowlevel
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
@@ -37,31 +32,20 @@ from berth.actors.messages.cache import (
     TakeSnapshot,
 )
 from berth.actors.queue.actor import QueueActor
-from berth.actors.queue.state import (
-    QueueRules,
-    QueueState,
-)
+from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.framework.status import SUCCESS
-from berth.actors.scheduling.kube.core import (
-    Node,
-    Pod,
-)
+from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.model.pod_info import PodInfos
 from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
 
+from . import programs
+from .programs import OPERATIONS, NoReply, microseconds, output_option, show, table
+
 SIZES = (1_000, 10_000, 100_000)
 PODS_A_NODE = 50
-OPERATIONS = 1_000
-
-
-class NoReply:
-    """A reply that nobody waits for."""
-
-    def set(self, value: object) -> None:
-        raise AssertionError(value)
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -87,37 +71,14 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def make_pod(number: int, node: str = "") -> Pod:
-    metadata = {
-        "namespace": "ns",
-        "name": f"p{number}",
-        "uid": f"u{number}",
-        "labels": {"app": f"a{number % 20}"},
-    }
-    container = {"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}
-    return msgspec.convert(
-        {"metadata": metadata, "spec": {"containers": [container], "nodeName": node}}, Pod
-    )
+    containers = [{"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}]
+    labels = {"app": f"a{number % 20}"}
+    return programs.make_pod("ns", number, labels, containers=containers, nodeName=node)
 
 
 def make_node(number: int, turn: int = 0) -> Node:
-    zone = {"topology.kubernetes.io/zone": f"z{number % 3}", "turn": str(turn)}
-    document = {
-        "metadata": {"name": f"n{number}", "labels": zone, "resourceVersion": str(turn)},
-        "status": {"allocatable": {"cpu": 32, "memory": "128Gi", "pods": 110}},
-    }
-    return msgspec.convert(document, Node)
-
-
-def each(work: Callable[[int], object], times: int = OPERATIONS) -> float:
-    """Microseconds per call of `work`, which gets the number of the call."""
-    gc.collect()
-    gc.disable()
-    start = perf_counter()
-    for number in range(times):
-        work(number)
-    seconds = perf_counter() - start
-    gc.enable()
-    return seconds / times * 1e6
+    labels = {"topology.kubernetes.io/zone": f"z{number % 3}", "turn": str(turn)}
+    return programs.make_node(number, labels, turn, cpu=32, memory="128Gi", pods=110)
 
 
 def measure(size: int) -> Figures:
@@ -131,14 +92,14 @@ def measure(size: int) -> Figures:
     cache.handle(look)
 
     def send(messages: list[CacheMessage]) -> float:
-        return each(lambda number: cache.handle(messages[number]))
+        return microseconds(lambda number: cache.handle(messages[number]))
 
     def with_snapshot(messages: list[CacheMessage], times: int = OPERATIONS) -> float:
         def both(number: int) -> None:
             cache.handle(messages[number])
             cache.handle(look)
 
-        return each(both, times)
+        return microseconds(both, times)
 
     infos = PodInfos()
     fresh = [infos.of(make_pod(size + number)) for number in range(OPERATIONS)]
@@ -156,7 +117,7 @@ def measure(size: int) -> Figures:
     updates = [NodeUpdated(old, make_node(n % nodes, n)) for n, old in enumerate(olds)]
     node_update = send([*updates])
     cache.handle(look)
-    unchanged = each(lambda _: cache.handle(look))
+    unchanged = microseconds(lambda _: cache.handle(look))
     after_pod = with_snapshot([Assume(info, node) for info, node in zip(fresh, where, strict=True)])
     after_update = with_snapshot([*updates])
     coming = [NodeAdded(make_node(nodes + number)) for number in range(100)]
@@ -222,21 +183,16 @@ async def comparison(
 
 
 @click.command()
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@output_option
 def main(output: str) -> None:
     """Measure the cache's operations at 1,000, 10,000 and 100,000 pods."""
     measured = [measure(size) for size in SIZES]
-    if output == "json":
-        click.echo(json.dumps([msgspec.structs.asdict(figures) for figures in measured], indent=2))
-        return
-    table = Table("microseconds per operation", *(f"{figures.pods:,} pods" for figures in measured))
-    for field in Figures.__struct_fields__[1:]:
-        table.add_row(
-            field.replace("_", " "), *(f"{getattr(figures, field):,.1f}" for figures in measured)
-        )
-    Console().print(table)
+    columns = ["microseconds per operation", *(f"{figures.pods:,} pods" for figures in measured)]
+    rows = [
+        (field.replace("_", " "), *(getattr(figures, field) for figures in measured))
+        for field in Figures.__struct_fields__[1:]
+    ]
+    show(output, measured, table(columns, rows, "{:,.1f}"))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from .compare import table as ratios_table
 from .measure import Result, median
 from .opcodes import WorkloadError
 from .operations import Report
+from .programs import output_option, show
 from .report import differences_table, profile_tables, results_table
 from .session import NotRunError, Settings, Where, measure
 from .workload import Run, load, plan, select
@@ -107,9 +108,7 @@ WIDTH = 160
     metavar="A.json B.json",
     help="Show B's results as multiples of A's, without running anything.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@output_option
 def bench(
     file: Path | None,
     names: tuple[str, ...],
@@ -209,10 +208,7 @@ def _write_stacks(path: Path, results: Sequence[Result]) -> None:
 
 def _compare(first: Path, second: Path, output: str) -> None:
     ratios = compare(read(first), read(second))
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(ratios)))
-    else:
-        Console().print(ratios_table(ratios, str(first), str(second)))
+    show(output, ratios, ratios_table(ratios, str(first), str(second)))
 
 
 def _run_all(

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
+from . import programs
 from .measure import Result
 
 
@@ -66,13 +67,6 @@ def _over(new: float | None, old: float | None) -> float | None:
 
 
 def table(ratios: Sequence[Ratios], first: str, second: str) -> Table:
-    shown = Table(title=f"{second} over {first}", title_justify="left")
-    shown.add_column("workload", overflow="fold")
-    for column in ("pods/s", "decision ms", "attempt p99 ms", "cpu s", "peak memory"):
-        shown.add_column(column, justify="right")
-    for each in ratios:
-        figures = msgspec.structs.astuple(each)[1:]
-        shown.add_row(
-            each.name, *("-" if figure is None else f"x{figure:.2f}" for figure in figures)
-        )
-    return shown
+    columns = ("workload", "pods/s", "decision ms", "attempt p99 ms", "cpu s", "peak memory")
+    rows = map(msgspec.structs.astuple, ratios)
+    return programs.table(columns, rows, "x{:.2f}", f"{second} over {first}")

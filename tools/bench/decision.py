@@ -8,8 +8,6 @@ are not counted.
 
 from __future__ import annotations
 
-import gc
-import json
 from collections.abc import Mapping, Sequence
 from random import Random
 from time import perf_counter
@@ -18,13 +16,8 @@ from typing import Any
 import click
 import msgspec
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from berth.actors.cache.state import (
-    CacheState,
-    Lend,
-)
+from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     Assume,
@@ -33,24 +26,18 @@ from berth.actors.messages.cache import (
     ObjectPut,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.algorithm import (
-    Chosen,
-    Failed,
-    Unfit,
-)
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.kube.core import (
-    Namespace,
-    Node,
-    Pod,
-)
+from berth.actors.scheduling.kube.core import Namespace, Node, Pod
+from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.wiring.core import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.handle import ReadOnlyHandle
-from .cache import NoReply
+from . import programs
+from .programs import NoReply, nodes_option, output_option, show, table
 
 NODES = 5_000
 ZONES = 3
@@ -117,37 +104,23 @@ class Figures(msgspec.Struct, frozen=True):
 
 def make_node(number: int) -> Node:
     labels = {HOST: f"n{number}", ZONE: f"z{number % ZONES}"}
-    document = {
-        "metadata": {"name": f"n{number}", "labels": labels},
-        "status": {"allocatable": {"cpu": "4", "memory": "32Gi", "pods": "110"}},
-    }
-    return msgspec.convert(document, Node)
+    return programs.make_node(number, labels, cpu="4", memory="32Gi", pods="110")
 
 
 def make_pod(number: int, spec: Mapping[str, Any], millicores: int = 100) -> Pod:
-    metadata = {
-        "namespace": "default",
-        "name": f"p{number}",
-        "uid": f"u{number}",
-        "labels": {"color": "blue"},
-    }
-    container = {
-        "name": "c",
-        "image": "pause",
-        "resources": {"requests": {"cpu": f"{millicores}m", "memory": "500Mi"}},
-    }
-    return msgspec.convert({"metadata": metadata, "spec": {"containers": [container], **spec}}, Pod)
+    pod_spec = {"containers": [container(f"{millicores}m")], **spec}
+    return programs.make_pod("default", number, {"color": "blue"}, **pod_spec)
+
+
+def container(cpu: str) -> dict[str, Any]:
+    requests = {"cpu": cpu, "memory": "500Mi"}
+    return {"name": "c", "image": "pause", "resources": {"requests": requests}}
 
 
 def make_cache(nodes: int) -> CacheState:
     cache = CacheState()
-    cache.handle(
-        ObjectPut(
-            msgspec.convert(
-                {"metadata": {"name": "default", "labels": {"team": "devops"}}}, Namespace
-            )
-        )
-    )
+    metadata = ObjectMeta(name="default", labels={"team": "devops"})
+    cache.handle(ObjectPut(Namespace(metadata=metadata)))
     for number in range(nodes):
         cache.handle(NodeAdded(make_node(number)))
     return cache
@@ -175,22 +148,20 @@ def measure(name: str, times: int, nodes: int = NODES) -> Figures:
             pod = make_pod(-1 - number, {"nodeName": f"n{number % nodes}"}, 900)
             cache.handle(AssignedPodAdded(pod))
     taken: list[float] = []
-    gc.collect()
-    gc.disable()
-    for pod in pending(name, times + WARMING):
-        info, snapshot = PodInfo(pod), take(cache)
-        start = perf_counter()
-        outcome = scheduler.schedule(profile, info, snapshot)
-        taken.append(perf_counter() - start)
-        match outcome:
-            case Chosen(node):
-                cache.handle(Assume(info, node))
-            case Unfit(nomination=nomination):
-                if nomination is not None:
-                    cache.handle(Nominate(info, nomination.node))
-            case Failed(status):
-                raise AssertionError(status.message)
-    gc.enable()
+    with programs.no_collector():
+        for pod in pending(name, times + WARMING):
+            info, snapshot = PodInfo(pod), take(cache)
+            start = perf_counter()
+            outcome = scheduler.schedule(profile, info, snapshot)
+            taken.append(perf_counter() - start)
+            match outcome:
+                case Chosen(node):
+                    cache.handle(Assume(info, node))
+                case Unfit(nomination=nomination):
+                    if nomination is not None:
+                        cache.handle(Nominate(info, nomination.node))
+                case Failed(status):
+                    raise AssertionError(status.message)
     figures = np.array(taken[WARMING:]) * 1e6
     return Figures(
         name, float(np.median(figures)), float(np.percentile(figures, 99)), float(figures.mean())
@@ -205,23 +176,15 @@ def measure(name: str, times: int, nodes: int = NODES) -> Figures:
     show_default=True,
     help="Number of decisions for each kind of pod.",
 )
-@click.option("--nodes", default=NODES, type=click.IntRange(1), show_default=True)
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@nodes_option
+@output_option
 @click.argument("names", nargs=-1)
 def main(times: int, nodes: int, output: str, names: Sequence[str]) -> None:
     """Measure decisions on pods of each kind, or of the kinds named."""
     measured = [measure(name, times, nodes) for name in names or SPECS]
-    if output == "json":
-        click.echo(json.dumps([msgspec.structs.asdict(figures) for figures in measured], indent=2))
-        return
-    table = Table("microseconds per decision", "median", "p99", "mean")
-    for figures in measured:
-        table.add_row(
-            figures.pods, f"{figures.median:,.0f}", f"{figures.p99:,.0f}", f"{figures.mean:,.0f}"
-        )
-    Console().print(table)
+    rows = map(msgspec.structs.astuple, measured)
+    columns = ("microseconds per decision", "median", "p99", "mean")
+    show(output, measured, table(columns, rows, "{:,.0f}"))
 
 
 if __name__ == "__main__":

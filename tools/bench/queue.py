@@ -7,15 +7,11 @@ others for a larger node.
 
 from __future__ import annotations
 
-import gc
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from berth.actors.messages.queue import (
     AttemptFailed,
@@ -30,10 +26,7 @@ from berth.actors.messages.queue import (
     QueueMessage,
 )
 from berth.actors.queue.effects import HandOut
-from berth.actors.queue.state import (
-    QueueRules,
-    QueueState,
-)
+from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.scheduling.framework.events import (
     Action,
     ClusterEvent,
@@ -42,24 +35,16 @@ from berth.actors.scheduling.framework.events import (
     Resource,
 )
 from berth.actors.scheduling.framework.status import SUCCESS
-from berth.actors.scheduling.kube.core import (
-    Node,
-    Pod,
-)
+from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 
+from . import programs
+from .programs import OPERATIONS, NoReply, microseconds, output_option, show, table
+
 SIZES = (1_000, 10_000, 100_000)
-OPERATIONS = 1_000
 LARGER = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_ALLOCATABLE)
 LABELLED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)
 TAINTED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)
-
-
-class NoReply:
-    """A reply that nobody waits for: the pod is read from the effect."""
-
-    def set(self, value: QueuedPod) -> None:
-        raise AssertionError(value)
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -81,14 +66,8 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def make_pod(number: int, label: str = "") -> Pod:
-    metadata = {
-        "namespace": "ns",
-        "name": f"p{number}",
-        "uid": f"u{number}",
-        "labels": {"l": label},
-    }
-    spec = {"schedulerName": "s", "priority": number * 7919 % 100}
-    return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
+    priority = number * 7919 % 100
+    return programs.make_pod("ns", number, {"l": label}, schedulerName="s", priority=priority)
 
 
 def _never(_pod: Pod, _old: object | None, _new: object | None) -> Hint:
@@ -122,17 +101,6 @@ def park(queue: QueueState, pods: Sequence[Pod], plugin: str) -> None:
         handle(queue, AttemptFailed(pop(queue, 0.0), frozenset((plugin,))), 0.0)
 
 
-def each(work: Callable[[], int]) -> float:
-    """Microseconds per operation; `work` returns how many it did."""
-    gc.collect()
-    gc.disable()
-    start = perf_counter()
-    number = work()
-    seconds = perf_counter() - start
-    gc.enable()
-    return seconds / number * 1e6
-
-
 def measure(size: int) -> Figures:
     pods = [make_pod(number) for number in range(size)]
     more = [make_pod(size + number) for number in range(OPERATIONS)]
@@ -141,28 +109,20 @@ def measure(size: int) -> Figures:
     active = new_queue()
     for pod in pods:
         handle(active, PendingPodAdded(pod), 0.0)
-    add = each(lambda: sum(handle(active, PendingPodAdded(pod), 0.0) is None for pod in more))
-    update = each(
-        lambda: sum(
-            handle(active, PendingPodUpdated(old, new), 0.0) is None
-            for old, new in zip(pods, changed, strict=False)
-        )
+
+    def pop_one(_: int) -> None:
+        handle(active, Done(pop(active, 0.0).info.uid), 0.0)
+
+    add = microseconds(lambda n: handle(active, PendingPodAdded(more[n]), 0.0))
+    update = microseconds(
+        lambda n: handle(active, PendingPodUpdated(pods[n], changed[n]), 0.0), min(size, OPERATIONS)
     )
-    delete = each(lambda: sum(handle(active, PendingPodDeleted(pod), 0.0) is None for pod in more))
-
-    def pops() -> int:
-        number = min(size, OPERATIONS)
-        for _ in range(number):
-            handle(active, Done(pop(active, 0.0).info.uid), 0.0)
-        return number
-
-    popped = each(pops)
+    delete = microseconds(lambda n: handle(active, PendingPodDeleted(more[n]), 0.0))
+    popped = microseconds(pop_one, min(size, OPERATIONS))
 
     parked = new_queue()
     park(parked, pods, "Fit")
-    nobody = each(
-        lambda: sum(handle(parked, ClusterChanged(TAINTED), 5.0) is None for _ in range(OPERATIONS))
-    )
+    nobody = microseconds(lambda _: handle(parked, ClusterChanged(TAINTED), 5.0))
 
     park(parked, [make_pod(size + OPERATIONS)], "Label")
     one = 0.0
@@ -174,25 +134,14 @@ def measure(size: int) -> Figures:
         handle(parked, AttemptFailed(pop(parked, now), frozenset(("Label",))), now)
     one *= 1e6 / OPERATIONS
     node = Node()
-    everybody = each(lambda: int(handle(parked, ClusterChanged(LARGER, node, node), 40.0) is None))
-
-    def flush() -> int:
-        handle(parked, FlushUnschedulable(), 1e4)
-        assert parked.statistics().active == size + 1
-        return size
-
-    flushed = each(flush)
+    everybody = microseconds(lambda _: handle(parked, ClusterChanged(LARGER, node, node), 40.0), 1)
+    flushed = microseconds(lambda _: handle(parked, FlushUnschedulable(), 1e4), 1) / size
+    assert parked.statistics().active == size + 1
     return Figures(size, add, popped, update, delete, nobody, one, everybody, flushed)
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="How to print the figures.",
-)
+@output_option
 @click.option(
     "--pods",
     type=int,
@@ -201,18 +150,10 @@ def measure(size: int) -> Figures:
     help="Sizes of the queue, instead of 1k, 10k, 100k.",
 )
 def main(output: str, pods: tuple[int, ...]) -> None:
-    """Measure the scheduling queue's operations."""
-    rows = [measure(size) for size in pods]
-    if output == "json":
-        click.echo(json.dumps(msgspec.to_builtins(rows), indent=2))
-        return
-    table = Table(title="scheduling queue: microseconds per operation")
-    for name in Figures.__struct_fields__:
-        table.add_column(name.replace("_", " "), justify="right")
-    for row in rows:
-        size, *figures = msgspec.structs.astuple(row)
-        table.add_row(f"{size:,}", *(f"{figure:,.1f}" for figure in figures))
-    Console().print(table)
+    """Measure the scheduling queue's operations, in microseconds."""
+    measured = [measure(size) for size in pods]
+    columns = [field.replace("_", " ") for field in Figures.__struct_fields__]
+    show(output, measured, table(columns, map(msgspec.structs.astuple, measured), "{:,.1f}"))
 
 
 if __name__ == "__main__":

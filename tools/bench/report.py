@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from . import programs
 from .measure import Checked, Latency, Result
 from .sampling import Share, Stacks, functions, rooms
 
@@ -76,13 +77,8 @@ def profile_tables(name: str, stacks: Stacks) -> tuple[Table, Table]:
 
 
 def _shares_table(title: str, what: str, shares: Sequence[Share]) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column(what, overflow="fold")
-    for column in ("own", "with callees"):
-        table.add_column(column, justify="right")
-    for share in shares:
-        table.add_row(share.name, f"{share.own:.1%}", f"{share.total:.1%}")
-    return table
+    rows = ((share.name, share.own, share.total) for share in shares)
+    return programs.table((what, "own", "with callees"), rows, "{:.1%}", title)
 
 
 def _latency(latency: Latency | None) -> str:

@@ -18,21 +18,19 @@ from typing import Any
 import anyio
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from berth.actors.telemetry.logs import configure_logs
 
 from . import decision
-from .decision import HOST, SPECS, ZONE, ZONES
+from .decision import HOST, SPECS, ZONE, ZONES, container
 from .measure import Result
+from .programs import nodes_option, output_option, show, table
 from .session import NotRunError, Settings
 from .session import measure as run_workload
 from .workload import load, plan, select
 
 KINDS = ("basic", "spread", "pod anti-affinity")
 STALL_SECONDS = 300.0
-WIDTH = 100
 MOST_TIMES = 2.0
 
 
@@ -66,16 +64,11 @@ class Scale(msgspec.Struct, frozen=True):
 
 def workload(folder: Path, kind: str, nodes: int, pods: int) -> Path:
     """A scheduler_perf file with one workload: initial pods, then those that are measured."""
-    container = {
-        "name": "c",
-        "image": "pause",
-        "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}},
-    }
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"generateName": "pod-", "labels": {"color": "blue"}},
-        "spec": {"containers": [container], **SPECS[kind]},
+        "spec": {"containers": [container("100m")], **SPECS[kind]},
     }
     node = {
         "apiVersion": "v1",
@@ -148,7 +141,7 @@ def measure(kinds: Sequence[str], small: int, large: int, pods: int) -> Scale:
 
 
 @click.command()
-@click.option("--nodes", default=5_000, type=click.IntRange(1), show_default=True)
+@nodes_option
 @click.option("--more-nodes", default=50_000, type=click.IntRange(1), show_default=True)
 @click.option(
     "-n",
@@ -158,9 +151,7 @@ def measure(kinds: Sequence[str], small: int, large: int, pods: int) -> Scale:
     show_default=True,
     help="Number of pods of each kind.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@output_option
 @click.argument("kinds", nargs=-1, type=click.Choice(list(SPECS)))
 def main(nodes: int, more_nodes: int, pods: int, output: str, kinds: Sequence[str]) -> None:
     """Compare the cost of pods in two clusters, for some kinds of pods or the KINDS named.
@@ -169,38 +160,20 @@ def main(nodes: int, more_nodes: int, pods: int, output: str, kinds: Sequence[st
     """
     configure_logs(quiet=True)
     try:
-        found = measure(kinds or KINDS, nodes, more_nodes, pods)
+        scale = measure(kinds or KINDS, nodes, more_nodes, pods)
     except NotRunError as problem:
         raise click.ClickException(str(problem)) from None
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(found)))
-    else:
-        _show(found)
-    if any(max(msgspec.structs.astuple(each)[1:]) > MOST_TIMES for each in found.growth):
-        raise SystemExit(1)
-
-
-def _show(found: Scale) -> None:
-    table = Table(
-        "microseconds per pod",
-        "nodes",
-        "decision median",
-        "decision mean",
-        "pipeline cpu",
-        "pipeline wall",
+    costs = map(msgspec.structs.astuple, scale.costs)
+    growth = [msgspec.structs.astuple(ratios) for ratios in scale.growth]
+    figures = ("decision median", "decision mean", "pipeline cpu")
+    show(
+        output,
+        scale,
+        table(("microseconds per pod", "nodes", *figures, "pipeline wall"), costs, "{:,.0f}"),
+        table(("ratio", *figures), growth, "{:.2f}"),
     )
-    for each in found.costs:
-        figures = msgspec.structs.astuple(each)[2:]
-        table.add_row(each.pods, f"{each.nodes:,}", *(f"{figure:,.0f}" for figure in figures))
-    ratios = Table("ratio", "decision median", "decision mean", "pipeline cpu")
-    for growth in found.growth:
-        ratios.add_row(
-            growth.pods, *(f"{ratio:.2f}" for ratio in msgspec.structs.astuple(growth)[1:])
-        )
-    console = Console()
-    console.width = max(console.width, WIDTH)
-    console.print(table)
-    console.print(ratios)
+    if any(max(ratios) > MOST_TIMES for _, *ratios in growth):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ of templates and running, with what a kubelet and a service account add.
 from __future__ import annotations
 
 import gc
-import json
 import time
 import uuid
 from typing import Any
@@ -17,8 +16,6 @@ from typing import Any
 import anyio
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from ..apiserver.api import Api
 from ..apiserver.app import serve
@@ -26,6 +23,7 @@ from ..apiserver.clock import now
 from ..apiserver.store import Document, Store
 from .objects import HOSTNAME, NODES, PODS
 from .processes import worker
+from .programs import nodes_option, output_option, pods_option, show, table
 from .worker import RunScheduler
 
 TEMPLATES = 50
@@ -210,28 +208,16 @@ async def measure(pods: int, nodes: int) -> Figures:
 
 
 @click.command()
-@click.option("--pods", default=150_000, type=click.IntRange(min=0), show_default=True)
-@click.option("--nodes", default=5_000, type=click.IntRange(min=1), show_default=True)
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@pods_option
+@nodes_option
+@output_option
 def main(pods: int, nodes: int, output: str) -> None:
     """Start a scheduler beside an API server with this many bound pods."""
-    found = anyio.run(measure, pods, nodes, backend_options={"use_uvloop": True})
-    if output == "json":
-        click.echo(json.dumps(msgspec.structs.asdict(found), indent=2))
-        return
-    table = Table("pods", "nodes", "MB listed", "synced s", "first bind s", "cpu s", "peak MB")
-    table.add_row(
-        f"{found.pods:,}",
-        f"{found.nodes:,}",
-        f"{found.listed_bytes / 1e6:,.0f}",
-        f"{found.synced_seconds:.1f}",
-        f"{found.first_bind_seconds:.1f}",
-        f"{found.cpu_seconds:.1f}",
-        f"{found.peak_rss_bytes / 1e6:,.0f}",
-    )
-    Console().print(table)
+    figures = anyio.run(measure, pods, nodes, backend_options={"use_uvloop": True})
+    columns = ("pods", "nodes", "MB listed", "synced s", "first bind s", "cpu s", "peak MB")
+    row = list(msgspec.structs.astuple(figures))
+    row[2], row[-1] = (f"{size / 1e6:,.0f}" for size in (row[2], row[-1]))
+    show(output, figures, table(columns, [row], "{:.1f}"))
 
 
 if __name__ == "__main__":

@@ -20,8 +20,6 @@ from itertools import cycle
 import anyio
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from ..apiserver.api import Api
 from ..apiserver.app import serve
@@ -32,6 +30,7 @@ from ..apiserver.store import Store
 from .measure import Effort, Pauses
 from .objects import NODES, PODS
 from .processes import Worker, worker
+from .programs import nodes_option, output_option, pods_option, show, table
 from .start import filled
 from .worker import RunScheduler
 
@@ -45,7 +44,6 @@ BURST = 4  # one in this many pods is created at half-time, all at once
 NEW_TEMPLATES = 7
 NOW = DeleteOptions(grace_period_seconds=0)
 STALL_SECONDS = 120.0
-WIDTH = 100
 
 
 class Phase(msgspec.Struct, frozen=True):
@@ -207,8 +205,8 @@ async def _phase(name: str, scheduler: Worker, began: float) -> Phase:
 
 
 @click.command()
-@click.option("--pods", default=150_000, type=click.IntRange(min=0), show_default=True)
-@click.option("--nodes", default=5_000, type=click.IntRange(min=1), show_default=True)
+@pods_option
+@nodes_option
 @click.option(
     "--new",
     default=4_000,
@@ -217,54 +215,27 @@ async def _phase(name: str, scheduler: Worker, began: float) -> Phase:
     help="Number of pods to create.",
 )
 @click.option("--seconds", default=30.0, type=click.FloatRange(1), show_default=True)
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@output_option
 def main(pods: int, nodes: int, new: int, seconds: float, output: str) -> None:
     """Start a scheduler beside an API server with this many bound pods; let the cluster live on."""
-    found = anyio.run(measure, pods, nodes, new, seconds, backend_options={"use_uvloop": True})
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(found)))
-    else:
-        _show(found)
-    if found.longest_ms > LONGEST_PAUSE_MS:
-        raise SystemExit(1)
-
-
-def _show(found: Figures) -> None:
-    table = Table(
-        title=f"{found.pods:,} pods, {found.nodes:,} nodes, {found.bound:,} pods bound",
-        title_justify="left",
+    figures = anyio.run(measure, pods, nodes, new, seconds, backend_options={"use_uvloop": True})
+    rows: list[tuple[object, ...]] = []
+    for phase in figures.phases:
+        for of in phase.pauses.collections:
+            what = f"collection of generation {of.generation}"
+            rows.append((what, phase.name, of.number, of.freed, of.p99_ms, of.longest_ms))
+        late = phase.pauses.late_p99_ms, phase.pauses.latest_ms
+        rows.append(("anything", phase.name, "", "", *late))
+    columns = ("what stopped the scheduler", "while", "times", "freed", "p99 ms", "longest ms")
+    title = f"{figures.pods:,} pods, {figures.nodes:,} nodes, {figures.bound:,} pods bound"
+    notes = (
+        f"{phase.name}: {phase.seconds:.1f} s, {phase.cpu_seconds:.1f} s of CPU, peak "
+        f"{phase.peak_rss_bytes / 1e6:,.0f} MB"
+        for phase in figures.phases
     )
-    table.add_column("what stopped the scheduler")
-    for column in ("while", "times", "freed", "p99 ms", "longest ms"):
-        table.add_column(column, justify="right")
-    for phase in found.phases:
-        for each in phase.pauses.collections:
-            row = (
-                str(each.number),
-                str(each.freed),
-                f"{each.p99_ms:.1f}",
-                f"{each.longest_ms:.1f}",
-            )
-            table.add_row(f"collection of generation {each.generation}", phase.name, *row)
-        table.add_row(
-            "anything",
-            phase.name,
-            "",
-            "",
-            f"{phase.pauses.late_p99_ms:.1f}",
-            f"{phase.pauses.latest_ms:.1f}",
-        )
-    console = Console()
-    console.width = max(console.width, WIDTH)
-    console.print(table)
-    for phase in found.phases:
-        peak = phase.peak_rss_bytes / 1e6
-        console.print(
-            f"{phase.name}: {phase.seconds:.1f} s, {phase.cpu_seconds:.1f} s of CPU, peak "
-            f"{peak:,.0f} MB"
-        )
+    show(output, figures, table(columns, rows, "{:.1f}", title), *notes)
+    if figures.longest_ms > LONGEST_PAUSE_MS:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":
