@@ -37,7 +37,6 @@ from berth.config.load import (
     ConfigError,
     from_mapping,
 )
-from berth.config.options import LoggingOptions
 from berth.config.types import KubeSchedulerConfiguration
 
 from .check import Witness, WitnessMeter, check
@@ -54,7 +53,6 @@ from .workload import Run, load, plan, select
 
 REPORT_SECONDS = 0.2
 CHECKING = "checking decisions"
-VERBOSITY = 2  # the daemon's default
 QPS = 5000.0  # scheduler_perf's limit
 BURST = 5000
 BAD_CONFIGURATION = (ConfigError, RegistryError, KubeconfigError)
@@ -330,6 +328,6 @@ async def _main() -> None:
 
 
 if __name__ == "__main__":
-    configure_logs(LoggingOptions(verbosity=VERBOSITY))
+    configure_logs()
     tune_collector()
     anyio.run(collecting, _main, backend_options={"use_uvloop": True})
