@@ -10,7 +10,6 @@ import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from random import Random
-from uuid import UUID
 
 import anyio
 from anyio.abc import TaskStatus
@@ -32,13 +31,12 @@ from .client.extender.calls import Extenders
 from .client.measures import ClientMeasures
 from .client.objects import ApiObjects
 from .client.rest import Connection
-from .client.rights import Rights, needed
+from .client.rights import NotedAccess, Refusals, Rights
 from .client.tenure import ALWAYS
 from .configuration.file import ConfigurationFile
 from .configuration.plugin_packages import registry_with
 from .informer.listers import Listers
-from .leader.actor import LeaderActor
-from .leader.election import Election
+from .leader.actor import LeaderActor, terms_of
 from .leader.state import Terms
 from .mailboxes import Mailboxes
 from .messages.cache import CountCached
@@ -260,20 +258,12 @@ async def schedule(
     """`run_scheduler` with access to an API server that is open already, instruments and a
     scheduler that may be of derived classes.
     """
-    terms = _terms(configuration.leader_election, rng)
+    election = configuration.leader_election
+    terms = terms_of(election, rng) if election.leader_elect else None
     in_binding, mailboxes = PodsInBinding(), Mailboxes()
-    rights = Rights(
-        lambda: needed(
-            (kind.path for kind in informers.kinds()),
-            (terms.namespace, terms.name) if terms is not None else None,
-        ),
-        configuration.leader_election.resource_namespace,
-        access.run_apart,
-        clock,
-        lambda: informers.refused(),  # noqa: PLW0108 - they are made later
-    )
-    calls = rights.noting(access.calls)
-    listers, api = Listers(mailboxes, clock), ApiObjects(calls, rights.noting(access.plugins))
+    refusals = Refusals(clock)
+    noted = NotedAccess(access, refusals)
+    listers, api = Listers(mailboxes, clock), ApiObjects(noted.calls, noted.plugins)
     if instruments is None:
         instruments = Instruments(registry_for(options), clock.now, options.feature_gates)
     handle = SchedulerHandle(api, listers, in_binding, options.feature_gates, clock, instruments)
@@ -283,6 +273,7 @@ async def schedule(
     core = Core(configuration, profiles, mailboxes, in_binding, clock, instruments, options)
     instruments.registry.refresh_by(_counting(core))
     informers = Informers(access, profiles, mailboxes, listers, options.feature_gates)
+    rights = Rights(refusals, informers.paths, informers.refused, election, access.run_apart, clock)
     debugger = _debugger(core, informers)
     readiness = Readiness(task_status, informers)
 
@@ -305,7 +296,6 @@ async def schedule(
     if serving is not None and serving.secure_port:
         Sizes(instruments.registry, mailboxes, informers.count_unreadable)
         page = MetricsPage(instruments.registry, options.feature_gates)
-        election = configuration.leader_election
         leader = leader_election(access.tenure, election)
         live = ping(heartbeat.still_for, options.liveness_stall)
         slis = HealthMeasures(registry_for(options), PROCESS_START.timestamp())
@@ -328,7 +318,7 @@ async def schedule(
         warn_of_unknown(instruments.registry)
 
     outbox = RecorderState(SeriesTracker(socket.gethostname()))
-    recorder = RecorderActor(mailboxes, outbox, rights.noting(access.events), clock, rng)
+    recorder = RecorderActor(mailboxes, outbox, noted.events, clock, rng)
     scheduler = scheduler or Scheduler(
         rng,
         configuration.percentage_of_nodes_to_score,
@@ -338,10 +328,10 @@ async def schedule(
     )
     gated = (
         Child("recorder's writers", recorder.write),
-        *core.gated(calls, api, extenders, scheduler, rng),
+        *core.gated(noted.calls, api, extenders, scheduler, rng),
     )
     if terms is not None:
-        gated = (_leader(terms, core, access, rights, heartbeat, gated, rng),)
+        gated = (_leader(terms, core, noted, heartbeat, gated, rng),)
     else:
         access.tenure.lasts_until(ALWAYS)
 
@@ -365,27 +355,13 @@ async def schedule(
         mailboxes.close()
 
 
-def _terms(election: LeaderElectionConfiguration, rng: Random) -> Terms | None:
-    """The terms of the lease; None if the scheduler runs without one."""
-    if not election.leader_elect:
-        return None
-    return Terms(
-        f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
-        election.resource_namespace,
-        election.resource_name,
-        election.lease_duration,
-        election.renew_deadline,
-        election.retry_period,
-    )
-
-
 def _log_start(access: Access, profiles: Mapping[str, Profile], terms: Terms | None) -> None:
     lease = (
         {}
         if terms is None
         else {
             "identity": terms.identity,
-            "lock": f"{terms.namespace}/{terms.name}",
+            "lock": terms.lock,
         }
     )
     log.info(
@@ -402,35 +378,21 @@ def _leader(
     terms: Terms,
     core: Core,
     access: Access,
-    rights: Rights,
     heartbeat: Heartbeat,
     gated: Sequence[Child],
     rng: Random,
 ) -> Child:
     """The leader election, which runs the gated children while it holds the lease."""
-    chance = Random(rng.getrandbits(64))  # for the election's thread
-
-    async def elect(leads: Callable[[], None]) -> None:
-        def lead() -> None:
-            core.instruments.leads(True)
-            leads()
-
-        try:
-            await access.run_apart(
-                lambda calls: Election(
-                    terms,
-                    rights.noting(calls),
-                    BootClock(),
-                    chance,
-                    access.tenure,
-                    heartbeat.still_for,
-                ).run(lead)
-            )
-        finally:
-            core.instruments.leads(False)
-
-    sender = next(iter(core.profiles))
-    supervisor = Supervisor(gated, core.clock, rng)
-    leader = LeaderActor(core.mailboxes, terms, elect, sender, supervisor.run)
+    leader = LeaderActor(
+        terms,
+        access,
+        core.mailboxes,
+        core.instruments,
+        next(iter(core.profiles)),
+        heartbeat.still_for,
+        Supervisor(gated, core.clock, rng).run,
+        BootClock(),
+        rng,
+    )
     # A stop ends the gated part, undoes the bindings under way, and releases the lease.
     return Child("leader election", leader.run, stop_deadline=20.0)

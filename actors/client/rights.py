@@ -15,14 +15,19 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
+from berth.config.types import LeaderElectionConfiguration
+
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
-from .access import Calls
+from ..scheduling.kube.meta import HasMetadata
+from .access import Access, Calls, Source
 from .rest import ApiError, ConnectionFailedError
 
 log = get_logger(__name__)
 
 T = TypeVar("T")
+Kept = TypeVar("Kept", bound=HasMetadata)
+Work = Callable[[Calls], Awaitable[None]]
 LEASES = "leases"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 FIRST_SECONDS = 1.0
@@ -104,44 +109,66 @@ class _Reviewed(msgspec.Struct, frozen=True):
     status: _Rules = _Rules()
 
 
+class Refusals:
+    """The requests that were refused lately; other threads may add some."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._by_right: dict[Right, tuple[float, str]] = {}  # the time and the message of the last
+
+    def refused(self, right: Right, failure: ApiError) -> None:
+        """Notes a refusal, unless it is that of an admission plugin, which is a 403 too."""
+        message = str(failure)
+        if failure.code == 401 or (failure.code == 403 and "cannot " in message):
+            self._by_right[right] = self._clock.now(), message
+
+    def succeeded(self, method: str, path: str) -> None:
+        """Notes that a right is granted again."""
+        if self._by_right:
+            self._by_right.pop(Right.of(method, path), None)
+
+    def rights(self) -> frozenset[Right]:
+        """Returns the rights that are refused; forgets refusals from long ago."""
+        oldest = self._clock.now() - KEPT_SECONDS
+        for right, (at, _) in [*self._by_right.items()]:
+            if at < oldest:
+                self._by_right.pop(right, None)
+        return frozenset(self._by_right)
+
+    def last_message(self) -> str:
+        """Returns what the API server said about one of the refused rights; "" if none is."""
+        messages = [message for _, message in [*self._by_right.values()]]
+        return messages[-1] if messages else ""
+
+
 class Rights:
-    """`needed` are compared with what is granted in `namespace` and in the whole cluster.
-    `run_apart` gives calls that need no tenure, see Access. `unlisted` returns the rights that
-    informers lack.
+    """Compares what the API server grants with what is needed, and reports what is missing.
+
+    `paths` returns what the informers list, and `unlisted` the rights that they lack. `run_apart`
+    gives calls that need no tenure, see Access.
     """
 
     def __init__(
         self,
-        needed: Callable[[], Sequence[Right]],
-        namespace: str,
-        run_apart: Callable[[Callable[[Calls], Awaitable[None]]], Awaitable[None]],
-        clock: Clock,
+        refusals: Refusals,
+        paths: Callable[[], Iterable[str]],
         unlisted: Callable[[], Iterable[Right]],
+        election: LeaderElectionConfiguration,
+        run_apart: Callable[[Work], Awaitable[None]],
+        clock: Clock,
     ) -> None:
-        self._needed = needed
-        self._namespace = namespace
+        self._refusals = refusals
+        self._paths = paths
+        self._unlisted = unlisted
+        self._namespace = election.resource_namespace
+        self._lease = (
+            (election.resource_namespace, election.resource_name) if election.leader_elect else None
+        )
         self._run_apart = run_apart
         self._clock = clock
-        self._unlisted = unlisted
         self._ungranted: frozenset[Right] = frozenset()
-        # The time and the message of the last refusal; other threads add some.
-        self._refused: dict[Right, tuple[float, str]] = {}
         self._reported: frozenset[Right] = frozenset()
         self._reported_at = 0.0
-
-    def noting(self, calls: Calls) -> Calls:
-        """The same calls; their refusals are gathered here."""
-        return _NotedCalls(calls, self)
-
-    def refused(self, right: Right, failure: ApiError) -> None:
-        """Note a refusal, unless it is that of an admission plugin, which is a 403 too."""
-        message = str(failure)
-        if failure.code == 401 or (failure.code == 403 and "cannot " in message):
-            self._refused[right] = self._clock.now(), message
-
-    def succeeded(self, method: str, path: str) -> None:
-        if self._refused:
-            self._refused.pop(Right.of(method, path), None)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Report until cancelled."""
@@ -170,28 +197,21 @@ class Rights:
         rules = answer.status
         self._ungranted = frozenset(
             right
-            for right in self._needed()
+            for right in needed(self._paths(), self._lease)
             if not rules.incomplete and not any(rule.grants(right) for rule in rules.resource_rules)
         )
 
     def _is_due(self) -> bool:
         return bool(self._reported) and self._clock.now() - self._reported_at >= REPEAT_SECONDS
 
-    def _missing(self) -> frozenset[Right]:
-        oldest = self._clock.now() - KEPT_SECONDS
-        for right, (at, _) in [*self._refused.items()]:
-            if at < oldest:
-                self._refused.pop(right, None)
-        return self._ungranted | self._refused.keys() | frozenset(self._unlisted())
-
     def _report(self) -> None:
-        missing = self._missing()
+        missing = self._ungranted | self._refusals.rights() | frozenset(self._unlisted())
         gone = self._reported - missing
         if gone:
             log.info("rights are no longer refused", rights=in_words(gone))
         if missing - self._reported or (missing and self._is_due()):
-            refusals = [message for _, message in [*self._refused.values()]]
-            last = {"error": refusals[-1]} if refusals else {}
+            message = self._refusals.last_message()
+            last = {"error": message} if message else {}
             log.error("rights are missing", rights=in_words(missing), **last)
             self._reported_at = self._clock.now()
         self._reported = missing
@@ -202,18 +222,18 @@ def needed(paths: Iterable[str], lease: tuple[str, str] | None) -> list[Right]:
     namespace and the name of the lease; None without leader election.
     """
     read = [Right.of("GET", path) for path in paths]
-    wanted = [
+    rules = [
         *((right.group, right.resource, ("list", "watch")) for right in read),
         ("events.k8s.io", "events", ("create", "patch")),
         ("", "pods", ("get", "delete")),
         ("", "pods/binding", ("create",)),
         ("", "pods/status", ("patch",)),
     ]
-    rights = [Right(group, resource, verb) for group, resource, verbs in wanted for verb in verbs]
+    rights = [Right(group, resource, verb) for group, resource, verbs in rules for verb in verbs]
     if lease is not None:
         namespace, name = lease
-        for verb, its in (("get", name), ("create", ""), ("update", name)):
-            rights.append(Right("coordination.k8s.io", LEASES, verb, namespace, its))
+        for verb, object_name in (("get", name), ("create", ""), ("update", name)):
+            rights.append(Right("coordination.k8s.io", LEASES, verb, namespace, object_name))
     return rights
 
 
@@ -241,10 +261,31 @@ def _within(namespaces: Sequence[str]) -> str:
     return f" in {text}" + (f" and {more} more" if more > 0 else "")
 
 
+class NotedAccess:
+    """The same access; refusals of its requests are noted."""
+
+    def __init__(self, access: Access, refusals: Refusals) -> None:
+        self.server, self.tenure = access.server, access.tenure
+        self.calls: Calls = _NotedCalls(access.calls, refusals)
+        self.plugins: Calls = _NotedCalls(access.plugins, refusals)
+        self.events: Calls = _NotedCalls(access.events, refusals)
+        self._access = access
+        self._refusals = refusals
+
+    async def run_apart(self, work: Work) -> None:
+        async def noted(calls: Calls) -> None:
+            await work(_NotedCalls(calls, self._refusals))
+
+        await self._access.run_apart(noted)
+
+    def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
+        return self._access.follow(path, kind, selector)
+
+
 class _NotedCalls:
-    def __init__(self, calls: Calls, rights: Rights) -> None:
+    def __init__(self, calls: Calls, refusals: Refusals) -> None:
         self._calls = calls
-        self._rights = rights
+        self._refusals = refusals
 
     async def call(
         self,
@@ -257,24 +298,24 @@ class _NotedCalls:
         try:
             answered = await self._calls.call(method, path, answer, body, content_type)
         except ApiError as failure:
-            self._rights.refused(Right.of(method, path), failure)
+            self._refusals.refused(Right.of(method, path), failure)
             raise
-        self._rights.succeeded(method, path)
+        self._refusals.succeeded(method, path)
         return answered
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         try:
             await self._calls.bind(namespace, name, uid, node)
         except ApiError as failure:
-            self._rights.refused(Right("", "pods/binding", "create", namespace), failure)
+            self._refusals.refused(Right("", "pods/binding", "create", namespace), failure)
             raise
-        self._rights.succeeded("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding")
+        self._refusals.succeeded("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding")
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
         try:
             answered = await self._calls.patch(path, body, answer, kind)
         except ApiError as failure:
-            self._rights.refused(Right.of("PATCH", path), failure)
+            self._refusals.refused(Right.of("PATCH", path), failure)
             raise
-        self._rights.succeeded("PATCH", path)
+        self._refusals.succeeded("PATCH", path)
         return answered

@@ -1,20 +1,46 @@
-"""The leader-election actor: runs the gated part of the scheduler while this process leads."""
+"""The leader actor: holds the lease, and runs the gated part of the scheduler while it does.
+
+The election has a thread with an event loop and a client of its own. It tells this actor two
+things: that the lease is acquired, and that it is lost.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from uuid import UUID
 
 import anyio
 from anyio.abc import TaskStatus
 
+from berth.config.types import LeaderElectionConfiguration
+
+from ..client.access import Access, Calls
 from ..mailboxes import Mailboxes
 from ..messages.recorder import EventType, RecordEvent
+from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
 from ..scheduling.kube.meta import ObjectReference
+from ..telemetry.instruments import Instruments
+from .election import Election
 from .state import Terms
 
 log = get_logger(__name__)
+
+
+def terms_of(election: LeaderElectionConfiguration, rng: Random) -> Terms:
+    """Makes the terms of a candidate with an identity of its own."""
+    return Terms(
+        f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
+        election.resource_namespace,
+        election.resource_name,
+        election.lease_duration,
+        election.renew_deadline,
+        election.retry_period,
+    )
 
 
 class LeaseLostError(Exception):
@@ -22,76 +48,78 @@ class LeaseLostError(Exception):
 
 
 class LeaderActor:
-    """`elect` calls its argument, in any thread, when this process leads. It returns when the lease
-    is lost, and releases the lease when it is cancelled. `gated` runs in between. `sender` is the
-    reporting controller of the election's events: the name of the first profile.
+    """Runs `gated` from the moment in which the lease is acquired to that in which it is lost.
+
+    `sender` is the reporting controller of the election's events: the name of the first profile.
+    `still_for` returns for how many seconds the scheduler's event loop has been blocked; it is
+    called in the election's thread. `clock` is the tenure's.
     """
 
     def __init__(
         self,
-        mailboxes: Mailboxes,
         terms: Terms,
-        elect: Callable[[Callable[[], None]], Awaitable[None]],
+        access: Access,
+        mailboxes: Mailboxes,
+        instruments: Instruments,
         sender: str,
+        still_for: Callable[[], float],
         gated: Callable[[], Awaitable[None]],
+        clock: Clock,
+        rng: Random,
     ) -> None:
         self._terms = terms
-        self._elect = elect
+        self._access = access
         self._recorder = mailboxes.recorder
+        self._instruments = instruments
         self._sender = sender
+        self._still_for = still_for
         self._gated = gated
+        self._clock = clock
+        self._chance = Random(rng.getrandbits(64))  # of the election's thread
+        self._acquired, self._lost = anyio.Event(), anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Wait for the lease, lead, and release it when cancelled. Raises LeaseLostError."""
+        """Waits for the lease, leads until it is lost, and releases it when cancelled. Raises
+        LeaseLostError.
+        """
         task_status.started()
-        lock = f"{self._terms.namespace}/{self._terms.name}"
+        lock = self._terms.lock
         log.info("Attempting to acquire leader lease...", lock=lock)
-        leads, stopped, loop = anyio.Event(), anyio.Event(), asyncio.get_running_loop()
-        # Both are shielded, because they end one after the other: the lease is held until the gated
-        # part has stopped.
-        election, gated = anyio.CancelScope(shield=True), anyio.CancelScope(shield=True)
-
-        def lead_in_this_thread() -> None:
-            loop.call_soon_threadsafe(leads.set)
-
-        async def elect() -> None:
-            with election:
-                await self._elect(lead_in_this_thread)
-            group.cancel_scope.cancel()
-
-        async def lead() -> None:
-            try:
-                with gated:
-                    await self._gated()
-            finally:
-                stopped.set()
-
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(elect)
+        async with _during(self._elect):  # The lease is held until the gated part has stopped.
+            await self._acquired.wait()
+            log.info("Successfully acquired lease", lock=lock)
+            self._instruments.leads(True)
+            self._record("Acquiring", "became leader")
+            async with _during(self._gated):
                 try:
-                    await leads.wait()
-                    log.info("Successfully acquired lease", lock=lock)
-                    self._record("Acquiring", "became leader")
-                    group.start_soon(lead)
-                    try:
-                        await anyio.sleep_forever()
-                    finally:
-                        # Recorded before the gated part stops, as the writers of events are part of
-                        # it, and stop last.
-                        self._record("Releasing", "stopped leading")
-                        gated.cancel()
-                        with anyio.CancelScope(shield=True):
-                            await stopped.wait()
+                    await self._lost.wait()
                 finally:
-                    election.cancel()
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+                    # Recorded before the gated part stops, as the writers of events are part of
+                    # it, and stop last.
+                    self._record("Releasing", "stopped leading")
         log.error("Leaderelection lost", lock=lock)
         raise LeaseLostError(f"lease {lock} was lost")
 
+    async def _elect(self) -> None:
+        """Runs the election in its thread; the two events are set in this one."""
+        loop = asyncio.get_running_loop()
+
+        async def elect(calls: Calls) -> None:
+            election = Election(
+                self._terms, calls, self._clock, self._chance, self._access.tenure, self._still_for
+            )
+            await election.acquire()
+            loop.call_soon_threadsafe(self._acquired.set)
+            await election.keep_until_lost()
+            loop.call_soon_threadsafe(self._lost.set)
+
+        try:
+            await self._access.run_apart(elect)
+        finally:
+            self._instruments.leads(False)
+
     def _record(self, action: str, what: str) -> None:
-        """Record an event. Each has another action, because events that differ only in their notes
+        """Records an event. Each has another action, because events that differ only in their notes
         become one event with a count.
         """
         lease = ObjectReference(
@@ -101,3 +129,26 @@ class LeaderActor:
         self._recorder.tell(
             RecordEvent(lease, EventType.NORMAL, "LeaderElection", action, note, self._sender)
         )
+
+
+@asynccontextmanager
+async def _during(work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Runs `work` beside a block, and cancels it when the block has ended, also if the block was
+    cancelled; then waits for the end of its clean-up. If one of them raises an exception, the other
+    is cancelled, and the first exception is raised.
+    """
+    scope = anyio.CancelScope(shield=True)
+
+    async def run() -> None:
+        with scope:
+            await work()
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            try:
+                yield
+            finally:
+                scope.cancel()
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None

@@ -1,8 +1,8 @@
 """The election: waits for the lease, renews it, limits the tenure of its holder, and releases it.
 
-It may run in any event loop. The daemon runs it in a second thread, so that a slow plugin or a huge
-pod, which blocks the scheduling loop for a while, does not cost the lease. A loop that is blocked
-for longer than the lease's duration counts as dead, and the lease is not renewed for it.
+It may run in any event loop. The leader actor runs it in a second thread, so that a slow plugin or
+a huge pod, which blocks the scheduling loop for a while, does not cost the lease. A loop that is
+blocked for longer than the lease's duration counts as dead, and the lease is not renewed for it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ NO_ANSWER = "no answer in time"
 
 
 class Election:
-    """`clock` is the tenure's. `still_for` returns for how many seconds the scheduler's event loop
-    has been blocked.
+    """One candidate's election, from the first attempt to the loss of the lease: first `acquire`,
+    then `keep_until_lost`.
+
+    `clock` is the tenure's. `still_for` returns for how many seconds the scheduler's event loop has
+    been blocked.
     """
 
     def __init__(
@@ -50,26 +53,13 @@ class Election:
         self._state = LeaderState(terms)
         self._free_at = float("inf")
         self._failing = self._hung = False
-        self._holder = ""  # the other candidate that was found to hold the lease
+        self._holder = ""  # the other candidate that holds the lease
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
         # A request that hangs leaves time for another one, as in kube-scheduler.
         self._attempt_seconds = max(terms.retry_period, terms.renew_deadline / 2)
 
-    async def run(self, leads: Callable[[], None]) -> None:
-        """Wait for the lease, call `leads`, and renew the lease. Returns when it is lost; releases
-        it when cancelled.
-        """
-        await self._acquire()
-        leads()
-        try:
-            await self._renew()
-        finally:
-            # From here on nothing can be sent, so the next leader need not wait for this process.
-            self._tenure.lasts_until(NEVER)
-            with anyio.move_on_after(RELEASE_SECONDS, shield=True):
-                await self._release()
-
-    async def _acquire(self) -> None:
+    async def acquire(self) -> None:
+        """Waits for the lease. On return this process holds it, and its tenure has begun."""
         while self._is_hung() or not await self._try(self._attempt_seconds):
             # The jitter shortens the pause: a longer one would add to the time without a leader.
             pause = self._terms.retry_period / (1 + JITTER * self._rng.random())
@@ -78,8 +68,20 @@ class Election:
                 min(pause, max(self._free_at - self._clock.now(), MIN_PAUSE_SECONDS))
             )
 
+    async def keep_until_lost(self) -> None:
+        """Renews the lease, and returns when it is lost. Ends the tenure and releases the lease in
+        any case, also when cancelled.
+        """
+        try:
+            await self._renew()
+        finally:
+            # From here on nothing can be sent, so the next leader need not wait for this process.
+            self._tenure.lasts_until(NEVER)
+            with anyio.move_on_after(RELEASE_SECONDS, shield=True):
+                await self._release()
+
     async def _renew(self) -> None:
-        """Renew until the lease is lost."""
+        """Renews the lease until it is lost."""
         # Neither the pause nor the attempt may outlast the deadline, after which others take over.
         while (left := self._state.left(self._clock.now())) > 0:
             await self._clock.sleep(min(self._terms.retry_period, left))
@@ -99,7 +101,7 @@ class Election:
         return hung
 
     async def _try(self, seconds: float) -> bool:
-        """Try once to acquire or renew the lease, within these seconds. True if it is held then."""
+        """Tries once to acquire or renew the lease, within these seconds; True if held then."""
         failure = NO_ANSWER
         async with anyio.create_task_group() as group:
 
@@ -119,9 +121,9 @@ class Election:
         return self._state.leading
 
     async def _attempt(self) -> str:
-        """Read the lease, and write it if it is ours or free. Returns the error, or "" for none."""
+        """Reads the lease, and writes it if it is ours or free. Returns the error; "" for none."""
         try:
-            step = self._state.found(await self._get(), self._clock.now(), self._clock.wall())
+            step = self._state.next_step(await self._get(), self._clock.now(), self._clock.wall())
             match step:
                 case Wait(holder, until):
                     self._free_at = until
@@ -129,10 +131,10 @@ class Election:
                         log.info("waiting for the lease", holder=holder)
                     self._holder = holder
                 case Write(lease, create):
-                    asked_at = self._clock.now()
-                    if self._state.leading and self._state.left(asked_at) <= 0:
+                    sent_at = self._clock.now()
+                    if self._state.leading and self._state.left(sent_at) <= 0:
                         return NO_ANSWER  # The process was stopped meanwhile; others may lead now.
-                    self._state.written(await self._put(lease, create=create), asked_at)
+                    self._state.written(await self._put(lease, create=create), sent_at)
         except (ApiError, ConnectionFailedError) as failure:
             return str(failure)
         return ""
@@ -151,7 +153,7 @@ class Election:
         return await self._client.call("PUT", f"{self._path}/{self._terms.name}", Lease, lease)
 
     async def _release(self) -> None:
-        """Release the lease, unless it has expired and may belong to another."""
+        """Releases the lease, unless it has expired and may belong to another."""
         if self._state.left(self._clock.now()) <= 0:
             return
         try:

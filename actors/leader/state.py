@@ -23,7 +23,10 @@ from ..scheduling.kube.meta import ObjectMeta
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """Seconds; lease_duration > renew_deadline > retry_period."""
+    """The lease, who wants it, and for how long; in seconds.
+
+    lease_duration > renew_deadline > retry_period.
+    """
 
     identity: str
     namespace: str
@@ -32,22 +35,29 @@ class Terms(msgspec.Struct, frozen=True):
     renew_deadline: float
     retry_period: float
 
+    @property
+    def lock(self) -> str:
+        """The lease in the log."""
+        return f"{self.namespace}/{self.name}"
+
 
 class Write(msgspec.Struct, frozen=True):
-    """Write the lease, as a new object if `create`. `written` is to be called if that succeeds."""
+    """The next step: write the lease, as a new object if `create`. On success, call `written`."""
 
     lease: Lease
     create: bool
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Another candidate holds the lease, at least until then."""
+    """The next step: wait, as another candidate holds the lease at least until then."""
 
     holder: str
     until: float
 
 
 class LeaderState:
+    """The lease as this candidate last saw it, and when it wrote it last."""
+
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._seen: LeaseSpec | None = None
@@ -68,14 +78,14 @@ class LeaderState:
         )
 
     def left(self, now: float) -> float:
-        """The seconds that are left to renew the lease; 0 if the renew deadline has passed, or if
-        not leading.
+        """Returns the seconds that are left to renew the lease; 0 if the renew deadline has passed,
+        or if not leading.
         """
         return max(self.leads_until - now, 0.0)
 
-    def found(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
-        """The next step, given the lease, or None if there is none. `now` is when the answer
-        arrived.
+    def next_step(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
+        """Returns what to do about the lease that was read; None if there is none. `now` is when
+        the answer arrived.
         """
         stamp = wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         terms = self._terms
@@ -100,13 +110,13 @@ class LeaderState:
             create=False,
         )
 
-    def written(self, lease: Lease, asked_at: float) -> None:
-        """Note that our write succeeded. It counts from when it was sent."""
-        self._seen, self._seen_at = lease.spec, asked_at
-        self._renewed_at = asked_at
+    def written(self, lease: Lease, sent_at: float) -> None:
+        """Notes that our write succeeded. It counts from when it was sent."""
+        self._seen, self._seen_at = lease.spec, sent_at
+        self._renewed_at = sent_at
 
     def released(self, lease: Lease) -> Lease | None:
-        """The lease as it is released, for others to take at once; None if it is not ours."""
+        """Returns the lease as it is released, for others to take at once; None if not ours."""
         if lease.spec.holder_identity != self._terms.identity:
             return None
         spec = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1)

@@ -1,13 +1,16 @@
 """Instruments: what the actors, the decision and the plugins measure, as kube-scheduler does.
 
-All of it is written by the main thread, but for the state of the leader election. The sizes of the
-queue and the cache are asked for when the metrics are read.
+All of it is written by the main thread. The sizes of the queue and the cache are asked for when
+the metrics are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
+
+import anyio
+from anyio.abc import TaskStatus
 
 from berth.config.feature_gates import DEFAULTS
 
@@ -64,8 +67,11 @@ class Instruments:
             families.goroutines.child(operation)  # The decision is no task of its own.
         families.leads.child(ELECTION)
 
-    async def run(self, clock: Clock) -> None:
-        """Count observations from time to time, until cancelled."""
+    async def run(
+        self, clock: Clock, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Counts observations from time to time, until cancelled."""
+        task_status.started()
         while True:
             await clock.sleep(SETTLE_SECONDS)
             self.settle()
@@ -155,7 +161,7 @@ class Instruments:
     # ---------------------------------------------------------------------------------- leadership
 
     def leads(self, leads: bool) -> None:
-        """May be called by the election's thread."""
+        """Notes whether this process holds the lease."""
         self._families.leads.child(ELECTION).set(leads)
 
     # -------------------------------------------------------------------------------------- plugins

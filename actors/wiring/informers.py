@@ -101,11 +101,12 @@ class Informers:
         """Why the API server refuses to list a kind, for each such kind."""
         return [informer.problem() for informer in self._by_kind.values() if informer.problem()]
 
-    def kinds(self) -> Collection[WatchedKind]:
-        return self._by_kind.keys()
+    def paths(self) -> list[str]:
+        """Returns the paths of the kinds that are followed."""
+        return [kind.path for kind in self._by_kind]
 
     def refused(self) -> list[Right]:
-        """The rights that the API server refuses to informers."""
+        """Returns the rights that the API server refuses to informers."""
         return [
             Right.of("GET", kind.path)
             for kind, informer in self._by_kind.items()

@@ -50,7 +50,7 @@ class Election(RuleBasedStateMachine):
             return
         lease, version = self.read.pop(who)
         wall = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=SKEW[who], seconds=self.now)
-        match self.states[who].found(lease, self.now, wall):
+        match self.states[who].next_step(lease, self.now, wall):
             case Wait(holder, until):
                 assert until > self.now
                 assert holder != who
@@ -93,11 +93,11 @@ TestElection = Election.TestCase
 def test_a_dead_leaders_lease_is_taken_after_its_duration_without_renewal() -> None:
     wall = datetime(2026, 1, 1, tzinfo=UTC)
     dead, heir = (LeaderState(Terms(who, "ns", "l", 15, 10, 2)) for who in ("dead", "heir"))
-    first = dead.found(None, 0, wall)
+    first = dead.next_step(None, 0, wall)
     assert isinstance(first, Write)
-    assert heir.found(first.lease, 100, wall) == Wait("dead", 115)
-    assert heir.found(first.lease, 114.9, wall) == Wait("dead", 115)
-    taken = heir.found(first.lease, 115, wall)
+    assert heir.next_step(first.lease, 100, wall) == Wait("dead", 115)
+    assert heir.next_step(first.lease, 114.9, wall) == Wait("dead", 115)
+    taken = heir.next_step(first.lease, 115, wall)
     assert isinstance(taken, Write)
     assert (taken.lease.spec.holder_identity, taken.lease.spec.lease_transitions) == ("heir", 1)
     assert msgspec.json.decode(msgspec.json.encode(taken.lease), type=Lease) == taken.lease
@@ -105,6 +105,6 @@ def test_a_dead_leaders_lease_is_taken_after_its_duration_without_renewal() -> N
 
 def test_the_written_duration_is_no_shorter_than_the_configured_one() -> None:
     state = LeaderState(Terms("a", "ns", "l", 2.5, 2.2, 0.5))
-    step = state.found(None, 0, datetime(2026, 1, 1, tzinfo=UTC))
+    step = state.next_step(None, 0, datetime(2026, 1, 1, tzinfo=UTC))
     assert isinstance(step, Write)
     assert step.lease.spec.lease_duration_seconds == 3

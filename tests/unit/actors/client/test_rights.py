@@ -11,7 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from berth.actors.client.access import Calls
-from berth.actors.client.rights import Right, Rights, in_words, needed
+from berth.actors.client.rights import Refusals, Right, Rights, in_words
+from berth.config.types import LeaderElectionConfiguration
 from tests.kit.clock import VirtualClock
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -76,9 +77,8 @@ async def test_a_right_to_another_lease_is_not_enough() -> None:
         {**group, "verbs": ["get", "update"], "resourceNames": ["berth"]},
     )
     clock = VirtualClock()
-    rights = Rights(
-        lambda: needed([], ("kube-system", "mine")), "kube-system", granting.run_apart, clock, list
-    )
+    election = LeaderElectionConfiguration(resource_name="mine")
+    rights = Rights(Refusals(clock), list, list, election, granting.run_apart, clock)
     with capture_logs() as logs:
         async with anyio.create_task_group() as group_of_tasks:
             await group_of_tasks.start(rights.run)

@@ -1,45 +1,82 @@
-"""The leader-election actor: the gated part runs while the lease is held, and all ends in order."""
+"""The leader actor: the gated part runs while the lease is held, and all ends in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
+from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 import pytest
 from structlog.testing import capture_logs
 
+from berth.actors.client.access import Calls, Source
+from berth.actors.client.tenure import Tenure
 from berth.actors.leader.actor import LeaderActor, LeaseLostError
 from berth.actors.leader.state import Terms
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.recorder import RecorderMessage, RecordEvent
+from berth.actors.scheduling.kube.meta import HasMetadata
+from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
+from tests.kit.instruments import Reader, unread
+from tests.kit.leases import Leases
 
+Kept = TypeVar("Kept", bound=HasMetadata)
 TERMS = Terms("me", "ns", "l", 15, 10, 2)
 
 
+class LeaseAccess:
+    """Access to one lease, and to nothing else."""
+
+    server = "memory"
+
+    def __init__(self, leases: Leases, tenure: Tenure) -> None:
+        self.calls: Calls = leases.of("me")
+        self.plugins = self.events = self.calls
+        self.tenure = tenure
+
+    async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
+        await work(self.calls)
+
+    def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
+        raise AssertionError
+
+
 class Story:
-    """Events in their order. A test decides when the election is won, and when it is lost."""
+    """A candidate in virtual time, and what happens to it, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, crashes: bool = False) -> None:
         self.events: list[str] = []
-        self.won, self.lost = anyio.Event(), anyio.Event()
+        self.clock = VirtualClock()
+        self.leases = Leases(self.clock)
+        self.tenure = Tenure(self.clock.now)
         self.recorder: Inbox[RecorderMessage] = Inbox("recorder")
-        mailboxes = Mailboxes(recorder=self.recorder)
-        self.actor = LeaderActor(mailboxes, TERMS, self.elect, "default-scheduler", self.gated)
-
-    async def elect(self, leads: Callable[[], None]) -> None:
-        try:
-            await self.won.wait()
-            leads()
-            await self.lost.wait()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.lowlevel.checkpoint()
-            self.events.append("lost" if self.lost.is_set() else "released")
+        self.still = 0.0
+        self._crashes = crashes
+        instruments = unread(self.clock)
+        self.status = partial(Reader(instruments.registry).numbers, "leader_election_master_status")
+        self.actor = LeaderActor(
+            TERMS,
+            LeaseAccess(self.leases, self.tenure),
+            Mailboxes(recorder=self.recorder),
+            instruments,
+            "default-scheduler",
+            lambda: self.still,
+            self.gated,
+            self.clock,
+            Random(1),
+        )
 
     async def gated(self) -> None:
         self.events.append("gated part runs")
+        assert self.tenure.permits()
+        assert self.leads()
+        if self._crashes:
+            raise ZeroDivisionError("gated")
         try:
             await anyio.sleep_forever()
         finally:
@@ -47,78 +84,82 @@ class Story:
             with anyio.CancelScope(shield=True):
                 for _ in range(10):
                     await anyio.lowlevel.checkpoint()
-            self.events.append("gated part has stopped")
+            self.events.append(f"gated part has stopped, holder {self.leases.holder!r}")
+
+    def leads(self) -> bool:
+        """What the metric says."""
+        return self.status() == {("kube-scheduler",): 1}
 
     def recorded(self) -> list[str]:
         return [order.note for order in self.recorder.take() if isinstance(order, RecordEvent)]
 
-    async def until(self, last: str) -> None:
-        with anyio.fail_after(5):
-            while last not in self.events:
-                await anyio.lowlevel.checkpoint()
+
+@asynccontextmanager
+async def running(story: Story) -> AsyncIterator[None]:
+    """Stops the candidate at the end of the block."""
+    async with anyio.create_task_group() as group:
+        await group.start(story.actor.run)
+        yield
+        group.cancel_scope.cancel()
+    assert not story.tenure.permits()
+    assert not story.leads()
 
 
 async def test_on_a_stop_the_lease_is_released_after_the_gated_part_has_stopped() -> None:
     story = Story()
-    async with anyio.create_task_group() as group:
-        await group.start(story.actor.run)
+    async with running(story):
         assert story.events == []
-        story.won.set()
-        await story.until("gated part runs")
-        group.cancel_scope.cancel()
+        await story.clock.advance(30)
+        assert story.events == ["gated part runs"]
+        assert story.leases.holder == "me"
     assert story.events == [
         "gated part runs",
         "me became leader",
         "me stopped leading",  # in time for the part of the gated ones that writes it
-        "gated part has stopped",
-        "released",
+        "gated part has stopped, holder 'me'",
     ]
+    assert story.leases.holder == ""
 
 
 async def test_a_lost_lease_stops_the_gated_part_and_is_an_error() -> None:
     story = Story()
-
-    async def lose() -> None:
-        story.won.set()
-        await story.until("gated part runs")
-        story.lost.set()
-
     with capture_logs() as logged:
         async with anyio.create_task_group() as group:
+
+            async def lose() -> None:
+                with pytest.raises(LeaseLostError, match="ns/l was lost"):
+                    await story.actor.run()
+
             group.start_soon(lose)
-            with pytest.raises(LeaseLostError, match="ns/l was lost"):
-                await story.actor.run()
-    assert [(line["event"], line["lock"]) for line in logged] == [
+            await story.clock.advance(5)
+            story.still = 20.0  # longer than the lease lasts
+            await story.clock.advance(5)
+    assert [(line["event"], line["lock"]) for line in logged if "lock" in line] == [
         ("Attempting to acquire leader lease...", "ns/l"),
         ("Successfully acquired lease", "ns/l"),
         ("Leaderelection lost", "ns/l"),
     ]
     assert story.events == [
         "gated part runs",
-        "lost",
         "me became leader",
         "me stopped leading",
-        "gated part has stopped",
+        "gated part has stopped, holder ''",
     ]
+    assert not story.tenure.permits()
+    assert not story.leads()
 
 
 async def test_a_candidate_that_never_led_just_ends() -> None:
     story = Story()
-    async with anyio.create_task_group() as group:
-        await group.start(story.actor.run)
-        group.cancel_scope.cancel()
-    assert story.events == ["released"]
+    story.leases.down.add("me")
+    async with running(story):
+        await story.clock.advance(30)
+    assert story.events == []
     assert story.recorded() == []
 
 
 async def test_a_crash_of_the_gated_part_is_raised_itself() -> None:
-    story = Story()
-
-    async def crash() -> None:
-        raise ZeroDivisionError("gated")
-
-    story.won.set()
-    actor = LeaderActor(Mailboxes(), TERMS, story.elect, "default-scheduler", crash)
+    story = Story(crashes=True)
     with pytest.raises(ZeroDivisionError, match="gated"):
-        await actor.run()
-    assert story.events == ["released"]
+        await story.actor.run()
+    assert story.leases.holder == ""
