@@ -29,9 +29,10 @@ What connects them.
     mailboxes       the mailbox of each actor that takes messages
     attempt/        how an attempt ends: what follows from one that failed, the events about pods,
                     the log of decisions
-    wiring/         makes the parts: the actors from the queue to the binding, the kinds that are
-                    followed, the reloader of the configuration
-    system          puts all the parts in their order: the page to read for the whole process
+    wiring/         details of the parts: the profiles in use and their swap, the kinds that are
+                    followed, the reloader of the configuration, what the server shows
+    system          makes all the parts, and puts them in their order: the page to read for the
+                    whole process
 
 The machinery and the outside world.
 

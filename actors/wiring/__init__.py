@@ -1,1 +1,1 @@
-"""The parts of the process in their order; `system.py` above shows the whole."""
+"""Details of how the parts are put together; `system.py` above shows the whole."""

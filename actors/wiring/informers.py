@@ -19,6 +19,8 @@ from ..informer.stand_ins import node_without_new_pods, pod_with_its_room
 from ..informer.state import Change
 from ..mailboxes import Mailboxes
 from ..messages.cache import KindListed
+from ..runtime.backoff import Rng
+from ..runtime.clock import Clock
 from ..runtime.supervisor import Child, OnCrash
 from ..scheduling.decision.profile import Profile
 from ..scheduling.framework.events import KINDS, Resource
@@ -26,6 +28,7 @@ from ..scheduling.kube.gated_fields import GatedFields
 from ..scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
 from ..scheduling.kube.meta import HasMetadata
 from ..scheduling.kube.reading import UnreadableObject
+from .late_children import LateChildren
 
 
 class Informers:
@@ -38,13 +41,16 @@ class Informers:
         mailboxes: Mailboxes,
         listers: Listers,
         feature_gates: Mapping[str, bool],
+        clock: Clock,
+        rng: Rng,
     ) -> None:
         self._access = access
         self._mailboxes = mailboxes
         self._listers = listers
         self._by_kind: dict[WatchedKind, InformerActor[Any]] = {}
         self._waited_for: set[str] = set()
-        self.follow_for(profiles.values())
+        self._later = LateChildren(clock, rng)
+        self._add(profiles.values())
         for kind in LOOKED_UP:
             if kind not in self._by_kind:
                 problem = f"no enabled plugin names {kind.kind} in its lookups"
@@ -68,9 +74,15 @@ class Informers:
         listers.follow(PODS.type, self.pods)
         self._by_kind |= {NODES: self.nodes, PODS: self.pods}
 
-    def follow_for(self, profiles: Collection[Profile]) -> tuple[Child, ...]:
-        """Have the kinds that these profiles need followed, besides those of others. Returns the
-        informers that are new; they deliver nothing before they run.
+    async def follow(self, profiles: Collection[Profile]) -> None:
+        """Follows the kinds that these profiles need, besides those of others. Returns once the
+        informers that are new have started.
+        """
+        await self._later.start(self._children(self._add(profiles)))
+
+    def _add(self, profiles: Collection[Profile]) -> list[WatchedKind]:
+        """Adds informers for the kinds that these profiles need, and returns the new kinds. The
+        informers deliver nothing before they run.
         """
         self._waited_for |= _waited_for(profiles)
         new = [kind for kind in looked_up(profiles) if kind not in self._by_kind]
@@ -83,13 +95,15 @@ class Informers:
                 changed=partial(self._listers.changed, kind.type),
             )
             self._listers.follow(kind.type, self._by_kind[kind])
-        return self._children(new)
+        return new
 
     def _route(self, kind: WatchedKind, change: Change[HasMetadata]) -> Routed:
         return route_object(change, _resource_of(kind, self._waited_for))
 
     def children(self) -> tuple[Child, ...]:
-        return self._children(self._by_kind)
+        """Returns the informers of the first profiles, and the child that runs later ones."""
+        later = Child("informers of later profiles", self._later.run)
+        return (later, *self._children(self._by_kind))
 
     def _children(self, kinds: Iterable[WatchedKind]) -> tuple[Child, ...]:
         return tuple(
@@ -98,7 +112,7 @@ class Informers:
         )
 
     def problems(self) -> list[str]:
-        """Why the API server refuses to list a kind, for each such kind."""
+        """Returns why the API server refuses to list a kind, for each such kind."""
         return [informer.problem() for informer in self._by_kind.values() if informer.problem()]
 
     def paths(self) -> list[str]:
@@ -114,10 +128,11 @@ class Informers:
         ]
 
     def unreadable(self) -> list[UnreadableObject]:
-        return [found for informer in self._by_kind.values() for found in informer.unreadable()]
+        """Returns the objects that cannot be read."""
+        return [item for informer in self._by_kind.values() for item in informer.unreadable()]
 
     def count_unreadable(self) -> dict[str, int]:
-        """The numbers of objects that cannot be read, by kind."""
+        """Returns the numbers of objects that cannot be read, by kind."""
         numbers: Counter[str] = Counter()
         for kind, informer in self._by_kind.items():
             numbers[kind.kind] += len(informer.unreadable())
@@ -125,17 +140,17 @@ class Informers:
 
 
 def looked_up(profiles: Collection[Profile]) -> dict[WatchedKind, None]:
-    """The kinds that plugins look up, or whose events they wait for."""
+    """Returns the kinds that plugins look up, or whose events they wait for."""
     lookups = [kind for p in profiles for plugin in p.plugins for kind in plugin.lookups]
     types = {type_of(kind) for kind in lookups}
     waited_for = _waited_for(profiles)
-    known = [kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for]
+    built_in = [kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for]
     others = [kind for kind in lookups if isinstance(kind, WatchedKind)]
-    return dict.fromkeys([*known, *others])
+    return dict.fromkeys([*built_in, *others])
 
 
 def _waited_for(profiles: Collection[Profile]) -> set[str]:
-    """The names of the kinds whose events plugins wait for."""
+    """Returns the names of the kinds whose events plugins wait for."""
     registered = (
         each for profile in profiles for events in profile.hints().values() for each in events
     )
@@ -143,9 +158,9 @@ def _waited_for(profiles: Collection[Profile]) -> set[str]:
 
 
 def _resource_of(kind: WatchedKind, waited_for: Set[str]) -> Resource | str | None:
-    """The resource of the events of a kind; None if nobody can wait for them."""
-    known = KINDS.get(kind.kind)
+    """Returns the resource of the events of a kind; None if nobody can wait for them."""
+    resource = KINDS.get(kind.kind)
     if kind in LOOKED_UP:
-        return known or (kind.kind if kind.kind in waited_for else None)
+        return resource or (kind.kind if kind.kind in waited_for else None)
     # Another kind with the name of one of Kubernetes' needs its version and group.
-    return kind.kind if known is None else kind.full_name
+    return kind.kind if resource is None else kind.full_name

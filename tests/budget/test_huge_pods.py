@@ -16,7 +16,7 @@ import pytest
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.explain.cluster import snapshot_of
 from tests.kit.calls import CallCounter

@@ -9,7 +9,7 @@ import pytest
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import decide

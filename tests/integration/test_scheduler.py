@@ -16,7 +16,7 @@ from berth.actors.client.access import remote
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.system import run_scheduler, schedule
+from berth.actors.system import Daemon, run_scheduler
 from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
 from berth.config.types import Duration, KubeSchedulerConfiguration, LeaderElectionConfiguration
@@ -182,10 +182,8 @@ async def test_the_metrics_say_who_leads() -> None:
         Extenders() as extenders,
         anyio.create_task_group() as group,
     ):
-        run = partial(
-            schedule, configuration, access, extenders, clock, rng, instruments=instruments
-        )
-        await group.start(run)
+        daemon = Daemon(configuration, access, extenders, clock, rng, instruments=instruments)
+        await group.start(daemon.run)
         with anyio.fail_after(20):
             while status() != {("kube-scheduler",): 1}:
                 await anyio.sleep(0.02)

@@ -10,11 +10,10 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
+from berth.actors import system
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.scheduling.kube.kinds import NODES, PODS
-from berth.actors.system import schedule
 from berth.actors.telemetry.instruments import Instruments
-from berth.actors.wiring.core import DEFAULT_OPTIONS
 from berth.config.load import from_mapping
 from berth.config.options import Options
 from tests.kit.clock import VirtualClock
@@ -68,7 +67,7 @@ class Daemon:
 @asynccontextmanager
 async def daemon(
     configuration: Document | None = None,
-    options: Options = DEFAULT_OPTIONS,
+    options: Options = system.DEFAULT_OPTIONS,
     given: Daemon | None = None,
     instruments: Instruments | None = None,
 ) -> AsyncIterator[Daemon]:
@@ -84,16 +83,16 @@ async def daemon(
     async def run() -> None:
         async with Extenders() as extenders:
             status = _Started(running.started)
-            await schedule(
+            scheduler = system.Daemon(
                 from_mapping(document),
                 running.api,
                 extenders,
                 running.clock,
                 Random(1),
                 options,
-                instruments,
-                task_status=status,
+                instruments=instruments,
             )
+            await scheduler.run(task_status=status)
 
     async with anyio.create_task_group() as group:
         group.start_soon(run)

@@ -12,23 +12,30 @@ from typing import TypeVar
 import anyio
 import msgspec
 
+from berth.actors.binding.actor import BindingActor
 from berth.actors.binding.state import PodsInBinding
+from berth.actors.cache.actor import CacheActor
+from berth.actors.cache.state import CacheState
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ApiError
+from berth.actors.cycle.actor import CycleActor
 from berth.actors.informer.listers import Listers
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.cache import AssignedPodAdded, NodeAdded
 from berth.actors.messages.queue import ClusterChanged, PendingPodAdded, PendingPodDeleted
 from berth.actors.messages.recorder import RecorderMessage, SetNominatedNode
-from berth.actors.runtime.supervisor import Supervisor
+from berth.actors.preemption.actor import PreemptionActor
+from berth.actors.queue.actor import QueueActor
+from berth.actors.queue.state import QueueState
+from berth.actors.runtime.supervisor import Child, Supervisor
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
 from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.wiring.core import Core, SchedulerHandle
+from berth.actors.wiring.profiles import SchedulerHandle, first_rules
 from berth.config.feature_gates import with_defaults
 from berth.config.load import from_mapping
 from berth.config.options import Options
@@ -130,20 +137,40 @@ class Pipeline:
             self.instruments,
         )
         profiles = build_profiles(configuration, registry, handle)
-        core = Core(
-            configuration,
-            profiles,
-            self.mailboxes,
-            self.in_binding,
-            self.clock,
-            self.instruments,
-            options,
+        self.queue_state = QueueState(
+            first_rules(configuration, profiles, self.instruments, options)
         )
-        self.queue_state, self.cache_state = core.queue, core.cache
-        scheduler = Scheduler(Random(1))
+        self.cache_state = CacheState()
+        mailboxes, clock, instruments, rng = self.mailboxes, self.clock, self.instruments, Random(1)
+        extenders, gates = Extenders(), options.feature_gates
+        queue = QueueActor(mailboxes, self.queue_state, clock, instruments)
+        preemption = PreemptionActor(
+            mailboxes, self.store, api, clock, rng, configuration.parallelism, instruments
+        )
+        binding = BindingActor(
+            mailboxes,
+            extenders,
+            api,
+            clock,
+            self.in_binding,
+            instruments,
+            nominates=gates["NominatedNodeNameForExpectation"],
+        )
+        cycle = CycleActor(
+            mailboxes,
+            profiles,
+            Scheduler(Random(1)),
+            extenders,
+            clock,
+            instruments,
+            preempts_aside=gates["SchedulerAsyncPreemption"],
+        )
         self.children = (
-            *core.owners(),
-            *core.gated(self.store, api, Extenders(), scheduler, Random(1)),
+            Child("cache", CacheActor(mailboxes, self.cache_state).run),
+            Child("queue", queue.run),
+            Child("preemption", preemption.run),
+            Child("binding", binding.run, stop_deadline=10.0),
+            Child("cycle", cycle.run),
         )
 
     async def add_node(self, node: Node) -> None:

@@ -33,7 +33,7 @@ from berth.actors.scheduling.kube.kinds import PODS, WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.system import schedule
+from berth.actors.system import Daemon
 from berth.config.load import from_mapping
 from berth.config.options import Options
 from berth.tools.apiserver.app import target_of
@@ -302,8 +302,7 @@ async def virtual_cluster(
     async with anyio.create_task_group() as group:
         cluster = VirtualCluster(group, late, fault, lags or {})
         group.start_soon(cluster.run_kubelet)
-        run = partial(
-            schedule,
+        daemon = Daemon(
             from_mapping(document) if file is None else file.parse(file.read()),
             cluster,
             extenders or Extenders(),
@@ -318,7 +317,7 @@ async def virtual_cluster(
             started = anyio.Event()
 
             async def start() -> None:
-                await scheduler.start(run)
+                await scheduler.start(daemon.run)
                 started.set()
 
             scheduler.start_soon(start)

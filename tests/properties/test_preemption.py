@@ -39,7 +39,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
     cheapest,
     dry_run,
 )
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.explain.cluster import snapshot_of
 from tests.kit.handle import NoApi

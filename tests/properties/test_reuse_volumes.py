@@ -17,7 +17,7 @@ from berth.actors.scheduling.decision.algorithm import Chosen
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import Pod, PodInfo
 from berth.tools.explain.handle import NoObjects

@@ -53,7 +53,7 @@ from berth.actors.scheduling.kube.kinds import LOOKED_UP
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import (
     Extender,
     KubeSchedulerConfiguration,

@@ -32,7 +32,7 @@ from berth.actors.scheduling.kube.core import Namespace, Node, Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.handle import ReadOnlyHandle

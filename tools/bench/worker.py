@@ -31,7 +31,7 @@ from berth.actors.process.collector import (
 )
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.decision.registry import RegistryError
-from berth.actors.system import schedule
+from berth.actors.system import Daemon
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import (
     ConfigError,
@@ -172,18 +172,16 @@ async def run_in_process(order: RunWorkload) -> Answer:
             Extenders(configuration.extenders) as extenders,
             anyio.create_task_group() as group,
         ):
-            await group.start(
-                partial(
-                    schedule,
-                    configuration,
-                    cluster,
-                    extenders,
-                    clock,
-                    rng,
-                    instruments=TimedInstruments(watch, clock.now),
-                    scheduler=scheduler,
-                )
+            daemon = Daemon(
+                configuration,
+                cluster,
+                extenders,
+                clock,
+                rng,
+                instruments=TimedInstruments(watch, clock.now),
+                scheduler=scheduler,
             )
+            await group.start(daemon.run)
             results = await Executor(run, cluster, pods, meter, order.stall, report).run()
             group.cancel_scope.cancel()
         if scheduler is not None:
@@ -221,18 +219,16 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
             meter = pauses
             listening.enter_context(pauses.listening())
             group.start_soon(pauses.tick)
-        await group.start(
-            partial(
-                schedule,
-                configuration,
-                access,
-                extenders,
-                clock,
-                rng,
-                instruments=TimedInstruments(watch, clock.now),
-                scheduler=scheduler,
-            )
+        daemon = Daemon(
+            configuration,
+            access,
+            extenders,
+            clock,
+            rng,
+            instruments=TimedInstruments(watch, clock.now),
+            scheduler=scheduler,
         )
+        await group.start(daemon.run)
         _say(Ready())
         while True:
             match await orders.next():

@@ -30,7 +30,7 @@ from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.telemetry.logs import configure_logs
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.feature_gates import (
     DEFAULTS,
     FeatureGateError,

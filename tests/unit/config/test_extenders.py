@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.extenders import is_url, without_ignored_resources
 from berth.config.load import ConfigError, from_mapping
 from berth.config.names import is_extended_resource

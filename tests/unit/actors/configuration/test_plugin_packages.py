@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from tests.kit.handle import NoApi
 from tests.kit.processes import install

@@ -20,7 +20,7 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.tools.explain.handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock

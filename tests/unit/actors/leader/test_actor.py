@@ -163,3 +163,25 @@ async def test_a_crash_of_the_gated_part_is_raised_itself() -> None:
     with pytest.raises(ZeroDivisionError, match="gated"):
         await story.actor.run()
     assert story.leases.holder == ""
+
+
+async def test_a_crash_of_the_election_stops_the_gated_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story()
+
+    async def crash(*_: object) -> None:
+        raise ZeroDivisionError("election")
+
+    async def lead() -> None:
+        with pytest.raises(ZeroDivisionError, match="election"):
+            await story.actor.run()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(lead)
+        await story.clock.advance(1)
+        assert story.events == ["gated part runs"]
+        monkeypatch.setattr(story.leases, "call", crash)
+        await story.clock.advance(5)
+    assert story.events[-1] == "gated part has stopped, holder 'me'"
+    assert not story.tenure.permits()

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.feature_gates import with_defaults
 from berth.config.load import from_mapping
 from berth.tools.explain.command import explain

@@ -24,7 +24,7 @@ from berth.actors.scheduling.framework.status import error, unschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from tests.kit.handle import NoApi, Nowhere
 

@@ -12,7 +12,7 @@ import pytest
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
 from berth.tools.explain.cluster import snapshot_of

@@ -27,7 +27,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.pod_scheduling_context.plugin import PodSchedulingContexts
-from berth.actors.wiring.core import profiles_of
+from berth.actors.wiring.profiles import profiles_of
 from berth.config.feature_gates import POD_SCHEDULING_CONTEXT, with_defaults
 from berth.config.load import from_mapping
 from berth.tools.explain.cluster import snapshot_of

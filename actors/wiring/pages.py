@@ -1,0 +1,140 @@
+"""What the server shows: the health checks of kube-scheduler, the pages of metrics, and /debug."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import anyio
+from anyio.abc import TaskStatus
+
+from berth.config.options import Options
+from berth.config.types import LeaderElectionConfiguration
+
+from ..binding.state import PodsInBinding
+from ..cache.debugger import CacheDebugger
+from ..client.tenure import Tenure
+from ..mailboxes import Mailboxes
+from ..messages.cache import CountCached
+from ..messages.queue import MeasureQueue
+from ..process.heartbeat import Heartbeat
+from ..runtime.ask import ask
+from ..runtime.clock import Clock
+from ..scheduling.decision.profile import Profile
+from ..server.actor import Measure
+from ..server.debug import Debug
+from ..server.health import Check, Health, leader_election, ping
+from ..server.metrics.page import MetricsPage
+from ..server.metrics.pod_resources import PodResources
+from ..server.metrics.sizes import Sizes
+from ..server.metrics.slis import HealthMeasures
+from ..telemetry.instruments import Instruments
+from .informers import Informers
+
+
+class Readiness:
+    """Whether everything has started, and whether the process stops, for /readyz.
+
+    As a child it is the last to start and the first to stop. By its start every informer has its
+    first list, or an answer that it may not have one. The questions may be asked in any thread.
+    """
+
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
+        self._started = False
+        self._stopping = False
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Notes the start, and at its cancellation the stop."""
+        self._started = True
+        task_status.started()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._stopping = True
+
+    def unsynchronized(self) -> str | None:
+        """Returns None once all informers are synchronized; otherwise why they are not."""
+        problems = self._informers.problems()
+        if self._started and not problems:
+            return None
+        return "; ".join(problems) or "handlers are not fully synchronized"
+
+    def stopping(self) -> str | None:
+        """Returns None until the process begins to stop."""
+        return "process is shutting down" if self._stopping else None
+
+
+def health_of(
+    election: LeaderElectionConfiguration,
+    tenure: Tenure,
+    heartbeat: Heartbeat,
+    readiness: Readiness,
+    options: Options,
+    measures: HealthMeasures,
+) -> Health:
+    """Makes the checks of kube-scheduler, in its order."""
+    elected = (leader_election(tenure, election),) if election.leader_elect else ()
+    live = (ping(heartbeat.still_for, options.liveness_stall),)
+    ready = (
+        Check("shutdown", readiness.stopping),
+        Check("sched-handler-sync", readiness.unsynchronized),
+    )
+    groups = {"healthz": elected, "livez": live, "readyz": (*elected, *ready)}
+    return Health(groups, measures)
+
+
+def metrics_of(
+    instruments: Instruments,
+    mailboxes: Mailboxes,
+    informers: Informers,
+    tenure: Tenure,
+    options: Options,
+    health: HealthMeasures,
+) -> dict[str, Measure]:
+    """Makes the pages of metrics, by path. Only a leader shows those of pods."""
+    Sizes(instruments.registry, mailboxes, informers.count_unreadable)
+    page = MetricsPage(instruments.registry, options.feature_gates)
+    resources = PodResources(
+        lambda: list(informers.pods.objects().values()), options.metrics.disabled
+    )
+
+    async def of_leader() -> bytes:
+        return await resources.text() if tenure.permits() else b""
+
+    return {
+        "/metrics": page.text,
+        "/metrics/resources": of_leader,
+        "/metrics/slis": health.text,
+    }
+
+
+def debug_of(
+    debugger: CacheDebugger,
+    informers: Informers,
+    mailboxes: Mailboxes,
+    in_binding: PodsInBinding,
+    clock: Clock,
+) -> Debug:
+    """Makes the pages below /debug."""
+    return Debug(
+        debugger.nodes,
+        debugger.compare,
+        mailboxes.queue,
+        lambda: in_binding.dump(clock.now()),
+        clock,
+        informers.unreadable,
+    )
+
+
+def count_when_read(
+    instruments: Instruments, mailboxes: Mailboxes, profiles: Mapping[str, Profile]
+) -> None:
+    """Has the queue, the cache and the profiles counted whenever the metrics are read."""
+
+    async def count() -> None:
+        queue = await ask(mailboxes.queue, MeasureQueue)
+        cache = await ask(mailboxes.cache, CountCached)
+        evaluations = {name: profile.evaluations.by_point() for name, profile in profiles.items()}
+        instruments.count(queue, cache, evaluations)
+
+    instruments.registry.refresh_by(count)

@@ -1,0 +1,151 @@
+"""The profiles: made from a configuration, and kept with it while it is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from berth.config.extenders import without_ignored_resources
+from berth.config.options import Options
+from berth.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+
+from ..binding.state import PodsInBinding
+from ..configuration.plugin_packages import registry_with
+from ..messages.queue import UseProfiles
+from ..queue.state import QueueRules
+from ..runtime.clock import Clock
+from ..scheduling.decision.completion import completed
+from ..scheduling.decision.profile import Profile
+from ..scheduling.decision.registry import build_profiles
+from ..scheduling.framework.interface import ApiHandle, Handle, Objects
+from ..scheduling.framework.measuring import NO_MEASURES, UNMEASURED, PluginMeasures, Record
+from ..telemetry.instruments import Instruments
+
+
+class SchedulerHandle:
+    """The handle that plugins are given."""
+
+    def __init__(
+        self,
+        api: ApiHandle,
+        objects: Objects,
+        waiting: PodsInBinding,
+        feature_gates: Mapping[str, bool],
+        clock: Clock,
+        measures: PluginMeasures = NO_MEASURES,
+    ) -> None:
+        self.wall = clock.wall
+        self.api = api
+        self.objects = objects
+        self.waiting = waiting
+        self.feature_gates = feature_gates
+        self.measures = measures
+
+
+class ProfilesInUse:
+    """The configuration in use, and its profiles by scheduler name.
+
+    Informers, cycle and debugger share the mapping `by_name`, which `replace` changes.
+    """
+
+    def __init__(
+        self,
+        configuration: KubeSchedulerConfiguration,
+        handle: Handle,
+        gate_of: Callable[[str], Record],
+    ) -> None:
+        self.configuration = configuration
+        self.by_name = profiles_of(configuration, handle, gate_of)
+        self._handle = handle
+        self._gate_of = gate_of
+
+    def make(self, configuration: KubeSchedulerConfiguration) -> dict[str, Profile]:
+        """Makes the profiles of another configuration; one that is configured as before is the same
+        object. Raises RegistryError.
+        """
+        before, after = effective(self.configuration), effective(configuration)
+        return {
+            name: self.by_name[name] if before.get(name) == after[name] else profile
+            for name, profile in profiles_of(configuration, self._handle, self._gate_of).items()
+        }
+
+    def replace(
+        self, configuration: KubeSchedulerConfiguration, profiles: Mapping[str, Profile]
+    ) -> None:
+        """Takes another configuration and its profiles into use."""
+        self.configuration = configuration
+        self.by_name.clear()
+        self.by_name.update(profiles)
+
+    def completed(self) -> dict[str, Any]:
+        """Returns the configuration in use with all defaults, as /configz shows it."""
+        gates = self._handle.feature_gates
+        return completed(self.configuration, registry_with(gates), gates)
+
+
+def profiles_of(
+    configuration: KubeSchedulerConfiguration,
+    handle: Handle,
+    gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
+) -> dict[str, Profile]:
+    """Makes the profiles, by scheduler name; `gate_of` gives a profile's record of PreEnqueue.
+    Raises RegistryError with every field that is wrong.
+    """
+    registry = registry_with(handle.feature_gates)
+    profiles = tuple(effective(configuration).values())
+    whole = msgspec.structs.replace(configuration, profiles=profiles)
+    return build_profiles(whole, registry, handle, gate_of)
+
+
+def effective(configuration: KubeSchedulerConfiguration) -> Mapping[str, KubeSchedulerProfile]:
+    """Returns the profiles by scheduler name, with what they have from the rest of the
+    configuration.
+    """
+    whole = without_ignored_resources(configuration)
+    return {
+        profile.scheduler_name: msgspec.structs.replace(
+            profile,
+            percentage_of_nodes_to_score=(
+                whole.percentage_of_nodes_to_score
+                if profile.percentage_of_nodes_to_score is None
+                else profile.percentage_of_nodes_to_score
+            ),
+        )
+        for profile in whole.profiles
+    }
+
+
+def rules_of(
+    configuration: KubeSchedulerConfiguration, profiles: Mapping[str, Profile]
+) -> UseProfiles:
+    """Returns what the queue has to know of profiles; all of them sort alike."""
+    first = next(iter(profiles.values()))
+    return UseProfiles(
+        first.sort_key,
+        lambda pod: profiles[pod.spec.scheduler_name].pre_enqueue(pod),
+        {name: profile.hints() for name, profile in profiles.items()},
+        configuration.pod_initial_backoff_seconds,
+        configuration.pod_max_backoff_seconds,
+    )
+
+
+def first_rules(
+    configuration: KubeSchedulerConfiguration,
+    profiles: Mapping[str, Profile],
+    instruments: Instruments,
+    options: Options,
+) -> QueueRules:
+    """Returns the rules that the queue begins with."""
+    rules = rules_of(configuration, dict(profiles))
+    return QueueRules(
+        rules.sort_key,
+        rules.pre_enqueue,
+        rules.hints,
+        rules.initial_backoff,
+        rules.max_backoff,
+        options.max_unschedulable,
+        options.feature_gates["SchedulerPopFromBackoffQ"],
+        instruments,
+    )

@@ -1,0 +1,110 @@
+"""The swap: goes on with the profiles of another configuration while pods are under way.
+
+Only the fields in LIVE are taken into use; the others wait for a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import anyio
+import msgspec
+
+from berth.config.types import KubeSchedulerConfiguration
+
+from ..client.objects import ApiObjects
+from ..informer.actor import SLICE
+from ..informer.routing import is_pending
+from ..mailboxes import Mailboxes
+from ..messages.queue import PendingPodAdded
+from .informers import Informers, looked_up
+from .profiles import ProfilesInUse, rules_of
+
+# The fields that are swapped with the profiles.
+LIVE = (
+    "profiles",
+    "percentage_of_nodes_to_score",
+    "pod_initial_backoff_seconds",
+    "pod_max_backoff_seconds",
+)
+
+
+class Swapped(msgspec.Struct, frozen=True):
+    """The configuration that is in use after a swap, and the scheduler names whose profiles it
+    changed, took away and added. `until_restart` are the fields that differ and were left alone.
+    """
+
+    configuration: KubeSchedulerConfiguration
+    changed: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+    added: frozenset[str] = frozenset()
+    until_restart: tuple[str, ...] = ()
+
+
+class Swap:
+    """Takes the profiles of another configuration into use."""
+
+    def __init__(
+        self,
+        profiles: ProfilesInUse,
+        informers: Informers,
+        api: ApiObjects,
+        mailboxes: Mailboxes,
+    ) -> None:
+        self._profiles = profiles
+        self._informers = informers
+        self._api = api
+        self._queue = mailboxes.queue
+
+    async def go_on_with(self, written: KubeSchedulerConfiguration) -> Swapped:
+        """Goes on with the profiles of this configuration. Raises RegistryError and changes nothing
+        if they cannot be made.
+        """
+        in_use = self._profiles
+        configuration, until_restart = with_live_fields(in_use.configuration, written)
+        profiles = in_use.make(configuration)
+        self._api.add_kinds(looked_up(profiles.values()))
+        await self._informers.follow(profiles.values())
+        # From here to `tell`, nothing waits: informers, cycle and queue change in the same turn.
+        before = dict(in_use.by_name)
+        in_use.replace(configuration, profiles)
+        swapped = Swapped(
+            configuration,
+            frozenset(n for n in before.keys() & profiles if before[n] is not profiles[n]),
+            frozenset(before.keys() - profiles.keys()),
+            frozenset(profiles.keys() - before.keys()),
+            until_restart,
+        )
+        rules = rules_of(configuration, profiles)
+        self._queue.tell(msgspec.structs.replace(rules, changed=swapped.changed, gone=swapped.gone))
+        if swapped.added:
+            await self._send_pending(swapped.added)
+        return swapped
+
+    async def _send_pending(self, schedulers: Set[str]) -> None:
+        """Sends the queue the pending pods of these scheduler names, of which it knows nothing.
+
+        The informers send it those that change from now on, so between two slices none is missed.
+        """
+        objects = self._informers.pods.objects
+        for number, key in enumerate(tuple(objects()), 1):
+            pod = objects().get(key)
+            if pod is not None and pod.spec.scheduler_name in schedulers and is_pending(pod):
+                self._queue.tell(PendingPodAdded(pod))
+            if number % SLICE == 0:
+                await anyio.lowlevel.checkpoint()
+
+
+def with_live_fields(
+    running: KubeSchedulerConfiguration, new: KubeSchedulerConfiguration
+) -> tuple[KubeSchedulerConfiguration, tuple[str, ...]]:
+    """Returns the running configuration with the fields of the new one that can be swapped, and the
+    names of the other fields that differ.
+    """
+    live = {name: getattr(new, name) for name in LIVE}
+    kept = tuple(
+        field.encode_name
+        for field in msgspec.structs.fields(running)
+        if field.name not in live and getattr(running, field.name) != getattr(new, field.name)
+    )
+    return msgspec.structs.replace(running, **live), kept
