@@ -1,6 +1,6 @@
 """The whole process on a page: its parts, and the order in which they start.
 
-This is the only place where actors are made. Details are in `wiring`.
+Every actor is made here, the informers all at once; details of the parts are in `wiring`.
 """
 
 from __future__ import annotations
