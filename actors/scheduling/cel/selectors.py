@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from ..kube.devices import Device, DeviceAttribute
 from .checker import check
 from .declarations import LIMIT
 from .errors import CelError, CompileError, LimitError, shown
-from .estimates import worst_cost
 from .evaluator import Program, program
 from .parser import parse
 from .quantities import parse as parse_quantity
@@ -24,7 +23,7 @@ from .run import Run
 from .semver import parse as parse_semver
 from .tree import Node
 from .validation import instantiate, validate
-from .values import MAX_UINT64, Domains, type_name
+from .values import Domains, type_name
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # What a defect of a function raises; as in cel-go, it ends the evaluation with an error.
@@ -32,12 +31,16 @@ _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeEr
 
 
 class Selector:
-    """`error` says why the expression cannot be used; it is empty if it can."""
+    """A compiled expression.
+
+    `error` says why the expression cannot be used; it is empty if it can. `root` is the checked
+    tree of an expression that can be used.
+    """
 
     def __init__(self, expression: str) -> None:
         self.expression = expression
         self.error = ""
-        self._root: Node | None = None
+        self.root: Node | None = None
         self._program: Program | None = None
         try:
             self.error = self._compile()
@@ -59,13 +62,8 @@ class Selector:
         if problem:
             return f"program instantiation failed: {problem}"
         self._program = program(root)
-        self._root = root
+        self.root = root
         return ""
-
-    @cached_property
-    def max_cost(self) -> int:
-        """The cost in the worst case, which the API server limits to 1,000,000."""
-        return MAX_UINT64 if self._root is None else worst_cost(self._root)
 
     def matches(
         self, driver: str, device: Device, spend: Callable[[int], None] | None = None

@@ -11,6 +11,7 @@ import msgspec
 from berth.actors.scheduling.cel import selector
 from berth.actors.scheduling.kube import quantity
 
+from ..cel_cost import worst_cost
 from .fields import (
     NOT_POSITIVE,
     Document,
@@ -140,7 +141,7 @@ def _selector(path: str, found: Document) -> list[str]:
     compiled = selector(expression)
     if compiled.error:
         return [invalid(f"{path}.cel.expression", expression, compiled.error)]
-    if compiled.max_cost > HIGHEST_COST:
+    if worst_cost(compiled) > HIGHEST_COST:
         return [forbidden(f"{path}.cel.expression", "too complex, exceeds cost limit")]
     return []
 

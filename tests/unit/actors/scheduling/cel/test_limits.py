@@ -33,7 +33,6 @@ def outcome(expression: str) -> str:
         result = found.error or str(found.matches("d", DEVICE))
     except CelError as problem:
         result = str(problem)
-    assert isinstance(found.max_cost, int)
     assert process_time() - begin < SECONDS, expression[:200]
     return result
 

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from berth.actors.scheduling.cel import selector
+from berth.tools.apiserver.cel_cost import worst_cost
+from tests.unit.actors.scheduling.cel.test_limits import (
+    DOUBLED,
+    LISTS,
+    PIECES,
+    TEXT,
+    typed_expressions,
+)
 from tests.unit.actors.scheduling.cel.test_selectors import ALL
 
+LARGEST = (1 << 64) - 1
 NESTED = "int('1'.find('[0-9]*')) < 100"
 for _variable in ("z5", "z4", "z3", "z2", "z", "y", "x"):
     NESTED = f"[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all({_variable}, {NESTED})"
@@ -60,11 +71,11 @@ for _variable in ("z5", "z4", "z3", "z2", "z", "y", "x"):
     ],
 )
 def test_the_worst_cost_is_that_of_kubernetes(expression: str, cost: int) -> None:
-    assert selector(expression).max_cost == cost
+    assert worst_cost(selector(expression)) == cost
 
 
 def test_an_expression_with_an_error_has_the_largest_cost() -> None:
-    assert selector("1 +").max_cost == (1 << 64) - 1
+    assert worst_cost(selector("1 +")) == LARGEST
 
 
 @pytest.mark.parametrize(
@@ -84,5 +95,16 @@ def test_an_expression_with_an_error_has_the_largest_cost() -> None:
     ],
 )
 def test_every_kind_of_call_has_an_estimate(expression: str) -> None:
-    found = selector(expression)
-    assert found.error or 0 < found.max_cost <= (1 << 64) - 1
+    compiled = selector(expression)
+    assert compiled.error or 0 < worst_cost(compiled) <= LARGEST
+
+
+@given(st.lists(PIECES, max_size=25).map(" ".join) | typed_expressions())
+@settings(max_examples=600, deadline=None)
+def test_every_expression_has_a_cost(expression: str) -> None:
+    assert 0 <= worst_cost(selector(expression)) <= LARGEST
+
+
+@pytest.mark.parametrize("value", [DOUBLED, TEXT, LISTS], ids=["doubled", "text", "lists"])
+def test_a_value_that_grows_with_each_level_has_a_bounded_cost(value: str) -> None:
+    assert 0 < worst_cost(selector(f"size({value}) == 1")) <= LARGEST

@@ -7,6 +7,24 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from berth.actors.scheduling.cel import Selector
+from berth.actors.scheduling.cel.declarations import Overload
+from berth.actors.scheduling.cel.tree import (
+    ACCUMULATOR,
+    Call,
+    Comprehension,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Select,
+    Walk,
+    walk,
+)
+from berth.actors.scheduling.cel.types import Type
+from berth.actors.scheduling.cel.values import MAX_UINT64
+
 from .call_estimates import (
     NOTHING,
     ONE,
@@ -20,22 +38,6 @@ from .call_estimates import (
     fixed,
     or_unknown,
 )
-from .declarations import Overload
-from .tree import (
-    ACCUMULATOR,
-    Call,
-    Comprehension,
-    Ident,
-    ListNode,
-    Literal,
-    MapNode,
-    Node,
-    Select,
-    Walk,
-    walk,
-)
-from .types import Type
-from .values import MAX_UINT64
 
 Walked = Walk[Any]  # a walk that returns a cost
 
@@ -54,9 +56,11 @@ class _Variable(NamedTuple):
     entries: Entries | None
 
 
-def worst_cost(root: Node) -> int:
-    """Returns the highest cost that an evaluation can have."""
-    cost: Range = walk(_Coster().cost(root))
+def worst_cost(selector: Selector) -> int:
+    """Returns the highest cost that an evaluation can have, the largest uint64 after an error."""
+    if selector.root is None:
+        return MAX_UINT64
+    cost: Range = walk(_Coster().cost(selector.root))
     return cost.high
 
 
@@ -70,8 +74,10 @@ class _Coster:
     def cost(self, node: Node) -> Walked:
         match node:
             case Ident():
-                found = self._variable(node.name)
-                self._paths[id(node)] = found.path if found else (node.name.removeprefix("."),)
+                variable = self._variable(node.name)
+                self._paths[id(node)] = (
+                    variable.path if variable else (node.name.removeprefix("."),)
+                )
                 return ONE
             case Select():
                 return (yield self._select(node))
@@ -87,38 +93,40 @@ class _Coster:
                 return ZERO
 
     def _variable(self, name: str) -> _Variable | None:
-        return next((found for known, found in reversed(self._variables) if known == name), None)
+        return next(
+            (variable for bound, variable in reversed(self._variables) if bound == name), None
+        )
 
     # ------------------------------------------------------------------------------------- sizes
 
     def _path(self, node: Node) -> Path:
         if isinstance(node, Ident):
-            found = self._variable(node.name)
-            if found is not None:
-                return found.path
+            variable = self._variable(node.name)
+            if variable is not None:
+                return variable.path
         return self._paths.get(id(node), ())
 
     def _size(self, node: Node) -> Range | None:
-        known = self._sizes.get(id(node)) or _literal_size(node)
-        if known is not None:
-            return known
-        known = device_size(self._path(node))
-        if known is not None:
-            self._sizes[id(node)] = known
-            return known
+        size = self._sizes.get(id(node)) or _literal_size(node)
+        if size is not None:
+            return size
+        size = device_size(self._path(node))
+        if size is not None:
+            self._sizes[id(node)] = size
+            return size
         if _is_scalar(node.type):
             return ONE
-        found = self._variable(node.name) if isinstance(node, Ident) else None
-        return found.size if found else None
+        variable = self._variable(node.name) if isinstance(node, Ident) else None
+        return variable.size if variable else None
 
     def _entries_of(self, node: Node | None) -> Entries | None:
         if node is None:
             return None
-        known = self._entries.get(id(node))
-        if known is None and isinstance(node, Ident):
-            found = self._variable(node.name)
-            return found.entries if found else None
-        return known
+        entries = self._entries.get(id(node))
+        if entries is None and isinstance(node, Ident):
+            variable = self._variable(node.name)
+            return variable.entries if variable else None
+        return entries
 
     def _sized(self, node: Node) -> Sized:
         path = self._path(node)
@@ -166,10 +174,10 @@ class _Coster:
             return total.plus(ONE)
         if not node.overloads:
             return ZERO
-        found, size = NOTHING, None
+        own, size = NOTHING, None
         for overload in node.overloads:
             estimate = self._overload(node, overload, target, args)
-            found = found.union(estimate.cost)
+            own = own.union(estimate.cost)
             if estimate.size is not None:
                 size = estimate.size if size is None else size.union(estimate.size)
             if overload.id in ("index_list", "index_map"):
@@ -180,7 +188,7 @@ class _Coster:
             if size is None:
                 size = self._size(node)
         self._keep(node, size)
-        return total.plus(found)
+        return total.plus(own)
 
     def _conditional(self, node: Call, costs: list[Range], args: list[Sized]) -> Range:
         size = or_unknown(args[1].size).union(or_unknown(args[2].size))
@@ -234,8 +242,8 @@ class _Coster:
         return cost
 
     def _push(self, name: str, node: Node) -> None:
-        found = _Variable(self._path(node), self._size(node), self._entries_of(node))
-        self._variables.append((name, found))
+        variable = _Variable(self._path(node), self._size(node), self._entries_of(node))
+        self._variables.append((name, variable))
 
     def _fold(self, node: Comprehension) -> Walked:
         cost: Range = yield self.cost(node.range)

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .declarations import Overload
-from .tree import Literal, Node
-from .types import CIDR, FORMAT, IP, QUANTITY, SEMVER, URL, Type
-from .values import MAX_INT64, MAX_UINT64
+from berth.actors.scheduling.cel.declarations import Overload
+from berth.actors.scheduling.cel.tree import Literal, Node
+from berth.actors.scheduling.cel.types import CIDR, FORMAT, IP, QUANTITY, SEMVER, URL, Type
+from berth.actors.scheduling.cel.values import MAX_INT64, MAX_UINT64
 
 # Limits of the API for a device.
 MOST_NAMES = 32
@@ -117,11 +117,11 @@ def or_unknown(size: Range | None) -> Range:
 
 def call_estimate(overload: Overload, target: Sized | None, args: list[Sized]) -> Estimate | None:
     """Returns the estimate of a call; None if its cost is 1 and nothing is known of its result."""
-    found = _BY_OVERLOAD.get(overload.id) or _BY_FUNCTION.get(overload.function)
-    if found is None:
+    estimate = _BY_OVERLOAD.get(overload.id) or _BY_FUNCTION.get(overload.function)
+    if estimate is None:
         return None
     operands = args if target is None else [target, *args]
-    return found(*operands)
+    return estimate(*operands)
 
 
 def _read(text: Sized, *_: Sized) -> Estimate:
@@ -169,7 +169,7 @@ def _matched(text: Sized, pattern: Sized) -> Estimate:
     return Estimate(cost.times(or_unknown(pattern.size).scaled(0.25)))
 
 
-def _found(text: Sized, pattern: Sized, *_: Sized) -> Estimate:
+def _searched(text: Sized, pattern: Sized, *_: Sized) -> Estimate:
     size = size_of(text)
     cost = size.plus(ONE).scaled(0.1).times(size_of(pattern).scaled(0.25))
     return Estimate(cost, Range(0, size.high))
@@ -347,8 +347,8 @@ _BY_FUNCTION: dict[str, Callable[..., Estimate]] = {
     "endsWith": _part_read,
     "strings.quote": _quoted,
     "format": _formatted,
-    "find": _found,
-    "findAll": _found,
+    "find": _searched,
+    "findAll": _searched,
     "replace": _replaced,
     "split": _split,
     "join": _joined,
