@@ -1,8 +1,7 @@
 """The feature gates of kube-scheduler 1.36: names, stages, defaults and rules.
 
 Mirrors k8s.io/component-base/featuregate. AllAlpha and AllBeta set the gates of their stage that
-are not given themselves. Gates whose names begin with Berth are berth's own, and AllAlpha leaves
-them alone.
+are not given themselves.
 """
 
 from __future__ import annotations
@@ -14,16 +13,13 @@ import msgspec
 
 from .gate_table import DEPENDENCIES, TABLE
 
-ALPHA, BETA, GA, DEPRECATED, OWN = "ALPHA", "BETA", "GA", "DEPRECATED", "BERTH"
+ALPHA, BETA, GA, DEPRECATED = "ALPHA", "BETA", "GA", "DEPRECATED"
 ALL_OF_STAGE = {"AllAlpha": ALPHA, "AllBeta": BETA}
 COMPONENT = "kube"
 BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
-
-# The older negotiation of devices, of resource.k8s.io/v1alpha2.
-POD_SCHEDULING_CONTEXT = "BerthPodSchedulingContext"
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -46,7 +42,6 @@ def _known() -> Iterator[Gate]:
     for line in TABLE.strip().splitlines():
         name, stage, default, *locked = line.split()
         yield Gate(name, stage, default == "true", bool(locked), DEPENDENCIES.get(name, ()))
-    yield Gate(POD_SCHEDULING_CONTEXT, OWN, default=False)
 
 
 GATES: Mapping[str, Gate] = {gate.name: gate for gate in _known()}
@@ -166,8 +161,7 @@ def gate_warnings(given: Mapping[str, bool]) -> list[str]:
 
 def feature_enabled(values: Mapping[str, bool]) -> Iterator[tuple[str, str, bool]]:
     """Name, stage and value of every gate, as the metric kubernetes_feature_enabled has them: the
-    stage of a GA gate is empty. Berth's own gates are left out.
+    stage of a GA gate is empty.
     """
     for gate in GATES.values():
-        if gate.stage != OWN:
-            yield gate.name, "" if gate.stage == GA else gate.stage, values[gate.name]
+        yield gate.name, "" if gate.stage == GA else gate.stage, values[gate.name]

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from .feature_gates import POD_SCHEDULING_CONTEXT
 from .fields import Problems, suggestion
 from .types import EXTENSION_POINTS, GROUP_POINTS, KubeSchedulerProfile, PluginRef, PluginSet
 
@@ -37,8 +36,6 @@ DEFAULT_MULTI_POINT = (
     PluginRef("DefaultBinder"),
     PluginRef("NodeDeclaredFeatures"),
 )
-# The plugins that are added behind another one with a feature gate of berth's own.
-_GATED = ((POD_SCHEDULING_CONTEXT, "DynamicResources", PluginRef("PodSchedulingContext")),)
 EVERY = "*"
 _BY_DRIVER = "NodeVolumeLimits counts the volumes of every CSI driver"
 # v1 refuses arguments for these, and takes those for other unknown plugins.
@@ -72,11 +69,7 @@ class WeighedPlugin(msgspec.Struct, frozen=True):
 def default_multi_point(gates: Mapping[str, bool]) -> tuple[PluginRef, ...]:
     """The default multiPoint with these feature gates."""
     # NodeDeclaredFeatures is also the name of its gate.
-    found = [ref for ref in DEFAULT_MULTI_POINT if gates.get(ref.name, True)]
-    for gate, behind, added in _GATED:
-        if gates[gate]:
-            found.insert(1 + [ref.name for ref in found].index(behind), added)
-    return tuple(found)
+    return tuple(ref for ref in DEFAULT_MULTI_POINT if gates.get(ref.name, True))
 
 
 def merged_multi_point(profile: KubeSchedulerProfile, gates: Mapping[str, bool]) -> list[PluginRef]:

@@ -68,7 +68,7 @@ def check(ctx: click.Context, file: str, output: str, gates: Mapping[str, bool])
     configuration, problems, warnings = None, [], []
     try:
         configuration = load_file(file, gates)
-        warnings = warnings_of(configuration, gates)
+        warnings = warnings_of(configuration)
     except ConfigError as invalid:
         problems = list(invalid.problems)
     if output == "json":

@@ -112,7 +112,7 @@ def _schedule(flags: Flags, options: Options) -> None:
         Path(flags["write-config-to"]).write_text(text, encoding="utf-8")
         log.info("Wrote configuration", file=flags["write-config-to"])
         return
-    for warning in warnings_of(configuration, gates):
+    for warning in warnings_of(configuration):
         log.warning("configuration", file=file, warning=warning)
     connection = load(configuration.client_connection.kubeconfig or None, master=flags["master"])
     tune_collector()

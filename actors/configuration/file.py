@@ -26,7 +26,7 @@ from ..scheduling.decision.registry import plugin_problems, plugin_warnings
 from ..scheduling.framework.plugin_args import read_args
 from ..scheduling.kube.yaml_documents import documents
 from ..scheduling.plugins.in_tree import IN_TREE
-from .plugin_packages import registry_with
+from .plugin_packages import every_plugin
 
 MOST_BYTES = 16 << 20
 
@@ -58,7 +58,7 @@ class ConfigurationFile:
 
     def warnings(self, configuration: KubeSchedulerConfiguration) -> list[str]:
         """What a configuration says without effect, a line each; kube-scheduler accepts it too."""
-        return warnings_of(configuration, self._gates)
+        return warnings_of(configuration)
 
 
 def load_file(path: str | Path, gates: Mapping[str, bool] = DEFAULTS) -> KubeSchedulerConfiguration:
@@ -83,20 +83,20 @@ def _parsed(raw: bytes, path: str, gates: Mapping[str, bool]) -> KubeSchedulerCo
         configuration = from_mapping(document)
     except ConfigError as invalid:
         raise ConfigError(*invalid.problems, file=path) from None
-    problems = plugin_problems(configuration, registry_with(gates), gates)
+    problems = plugin_problems(configuration, every_plugin(), gates)
     if problems:
         raise ConfigError(*problems, file=path)
     return configuration
 
 
-def warnings_of(configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> list[str]:
+def warnings_of(configuration: KubeSchedulerConfiguration) -> list[str]:
     """What a configuration says without effect, a line each; kube-scheduler accepts it too."""
-    return plugin_warnings(configuration, registry_with(gates))
+    return plugin_warnings(configuration, every_plugin())
 
 
 def written(configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool] = DEFAULTS) -> str:
     """The configuration with all its defaults, as kube-scheduler writes and reads it."""
-    return yaml.safe_dump(completed(configuration, registry_with(gates), gates))
+    return yaml.safe_dump(completed(configuration, every_plugin(), gates))
 
 
 def read_document(path: str | Path) -> Mapping[str, Any]:
@@ -119,7 +119,7 @@ def _document(raw: bytes, path: str) -> Mapping[str, Any]:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of a configuration file, with the plugins that are installed."""
-    registry = registry_with(dict.fromkeys(DEFAULTS, True))
+    registry = every_plugin()
     types = {name: kind.args_type for name, kind in IN_TREE.items()}
     args = {name: read_args({}, kind, DEFAULTS) for name, kind in types.items() if kind is not None}
     return json_schema(registry, args)

@@ -16,28 +16,22 @@ from berth.plugin import Plugin
 from ..runtime.logger import get_logger
 from ..scheduling.decision.failures import CRASHES, let_pass, text_of
 from ..scheduling.decision.registry import OnDemand, RegistryError
-from ..scheduling.plugins.in_tree import GATED, IN_TREE
+from ..scheduling.plugins.in_tree import IN_TREE
 
 log = get_logger(__name__)
 
 ENTRY_POINT_GROUP = "berth.plugins"
 
 
-def registry_with(gates: Mapping[str, bool]) -> Mapping[str, type[Plugin]]:
-    """Every plugin that a profile may name with these feature gates."""
-    gated = {plugin.name: plugin for gate, plugin in GATED.items() if gates[gate]}
-    return with_installed({**IN_TREE, **gated})
-
-
-def with_installed(in_tree: Mapping[str, type[Plugin]]) -> Mapping[str, type[Plugin]]:
-    """The in-tree plugins and those of installed packages, by name.
+def every_plugin() -> Mapping[str, type[Plugin]]:
+    """Returns the in-tree plugins and those of installed packages, by name.
 
     A plugin of a package is imported on each lookup, which may raise RegistryError. A package
     cannot replace an in-tree plugin: its entry is left out, and the log says so.
     """
     installed: dict[str, list[EntryPoint]] = defaultdict(list)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
-        if entry.name in in_tree:
+        if entry.name in IN_TREE:
             known = {
                 "plugin": entry.name,
                 "package": _package(entry),
@@ -48,9 +42,9 @@ def with_installed(in_tree: Mapping[str, type[Plugin]]) -> Mapping[str, type[Plu
             installed[entry.name].append(entry)
 
     def make(name: str) -> type[Plugin]:
-        return in_tree[name] if name in in_tree else _load(name, installed[name])
+        return IN_TREE[name] if name in IN_TREE else _load(name, installed[name])
 
-    return OnDemand((*in_tree, *installed), make)
+    return OnDemand((*IN_TREE, *installed), make)
 
 
 def _package(entry: EntryPoint) -> str:

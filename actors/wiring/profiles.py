@@ -12,7 +12,7 @@ from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 
 from ..binding.state import PodsInBinding
-from ..configuration.plugin_packages import registry_with
+from ..configuration.plugin_packages import every_plugin
 from ..messages.queue import UseProfiles
 from ..queue.state import QueueRules
 from ..runtime.clock import Clock
@@ -82,7 +82,7 @@ class ProfilesInUse:
     def completed(self) -> dict[str, Any]:
         """Returns the configuration in use with all defaults, as /configz shows it."""
         gates = self._handle.feature_gates
-        return completed(self.configuration, registry_with(gates), gates)
+        return completed(self.configuration, every_plugin(), gates)
 
 
 def profiles_of(
@@ -93,7 +93,7 @@ def profiles_of(
     """Makes the profiles, by scheduler name; `gate_of` gives a profile's record of PreEnqueue.
     Raises RegistryError with every field that is wrong.
     """
-    registry = registry_with(handle.feature_gates)
+    registry = every_plugin()
     profiles = tuple(effective(configuration).values())
     whole = msgspec.structs.replace(configuration, profiles=profiles)
     return build_profiles(whole, registry, handle, gate_of)

@@ -65,10 +65,14 @@ from berth.actors.scheduling.framework.status import (
 )
 from berth.actors.scheduling.framework.verdicts import Diagnosis, Verdicts
 from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController, StatefulSet
-from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
+from berth.actors.scheduling.kube.core import Namespace, Node, NodeSelector, Pod, Service
 from berth.actors.scheduling.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.actors.scheduling.kube.node_selector import (
+    node_selector_matches,
+    validate_node_selector_term,
+)
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.storage import (
     CSIDriver,
@@ -115,6 +119,7 @@ __all__ = [
     "NodeFilterPlugin",
     "NodeInfo",
     "NodeScorePlugin",
+    "NodeSelector",
     "NodeView",
     "Nomination",
     "NotFound",
@@ -166,8 +171,10 @@ __all__ = [
     "default_normalize",
     "error",
     "fit_error",
+    "node_selector_matches",
     "read_args",
     "supposing",
     "unresolvable",
     "unschedulable",
+    "validate_node_selector_term",
 ]

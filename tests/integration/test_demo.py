@@ -231,12 +231,11 @@ driverName: gpu.example.com
 """
 
 
-def test_devices_are_negotiated_with_the_gate(tmp_path: Path) -> None:
+def test_devices_are_negotiated(tmp_path: Path) -> None:
     documents = [CLASS, *(NEGOTIATED.replace("NAME", name) for name in "abc")]
     (tmp_path / "cluster.yaml").write_text("---".join(documents))
     options = ["-f", str(tmp_path / "cluster.yaml"), "--nodes", "2", "-o", "json"]
-    gate = ["--feature-gates", "BerthPodSchedulingContext=true"]
-    result = CliRunner().invoke(demo, [*options, *gate])
+    result = CliRunner().invoke(demo, [*options, "--negotiation"])
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
     assert (summary["placed"], summary["pending"]) == (2, 1)

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.configuration.file import load_file
 from berth.actors.system import run_scheduler
-from berth.config.feature_gates import with_defaults
-from berth.config.options import Options
 from berth.tools.apiserver.app import Server, serve
 from berth.tools.apiserver.http import Follow, Response
 from berth.tools.apiserver.http_reader import Request
 from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.demo.command import NEGOTIATION
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
 from berth.tools.hollow.negotiation.driver import run_negotiating_driver
@@ -32,7 +32,6 @@ from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 Document = dict[str, Any]
 API = "resource.k8s.io/v1alpha2"
-GATE = "BerthPodSchedulingContext"
 CLASS = {"metadata": {"name": "gpu"}, "driverName": "gpu.example.com"}
 
 
@@ -89,7 +88,7 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(
-    nodes: int = 2, *, gate: bool = True, driver: bool = True
+    nodes: int = 2, *, plugin: bool = True, driver: bool = True
 ) -> AsyncIterator[Cluster]:
     clock, rng = LoopClock(), Random(1)
     async with (
@@ -105,10 +104,11 @@ async def cluster(
         await group.start(run_kubelets, client, clock, rng)
         if driver:
             await group.start(run_negotiating_driver, client, clock, rng)
-        options = Options(feature_gates=with_defaults({GATE: gate}))
-        await group.start(
-            partial(run_scheduler, CONFIGURATION, Connection(url), clock, rng, options)
+        configuration = load_file(NEGOTIATION) if plugin else CONFIGURATION
+        alone = msgspec.structs.replace(
+            configuration, leader_election=CONFIGURATION.leader_election
         )
+        await group.start(partial(run_scheduler, alone, Connection(url), clock, rng))
         yield running
         group.cancel_scope.cancel()
 
@@ -277,8 +277,8 @@ async def test_a_pod_uses_claims_of_both_apis() -> None:
 
 
 @in_virtual_time
-async def test_without_the_gate_such_a_claim_does_not_exist() -> None:
-    async with cluster(gate=False) as running:
+async def test_without_the_plugin_such_a_claim_does_not_exist() -> None:
+    async with cluster(plugin=False) as running:
         await running.create("ResourceClaim", claim("c"))
         await running.create("Pod", pod("p", "c"))
         await anyio.sleep(60)

@@ -26,20 +26,18 @@ from berth.actors.client.rest import (
     Client,
     Connection,
 )
+from berth.actors.configuration.file import load_file
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.system import run_scheduler
 from berth.actors.telemetry.logs import configure_logs
-from berth.config.feature_gates import (
-    POD_SCHEDULING_CONTEXT,
-    FeatureGateError,
-)
+from berth.config.feature_gates import FeatureGateError
+from berth.config.load import from_mapping
 from berth.config.options import (
     Authentication,
     Authorization,
     Options,
     SecureServing,
 )
-from berth.config.types import KubeSchedulerConfiguration
 
 from ..apiserver.app import serve
 from ..apiserver.kubeconfig import kubeconfig
@@ -56,6 +54,7 @@ from ..manifests import ManifestError, kind_of, read
 
 SAMPLE = Path(__file__).parent / "sample.yaml"
 DEVICES = Path(__file__).parent / "devices.yaml"
+NEGOTIATION = Path(__file__).parent / "negotiation.yaml"
 NODES, PODS, NAMESPACES = BY_KIND["v1", "Node"], BY_KIND["v1", "Pod"], BY_KIND["v1", "Namespace"]
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 WORKLOADS = tuple(
@@ -114,6 +113,7 @@ class Settings(msgspec.Struct, frozen=True):
     manifests: list[tuple[Kind, Document]]
     nodes: int
     devices: Path | None
+    negotiation: bool
     gates: dict[str, bool]
     keep: bool
     port: int
@@ -146,6 +146,11 @@ class Settings(msgspec.Struct, frozen=True):
     metavar="[FILE]",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Give nodes the devices that this file describes; without FILE, built-in ones.",
+)
+@click.option(
+    "--negotiation",
+    is_flag=True,
+    help="Negotiate the claims of the older API: enable the plugin, and run its driver.",
 )
 @feature_gates_option
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
@@ -182,6 +187,7 @@ def demo(
     paths: tuple[Path, ...],
     nodes: int,
     devices: Path | None,
+    negotiation: bool,
     feature_gates: tuple[str, ...],
     keep: bool,
     port: int,
@@ -208,6 +214,7 @@ def demo(
             manifests=[*read(paths or (SAMPLE,)), *_of_devices(devices)],
             nodes=nodes,
             devices=devices,
+            negotiation=negotiation,
             gates=gates_from(feature_gates),
             keep=keep,
             port=port,
@@ -270,12 +277,11 @@ async def _run(settings: Settings) -> Summary:
         await group.start(run_controllers, client, clock, rng)
         if settings.devices is not None:
             await group.start(run_driver, client, clock, rng, settings.devices)
-        if settings.gates[POD_SCHEDULING_CONTEXT]:
+        if settings.negotiation:
             await group.start(run_negotiating_driver, client, clock, rng)
-        unlimited = msgspec.structs.replace(KubeSchedulerConfiguration().client_connection, qps=0)
-        configuration = msgspec.structs.replace(
-            KubeSchedulerConfiguration(), client_connection=unlimited
-        )
+        configuration = load_file(NEGOTIATION) if settings.negotiation else from_mapping(None)
+        unlimited = msgspec.structs.replace(configuration.client_connection, qps=0)
+        configuration = msgspec.structs.replace(configuration, client_connection=unlimited)
         options = Options(
             feature_gates=settings.gates,
             serving=SecureServing("127.0.0.1", settings.secure_port),

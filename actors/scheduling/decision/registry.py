@@ -208,6 +208,8 @@ def _made(
         raise RegistryError(f"{path}.plugins: {problem}") from None
     wanted = {reference.name for enabled in expanded.values() for reference in enabled}
     made = {name: _make(registry[name], profile, handle, path) for name in sorted(wanted)}
+    for plugin in made.values():
+        plugin.neighbours = tuple(made.values())
     points: dict[str, list[tuple[Plugin, int]]] = {
         point: [(made[reference.name], reference.weight) for reference in enabled]
         for point, enabled in expanded.items()

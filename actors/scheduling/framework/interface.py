@@ -233,12 +233,18 @@ class Plugin(ABC):
     not watched; looking one up raises UnlistedError. Where `reads` or `lookups` depend on the
     arguments or on feature gates, `__init__` sets them. `args_type` describes the arguments to
     `berth config`, which then checks, completes and documents them.
+
+    A plugin that takes care of claims of another kind than ResourceClaim names it in `claim_kinds`:
+    DynamicResources then leaves such claims in a pod's spec.resourceClaims to this plugin.
+    `neighbours` are all plugins of the profile, once they are made.
     """
 
     name: ClassVar[str]
     args_type: ClassVar[type[msgspec.Struct] | None] = None
     reads: Reads = Reads.CLUSTER
     lookups: tuple[type[HasMetadata] | WatchedKind, ...] = ()
+    claim_kinds: ClassVar[tuple[WatchedKind, ...]] = ()
+    neighbours: tuple[Plugin, ...] = ()
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         """`args` is pluginConfig's args as the user wrote them. Raises ArgsError if they do not

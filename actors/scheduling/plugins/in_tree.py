@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
 from berth.plugin import Plugin
 
 from .default_binder import DefaultBinder
@@ -16,7 +15,6 @@ from .node_declared_features import NodeDeclaredFeatures
 from .node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from .node_resources_fit import NodeResourcesFit
 from .node_volume_limits.plugin import NodeVolumeLimits
-from .pod_scheduling_context.plugin import PodSchedulingContexts
 from .pod_topology_spread import PodTopologySpread
 from .taint_toleration import TaintToleration
 from .volume_binding.plugin import VolumeBinding
@@ -48,6 +46,3 @@ IN_TREE: dict[str, type[Plugin]] = {
         DefaultPreemption,
     )
 }
-
-# The plugins that exist only with a feature gate of berth's own, by the gate.
-GATED: dict[str, type[Plugin]] = {POD_SCHEDULING_CONTEXT: PodSchedulingContexts}

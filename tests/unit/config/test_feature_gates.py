@@ -13,7 +13,6 @@ from berth.config.feature_gates import (
     DEFAULTS,
     GATES,
     NOT_IMPLEMENTED,
-    POD_SCHEDULING_CONTEXT,
     FeatureGateError,
     feature_enabled,
     gate_warnings,
@@ -164,7 +163,6 @@ def test_all_gates_of_a_stage(switch: str, on: bool) -> None:
     set_by_it = {name for name, gate in GATES.items() if gate.stage == stage} - {*ALL_OF_STAGE}
     expected = {**DEFAULTS, **dict.fromkeys(set_by_it, on), switch: on}
     assert with_defaults({switch: on}) == expected
-    assert not expected[POD_SCHEDULING_CONTEXT]
 
 
 def test_a_gate_that_is_given_wins_over_its_stage() -> None:
@@ -205,4 +203,4 @@ def test_the_values_for_the_metric() -> None:
     assert ("AllBeta", BETA, False) in rows
     assert ("PodSchedulingReadiness", "", True) in rows
     assert ("VolumeLimitScaling", ALPHA, True) in rows
-    assert len(rows) == len(GATES) - 1, "all but berth's own"
+    assert len(rows) == len(GATES)

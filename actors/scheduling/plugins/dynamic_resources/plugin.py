@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
 from berth.config.types import (
     Duration,
     described,
@@ -53,6 +51,7 @@ from berth.plugin import (
     Snapshot,
     Status,
     Verdicts,
+    WatchedKind,
     default_normalize,
     error,
     read_args,
@@ -60,12 +59,10 @@ from berth.plugin import (
     unschedulable,
 )
 
-from ...kube import resource_v1alpha2
 from ...kube.claims import controller_uid
 from ...kube.devices import PendingAllocation
 from ...kube.meta import key
 from ...kube.node_selector import validate_node_selector_term
-from ...kube.resource_v1alpha2 import RESOURCE_CLAIMS
 from ...model.vectors import any_true
 from .answers import Answers, Asked, Verdict
 from .binding import Binding, without_finalizer
@@ -75,9 +72,9 @@ from .inventory import Inventory
 from .pod_claims import (
     BindingFailedError,
     ClaimError,
+    Lookup,
     check_requests,
     claims_of,
-    is_negotiated,
     is_ready,
     prepared_by,
     uses,
@@ -149,12 +146,11 @@ class DynamicResources(
     name = "DynamicResources"
     args_type = DynamicResourcesArgs
     reads = Reads.CLAIMS
+    lookups = (ResourceClaim, ResourceSlice, DeviceClass)
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
         given = read_args(args, DynamicResourcesArgs, handle.feature_gates)
-        older = (RESOURCE_CLAIMS,) if handle.feature_gates[POD_SCHEDULING_CONTEXT] else ()
-        self.lookups = (ResourceClaim, ResourceSlice, DeviceClass, *older)
         self._features = features = features_of(handle.feature_gates)
         filter_timeout = given.filter_timeout or MOST_SECONDS
         self._binding_timeout = float(given.binding_timeout or DEFAULT_BINDING_TIMEOUT)
@@ -169,16 +165,18 @@ class DynamicResources(
 
     def pre_enqueue(self, pod: Pod) -> Status:
         try:
-            claims_of(pod, self._listed, self._is_negotiated)
+            self._claims_of(pod, self.handle.objects)
         except ClaimError as problem:
             return unresolvable(str(problem))
         return SUCCESS
 
-    def _listed(self, name: str, namespace: str) -> ResourceClaim | None:
-        return self.handle.objects.get(ResourceClaim, name, namespace)
+    def _claims_of(self, pod: Pod, objects: Lookup) -> list[ResourceClaim]:
+        return claims_of(pod, objects, self._other_kinds)
 
-    def _is_negotiated(self, name: str, namespace: str) -> bool:
-        return is_negotiated(self.handle, self.handle.objects, name, namespace)
+    @property
+    def _other_kinds(self) -> list[WatchedKind]:
+        """The kinds of claims that other plugins of the profile take care of."""
+        return [kind for plugin in self.neighbours for kind in plugin.claim_kinds]
 
     # ------------------------------------------------------------------------------- in a decision
 
@@ -190,14 +188,11 @@ class DynamicResources(
             return SKIP
         objects = snapshot.objects
 
-        def find(name: str, namespace: str) -> ResourceClaim | None:
-            return objects.get(ResourceClaim, name, namespace)
-
         def class_of(name: str) -> DeviceClass | None:
             return objects.get(DeviceClass, name)
 
         try:
-            claims = claims_of(info.pod, find, partial(is_negotiated, self.handle, objects))
+            claims = self._claims_of(info.pod, objects)
         except ClaimError as problem:
             return unresolvable(str(problem))
         resources = None
@@ -410,13 +405,9 @@ class DynamicResources(
                 return Hint.SKIP
             return Hint.QUEUE if self.pre_enqueue(new).ok else Hint.SKIP
 
-        def negotiated_added(pod: Pod, _old: object | None, new: object | None) -> Hint:
-            assert isinstance(new, resource_v1alpha2.ResourceClaim)
+        def other_added(pod: Pod, _old: object | None, new: Any) -> Hint:
             return Hint.QUEUE if uses(pod, new) and self.pre_enqueue(pod).ok else Hint.SKIP
 
-        negotiated = (
-            Registration(ClusterEvent(RESOURCE_CLAIMS.full_name, Action.ADD), negotiated_added),
-        )
         return (
             Registration(ClusterEvent(Resource.NODE, nodes)),
             Registration(
@@ -431,7 +422,10 @@ class DynamicResources(
             ),
             Registration(ClusterEvent(Resource.DEVICE_CLASS, changed)),
             Registration(ClusterEvent(Resource.RESOURCE_SLICE, changed)),
-            *(negotiated if RESOURCE_CLAIMS in self.lookups else ()),
+            *(
+                Registration(ClusterEvent(kind.full_name, Action.ADD), other_added)
+                for kind in self._other_kinds
+            ),
         )
 
     def _helps(self, pod: Pod, old: object | None, new: ResourceClaim) -> bool:
@@ -440,7 +434,7 @@ class DynamicResources(
         if not is_freed and not uses(pod, new):
             return False
         try:
-            claims = claims_of(pod, self._listed, self._is_negotiated)
+            claims = self._claims_of(pod, self.handle.objects)
         except ClaimError:
             return False
         if is_freed:

@@ -5,14 +5,12 @@ Mirrors k8s.io/dynamic-resource-allocation/resourceclaim.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
-from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
-from berth.plugin import Handle, Pod, ResourceClaim, Status, error, unresolvable
+from berth.plugin import Pod, ResourceClaim, Status, WatchedKind, error, unresolvable
 
-from ...kube import resource_v1alpha2
 from ...kube.claims import controller_uid
 from ...kube.core import PodResourceClaim
 from ...kube.devices import (
@@ -24,18 +22,13 @@ from ...kube.meta import HasMetadata, key
 from .features import Features
 from .wanted import ClassByName
 
-# A claim of any version of the API: only metadata is read here.
-C = TypeVar("C", bound=HasMetadata)
-# Finds a claim by its name and namespace.
-FindClaim = Callable[[str, str], C | None]
-# True for the name and namespace of a claim that another plugin takes care of.
-IsElsewhere = Callable[[str, str], bool]
+T = TypeVar("T", bound=HasMetadata)
 
 
 class Lookup(Protocol):
     """The objects of a snapshot, or those that the API server last sent."""
 
-    def get(self, kind: type[C], name: str, namespace: str = "") -> C | None: ...
+    def get(self, kind: type[T], name: str, namespace: str = "") -> T | None: ...
 
 
 class ClaimError(Exception):
@@ -44,29 +37,24 @@ class ClaimError(Exception):
     """
 
 
-def nowhere(_name: str, _namespace: str) -> bool:
-    return False
+def claims_of(
+    pod: Pod, objects: Lookup, other_kinds: Sequence[WatchedKind] = ()
+) -> list[ResourceClaim]:
+    """Returns the claims that the pod's spec names or had made, in order. Raises ClaimError.
 
-
-def claims_of(pod: Pod, find: FindClaim[C], is_elsewhere: IsElsewhere = nowhere) -> list[C]:
-    """The claims that the pod's spec names or had made, in order. Raises ClaimError.
-
-    An entry for which no claim is needed is left out, and one whose claim is elsewhere.
+    Entries for which no claim is needed are left out, and so are those whose claim is of one of the
+    other kinds.
     """
-    return [claim for _, claim in each_claim(pod, find, is_elsewhere)]
-
-
-def each_claim(pod: Pod, find: FindClaim[C], is_elsewhere: IsElsewhere) -> Iterator[tuple[str, C]]:
-    """The claims with the names of the pod's entries for them. Raises ClaimError."""
+    claims = []
     namespace = pod.metadata.namespace
     for entry in pod.spec.resource_claims:
         name = claim_name(pod, entry)
         if name is None:
             continue
-        claim = find(name, namespace)
-        if claim is None and is_elsewhere(name, namespace):
-            continue
+        claim = objects.get(ResourceClaim, name, namespace)
         if claim is None:
+            if any(objects.get(kind.type, name, namespace) is not None for kind in other_kinds):
+                continue
             raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
@@ -75,14 +63,8 @@ def each_claim(pod: Pod, find: FindClaim[C], is_elsewhere: IsElsewhere) -> Itera
                 f"ResourceClaim {namespace}/{name} was not created for Pod {key(pod)} "
                 "(Pod is not owner)"
             )
-        yield entry.name, claim
-
-
-def is_negotiated(handle: Handle, objects: Lookup, name: str, namespace: str) -> bool:
-    """True for a claim of v1alpha2, which DynamicResources leaves to PodSchedulingContext."""
-    if not handle.feature_gates[POD_SCHEDULING_CONTEXT]:
-        return False
-    return objects.get(resource_v1alpha2.ResourceClaim, name, namespace) is not None
+        claims.append(claim)
+    return claims
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
@@ -112,7 +94,7 @@ def uses(pod: Pod, claim: HasMetadata) -> bool:
     )
 
 
-def is_reserved_for(pod: Pod, claim: ResourceClaim | resource_v1alpha2.ResourceClaim) -> bool:
+def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
     return any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE
 from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     BindingFailedError,
@@ -35,14 +36,14 @@ def claims(entry: Document, *there: ResourceClaim, made: Any = ()) -> list[str] 
         "spec": {"containers": [], "resourceClaims": [{"name": "e", **entry}]},
         "status": {"resourceClaimStatuses": list(made)},
     }
-    known = {(it.metadata.name, it.metadata.namespace): it for it in there}
+    objects = ClusterObjects()
+    for item in there:
+        objects.put(item)
     try:
-        found = claims_of(
-            msgspec.convert(document, Pod), lambda name, namespace: known.get((name, namespace))
-        )
+        named = claims_of(msgspec.convert(document, Pod), objects)
     except ClaimError as problem:
         return str(problem)
-    return [it.metadata.name for it in found]
+    return [item.metadata.name for item in named]
 
 
 def test_claims_by_name() -> None:

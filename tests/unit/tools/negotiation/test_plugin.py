@@ -9,13 +9,25 @@ import msgspec
 import numpy as np
 import pytest
 
-from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.configuration.file import load_file
+from berth.actors.configuration.plugin_packages import every_plugin
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import extension_points
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.framework.post_filter import FailedAttempt, Patch
 from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, error
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.resource_v1alpha2 import (
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
+from berth.actors.wiring.profiles import profiles_of
+from berth.config.feature_gates import DEFAULTS
+from berth.config.load import from_mapping
+from berth.config.profiles import expand_profile
+from berth.tools.demo.command import NEGOTIATION
+from berth.tools.explain.cluster import snapshot_of
+from berth.tools.negotiation.kinds import (
     API_VERSION,
     POD_SCHEDULING_CONTEXTS,
     RESOURCE_CLAIMS,
@@ -23,14 +35,7 @@ from berth.actors.scheduling.kube.resource_v1alpha2 import (
     PodSchedulingContext,
     ResourceClaim,
 )
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
-from berth.actors.scheduling.plugins.pod_scheduling_context.plugin import PodSchedulingContexts
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.feature_gates import POD_SCHEDULING_CONTEXT, with_defaults
-from berth.config.load import from_mapping
-from berth.tools.explain.cluster import snapshot_of
+from berth.tools.negotiation.plugin import PodSchedulingContexts
 from tests.kit.devices import claim as claim_of_v1
 from tests.kit.devices import node
 from tests.kit.handle import NoApi
@@ -150,9 +155,8 @@ class Api:
 
 
 class Handle(NoApi):
-    def __init__(self, server: Server, *, gate: bool = True) -> None:
+    def __init__(self, server: Server) -> None:
         super().__init__()
-        self.feature_gates = with_defaults({POD_SCHEDULING_CONTEXT: gate})
         self.api: Any = Api(server)
         self.objects: Any = server
 
@@ -167,9 +171,9 @@ class Attempt:
         self.info, self.state = PodInfo(user), CycleState()
 
     def pre_filter(self) -> Status:
-        found = self.plugin.pre_filter(self.state, self.info, self.snapshot)
-        assert isinstance(found, Status)
-        return found
+        status = self.plugin.pre_filter(self.state, self.info, self.snapshot)
+        assert isinstance(status, Status)
+        return status
 
     def reasons(self) -> dict[str, str]:
         """The nodes that are rejected, with the reason."""
@@ -198,37 +202,36 @@ class Attempt:
         return self.snapshot.all().name(row)
 
 
-# ---------------------------------------------------------------------------------------- the gate
+# ------------------------------------------------------------------------------------- the profile
 
 
-def profile(*, gate: bool, **plugins: Any) -> list[str]:
-    """The default plugins by name; `plugins` are those of the profile."""
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": plugins}],
+def negotiating(server: Server) -> Profile:
+    """The profile of `berth demo --negotiation`."""
+    return profiles_of(load_file(NEGOTIATION), Handle(server))["default-scheduler"]
+
+
+def test_the_plugin_is_installed_with_berth_and_not_enabled_by_default() -> None:
+    server = Server(Snapshot())
+    default = profiles_of(from_mapping(None), Handle(server))["default-scheduler"]
+    added = {plugin.name for plugin in negotiating(server).plugins} - {
+        plugin.name for plugin in default.plugins
     }
-    handle = Handle(Server(Snapshot()), gate=gate)
-    made = profiles_of(from_mapping(document), handle)["default-scheduler"]
-    watched = {kind for plugin in made.plugins for kind in plugin.lookups}
-    assert (RESOURCE_CLAIMS in watched) == gate
-    return [plugin.name for plugin in made.plugins]
+    assert added == {"PodSchedulingContext"}
 
 
-def test_the_plugin_exists_only_with_the_gate_and_then_by_default() -> None:
-    assert "PodSchedulingContext" not in profile(gate=False)
-    assert "PodSchedulingContext" in profile(gate=True)
-    named = {"multiPoint": {"enabled": [{"name": "PodSchedulingContext"}]}}
-    with pytest.raises(RegistryError, match="PodSchedulingContext"):
-        profile(gate=False, **named)
+def test_its_claims_are_freed_before_preemption() -> None:
+    points = {name: extension_points(kind) for name, kind in every_plugin().items()}
+    order = expand_profile(load_file(NEGOTIATION).profiles[0], points, "", DEFAULTS)["postFilter"]
+    names = [plugin.name for plugin in order]
+    assert names == ["DynamicResources", "PodSchedulingContext", "DefaultPreemption"]
 
 
 def test_dynamic_resources_leaves_the_claims_of_v1alpha2_alone() -> None:
     server = Attempt(pod("c"), claim()).server
     missing = 'could not find ResourceClaim "default/c"'
-    assert DynamicResources({}, Handle(server)).pre_enqueue(pod("c")).ok
-    off = DynamicResources({}, Handle(server, gate=False))
-    assert off.pre_enqueue(pod("c")).reasons == (missing,)
+    assert negotiating(server).pre_enqueue(pod("c")).ok
+    alone = DynamicResources({}, Handle(server))
+    assert alone.pre_enqueue(pod("c")).reasons == (missing,)
     of_v1 = {**claim_of_v1("c"), "metadata": {"name": "c", "namespace": "default", "uid": "v1"}}
     both = Attempt(pod("c"), claim(), of_v1)
     assert both.pre_filter() is SKIP, "a claim of v1 takes precedence"
@@ -462,7 +465,7 @@ async def test_a_claim_that_another_pod_takes_meanwhile() -> None:
 
 
 def wakes_by(kind: str, attempt: Attempt, old: Any, new: Any, action: Action) -> bool:
-    made = profiles_of(from_mapping(None), Handle(attempt.server))["default-scheduler"]
+    made = negotiating(attempt.server)
     event: Any = (kind, action)
     return wakes(made, "PodSchedulingContext", event, attempt.info.pod, old, new)
 
@@ -500,7 +503,7 @@ def test_the_answers_for_all_claims_wake_the_pod() -> None:
 
 def test_a_claim_of_v1alpha2_wakes_a_pod_that_dynamic_resources_gates() -> None:
     attempt = Attempt(pod("c"), claim())
-    made = profiles_of(from_mapping(None), Handle(attempt.server))["default-scheduler"]
+    made = negotiating(attempt.server)
     event: Any = (RESOURCE_CLAIMS.full_name, Action.ADD)
     new = msgspec.convert(claim(), ResourceClaim)
     assert wakes(made, "DynamicResources", event, pod("c"), None, new)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.plugin import Pod, StateKey
+from berth.plugin import NodeSelector, Pod, StateKey
 
-from ...kube.core import NodeSelector
-from ...kube.resource_v1alpha2 import (
+from .kinds import (
     WAIT_FOR_FIRST_CONSUMER,
     PodSchedulingContext,
     PodSchedulingContextSpec,
     ResourceClaim,
 )
-from ...model.node_selection import NodeTerms
 
 CLAIM_NOT_AVAILABLE = "resourceclaim not available on the node"
 EXCLUDED_BY_CLASS = "excluded by resource class node filter"
@@ -40,7 +38,7 @@ class Limit(msgspec.Struct, frozen=True):
     """Nodes that an entry leaves, and the reason for the others."""
 
     index: int
-    terms: NodeTerms
+    selector: NodeSelector
     reason: str
 
 
@@ -75,8 +73,7 @@ class PodNegotiation:
 
     def limit(self, index: int, selector: NodeSelector | None, reason: str) -> None:
         if selector is not None:
-            terms = NodeTerms([(term, 1) for term in selector.node_selector_terms])
-            self.limits.append(Limit(index, terms, reason))
+            self.limits.append(Limit(index, selector, reason))
 
     def unsuitable_nodes(self) -> set[str]:
         """The nodes that the driver of a claim that is not allocated yet has ruled out."""

@@ -13,11 +13,13 @@ import msgspec
 
 from berth.plugin import SUCCESS, Code, Handle, NotFound, Pod, Status, error
 
-from ...kube.claims import controller_uid
-from ...kube.devices import ResourceClaimConsumerReference
-from ...kube.meta import key
-from ...kube.resource_v1alpha2 import PodSchedulingContext, PodSchedulingContextSpec, ResourceClaim
-from ..dynamic_resources.pod_claims import is_reserved_for
+from .claims import is_owned_by, is_reserved_for, key, may_reserve
+from .kinds import (
+    PodSchedulingContext,
+    PodSchedulingContextSpec,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 from .state import PodNegotiation
 
 TRIES = 5
@@ -30,16 +32,6 @@ def waiting(proposal: PodSchedulingContextSpec) -> Status:
     """The status of a pod that waits for the drivers' answers to a proposal."""
     awaited = "allocate resource" if proposal.selected_node else "provide information"
     return Status(Code.PENDING, (f"waiting for resource driver to {awaited}",))
-
-
-def is_owned_by(context: PodSchedulingContext, pod: Pod) -> bool:
-    return controller_uid(context) == pod.metadata.uid
-
-
-def may_reserve(claim: ResourceClaim) -> bool:
-    """True if one more pod may use an allocated claim."""
-    allocation = claim.status.allocation
-    return allocation is not None and (allocation.shareable or not claim.status.reserved_for)
 
 
 class Binding:
@@ -77,12 +69,12 @@ class Binding:
             # An earlier attempt may have created it, and the informer does not have it yet.
             latest = await api.get(PodSchedulingContext, name, namespace)
             if isinstance(latest, Status) or not is_owned_by(latest, pod):
-                return error(f"create PodSchedulingContext {key(pod)}: {created.message}")
+                return error(f"create PodSchedulingContext {key(pod.metadata)}: {created.message}")
             context = latest
         body = {"metadata": {"uid": context.metadata.uid}, "spec": spec}
         written = await api.patch(PodSchedulingContext, name, body, namespace)
         if isinstance(written, Status):
-            return error(f"update PodSchedulingContext {key(pod)}: {written.message}")
+            return error(f"update PodSchedulingContext {key(pod.metadata)}: {written.message}")
         self._handle.objects.assume(written)
         return SUCCESS
 
@@ -97,17 +89,18 @@ class Binding:
             if refused:
                 latest = await self._latest(claim)
                 if isinstance(latest, Status):
-                    return error(f"get updated claim {key(claim)} after conflict: {latest.message}")
+                    why = f"after conflict: {latest.message}"
+                    return error(f"get updated claim {key(claim.metadata)} {why}")
                 if latest.metadata.resource_version == claim.metadata.resource_version:
                     break
                 claim = latest
             status = claim.status
             if status.allocation != decided_on or status.deallocation_requested:
-                return error(f"claim {key(claim)} got reallocated in the meantime")
+                return error(f"claim {key(claim.metadata)} got reallocated in the meantime")
             if is_reserved_for(pod, claim):
                 return SUCCESS
             if not may_reserve(claim):
-                return error(f"claim {key(claim)} got reserved elsewhere in the meantime")
+                return error(f"claim {key(claim.metadata)} got reserved elsewhere in the meantime")
             user = ResourceClaimConsumerReference(
                 resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
             )
@@ -116,7 +109,7 @@ class Binding:
                 self._handle.objects.assume(written)
                 return SUCCESS
             refused = written.message
-        return error(f"reserve claim {key(claim)}: {refused}")
+        return error(f"reserve claim {key(claim.metadata)}: {refused}")
 
     async def roll_back(self, pod: PodNegotiation) -> None:
         """Takes the pod out of the claims that were written for it. They stay allocated."""

@@ -1,22 +1,24 @@
 """resource.k8s.io/v1alpha2: claims that drivers allocate, after negotiating a node with the
 scheduler.
 
-Kubernetes 1.27 to 1.30 had these kinds, and 1.31 kept them as v1alpha3. Only the scheduling of pods
-reads them here, and only with the gate BerthPodSchedulingContext. Mirrors the API types of the same
-names.
+Kubernetes 1.27 to 1.30 had these kinds, and 1.31 kept them as v1alpha3. Mirrors the API types of
+the same names.
 """
 
 from __future__ import annotations
 
-from .core import NodeSelector
-from .devices import ResourceClaimConsumerReference
-from .kinds import WatchedKind
-from .meta import Object, ObjectMeta
+import msgspec
+
+from berth.plugin import NodeSelector, ObjectMeta, WatchedKind
 
 API_VERSION = "resource.k8s.io/v1alpha2"
-IMMEDIATE, WAIT_FOR_FIRST_CONSUMER = "Immediate", "WaitForFirstConsumer"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 # Limits of the API.
 MOST_POTENTIAL_NODES = 128
+
+
+class Object(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The base of every struct of the API: camelCase on the wire, fields with defaults left out."""
 
 
 class ResourceClass(Object, frozen=True, kw_only=True):
@@ -25,6 +27,14 @@ class ResourceClass(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     driver_name: str = ""
     suitable_nodes: NodeSelector | None = None
+
+
+class ResourceClaimConsumerReference(Object, frozen=True, kw_only=True):
+    """The pod for which a claim is reserved."""
+
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
 
 
 class ResourceClaimSpec(Object, frozen=True, kw_only=True):

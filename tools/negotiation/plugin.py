@@ -23,6 +23,7 @@ from berth.plugin import (
     FilterPlugin,
     Handle,
     Hint,
+    NodeSelector,
     NodeView,
     Patch,
     Pod,
@@ -43,14 +44,16 @@ from berth.plugin import (
     Status,
     Verdicts,
     error,
+    node_selector_matches,
     unresolvable,
     unschedulable,
+    validate_node_selector_term,
 )
 from berth.plugin import ResourceClaim as ClaimOfV1
 
-from ...kube.core import NodeSelector
-from ...kube.node_selector import validate_node_selector_term
-from ...kube.resource_v1alpha2 import (
+from .binding import Binding, waiting
+from .claims import ClaimError, Lookup, entries_of, is_owned_by, is_reserved_for, may_reserve, uses
+from .kinds import (
     MOST_POTENTIAL_NODES,
     POD_SCHEDULING_CONTEXTS,
     RESOURCE_CLAIMS,
@@ -60,10 +63,6 @@ from ...kube.resource_v1alpha2 import (
     ResourceClaim,
     ResourceClass,
 )
-from ...model.cluster_objects import ClusterObjects
-from ...model.vectors import any_true
-from ..dynamic_resources.pod_claims import ClaimError, Lookup, each_claim, is_reserved_for, uses
-from .binding import Binding, is_owned_by, may_reserve, waiting
 from .state import (
     CLAIM_NOT_AVAILABLE,
     EXCLUDED_BY_CLASS,
@@ -89,6 +88,7 @@ class PodSchedulingContexts(
 
     name = "PodSchedulingContext"
     reads = Reads.CLAIMS
+    claim_kinds = (RESOURCE_CLAIMS,)
     lookups = (RESOURCE_CLAIMS, RESOURCE_CLASSES, POD_SCHEDULING_CONTEXTS, ClaimOfV1)
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
@@ -99,7 +99,7 @@ class PodSchedulingContexts(
 
     def pre_enqueue(self, pod: Pod) -> Status:
         try:
-            _entries(pod, self.handle.objects)
+            entries_of(pod, self.handle.objects)
         except ClaimError as problem:
             return unresolvable(str(problem))
         return SUCCESS
@@ -114,7 +114,7 @@ class PodSchedulingContexts(
             return SKIP
         objects = snapshot.objects
         try:
-            entries = _entries(info.pod, objects)
+            entries = entries_of(info.pod, objects)
         except ClaimError as problem:
             return unresolvable(str(problem))
         if not entries:
@@ -144,12 +144,15 @@ class PodSchedulingContexts(
             if nodes.name(position) in unsuitable:
                 keys[position] = _REASONS.index(UNSUITABLE)
         for limit in pod.limits:
-            rejected = ~limit.terms.match(nodes)
+            terms = limit.selector.node_selector_terms
+            listed = (nodes.node(position) for position in range(nodes.size))
+            matching = [node is not None and node_selector_matches(terms, node) for node in listed]
+            rejected = ~np.array(matching, dtype=np.bool_)
             keys[rejected] = _REASONS.index(limit.reason)
             entry = pod.entries[limit.index]
-            if not entry.is_pending and entry.is_delayed and any_true(rejected):
+            if not entry.is_pending and entry.is_delayed and rejected.any():
                 pod.unavailable.add(limit.index)
-        if not any_true(keys != 0):
+        if not keys.any():
             return None
         codes = np.where(keys != 0, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(0))
         return Verdicts(codes, keys, lambda key: (_REASONS[key],))
@@ -261,27 +264,13 @@ class PodSchedulingContexts(
         if before == new.status:
             return False
         try:
-            entries = _entries(pod, self.handle.objects)
+            entries = entries_of(pod, self.handle.objects)
         except ClaimError:
             return False
         return PodNegotiation(pod, entries, new).is_informed()
 
 
-def _entries(pod: Pod, objects: Lookup) -> tuple[Entry, ...]:
-    """The pod's claims of v1alpha2, with their entries. Raises ClaimError."""
-
-    def is_of_v1(name: str, namespace: str) -> bool:
-        return objects.get(ClaimOfV1, name, namespace) is not None
-
-    def find(name: str, namespace: str) -> ResourceClaim | None:
-        if is_of_v1(name, namespace):
-            return None
-        return objects.get(ResourceClaim, name, namespace)
-
-    return tuple(Entry(name, claim) for name, claim in each_claim(pod, find, is_of_v1))
-
-
-def _limit(pod: PodNegotiation, index: int, entry: Entry, objects: ClusterObjects) -> Status:
+def _limit(pod: PodNegotiation, index: int, entry: Entry, objects: Lookup) -> Status:
     """Notes the nodes that an entry leaves to the pod; the status says why there are none."""
     claim = entry.claim
     if claim.status.deallocation_requested:
@@ -294,10 +283,10 @@ def _limit(pod: PodNegotiation, index: int, entry: Entry, objects: ClusterObject
     if not entry.is_delayed:
         return unresolvable("unallocated immediate resourceclaim")
     name = claim.spec.resource_class_name
-    found = objects.get(ResourceClass, name)
-    if found is None:
+    resource_class = objects.get(ResourceClass, name)
+    if resource_class is None:
         return unresolvable(f"resource class {name} does not exist")
-    return _limited(pod, index, found.suitable_nodes, EXCLUDED_BY_CLASS)
+    return _limited(pod, index, resource_class.suitable_nodes, EXCLUDED_BY_CLASS)
 
 
 def _limited(pod: PodNegotiation, index: int, selector: NodeSelector | None, reason: str) -> Status:
