@@ -12,12 +12,12 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.tools.explain.cluster import snapshot_of
-from berth.tools.explain.devices import Supply, supply
+from berth.tools.explain.devices import DeviceSupply, supply
 from tests.golden.scenarios import load
 from tests.kit.handle import NoApi
 
 
-def supplied(scenario: dict[str, Any]) -> Supply:
+def supplied(scenario: dict[str, Any]) -> DeviceSupply:
     profiles = profiles_of(from_mapping(scenario["config"]), NoApi())
     pod = msgspec.convert(scenario["pod"], Pod)
     info = PodInfo(pod)

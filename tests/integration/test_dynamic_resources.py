@@ -13,8 +13,8 @@ import pytest
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.devices import (
     FINALIZER,
+    InFlightAllocation,
     OpaqueDeviceConfiguration,
-    PendingAllocation,
     ResourceClaim,
 )
 from berth.actors.scheduling.kube.kinds import BY_KIND
@@ -70,7 +70,7 @@ def settle(cluster: VirtualCluster) -> None:
     assert cluster.snapshot is not None
     objects = cluster.snapshot.objects
     assert objects.assumed() == []
-    assert [*objects.every(PendingAllocation)] == []
+    assert [*objects.every(InFlightAllocation)] == []
     known = {(it.metadata.namespace, it.metadata.name): it for it in objects.every(ResourceClaim)}
     assert known == cluster.objects(CLAIMS)
     assert all(number == 1 for number in held(cluster).values())

@@ -19,7 +19,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.devices import (
     EXTENDED_RESOURCE_CLAIM,
     DeviceClass,
-    PendingAllocation,
+    InFlightAllocation,
     ResourceClaim,
     ResourceSlice,
 )
@@ -176,7 +176,7 @@ class Story:
         assert cluster.snapshot is not None
         objects = cluster.snapshot.objects
         assert objects.assumed() == []
-        assert [*objects.every(PendingAllocation)] == []
+        assert [*objects.every(InFlightAllocation)] == []
         known = {
             (it.metadata.namespace, it.metadata.name): it for it in objects.every(ResourceClaim)
         }

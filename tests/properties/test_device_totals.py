@@ -22,7 +22,7 @@ from berth.actors.messages.cache import (
 from berth.actors.scheduling.kube.devices import (
     DEVICE_CLASS_PREFIX,
     DeviceRequestAllocationResult,
-    PendingAllocation,
+    InFlightAllocation,
 )
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.meta import HasMetadata, ObjectMeta
@@ -105,7 +105,7 @@ class Devices(RuleBasedStateMachine):
         self.nodes: dict[str, Node] = {}
         self.documents: dict[tuple[str, str], dict[str, Any]] = {}
         self.objects: dict[tuple[str, str], HasMetadata] = {}
-        self.pending: dict[str, PendingAllocation] = {}
+        self.pending: dict[str, InFlightAllocation] = {}
         self.serial = 0
         self.totals = DeviceTotals()
         self.plugins: tuple[ScorePlugin, ...] = (
@@ -201,7 +201,7 @@ class Devices(RuleBasedStateMachine):
     )
     def allocation_decided(self, uid: str, pool: str, device: str) -> None:
         result = DeviceRequestAllocationResult(driver=DRIVER, pool=pool, device=device)
-        pending = PendingAllocation(metadata=ObjectMeta(name=uid), results=(result,))
+        pending = InFlightAllocation(metadata=ObjectMeta(name=uid), results=(result,))
         self.pending[uid] = pending
         self.cache.handle(AssumeObject(pending))
 

@@ -1,7 +1,7 @@
-"""The search for devices against a slow one: every assignment in order, the first valid one wins.
+"""The allocator against a slow search: every assignment in order, the first valid one wins.
 
 The slow search builds each whole assignment and checks it from nothing, so that it cannot forget
-to undo anything. Counters and constraints are not drawn together: the search keeps counters
+to undo anything. Counters and constraints are not drawn together: the allocator keeps counters
 charged for devices that a constraint refuses, as kube-scheduler's does.
 """
 
@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.kube.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
+from berth.actors.scheduling.plugins.dynamic_resources.allocator import AllocatorResult, allocate
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
-from berth.actors.scheduling.plugins.dynamic_resources.search import Outcome, search
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
+from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     AllocationError,
-    Wanted,
-    wanted_by,
+    ClaimRequests,
+    claim_requests,
 )
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
 
 DRIVER = "gpu.example.com"
 STEPS = 10**6
@@ -120,7 +120,7 @@ def _claim(draw: st.DrawFn, number: int, counters: bool) -> dict[str, Any]:
 
 
 def _of_one(request: dict[str, Any]) -> bool:
-    """True if the request is for one device, whatever its alternative."""
+    """True if the request is for one device, whatever its sub-request."""
     asked = request.get("firstAvailable") or [request["exactly"]]
     return all(one.get("count") == 1 for one in asked)
 
@@ -200,10 +200,10 @@ class Slow:
             yield []
             return
         (c, request), rest = wanted[0], wanted[1:]
-        alternatives = [
+        sub_requests = [
             (f"{request['name']}/{sub['name']}", sub) for sub in request.get("firstAvailable", [])
         ] or [(request["name"], request["exactly"])]
-        for name, asked in alternatives:
+        for name, asked in sub_requests:
             for places in self._places(asked):
                 for others in self._assignments(rest):
                     yield [*((c, name, asked, place) for place in places), *others]
@@ -287,19 +287,19 @@ class Slow:
         return True
 
 
-def _found(outcome: Outcome) -> list[tuple[int, str, Place]] | None:
-    if outcome.found is None:
+def _chosen_places(result: AllocatorResult) -> list[tuple[int, str, Place]] | None:
+    if result.devices is None:
         return None
     return [
-        (c, one.alternative.full_name, one.device.id[1:])
-        for c, picked in enumerate(outcome.found)
-        for one in picked
+        (c, each.sub_request.full_name, each.device.id[1:])
+        for c, results in enumerate(result.devices)
+        for each in results
     ]
 
 
 @settings(max_examples=200, deadline=None)
 @given(worlds())
-def test_search_finds_what_a_slow_one_finds_first(
+def test_the_allocator_chooses_what_a_slow_search_finds_first(
     world: tuple[list[dict[str, Any]], list[dict[str, Any]], list[Place]],
 ) -> None:
     slices, claims, taken = world
@@ -307,21 +307,23 @@ def test_search_finds_what_a_slow_one_finds_first(
     inventory = Inventory(objects)
     inventory.refresh()
     node = msgspec.convert({"metadata": {"name": "node"}}, Node)
-    wanted = [wanted_by(msgspec.convert(claim, ResourceClaim), classes.get) for claim in claims]
+    requests = [
+        claim_requests(msgspec.convert(claim, ResourceClaim), classes.get) for claim in claims
+    ]
     expected = Slow(slices, claims, taken).first()
-    if _is_refused(wanted, inventory, node):
+    if _is_refused(requests, inventory, node):
         event("a constraint excludes some of all devices")
         assert expected is None
         return
-    outcome = search(wanted, inventory.pools(node), inventory, Steps(STEPS))
+    result = allocate(requests, inventory.pools(node), inventory, Steps(STEPS))
     event("found" if expected else "not found")
-    assert _found(outcome) == expected
+    assert _chosen_places(result) == expected
 
 
-def _is_refused(wanted: Sequence[Wanted], inventory: Inventory, node: Node) -> bool:
+def _is_refused(requests: Sequence[ClaimRequests], inventory: Inventory, node: Node) -> bool:
     """True if a request for all devices breaks a constraint, which is an error."""
     try:
-        search(wanted, inventory.pools(node), inventory, Steps(STEPS))
+        allocate(requests, inventory.pools(node), inventory, Steps(STEPS))
     except AllocationError as problem:
         return "cannot add device" in str(problem)
     return False

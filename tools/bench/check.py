@@ -48,7 +48,7 @@ from berth.actors.scheduling.kube.core import (
     Node,
     Pod,
 )
-from berth.actors.scheduling.kube.devices import PendingAllocation
+from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.kube.kinds import LOOKED_UP
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -233,7 +233,7 @@ def written(snapshot: Snapshot) -> Written:
         numbers.append(len(on.pods))
         pods += on.pods.values()
     nominated = [(name, list(nominations.on(name))) for name in nominations.nodes()]
-    kinds: list[type[HasMetadata]] = [*(kind.type for kind in LOOKED_UP), PendingAllocation]
+    kinds: list[type[HasMetadata]] = [*(kind.type for kind in LOOKED_UP), InFlightAllocation]
     listed = (kind for kind in kinds if snapshot.objects.is_listed(kind))
     objects = [item for kind in listed for item in snapshot.objects.every(kind)]
     return Written(nodes, numbers, pods, nominated, objects)

@@ -278,20 +278,20 @@ def _allocations(state: CycleState, feasible: NodeView) -> dict[str, dict[str, A
     resources; None if no claim has to be allocated.
     """
     pod = state.get(CLAIMS)
-    if pod is None or pod.asked is None or not pod.asked.claims:
+    if pod is None or pod.requests is None or not pod.requests.claims:
         return None
-    names = {claim.metadata.name for claim in pod.asked.claims}
-    offered = {node: pod.offered_on(node) for node in map(feasible.name, range(feasible.size))}
-    found = {
+    names = {claim.metadata.name for claim in pod.requests.claims}
+    by_node = {node: pod.allocations_on(node) for node in map(feasible.name, range(feasible.size))}
+    shown = {
         node: {
             claim.metadata.name: _allocation(allocation)
             for claim, allocation in allocations
             if claim.metadata.name in names
         }
-        for node, allocations in offered.items()
+        for node, allocations in by_node.items()
         if allocations is not None
     }
-    return found or None
+    return shown or None
 
 
 def _allocation(allocation: AllocationResult) -> Allocation:

@@ -34,15 +34,15 @@ from berth.actors.scheduling.kube.devices import (
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.plugins.dynamic_resources.answers import (
-    Answers,
-    Asked,
-    Need,
-    Verdict,
-)
 from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     UNWRITTEN,
     any_provides,
+)
+from berth.actors.scheduling.plugins.dynamic_resources.node_allocations import (
+    AllocationStatus,
+    NodeAllocations,
+    NodeRequests,
+    PodRequests,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
@@ -53,11 +53,11 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     status_of,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.pools import DeviceID
+from berth.actors.scheduling.plugins.dynamic_resources.requests import AllocationError
 from berth.actors.scheduling.plugins.dynamic_resources.state import (
     CLAIMS,
     PodClaims,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 
 from .shortages import TOGETHER, Shortage, shortages
 from .words import listed, where
@@ -65,7 +65,7 @@ from .words import listed, where
 EXTENDED = "extended resources"
 
 
-class Given(msgspec.Struct, frozen=True):
+class RequestDevices(msgspec.Struct, frozen=True):
     """The devices that a request of a claim gets, or has already, on some nodes, sorted."""
 
     claim: str
@@ -74,7 +74,7 @@ class Given(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
 
 
-class Short(msgspec.Struct, frozen=True):
+class RequestProblem(msgspec.Struct, frozen=True):
     """A problem that some nodes, sorted, have with a request of a claim; `nodes` is None if it
     keeps the pod from all nodes. No claim stands for all of them.
     """
@@ -85,17 +85,19 @@ class Short(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] | None
 
 
-class Supply(msgspec.Struct, frozen=True):
-    given: tuple[Given, ...] = ()
-    short: tuple[Short, ...] = ()
+class DeviceSupply(msgspec.Struct, frozen=True):
+    """The devices that nodes give to the requests of a pod, and the problems of the others."""
+
+    given: tuple[RequestDevices, ...] = ()
+    short: tuple[RequestProblem, ...] = ()
 
 
-def supply(info: PodInfo, snapshot: Snapshot, filters: Iterable[Plugin]) -> Supply:
-    """What the nodes give to the pod's claims, as DynamicResources decides it; nothing if it is not
-    among the plugins at Filter.
+def supply(info: PodInfo, snapshot: Snapshot, filters: Iterable[Plugin]) -> DeviceSupply:
+    """Returns what the nodes give to the pod's claims, as DynamicResources decides it; nothing if
+    it is not among the plugins at Filter.
     """
-    plugin = next((one for one in filters if isinstance(one, DynamicResources)), None)
-    return Supply() if plugin is None else _PodInWords(plugin, info, snapshot).supply()
+    plugin = next((each for each in filters if isinstance(each, DynamicResources)), None)
+    return DeviceSupply() if plugin is None else _PodInWords(plugin, info, snapshot).supply()
 
 
 class _PodInWords:
@@ -107,45 +109,51 @@ class _PodInWords:
         self._given: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
         self._short: dict[tuple[str, str, str], list[str]] = defaultdict(list)
 
-    def supply(self) -> Supply:
+    def supply(self) -> DeviceSupply:
         state = CycleState()
         answer = self._plugin.pre_filter(state, self._info, self._snapshot)
         if isinstance(answer, Status) and not answer.ok:
             refused = () if answer.code is Code.SKIP else tuple(self._refused(answer))
-            return Supply(short=refused)
+            return DeviceSupply(short=refused)
         pod = state.read(CLAIMS)
         if pod is None:
-            return Supply()
+            return DeviceSupply()
         if pod.is_stale:
             left_over = "a claim is left over from an earlier attempt, and is deleted first"
-            return Supply(short=(Short(EXTENDED, "", left_over, None),))
+            return DeviceSupply(short=(RequestProblem(EXTENDED, "", left_over, None),))
         everywhere = [*self._allocated(pod)]
-        if pod.asked is not None and pod.answers is not None:
+        if pod.requests is not None and pod.node_allocations is not None:
             for row in self._snapshot.columns.order.tolist():
-                self._ask(row, state, pod, pod.asked, pod.answers)
-        return Supply(
-            tuple(Given(*what, tuple(sorted(nodes))) for what, nodes in self._given.items()),
+                self._look_at(row, state, pod, pod.requests, pod.node_allocations)
+        return DeviceSupply(
+            tuple(
+                RequestDevices(*what, tuple(sorted(nodes))) for what, nodes in self._given.items()
+            ),
             (
                 *everywhere,
-                *(Short(*what, tuple(sorted(nodes))) for what, nodes in self._short.items()),
+                *(
+                    RequestProblem(*what, tuple(sorted(nodes)))
+                    for what, nodes in self._short.items()
+                ),
             ),
         )
 
     # ------------------------------------------------------------------------- before any node
 
-    def _refused(self, whole: Status) -> Iterator[Short]:
-        """The claims for which no node can be tried."""
-        found = False
+    def _refused(self, whole: Status) -> Iterator[RequestProblem]:
+        """Yields the claims for which no node can be tried."""
+        refused = False
         for entry in self._info.pod.spec.resource_claims:
             alone = replace(
                 self._info.pod, spec=replace(self._info.pod.spec, resource_claims=(entry,))
             )
             answer = self._plugin.pre_filter(CycleState(), PodInfo(alone), self._snapshot)
             if isinstance(answer, Status) and not answer.ok and answer.code is not Code.SKIP:
-                found = True
-                yield Short(self._name(entry), "", f"{answer.message}{self._maker(entry)}", None)
-        if not found:
-            yield Short("", "", whole.message, None)
+                refused = True
+                why = f"{answer.message}{self._maker(entry)}"
+                yield RequestProblem(self._name(entry), "", why, None)
+        if not refused:
+            yield RequestProblem("", "", whole.message, None)
 
     def _name(self, entry: PodResourceClaim) -> str:
         try:
@@ -154,7 +162,7 @@ class _PodInWords:
             return entry.name
 
     def _maker(self, entry: PodResourceClaim) -> str:
-        """Who has to make a claim that does not exist yet."""
+        """Returns who has to make a claim that does not exist yet."""
         try:
             claim_name(self._info.pod, entry)
         except ClaimError:
@@ -163,8 +171,8 @@ class _PodInWords:
                 return f": the resource claim controller has to make it from template {template}"
         return ""
 
-    def _allocated(self, pod: PodClaims) -> Iterator[Short]:
-        """The claims that have their devices already. Returns their problems."""
+    def _allocated(self, pod: PodClaims) -> Iterator[RequestProblem]:
+        """Notes the devices of claims that are allocated already, and yields their problems."""
         nodes = self._snapshot.rows(self._snapshot.columns.order)
         for index, claim in enumerate(pod.claims):
             allocation = claim.status.allocation
@@ -178,58 +186,64 @@ class _PodInWords:
             if elsewhere and allocation.node_selector is not None:
                 only = f"is allocated already, and can only be used {_on(allocation.node_selector)}"
                 self._short[claim.metadata.name, "", only] += elsewhere
-            if index in pod.nowhere:
-                yield Short(claim.metadata.name, "", _unprepared(claim), None)
+            if index in pod.unprepared:
+                yield RequestProblem(claim.metadata.name, "", _unprepared(claim), None)
             else:
                 for what in _devices(claim.metadata.name, allocation, ", already allocated"):
                     self._given[what] += there
 
     # -------------------------------------------------------------------------------- on one node
 
-    def _ask(
-        self, row: int, state: CycleState, pod: PodClaims, asked: Asked, answers: Answers
+    def _look_at(
+        self,
+        row: int,
+        state: CycleState,
+        pod: PodClaims,
+        requests: PodRequests,
+        allocations: NodeAllocations,
     ) -> None:
         view = self._snapshot.rows(np.array([row]))
         node, name = view.node(0), view.name(0)
         if node is None:
             return
         self._plugin.filter(state, self._info, view)
-        verdict = Verdict(answers.verdicts[row])
-        if verdict is Verdict.FAILED:
-            self._short["", TOGETHER, answers.failure].append(name)
+        status = AllocationStatus(allocations.statuses[row])
+        if status is AllocationStatus.FAILED:
+            self._short["", TOGETHER, allocations.failure].append(name)
             return
-        need = answers.need(node, asked)
-        if verdict is Verdict.NO_RESOURCE or need is None:
-            self._short[EXTENDED, "", self._lacking(node, asked)].append(name)
-        elif verdict is Verdict.PASSES:
-            self._give(name, pod, need)
+        on_node = allocations.requests_on(node, requests)
+        if status is AllocationStatus.NO_RESOURCE or on_node is None:
+            self._short[EXTENDED, "", self._lacking(node, requests)].append(name)
+        elif status is AllocationStatus.PASSES:
+            self._give(name, pod, on_node)
         else:
-            pools = answers.inventory.pools(node)
-            for one in shortages(need.claims, pools, answers.inventory, self._holders):
-                self._short[_shown(one, need)].append(name)
+            inventory = allocations.inventory
+            pools = inventory.pools(node)
+            for shortage in shortages(on_node.claims, pools, inventory, self._holders):
+                self._short[_shown(shortage, on_node)].append(name)
 
-    def _give(self, node: str, pod: PodClaims, need: Need) -> None:
+    def _give(self, node: str, pod: PodClaims, requests: NodeRequests) -> None:
         try:
-            offered = pod.offered_on(node) or ()
+            allocations = pod.allocations_on(node) or ()
         except AllocationError as problem:
             self._short["", TOGETHER, str(problem)].append(node)
             return
-        for claim, allocation in offered:
+        for claim, allocation in allocations:
             for name, request, devices in _devices(claim.metadata.name, allocation):
-                self._given[_claim(name), _request(name, request, need), devices].append(node)
+                self._given[_claim(name), _request(name, request, requests), devices].append(node)
 
-    def _lacking(self, node: Node, asked: Asked) -> str:
+    def _lacking(self, node: Node, requests: PodRequests) -> str:
         classes = [*self._snapshot.objects.every(DeviceClass)]
         lacking = [
             resource
-            for resource in asked.resources
+            for resource in requests.resources
             if resource not in node.status.allocatable and not any_provides(resource, classes)
         ]
         return f"the node has no {listed(lacking)}, and no class provides it"
 
 
 def _holders(snapshot: Snapshot) -> dict[DeviceID, list[str]]:
-    """The claims that hold each device."""
+    """Returns the claims that hold each device."""
     holders: dict[DeviceID, list[str]] = defaultdict(list)
     for claim in snapshot.objects.every(ResourceClaim):
         allocation = claim.status.allocation
@@ -242,11 +256,11 @@ def _holders(snapshot: Snapshot) -> dict[DeviceID, list[str]]:
 def _devices(
     claim: str, allocation: AllocationResult, remark: str = ""
 ) -> list[tuple[str, str, tuple[str, ...]]]:
-    """The claim, each of its requests, and the devices of the request."""
-    found: dict[str, list[str]] = defaultdict(list)
+    """Returns the claim, each of its requests, and the devices of the request."""
+    by_request: dict[str, list[str]] = defaultdict(list)
     for result in allocation.devices.results:
-        found[result.request].append(_device(result) + remark)
-    return [(claim, request, tuple(devices)) for request, devices in found.items()]
+        by_request[result.request].append(_device(result) + remark)
+    return [(claim, request, tuple(devices)) for request, devices in by_request.items()]
 
 
 def _device(result: DeviceRequestAllocationResult) -> str:
@@ -256,20 +270,22 @@ def _device(result: DeviceRequestAllocationResult) -> str:
     return ", ".join((name, *consumed, *admin))
 
 
-def _shown(one: Shortage, need: Need) -> tuple[str, str, str]:
-    name = one.claim.partition("/")[2]
-    return _claim(name), _request(name, one.request, need), one.why
+def _shown(shortage: Shortage, requests: NodeRequests) -> tuple[str, str, str]:
+    name = shortage.claim.partition("/")[2]
+    return _claim(name), _request(name, shortage.request, requests), shortage.why
 
 
 def _claim(name: str) -> str:
     return EXTENDED if name == UNWRITTEN else name
 
 
-def _request(claim: str, request: str, need: Need) -> str:
-    """The request; for one of the scheduler's own, the resource that it stands for as well."""
+def _request(claim: str, request: str, requests: NodeRequests) -> str:
+    """Returns the request; for one of the scheduler's own, the resource that it stands for as
+    well.
+    """
     if claim != UNWRITTEN:
         return request
-    of = {one.request: f"{one.resource} of {one.container}" for one in need.mappings}
+    of = {m.request: f"{m.resource} of {m.container}" for m in requests.mappings}
     return ", ".join(of.get(name, name) for name in request.split(", "))
 
 
@@ -284,7 +300,7 @@ def _on(selector: NodeSelector) -> str:
 
 
 def _unprepared(claim: ResourceClaim) -> str:
-    """The reason why the devices of an allocated claim cannot be prepared."""
+    """Returns the reason why the devices of an allocated claim cannot be prepared."""
     try:
         is_ready(claim)
     except BindingFailedError as failed:

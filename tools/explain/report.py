@@ -15,7 +15,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 
 from .contest import Contest
 from .decision import Decision, Explained, Failure, Verdict
-from .devices import Given, Short, Supply
+from .devices import DeviceSupply, RequestDevices, RequestProblem
 from .volumes import Demand
 from .words import MOST_NAMES, listed
 
@@ -27,7 +27,7 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 def show(
     explained: Explained,
     volumes: Sequence[Demand],
-    devices: Supply,
+    devices: DeviceSupply,
     metadata: dict[str, Any],
     console: Console,
 ) -> None:
@@ -64,7 +64,7 @@ def show(
 
 
 def _show_demands(
-    volumes: Sequence[Demand], devices: Supply, totals: Mapping[str, int], console: Console
+    volumes: Sequence[Demand], devices: DeviceSupply, totals: Mapping[str, int], console: Console
 ) -> None:
     if volumes:
         console.print(_volumes(volumes))
@@ -189,7 +189,7 @@ def _volumes(volumes: Sequence[Demand]) -> Table:
     return table
 
 
-def _given(given: Sequence[Given], totals: Mapping[str, int]) -> Table:
+def _given(given: Sequence[RequestDevices], totals: Mapping[str, int]) -> Table:
     """A row for each request and the nodes that give it the same devices; the best nodes first."""
     table = Table(title="devices that the nodes would give", title_justify="left")
     for column in ("nodes", "claim", "request", "devices"):
@@ -205,7 +205,7 @@ def _given(given: Sequence[Given], totals: Mapping[str, int]) -> Table:
     return table
 
 
-def _short(short: Sequence[Short]) -> Table:
+def _short(short: Sequence[RequestProblem]) -> Table:
     """A row for each problem and the nodes that have it, most nodes first."""
     table = Table(title="devices that are short", title_justify="left")
     for column in ("nodes", "claim", "request", "why"):

@@ -1,8 +1,8 @@
 """The reasons why a node cannot give a pod the devices that it needs, in words.
 
-The plugin's search decides; this module asks it about one request at a time, and then about fewer
-and fewer requests and constraints together, to find the ones that exclude each other. Only for a
-request that cannot be met alone, it asks why each device is out.
+The plugin's allocator decides; this module asks it about one request at a time, and then about
+fewer and fewer requests and constraints together, to find the ones that exclude each other. Only
+for a request that cannot be met alone, it asks why each device is out.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from berth.actors.scheduling.cel import CelError
 from berth.actors.scheduling.kube.devices import DeviceConstraint
 from berth.actors.scheduling.kube.quantity import nano_value
-from berth.actors.scheduling.plugins.dynamic_resources.amounts import consumed
+from berth.actors.scheduling.plugins.dynamic_resources.allocator import allocate
 from berth.actors.scheduling.plugins.dynamic_resources.constraints import (
     attribute_of,
     value_of,
 )
+from berth.actors.scheduling.plugins.dynamic_resources.consumed_capacity import consumed_capacity
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     CounterID,
@@ -29,16 +30,15 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     Pool,
     SliceDevice,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.search import search
+from berth.actors.scheduling.plugins.dynamic_resources.requests import (
+    AllocationError,
+    ClaimRequests,
+    Request,
+    SubRequest,
+)
 from berth.actors.scheduling.plugins.dynamic_resources.steps import (
     Steps,
     TimedOutError,
-)
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
-    AllocationError,
-    Alternative,
-    Request,
-    Wanted,
 )
 
 from .words import amount, listed, some
@@ -69,13 +69,13 @@ class Obstacle(msgspec.Struct, frozen=True):
 
 
 def shortages(
-    claims: Sequence[Wanted],
+    claims: Sequence[ClaimRequests],
     pools: NodePools,
     inventory: Inventory,
     holders: Mapping[DeviceID, Sequence[str]],
 ) -> list[Shortage]:
-    """The problems of a node that does not provide the devices of all claims. `holders` are the
-    claims that hold a device.
+    """Returns the problems of a node that does not provide the devices of all claims. `holders` are
+    the claims that hold a device.
     """
     if pools.problem:
         return [Shortage("", "", pools.problem)]
@@ -85,7 +85,7 @@ def shortages(
 class _Judge:
     def __init__(
         self,
-        claims: Sequence[Wanted],
+        claims: Sequence[ClaimRequests],
         pools: NodePools,
         inventory: Inventory,
         holders: Mapping[DeviceID, Sequence[str]],
@@ -96,13 +96,13 @@ class _Judge:
         self._holders = holders
 
     def shortages(self) -> list[Shortage]:
-        found = [
+        alone = [
             Shortage(claim.name, request.name, why)
             for claim in self._claims
             for request in claim.requests
             if (why := self._alone(claim, request)) is not None
         ]
-        return [*self._unusable(), *(found or [self._together()])]
+        return [*self._unusable(), *(alone or [self._together()])]
 
     def _unusable(self) -> Iterator[Shortage]:
         for pool in self._pools.pools:
@@ -110,22 +110,22 @@ class _Judge:
                 why = "incomplete" if pool.incomplete else "invalid"
                 yield Shortage("", "", f"pool {pool} is {why}: {pool.incomplete or pool.invalid}")
 
-    def _failure(self, claims: Sequence[Wanted]) -> str | None:
-        """None if the node can give devices to the claims, or if that takes too long to find out;
-        the message of an error, "" without one.
+    def _failure(self, claims: Sequence[ClaimRequests]) -> str | None:
+        """Returns None if the node can give devices to the claims, or if that takes too long to
+        find out; else the message of an error, "" without one.
         """
         try:
-            outcome = search(claims, self._pools, self._inventory, Steps(STEPS))
+            result = allocate(claims, self._pools, self._inventory, Steps(STEPS))
         except TimedOutError:
             return None
         except AllocationError as problem:
             return str(problem)
-        return "" if outcome.found is None else None
+        return "" if result.devices is None else None
 
     # -------------------------------------------------------------------------------- one request
 
-    def _alone(self, claim: Wanted, request: Request) -> str | None:
-        """The reason why a request cannot be met even if it were the only one."""
+    def _alone(self, claim: ClaimRequests, request: Request) -> str | None:
+        """Returns the reason why a request could not be met even if it were the only one."""
         alone = replace(claim, requests=(request,), constraints=())
         failure = self._failure([alone])
         if failure is not None:
@@ -138,22 +138,22 @@ class _Judge:
 
     def _short(self, request: Request) -> str:
         if not request.is_list:
-            return self._tally(request.alternatives[0])
-        return "; ".join(f"{one.name} {self._tally(one)}" for one in request.alternatives)
+            return self._tally(request.sub_requests[0])
+        return "; ".join(f"{sub.name} {self._tally(sub)}" for sub in request.sub_requests)
 
-    def _tally(self, alternative: Alternative) -> str:
-        """How many devices are needed, and why the devices of the node are out."""
+    def _tally(self, sub_request: SubRequest) -> str:
+        """Says how many devices are needed, and why the devices of the node are out."""
         reasons: dict[str, list[str]] = defaultdict(list)
         fitting: list[Candidate] = []
         matching = 0
         for device, pool in self._pools.candidates:
-            obstacle = self._obstacle(alternative, device, pool)
+            obstacle = self._obstacle(sub_request, device, pool)
             if obstacle is None:
                 fitting.append((device, pool))
             else:
                 reasons[obstacle.what].append(obstacle.detail)
             matching += obstacle is None or obstacle.matches
-        number = matching if alternative.all_devices else alternative.count
+        number = matching if sub_request.all_devices else sub_request.count
         every = len(self._pools.candidates)
         parts = [f"{every or 'none'} on the node"]
         for what, details in sorted(reasons.items(), key=lambda item: -len(item[1])):
@@ -162,7 +162,7 @@ class _Judge:
         if fitting and reasons:
             parts.append(_fit(fitting))
         needs = f"needs {some(number, 'device')}"
-        if alternative.all_devices:
+        if sub_request.all_devices:
             needs = "needs all devices that match, and none does"
             if number:
                 needs = f"needs all {number} devices that match"
@@ -172,22 +172,22 @@ class _Judge:
         return text
 
     def _obstacle(
-        self, alternative: Alternative, device: SliceDevice, pool: Pool
+        self, sub_request: SubRequest, device: SliceDevice, pool: Pool
     ) -> Obstacle | None:
-        """The reason why a device cannot be given to a request, were it the only one."""
-        for obstacle in self._obstacles(alternative, device, pool):
+        """Returns the reason why a device could not be given to a request, as the only one."""
+        for obstacle in self._obstacles(sub_request, device, pool):
             return obstacle
         return None
 
     def _obstacles(
-        self, alternative: Alternative, device: SliceDevice, pool: Pool
+        self, sub_request: SubRequest, device: SliceDevice, pool: Pool
     ) -> Iterator[Obstacle]:
-        name, usage = device.device.name, self._inventory.usage
+        name, allocated = device.device.name, self._inventory.allocated_state
         features = self._inventory.features
         if device.device.binding_conditions and not features.binding_conditions:
             yield Obstacle("with binding conditions, which a feature gate turns off")
-        taken = not alternative.admin_access and usage.is_taken(device.id)
-        for expression, whose in alternative.selectors:
+        taken = not sub_request.admin_access and allocated.is_taken(device.id)
+        for expression, whose in sub_request.selectors:
             owner, _, number = whose.rpartition(": ")
             try:
                 if not self._inventory.matches(expression, device):
@@ -195,62 +195,60 @@ class _Judge:
             except CelError as failure:
                 if not taken:
                     yield Obstacle(f"not judged by {number} of {owner}", str(failure))
-        if device.id in pool.elsewhere:
+        if device.id in pool.not_targeting_node:
             yield Obstacle("for other nodes only")
         if features.consumable_capacity:
-            yield from self._without_capacity(alternative, device)
+            yield from self._without_capacity(sub_request, device)
         if taken:
             holders = self._holders.get(device.id, ())
-            yield Obstacle("taken", " and ".join(f"by claim {one}" for one in holders), True)
+            yield Obstacle("taken", " and ".join(f"by claim {claim}" for claim in holders), True)
         if device.counters and not features.partitionable_devices:
             yield Obstacle("with counters, which a feature gate turns off", "", True)
-        in_parts = device.shared and usage.is_shared(device.id)
+        in_parts = device.shared and allocated.is_shared(device.id)
         if device.counters and not in_parts:
             yield from self._short_counters(device, pool)
         for taint in device.taints:
-            if not alternative.tolerates(taint):
+            if not sub_request.tolerates(taint):
                 value = f"={taint.value}" if taint.value else ""
                 yield Obstacle(f"tainted {taint.key}{value}:{taint.effect}", name, True)
 
-    def _without_capacity(
-        self, alternative: Alternative, device: SliceDevice
-    ) -> Iterator[Obstacle]:
-        offered, requested = device.device.capacity, alternative.capacity
+    def _without_capacity(self, sub_request: SubRequest, device: SliceDevice) -> Iterator[Obstacle]:
+        offered, requested = device.device.capacity, sub_request.capacity
         lacking = sorted(requested.keys() - offered.keys())
         if lacking:
             yield Obstacle(f"without capacity {listed(lacking)}")
             return
-        demand = consumed(offered, requested)
-        if demand is None:
+        needed = consumed_capacity(offered, requested)
+        if needed is None:
             forbidden = [
-                f"{one} of capacity {capacity}"
-                for capacity, one in requested.items()
-                if consumed({capacity: offered[capacity]}, {capacity: one}) is None
+                f"{text} of capacity {capacity}"
+                for capacity, text in requested.items()
+                if consumed_capacity({capacity: offered[capacity]}, {capacity: text}) is None
             ]
             yield Obstacle(f"whose policy does not allow {listed(forbidden) or 'the default'}")
             return
-        usage = self._inventory.usage.capacity(device.id)
-        for capacity, share in demand.items():
+        consumed = self._inventory.allocated_state.consumed_capacity(device.id)
+        for capacity, of_request in needed.items():
             whole = nano_value(offered[capacity].value)
-            left = whole - usage.get(capacity, 0)
-            if share.nano > left:
+            left = whole - consumed.get(capacity, 0)
+            if of_request.nano > left:
                 yield Obstacle(
                     f"short of capacity {capacity}",
                     f"{device.device.name}: {amount(left)} left of {amount(whole)}, "
-                    f"{amount(share.nano)} needed",
+                    f"{amount(of_request.nano)} needed",
                 )
 
     def _short_counters(self, device: SliceDevice, pool: Pool) -> Iterator[Obstacle]:
         needed: dict[CounterID, int] = defaultdict(int)
         for counter, number in device.counters:
             needed[counter] += number
-        for counter, left in self._inventory.left_of(pool).items():
+        for counter, left in self._inventory.available_counters(pool).items():
             if needed[counter] > left:
                 detail = _counter(pool, counter, left, f"{amount(needed[counter])} needed")
                 yield Obstacle("short of counters", detail, True)
 
     def _exceeded(self, fitting: Sequence[Candidate], number: int) -> str:
-        """The counters that do not suffice for a number of devices, each of which fits alone."""
+        """Names the counters that do not suffice for several devices, each of which fits alone."""
         exceeded = [*self._short_together(fitting, number)]
         if exceeded:
             return f"{number} of them exceed {listed(exceeded)}"
@@ -258,7 +256,7 @@ class _Judge:
 
     def _short_together(self, fitting: Sequence[Candidate], number: int) -> Iterator[str]:
         for pool in dict.fromkeys(pool for _, pool in fitting):
-            for counter, left in self._inventory.left_of(pool).items():
+            for counter, left in self._inventory.available_counters(pool).items():
                 amounts = sorted(
                     sum(each for of, each in device.counters if of == counter and its is pool)
                     for device, its in fitting
@@ -270,8 +268,8 @@ class _Judge:
     # ------------------------------------------------------------------------- what excludes others
 
     def _together(self) -> Shortage:
-        """The requests and constraints that exclude each other, though each request could be met
-        alone.
+        """Returns the requests and constraints that exclude each other, though each request could
+        be met alone.
         """
         failure = self._failure(self._claims)
         if failure is None:
@@ -293,11 +291,14 @@ class _Judge:
             why += self._contested([r for claim in left for r in claim.requests])
         return Shortage(left[0].name if len(left) == 1 else "", ", ".join(names), why)
 
-    def _least(self, claims: Sequence[Wanted]) -> list[Wanted]:
+    def _least(self, claims: Sequence[ClaimRequests]) -> list[ClaimRequests]:
         """Takes away constraints and requests as long as the rest still cannot be allocated."""
         left = list(claims)
 
-        def drop(smaller: Callable[[Wanted, int], Wanted], size: Callable[[Wanted], int]) -> None:
+        def drop(
+            smaller: Callable[[ClaimRequests, int], ClaimRequests],
+            size: Callable[[ClaimRequests], int],
+        ) -> None:
             for c in range(len(left)):
                 for i in reversed(range(size(left[c]))):
                     rest = smaller(left[c], i)
@@ -309,8 +310,8 @@ class _Judge:
         drop(_without_request, lambda claim: len(claim.requests))
         return [claim for claim in left if claim.requests]
 
-    def _broken(self, left: Wanted, whole: Wanted) -> str:
-        """The constraints of a claim that cannot be met, with the values that devices have."""
+    def _broken(self, left: ClaimRequests, whole: ClaimRequests) -> str:
+        """Names the constraints of a claim that are not met, with the values that devices have."""
         texts = []
         for constraint in left.constraints:
             kind, attribute = _kind(constraint)
@@ -335,12 +336,12 @@ class _Judge:
         return texts[0]
 
     def _values(self, request: Request, attribute: str) -> tuple[dict[str, list[str]], list[str]]:
-        """The devices that fit a request by the value of an attribute, and those without it."""
+        """Returns the devices that fit a request by their value of an attribute, and the others."""
         values: dict[str, list[str]] = defaultdict(list)
         without: list[str] = []
         for device, _ in self._fitting(request):
-            found = attribute_of(device.device, device.id[0], attribute)
-            value = None if found is None else value_of(found)
+            with_value = attribute_of(device.device, device.id[0], attribute)
+            value = None if with_value is None else value_of(with_value)
             if value is None:
                 without.append(device.device.name)
             else:
@@ -349,15 +350,15 @@ class _Judge:
         return values, without
 
     def _fitting(self, request: Request) -> list[Candidate]:
-        """The devices that could be given to a request, were it the only one."""
+        """Returns the devices that could be given to a request if it were the only one."""
         return [
             (device, pool)
             for device, pool in self._pools.candidates
-            if any(self._obstacle(a, device, pool) is None for a in request.alternatives)
+            if any(self._obstacle(a, device, pool) is None for a in request.sub_requests)
         ]
 
     def _contested(self, requests: Sequence[Request]) -> str:
-        """The devices, counters and capacities that do not suffice for several requests."""
+        """Names the devices, counters and capacities that do not suffice for several requests."""
         fitting = [self._fitting(request) for request in requests]
         every = [*dict.fromkeys(one for its in fitting for one in its)]
         number = sum(_least_count(request) for request in requests)
@@ -378,15 +379,15 @@ class _Judge:
     def _short_shares(
         self, shared: Iterable[SliceDevice], requests: Sequence[Request]
     ) -> Iterator[str]:
-        """The capacities of shared devices that do not suffice for all of the requests at once."""
+        """Yields the capacities of shared devices that do not suffice for all requests at once."""
         for device in shared:
             demands = [
-                consumed(device.device.capacity, request.alternatives[0].capacity) or {}
+                consumed_capacity(device.device.capacity, request.sub_requests[0].capacity) or {}
                 for request in requests
             ]
-            usage = self._inventory.usage.capacity(device.id)
+            consumed = self._inventory.allocated_state.consumed_capacity(device.id)
             for capacity, offered in device.device.capacity.items():
-                left = nano_value(offered.value) - usage.get(capacity, 0)
+                left = nano_value(offered.value) - consumed.get(capacity, 0)
                 needed = sum(d[capacity].nano for d in demands if capacity in d)
                 if needed > left:
                     yield (
@@ -395,12 +396,12 @@ class _Judge:
                     )
 
 
-def _without_constraint(claim: Wanted, number: int) -> Wanted:
+def _without_constraint(claim: ClaimRequests, number: int) -> ClaimRequests:
     rest = claim.constraints[:number] + claim.constraints[number + 1 :]
     return replace(claim, constraints=rest)
 
 
-def _without_request(claim: Wanted, number: int) -> Wanted:
+def _without_request(claim: ClaimRequests, number: int) -> ClaimRequests:
     return replace(claim, requests=claim.requests[:number] + claim.requests[number + 1 :])
 
 
@@ -416,7 +417,7 @@ def _kind(constraint: DeviceConstraint) -> tuple[str, str]:
 
 
 def _unmet(kind: str, values: Mapping[str, Collection[str]], least: int) -> str:
-    """The words for a constraint that a number of devices cannot meet, by the values they have."""
+    """Says which constraint a number of devices cannot meet, by the values that they have."""
     if least <= 1:
         return "no device has the attribute"
     if kind == "matchAttribute":
@@ -429,7 +430,7 @@ def _unmet(kind: str, values: Mapping[str, Collection[str]], least: int) -> str:
 
 
 def _least_count(request: Request) -> int:
-    return min(1 if one.all_devices else one.count for one in request.alternatives)
+    return min(1 if sub.all_devices else sub.count for sub in request.sub_requests)
 
 
 def _fit(devices: Sequence[Candidate]) -> str:

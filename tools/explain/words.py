@@ -8,7 +8,7 @@ from typing import Protocol
 from berth.actors.scheduling.kube.core import NodeSelector
 from berth.actors.scheduling.kube.labels import Selector
 from berth.actors.scheduling.kube.storage import TopologySelectorTerm
-from berth.actors.scheduling.plugins.dynamic_resources.amounts import NANO
+from berth.actors.scheduling.plugins.dynamic_resources.consumed_capacity import NANO
 
 MOST_NAMES = 8
 _SUFFIXES = ((1024, ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")), (1000, ("k", "M", "G", "T", "P", "E")))

@@ -29,7 +29,7 @@ PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 def waiting(proposal: PodSchedulingContextSpec) -> Status:
-    """The status of a pod that waits for the drivers' answers to a proposal."""
+    """Returns the status of a pod that waits for the drivers' answers to a proposal."""
     awaited = "allocate resource" if proposal.selected_node else "provide information"
     return Status(Code.PENDING, (f"waiting for resource driver to {awaited}",))
 
@@ -130,7 +130,7 @@ class Binding:
                     break
 
     async def _latest(self, claim: ResourceClaim, seconds: float = 0.0) -> ResourceClaim | Status:
-        """The claim as the API server has it after this wait."""
+        """Returns the claim as the API server has it after this wait."""
         metadata = claim.metadata
         name, namespace = metadata.name, metadata.namespace
         if seconds:

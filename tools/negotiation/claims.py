@@ -30,7 +30,7 @@ class Lookup(Protocol):
 
 
 class ClaimError(Exception):
-    """The pod has to wait: a claim is not there, or not the pod's."""
+    """A claim does not exist, or is not the pod's: the pod has to wait."""
 
 
 def entries_of(pod: Pod, objects: Lookup) -> tuple[Entry, ...]:

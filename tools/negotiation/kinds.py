@@ -62,7 +62,7 @@ class ResourceClaim(Object, frozen=True, kw_only=True):
 
 
 class PodSchedulingContextSpec(Object, frozen=True, kw_only=True):
-    """What the scheduler proposes."""
+    """The nodes that the scheduler proposes."""
 
     selected_node: str = ""
     potential_nodes: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class ResourceClaimSchedulingStatus(Object, frozen=True, kw_only=True):
 
 
 class PodSchedulingContextStatus(Object, frozen=True, kw_only=True):
-    """What the drivers answer."""
+    """The answers of the drivers."""
 
     resource_claims: tuple[ResourceClaimSchedulingStatus, ...] = ()
 

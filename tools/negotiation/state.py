@@ -1,4 +1,4 @@
-"""What the plugin keeps of a pod through its scheduling cycle and its binding cycle."""
+"""PodNegotiation: the negotiation for a pod, kept from PreFilter to PreBind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PodNegotiation:
     """The negotiated claims of a pod that is being scheduled.
 
     `unavailable` are the indices of delayed claims that a node that was tried cannot use.
-    `potential` are the nodes that PreScore found, () if the drivers know them. `proposal` is the
+    `potential` are the nodes that PreScore got, () if the drivers know them. `proposal` is the
     spec that PreBind has to publish, None if it is published. `written` are the claims that PreBind
     reserved.
     """
@@ -76,7 +76,7 @@ class PodNegotiation:
             self.limits.append(Limit(index, selector, reason))
 
     def unsuitable_nodes(self) -> set[str]:
-        """The nodes that the driver of a claim that is not allocated yet has ruled out."""
+        """Returns the nodes that the drivers of claims without an allocation have ruled out."""
         pending = {entry.name for entry in self.pending}
         answers = () if self.context is None else self.context.status.resource_claims
         return {

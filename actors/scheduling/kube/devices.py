@@ -305,7 +305,7 @@ class ResourceClaim(Object, frozen=True, kw_only=True):
     status: ResourceClaimStatus = ResourceClaimStatus()
 
 
-class PendingAllocation(SchedulersOwn, frozen=True, kw_only=True):
+class InFlightAllocation(SchedulersOwn, frozen=True, kw_only=True):
     """An allocation that is decided and not written yet: other pods must not get its devices.
 
     It is named after the claim's uid.

@@ -226,7 +226,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         classes = ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE)
         return (*registrations, Registration(classes, self._class_changed))
 
-    def _wanted(self, pod: Pod) -> dict[str, int]:
+    def _claim_requests(self, pod: Pod) -> dict[str, int]:
         return {
             n: a
             for n, a in self._hinted.of(pod).spec_requests.items()
@@ -245,7 +245,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not new.spec.node_name:
             return Hint.SKIP
         before, after = self._hinted.of(old).requests, self._hinted.of(new).requests
-        helps = any(before.get(name, 0) > after.get(name, 0) for name in self._wanted(pod))
+        helps = any(before.get(name, 0) > after.get(name, 0) for name in self._claim_requests(pod))
         return Hint.QUEUE if helps else Hint.SKIP
 
     def _node_changed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
@@ -255,7 +255,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         have devices for the pod.
         """
         assert isinstance(new, Node)
-        wanted = self._wanted(pod)
+        wanted = self._claim_requests(pod)
         now = _allocatable(new)
         short = [name for name, amount in wanted.items() if now.get(name, 0) < amount]
         if now.get(PODS, 0) < 1 or any(not self._may_have_devices(now, name) for name in short):

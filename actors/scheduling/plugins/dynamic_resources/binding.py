@@ -1,6 +1,6 @@
 """Reserve, PreBind and what undoes them: allocations are written to the claims of a pod.
 
-Reserve takes the devices from the next pods with a PendingAllocation. PreBind writes: first the
+Reserve keeps the devices from other pods by an InFlightAllocation. PreBind writes: first the
 finalizer, then a status with the allocation and the reservation for the pod, which the API server
 refuses if the claim has changed meanwhile. Mirrors bindClaim.
 """
@@ -18,7 +18,7 @@ from berth.plugin import SUCCESS, Handle, NotFound, ObjectKey, Pod, ResourceClai
 from ...kube.devices import (
     FINALIZER,
     AllocationResult,
-    PendingAllocation,
+    InFlightAllocation,
     ResourceClaimConsumerReference,
 )
 from ...kube.meta import ObjectMeta, key
@@ -31,7 +31,7 @@ from .pod_claims import (
     is_reserved_for,
     prepared_by,
 )
-from .state import PodClaims, Reserved
+from .state import PodClaims, Reservation
 
 TRIES = 5
 # The wait until the informer has a claim that was just created.
@@ -52,20 +52,20 @@ class Binding:
     # --------------------------------------------------------------------------------- reservations
 
     def reserve(self, pod: PodClaims, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        pending = PendingAllocation(
+        in_flight = InFlightAllocation(
             metadata=ObjectMeta(name=claim.metadata.uid), results=allocation.devices.results
         )
-        pod.reserved[claim.metadata.uid] = Reserved(claim, allocation, pending)
-        self._handle.objects.assume(pending)
+        pod.reservations[claim.metadata.uid] = Reservation(claim, allocation, in_flight)
+        self._handle.objects.assume(in_flight)
 
     def unreserve(self, pod: PodClaims) -> None:
-        """Gives the devices back, but for those of claims that may be written: whether they are is
-        for `roll_back` to find out.
+        """Gives back the devices of claims that PreBind has not begun to write. `roll_back` finds
+        out about the others.
         """
-        for uid, reserved in [*pod.reserved.items()]:
+        for uid, reservation in [*pod.reservations.items()]:
             if uid not in pod.written:
-                del pod.reserved[uid]
-                self._handle.objects.restore(reserved.pending)
+                del pod.reservations[uid]
+                self._handle.objects.restore(reservation.in_flight)
 
     # -------------------------------------------------------------------------------------- PreBind
 
@@ -79,27 +79,27 @@ class Binding:
             await self._bind_extended(pod)
         except _WriteError as problem:
             return error(str(problem))
-        if self._waits and any(has_binding_conditions(claim) for claim in pod.every):
+        if self._waits and any(has_binding_conditions(claim) for claim in pod.all_claims):
             return await self._waited(pod)
         return SUCCESS
 
     def _settle(self, pod: PodClaims, uid: str, written: ResourceClaim) -> None:
-        """From here on, the claim itself holds the devices."""
+        """Has the written claim hold the devices, and ends the allocation in flight."""
         self._handle.objects.assume(written)
-        reserved = pod.reserved.pop(uid, None)
-        if reserved is not None:
-            self._handle.objects.restore(reserved.pending)
+        reservation = pod.reservations.pop(uid, None)
+        if reservation is not None:
+            self._handle.objects.restore(reservation.in_flight)
 
     async def _bind_extended(self, pod: PodClaims) -> None:
         """Creates the claim for the pod's extended resources, and notes it in the pod's status."""
         claim = pod.extended
-        reserved = None if claim is None else pod.reserved.get(claim.metadata.uid)
-        if claim is None or reserved is None:
+        reservation = None if claim is None else pod.reservations.get(claim.metadata.uid)
+        if claim is None or reservation is None:
             return
         uid = claim.metadata.uid
         pod.written.add(uid)
         created = await self._handle.api.create(
-            ResourceClaim, _new(reserved.claim), claim.metadata.namespace
+            ResourceClaim, _new(reservation.claim), claim.metadata.namespace
         )
         self._handle.measures.claim_created(success=not isinstance(created, Status))
         if isinstance(created, Status):
@@ -107,9 +107,9 @@ class Binding:
                 f"create claim for extended resources {_generated(claim)}: {created.message}"
             )
         pod.extended = created
-        pod.reserved[created.metadata.uid] = pod.reserved[uid]
+        pod.reservations[created.metadata.uid] = pod.reservations[uid]
         pod.extended = written = await self._write(pod, created)
-        del pod.reserved[created.metadata.uid]
+        del pod.reservations[created.metadata.uid]
         status = await self._handle.api.patch(
             Pod,
             pod.info.pod.metadata.name,
@@ -143,8 +143,8 @@ class Binding:
         After a refusal, the write is tried again with the latest claim if that has changed.
         """
         pod.written.add(claim.metadata.uid)
-        reserved = pod.reserved.get(claim.metadata.uid)
-        allocation = None if reserved is None else reserved.allocation
+        reservation = pod.reservations.get(claim.metadata.uid)
+        allocation = None if reservation is None else reservation.allocation
         refused = ""
         for _ in range(TRIES):
             if refused:
@@ -172,7 +172,7 @@ class Binding:
     async def _try(
         self, pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None
     ) -> ResourceClaim | str:
-        """The claim as it was written, or why it was refused. Raises _WriteError."""
+        """Returns the claim as it was written, or why it was refused. Raises _WriteError."""
         if claim.metadata.deletion_timestamp is not None:
             raise _WriteError(f"claim {key(claim)} got deleted in the meantime")
         if allocation is not None and claim.status.allocation is not None:
@@ -196,8 +196,8 @@ class Binding:
             answer = await self._allocate(claim, allocation, users)
         else:
             status: dict[str, Any] = {"reservedFor": msgspec.to_builtins(users)}
-            known = claim.status.allocation
-            if self._waits and (known is None or known.allocation_timestamp is None):
+            current = claim.status.allocation
+            if self._waits and (current is None or current.allocation_timestamp is None):
                 status["allocation"] = {"allocationTimestamp": now}
             answer = await self._patch(claim, {}, status)
         if isinstance(answer, Status):
@@ -264,7 +264,7 @@ class Binding:
         began = self._handle.wall()
         status, outcome = await self._prepared(pod)
         seconds = (self._handle.wall() - began).total_seconds()
-        allocations = [claim.status.allocation for claim in pod.every]
+        allocations = [claim.status.allocation for claim in pod.all_claims]
         devices = [d for each in allocations if each is not None for d in each.devices.results]
         self._handle.measures.devices_bound(
             pod.info.pod.spec.scheduler_name,
@@ -297,11 +297,11 @@ class Binding:
         return unready
 
     def _unready(self, pod: PodClaims) -> tuple[Status, str] | list[ResourceClaim]:
-        """The claims whose devices are not prepared; the end of the wait, as `_prepared` returns
-        it, if there are none, or never will be.
+        """Returns the claims whose devices are not prepared. Returns the end of the wait, as
+        `_prepared` does, if there are none, or if a device failed.
         """
         unready = []
-        for claim in pod.every:
+        for claim in pod.all_claims:
             name, namespace = claim.metadata.name, claim.metadata.namespace
             latest = self._handle.objects.get(ResourceClaim, name, namespace)
             if latest is None:
@@ -327,32 +327,32 @@ class Binding:
                 latest = await self._without_reservation(pod.info.pod, claim)
                 if latest is not None:
                     self._handle.objects.assume(latest)
-            reserved = pod.reserved.pop(uid, None)
-            if reserved is not None:
-                self._handle.objects.restore(reserved.pending)
+            reservation = pod.reservations.pop(uid, None)
+            if reservation is not None:
+                self._handle.objects.restore(reservation.in_flight)
         if pod.extended is not None and pod.extended.metadata.name != UNWRITTEN:
             await self._delete(pod.extended)
-        for reserved in pod.reserved.values():
-            self._handle.objects.restore(reserved.pending)
-        pod.reserved.clear()
+        for reservation in pod.reservations.values():
+            self._handle.objects.restore(reservation.in_flight)
+        pod.reservations.clear()
 
     async def _without_reservation(self, pod: Pod, claim: ResourceClaim) -> ResourceClaim | None:
-        """The claim after the pod was taken out of it; None if it is gone, or out of reach."""
-        known = None
+        """Returns the claim without the pod's reservation; None if it is gone, or out of reach."""
+        last_seen = None
         for seconds in PATIENCE:
             latest = await self._current(claim, seconds)
             if isinstance(latest, Status):
                 continue
             if latest is None or not is_reserved_for(pod, latest):
                 return latest
-            known = latest
+            last_seen = latest
             users = [u for u in latest.status.reserved_for if u.uid != pod.metadata.uid]
             answer = await self._patch(
                 latest, {}, {"reservedFor": msgspec.to_builtins(users) or None}
             )
             if isinstance(answer, ResourceClaim):
                 return answer
-        return known
+        return last_seen
 
     async def _delete(self, claim: ResourceClaim) -> None:
         """Deletes a claim, without the finalizer that would keep it."""
@@ -376,18 +376,18 @@ class Binding:
                 return
 
     async def _current(self, claim: ResourceClaim, seconds: float) -> ResourceClaim | Status | None:
-        """The claim as the API server has it after this wait: None if it is gone, a status if the
-        API server does not say.
+        """Returns the claim as the API server has it after this wait: None if it is gone, a status
+        if the API server does not say.
         """
         metadata = claim.metadata
         name, namespace = metadata.name, metadata.namespace
         if seconds:
             await self._handle.objects.wait_for(lambda: [(ResourceClaim, namespace, name)], seconds)
-        found = await self._handle.api.get(ResourceClaim, name, namespace)
-        if isinstance(found, NotFound):
+        current = await self._handle.api.get(ResourceClaim, name, namespace)
+        if isinstance(current, NotFound):
             return None
-        if isinstance(found, Status) or found.metadata.uid == metadata.uid:
-            return found
+        if isinstance(current, Status) or current.metadata.uid == metadata.uid:
+            return current
         return None
 
 
@@ -400,11 +400,11 @@ def without_finalizer(claim: ResourceClaim) -> list[str]:
 
 
 def _has(claim: ResourceClaim, allocation: AllocationResult | None) -> bool:
-    """True if the claim has this allocation, or any if none is given."""
-    has = claim.status.allocation
-    if has is None or allocation is None:
-        return has is not None
-    return has.devices.results == allocation.devices.results
+    """True if the claim has this allocation; without an argument, if it has any."""
+    current = claim.status.allocation
+    if current is None or allocation is None:
+        return current is not None
+    return current.devices.results == allocation.devices.results
 
 
 def _generated(claim: ResourceClaim) -> str:
@@ -412,7 +412,7 @@ def _generated(claim: ResourceClaim) -> str:
 
 
 def _new(claim: ResourceClaim) -> dict[str, Any]:
-    """The claim for extended resources as it is created."""
+    """Returns the claim for extended resources as it is created."""
     metadata = msgspec.structs.replace(claim.metadata, name="", uid="")
     return {
         "metadata": msgspec.to_builtins(metadata),

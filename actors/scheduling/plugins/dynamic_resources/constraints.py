@@ -1,6 +1,6 @@
 """The constraints of a claim: attributes that must be equal, or different, among its devices.
 
-A constraint counts the devices of the search as they are added and removed. Constraints are
+A constraint counts the devices of the allocator as they are added and removed. Constraints are
 monotonic: devices that break one break it with more devices too. Mirrors the allocator's
 constraints, with one consequence of its bookkeeping: of several devices of a request, a
 distinctAttribute compares a further device with the last one only.
@@ -17,13 +17,15 @@ AttributeValue = tuple[str, bool | int | str]
 
 
 def attribute_of(device: Device, driver: str, name: str) -> DeviceAttribute | None:
-    """The attribute with a fully qualified name; without a domain, the driver's is meant."""
-    found = device.attributes.get(name)
-    if found is None:
+    """Returns the attribute with a fully qualified name, if the device has it. A name without a
+    domain in the device's list has the driver's.
+    """
+    attribute = device.attributes.get(name)
+    if attribute is None:
         domain, separator, short = name.partition("/")
         if separator and domain == driver:
-            found = device.attributes.get(short)
-    return found
+            attribute = device.attributes.get(short)
+    return attribute
 
 
 def value_of(attribute: DeviceAttribute) -> AttributeValue | None:
@@ -39,7 +41,9 @@ def value_of(attribute: DeviceAttribute) -> AttributeValue | None:
 
 
 class Constraint(ABC):
-    """`requests` are the names of requests and sub-requests that it holds for; all if empty."""
+    """A constraint among the devices of a claim. `requests` are the names of the requests and
+    sub-requests that it holds for; all if empty.
+    """
 
     def __init__(self, requests: Iterable[str], attribute: str) -> None:
         self._requests = frozenset(requests)
@@ -82,7 +86,7 @@ class Constraint(ABC):
 
 
 class MatchAttribute(Constraint):
-    """All devices have the same value."""
+    """A constraint by which all devices have the same value."""
 
     _value: AttributeValue | None = None
 
@@ -97,11 +101,11 @@ class MatchAttribute(Constraint):
             self._value = value_of(attribute)
 
     def _drop(self, request: str) -> None:
-        """The value stays until a first device has another."""
+        """Keeps the value: the next first device replaces it."""
 
 
 class DistinctAttribute(Constraint):
-    """All devices have different values."""
+    """A constraint by which all devices have different values."""
 
     def __init__(self, requests: Iterable[str], attribute: str) -> None:
         super().__init__(requests, attribute)
@@ -121,7 +125,7 @@ class DistinctAttribute(Constraint):
 
 
 def constraint_of(constraint: DeviceConstraint) -> Constraint | None:
-    """A constraint without devices yet; None if its type is unknown."""
+    """Returns the constraint, without devices yet; None if its type is unknown."""
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
     if constraint.distinct_attribute is not None:

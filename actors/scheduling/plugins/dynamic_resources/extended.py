@@ -1,4 +1,4 @@
-"""Extended resources that a device class provides: what a pod asks for them of devices.
+"""Extended resources that a device class provides: the requests for devices in their place.
 
 The scheduler makes one claim for all of them, with the requests that the chosen node needs: where
 a device plugin provides a resource, no device is asked for. Mirrors extendeddynamicresources.go.
@@ -33,7 +33,7 @@ UNWRITTEN = "<extended-resources>"
 
 
 class RequestMapping(msgspec.Struct, frozen=True):
-    """Which request of the claim gives a container its resource."""
+    """The request of the claim that gives a container its resource."""
 
     container: str
     resource: str
@@ -63,35 +63,37 @@ class ClassesByResource:
 
 
 def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Of several classes with the same resource the newest counts, and then the first by name."""
-    found: dict[str, DeviceClass] = {}
-    for one in sorted(classes, key=_age_first):
-        found[f"{DEVICE_CLASS_PREFIX}{one.metadata.name}"] = one
-        if one.spec.extended_resource_name is not None:
-            found[one.spec.extended_resource_name] = one
-    return found
+    """Returns the class of each resource. Of several classes with the same resource the newest
+    counts, and then the first by name.
+    """
+    by_resource: dict[str, DeviceClass] = {}
+    for device_class in sorted(classes, key=_age_first):
+        by_resource[f"{DEVICE_CLASS_PREFIX}{device_class.metadata.name}"] = device_class
+        if device_class.spec.extended_resource_name is not None:
+            by_resource[device_class.spec.extended_resource_name] = device_class
+    return by_resource
 
 
 def any_provides(resource: str, classes: Iterable[DeviceClass]) -> bool:
     """True if a class provides the resource."""
     return any(
-        resource in (one.spec.extended_resource_name, f"{DEVICE_CLASS_PREFIX}{one.metadata.name}")
-        for one in classes
+        resource in (each.spec.extended_resource_name, f"{DEVICE_CLASS_PREFIX}{each.metadata.name}")
+        for each in classes
     )
 
 
-def _age_first(one: DeviceClass) -> tuple[float, tuple[int, ...]]:
-    created = one.metadata.creation_timestamp
+def _age_first(device_class: DeviceClass) -> tuple[float, tuple[int, ...]]:
+    created = device_class.metadata.creation_timestamp
     try:
         seconds = float(seconds_of(created)) if created else 0.0
     except ValueError:
         seconds = 0.0
     # The first name comes last.
-    return seconds, (*(-ord(letter) for letter in one.metadata.name), 1)
+    return seconds, (*(-ord(letter) for letter in device_class.metadata.name), 1)
 
 
 def resources_of(info: PodInfo, classes: ClassesByResource) -> dict[str, int] | None:
-    """The extended resources that the pod requests; None if no class provides one of them."""
+    """Returns the pod's requests for extended resources; None if no class provides one of them."""
     requested = {
         name: amount
         for name, amount in info.template.spec_requests.items()
@@ -101,7 +103,7 @@ def resources_of(info: PodInfo, classes: ClassesByResource) -> dict[str, int] | 
 
 
 def unwritten_claim(pod: Pod) -> ResourceClaim:
-    """The claim for a pod's extended resources, without requests."""
+    """Returns the claim for a pod's extended resources, without requests."""
     metadata = pod.metadata
     owner = OwnerReference(
         api_version="v1", kind="Pod", name=metadata.name, uid=metadata.uid, controller=True
@@ -126,7 +128,7 @@ def with_requests(claim: ResourceClaim, requests: Sequence[DeviceRequest]) -> Re
 def requests_for(
     pod: Pod, resources: Iterable[str], classes: ClassesByResource
 ) -> tuple[list[DeviceRequest], list[RequestMapping]]:
-    """The requests for devices in place of these resources, and what each container gets.
+    """Returns the requests for devices in place of these resources, and what each container gets.
 
     Containers that run one after another share their devices: an init container that ends uses
     those of later containers, and has one request of its own for what is missing.
@@ -143,15 +145,15 @@ def requests_for(
         of_running: list[RequestMapping] = []
         for i, container in enumerate(containers):
             if i >= len(pod.spec.init_containers) or container.restart_policy == "Always":
-                running[i], its = _request(i, container, resource, name, ())
-                of_running += its
+                running[i], of_container = _request(i, container, resource, name, ())
+                of_running += of_container
         largest: DeviceRequest | None = None
         of_ending: list[RequestMapping] = []
         for i, container in enumerate(pod.spec.init_containers):
             if container.restart_policy == "Always":
                 continue
-            request, its = _request(i, container, resource, name, running[i:])
-            of_ending += its
+            request, of_container = _request(i, container, resource, name, running[i:])
+            of_ending += of_container
             if request is not None and (largest is None or _count(largest) < _count(request)):
                 largest = request
         if largest is not None:
@@ -180,11 +182,11 @@ def _request(
     device_class: str,
     reusable: Sequence[DeviceRequest | None],
 ) -> tuple[DeviceRequest | None, list[RequestMapping]]:
-    """What a container asks for beyond the requests of others that it can use."""
-    asked = container.resources.requests
-    if resource not in asked:
+    """Returns the request of a container beyond those of others that it can use."""
+    amounts = container.resources.requests
+    if resource not in amounts:
         return None, []
-    nano = nano_value(asked[resource])
+    nano = nano_value(amounts[resource])
     count = nano // 10**9
     if nano % 10**9 or not 0 < count <= MAX_INT64:
         return None, []
@@ -195,7 +197,7 @@ def _request(
             mappings.append(RequestMapping(container.name, resource, other.name))
             if count <= 0:
                 return None, mappings
-    name = f"container-{index}-request-{sorted(asked).index(resource)}"
+    name = f"container-{index}-request-{sorted(amounts).index(resource)}"
     exactly = ExactDeviceRequest(
         device_class_name=device_class, allocation_mode=EXACT_COUNT, count=count
     )

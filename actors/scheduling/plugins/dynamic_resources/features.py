@@ -8,6 +8,8 @@ import msgspec
 
 
 class Features(msgspec.Struct, frozen=True):
+    """The features of dynamic resources, each True if it is on."""
+
     extended_resources: bool = True
     prioritized_lists: bool = True
     device_taints: bool = True

@@ -1,14 +1,13 @@
 """Inventory: the devices of the cluster, and which of them claims hold.
 
-It follows the changes of slices and claims, also of allocations that are not written yet. For each
-change it notes the nodes for which a search may now end differently; keeping up costs what
-changed, not the size of the cluster. Mirrors the tracker of allocated devices and the allocator's
-lists of slices.
+It follows the changes of slices, of claims and of in-flight allocations. For each change it notes
+the nodes for which the allocator may now decide differently; keeping up costs what changed, not the
+size of the cluster. Mirrors the tracker of allocated devices and the allocator's lists of slices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
@@ -16,10 +15,10 @@ from berth.plugin import ResourceClaim, ResourceSlice
 
 from ...cel import CelError, selector
 from ...kube.core import Node
-from ...kube.devices import Device, DeviceRequestAllocationResult, PendingAllocation
-from ...kube.quantity import nano_value
+from ...kube.devices import Device, InFlightAllocation
 from ...model.change_log import ChangeLog
 from ...model.cluster_objects import ClusterObjects, ObjectName
+from .allocated_state import AllocatedState, DeviceAllocation, device_allocations
 from .features import EVERY_FEATURE, Features
 from .pod_claims import extended_owner
 from .pools import (
@@ -32,15 +31,15 @@ from .pools import (
     SliceDevice,
     devices_for,
     pools_of,
-    serving,
-    unreadable,
+    slices_targeting,
+    unreadable_pools,
 )
+from .requests import AllocationError
 from .steps import Steps
-from .wanted import AllocationError
 
-# The selectors whose answers are kept, and the answers of each.
-MOST_SELECTORS, MOST_ANSWERS = 1024, 1 << 16
-# What the evaluation of a selector may cost, in cel-go's units, in a step of the search.
+# The selectors whose results are kept, and the results of each.
+MOST_SELECTORS, MOST_MATCHES = 1024, 1 << 16
+# What the evaluation of a selector may cost, in cel-go's units, in a step of the allocator.
 COSTS_PER_STEP = 5
 # The steps that its compilation costs.
 STEPS_PER_CHARACTER = 3
@@ -50,78 +49,18 @@ EVERY_NODE = ""
 MOST_GONE = 256
 
 
-class _Hold(msgspec.Struct, frozen=True):
-    """A device, or a share of one, that a claim holds."""
-
-    device: DeviceID
-    share: str | None
-    capacity: tuple[tuple[str, int], ...]
-
-
-def _holds(results: Iterable[DeviceRequestAllocationResult]) -> frozenset[_Hold]:
-    """What the results of an allocation take from others. Admin access takes nothing."""
-    return frozenset(
-        _Hold(
-            (result.driver, result.pool, result.device),
-            result.share_id,
-            ()
-            if result.share_id is None
-            else tuple(sorted((n, nano_value(a)) for n, a in result.consumed_capacity.items())),
-        )
-        for result in results
-        if not result.admin_access
-    )
-
-
-class Usage:
-    """The devices that claims hold, and the capacity that they take of devices that are shared."""
-
-    def __init__(self) -> None:
-        self._whole: dict[DeviceID, int] = {}
-        self._shares: dict[DeviceID, int] = {}
-        self._capacity: dict[DeviceID, dict[str, int]] = {}
-
-    def is_taken(self, device: DeviceID) -> bool:
-        """True if a claim holds the device for itself."""
-        return device in self._whole
-
-    def is_shared(self, device: DeviceID) -> bool:
-        """True if claims hold some of its capacity, be it none of it."""
-        return device in self._capacity
-
-    def is_allocated(self, device: DeviceID) -> bool:
-        return device in self._whole or device in self._shares or device in self._capacity
-
-    def capacity(self, device: DeviceID) -> Mapping[str, int]:
-        """What claims take of the device's capacity, in billionths."""
-        return self._capacity.get(device, {})
-
-    def add(self, hold: _Hold, sign: int) -> None:
-        """Counts a hold with sign 1, and takes it back with sign -1."""
-        counts = self._whole if hold.share is None else self._shares
-        number = counts.get(hold.device, 0) + sign
-        if number:
-            counts[hold.device] = number
-        else:
-            del counts[hold.device]
-        if not hold.capacity:
-            return
-        taken = self._capacity.setdefault(hold.device, {})
-        for name, amount in hold.capacity:
-            taken[name] = taken.get(name, 0) + sign * amount
-        if sign < 0 and not any(taken.values()):
-            del self._capacity[hold.device]
-
-
 class Inventory:
-    """`usage` is what claims hold. `changed` logs the names of the nodes for which the outcome of a
-    search may have changed, EVERY_NODE for all of them.
+    """The slices of the cluster with their devices, and what claims hold of these. Owned by the
+    plugin.
+
+    `allocated_state` is what claims hold. `changed` logs the names of the nodes for which the
+    allocator's result may have changed, EVERY_NODE for all of them.
     """
 
     def __init__(self, objects: ClusterObjects, features: Features = EVERY_FEATURE) -> None:
         self._objects = objects
         self.features = features
-        self.usage = Usage()
+        self.allocated_state = AllocatedState()
         self.changed: ChangeLog[str] = ChangeLog()
         self._slices: dict[str, Slice] = {}
         self._pools: dict[PoolID, dict[str, Slice]] = {}
@@ -129,16 +68,16 @@ class Inventory:
         self._shared: dict[str, Slice] = {}
         self._contents: dict[bytes, int] = {}
         self._next_content = 0
-        self._claims: dict[ObjectName, frozenset[_Hold]] = {}
-        self._pending: dict[ObjectName, frozenset[_Hold]] = {}
+        self._claims: dict[ObjectName, frozenset[DeviceAllocation]] = {}
+        self._in_flight: dict[ObjectName, frozenset[DeviceAllocation]] = {}
         self._owner_of: dict[ObjectName, str] = {}
-        self._made_for: dict[str, ObjectName] = {}
-        self._held: dict[_Hold, int] = {}
+        self._extended_claims: dict[str, ObjectName] = {}
+        self._holders: dict[DeviceAllocation, int] = {}  # the number of claims, and in flight
         self._node_pools: dict[str, tuple[Node, NodePools]] = {}
         # By the names of the slices, for nodes without slices of their own.
         self._alike: dict[tuple[str, ...], NodePools] = {}
         self._counters: dict[tuple[PoolID, int], dict[CounterID, int]] = {}
-        self._answers: dict[str, dict[int, bool | str]] = {}
+        self._matches: dict[str, dict[int, bool | str]] = {}
         self._versions = (-1, -1, -1)
 
     def is_of(self, objects: ClusterObjects) -> bool:
@@ -152,62 +91,66 @@ class Inventory:
         versions = (
             objects.version(ResourceSlice),
             objects.version(ResourceClaim),
-            objects.version(PendingAllocation),
+            objects.version(InFlightAllocation),
         )
         if versions == self._versions:
             return
         for kind in (ResourceSlice, ResourceClaim):
             objects.every(kind)  # All are known, or nothing is taken in.
-        slices, claims, pending = self._versions
+        slices, claims, in_flight = self._versions
         if versions[0] != slices:
-            for _, slice_name in self._names(ResourceSlice, slices, self._slices_known()):
+            for _, slice_name in self._names(ResourceSlice, slices, self._slice_names()):
                 self._read_slice(slice_name)
-        freed: list[_Hold] = []
-        for name in self._names(PendingAllocation, pending, self._pending):
-            waiting = objects.get(PendingAllocation, name[1], name[0])
-            results = () if waiting is None else waiting.results
-            self._hold(self._pending, name, _holds(results), freed)
+        freed: list[DeviceAllocation] = []
+        for name in self._names(InFlightAllocation, in_flight, self._in_flight):
+            unwritten = objects.get(InFlightAllocation, name[1], name[0])
+            results = () if unwritten is None else unwritten.results
+            self._hold(self._in_flight, name, device_allocations(results), freed)
         for name in self._names(ResourceClaim, claims, self._claims):
             claim = objects.get(ResourceClaim, name[1], name[0])
             allocation = None if claim is None else claim.status.allocation
             results = () if allocation is None else allocation.devices.results
-            self._hold(self._claims, name, _holds(results), freed)
+            self._hold(self._claims, name, device_allocations(results), freed)
             self._note_owner(name, claim)
-        for hold in freed:
-            self._release(hold)
+        for device_allocation in freed:
+            self._release(device_allocation)
         self._versions = versions
 
     def _note_owner(self, name: ObjectName, claim: ResourceClaim | None) -> None:
-        """Notes for which pod the scheduler made a claim."""
+        """Notes the pod for whose extended resources the scheduler made the claim, if it did."""
         before = self._owner_of.pop(name, "")
-        self._made_for.pop(before, None)
+        self._extended_claims.pop(before, None)
         owner = "" if claim is None else extended_owner(claim)
         if owner:
             self._owner_of[name] = owner
-            self._made_for[owner] = name
+            self._extended_claims[owner] = name
 
-    def made_for(self, uid: str) -> ResourceClaim | None:
-        """The claim that the scheduler made for the extended resources of the pod with this uid."""
-        name = self._made_for.get(uid)
+    def extended_claim_of(self, uid: str) -> ResourceClaim | None:
+        """Returns the claim that the scheduler made for the extended resources of a pod, by its
+        uid.
+        """
+        name = self._extended_claims.get(uid)
         return None if name is None else self._objects.get(ResourceClaim, name[1], name[0])
 
-    def _slices_known(self) -> list[ObjectName]:
+    def _slice_names(self) -> list[ObjectName]:
         return [("", name) for name in self._slices]
 
     def _names(
         self,
-        kind: type[ResourceSlice | ResourceClaim | PendingAllocation],
+        kind: type[ResourceSlice | ResourceClaim | InFlightAllocation],
         version: int,
-        known: Iterable[ObjectName],
+        earlier: Iterable[ObjectName],
     ) -> Iterable[ObjectName]:
-        """The names of the objects that may have changed since a version."""
+        """Returns the names of the objects that may have changed since a version. `earlier` are
+        those that existed then.
+        """
         changed = None if version < 0 else self._objects.changes(kind).since(version)
         if changed is not None:
             return changed
         every = {
             (item.metadata.namespace, item.metadata.name) for item in self._objects.every(kind)
         }
-        return every.union(known)
+        return every.union(earlier)
 
     def _read_slice(self, name: str) -> None:
         new = self._objects.get(ResourceSlice, name)
@@ -217,9 +160,9 @@ class Inventory:
                 self._slices[name] = old
                 return
             self._note_pool(old.pool)
-            its = self._pools[old.pool]
-            del its[name]
-            if not its:
+            slices = self._pools[old.pool]
+            del slices[name]
+            if not slices:
                 del self._pools[old.pool]
             if old.local:
                 del self._local[str(old.object.spec.node_name)][name]
@@ -234,18 +177,19 @@ class Inventory:
             self._note_pool(slice_.pool)
 
     def _content_of(self, driver: str, device: Device) -> int:
+        """Returns the number of what selectors and policies see of a device."""
         seen = (driver, device.attributes, device.capacity, bool(device.allow_multiple_allocations))
         content = _ENCODER.encode(seen)
         number = self._contents.get(content)
         if number is None:
-            if len(self._contents) >= MOST_ANSWERS:
+            if len(self._contents) >= MOST_MATCHES:
                 self._contents.clear()
             number = self._contents[content] = self._next_content
             self._next_content += 1
         return number
 
     def _note_pool(self, pool: PoolID) -> None:
-        """The slices of a pool changed."""
+        """Notes that the slices of a pool changed."""
         self._alike.clear()
         for name in self._nodes_of(pool):
             if name == EVERY_NODE:
@@ -256,7 +200,7 @@ class Inventory:
         self._forget_counters(pool)
 
     def _nodes_of(self, pool: PoolID) -> set[str]:
-        """The nodes that see a pool; EVERY_NODE if a slice serves more than one."""
+        """Returns the nodes that see a pool, or EVERY_NODE if a slice serves more than one."""
         slices = self._pools.get(pool, {}).values()
         if any(not slice_.local for slice_ in slices):
             return {EVERY_NODE}
@@ -264,134 +208,135 @@ class Inventory:
 
     def _forget_counters(self, pool: PoolID) -> None:
         if self._counters:
-            for known in [known for known in self._counters if known[0] == pool]:
-                del self._counters[known]
+            for generation in [key for key in self._counters if key[0] == pool]:
+                del self._counters[generation]
 
     def _hold(
         self,
-        holders: dict[ObjectName, frozenset[_Hold]],
+        held: dict[ObjectName, frozenset[DeviceAllocation]],
         name: ObjectName,
-        holds: frozenset[_Hold],
-        freed: list[_Hold],
+        allocations: frozenset[DeviceAllocation],
+        freed: list[DeviceAllocation],
     ) -> None:
         """Notes what a claim holds now. What it no longer holds is `freed` after all claims are
-        read, so that an allocation that is written, and no longer pending, changes nothing.
+        read, so that an allocation that is written, and no longer in flight, changes nothing.
         """
-        before = holders.get(name, frozenset())
-        if holds:
-            holders[name] = holds
+        before = held.get(name, frozenset())
+        if allocations:
+            held[name] = allocations
         else:
-            holders.pop(name, None)
-        freed += before - holds
-        for hold in holds - before:
-            self._held[hold] = self._held.get(hold, 0) + 1
-            if self._held[hold] == 1:
-                self._count(hold, 1)
+            held.pop(name, None)
+        freed += before - allocations
+        for allocation in allocations - before:
+            number = self._holders[allocation] = self._holders.get(allocation, 0) + 1
+            if number == 1:
+                self.allocated_state.add(allocation)
+                self._note_device(allocation.device)
 
-    def _release(self, hold: _Hold) -> None:
-        self._held[hold] -= 1
-        if not self._held[hold]:
-            del self._held[hold]
-            self._count(hold, -1)
+    def _release(self, allocation: DeviceAllocation) -> None:
+        self._holders[allocation] -= 1
+        if not self._holders[allocation]:
+            del self._holders[allocation]
+            self.allocated_state.remove(allocation)
+            self._note_device(allocation.device)
 
-    def _count(self, hold: _Hold, sign: int) -> None:
-        self.usage.add(hold, sign)
-        pool = hold.device[:2]
+    def _note_device(self, device: DeviceID) -> None:
+        """Notes that claims hold more or less of a device."""
+        pool = device[:2]
         for name in self._nodes_of(pool):
             self.changed.add(name)
         self._forget_counters(pool)
 
-    # ------------------------------------------------------------------------------- for the search
+    # ---------------------------------------------------------------------------- for the allocator
 
     def pools(self, node: Node) -> NodePools:
-        """The pools that a node can use."""
+        """Returns the pools that a node can use."""
         name = node.metadata.name
-        known = self._node_pools.get(name)
-        if known is not None and known[0] is node:
-            return known[1]
-        found = self._read_pools(node)
-        self._node_pools[name] = (node, found)
-        return found
+        node_of, pools = self._node_pools.get(name, (None, None))
+        if node_of is not node or pools is None:
+            pools = self._read_pools(node)
+            self._node_pools[name] = (node, pools)
+        return pools
 
     def _read_pools(self, node: Node) -> NodePools:
-        """The pools of a node; the same object for nodes that see the same."""
+        """Returns the pools of a node, the same object for nodes that see the same."""
         partitionable = self.features.partitionable_devices
         near = self._slices_near(node.metadata.name)
         try:
-            slices = serving(node, near, partitionable=partitionable)
+            slices = slices_targeting(node, near, partitionable=partitionable)
         except AllocationError as problem:
-            return unreadable(problem)
+            return unreadable_pools(problem)
         alike = None
         if all(slice_.uniform for slice_ in slices):
             alike = tuple(slice_.object.metadata.name for slice_ in slices)
-            known = self._alike.get(alike)
-            if known is not None:
-                return known
-        found = pools_of(
+            pools = self._alike.get(alike)
+            if pools is not None:
+                return pools
+        pools = pools_of(
             node,
             slices,
             lambda pool: [*self._pools[pool].values()],
             partitionable=partitionable,
         )
         if alike is not None:
-            self._alike[alike] = found
-        return found
+            self._alike[alike] = pools
+        return pools
 
-    def forget_nodes(self, there: Collection[str]) -> None:
-        """Forgets the nodes that are not there, if they may be many."""
-        if len(self._node_pools) > 2 * len(there) + MOST_GONE:
-            self._node_pools = {n: kept for n, kept in self._node_pools.items() if n in there}
+    def forget_nodes(self, names: Collection[str]) -> None:
+        """Forgets all nodes but those with these names, if there may be many others."""
+        if len(self._node_pools) > 2 * len(names) + MOST_GONE:
+            self._node_pools = {n: pools for n, pools in self._node_pools.items() if n in names}
 
     def _slices_near(self, node: str) -> tuple[Slice, ...]:
-        """The slices that may serve a node."""
+        """Returns the slices that may serve a node."""
         return (*self._local.get(node, {}).values(), *self._shared.values())
 
     def devices(self, node: Node) -> Iterator[SliceDevice]:
-        """The devices of all slices that serve a node, whatever the state of their pools. Raises
-        AllocationError.
+        """Yields the devices of all slices that serve a node, whatever the state of their pools.
+        Raises AllocationError.
         """
         for slice_ in self._slices_near(node.metadata.name):
             yield from devices_for(slice_, node)
 
-    def left_of(self, pool: Pool) -> dict[CounterID, int]:
-        """What claims leave of each counter of a pool, in billionths; it may be negative."""
-        known = (pool.id, pool.generation)
-        left = self._counters.get(known)
-        if left is None:
-            left = self._counters[known] = dict(pool.counter_sets)
-            for device in pool.everything:
-                if device.counters and self.usage.is_allocated(device.id):
+    def available_counters(self, pool: Pool) -> dict[CounterID, int]:
+        """Returns what claims leave of each counter of a pool, in billionths, or less than 0."""
+        generation = (pool.id, pool.generation)
+        available = self._counters.get(generation)
+        if available is None:
+            available = self._counters[generation] = dict(pool.counter_sets)
+            for device in pool.all_devices:
+                if device.counters and self.allocated_state.is_allocated(device.id):
                     for counter, amount in device.counters:
-                        if counter in left:
-                            left[counter] -= amount
-        return left
+                        if counter in available:
+                            available[counter] -= amount
+        return available
 
     def matches(self, expression: str, device: SliceDevice, steps: Steps | None = None) -> bool:
         """True if a selector accepts the device. Raises CelError, also if it does not compile, and
         TimedOutError.
         """
-        answers = self._answers.get(expression)
-        if answers is None:
-            if len(self._answers) >= MOST_SELECTORS:
-                self._answers.clear()
-            answers = self._answers[expression] = {}
+        matches = self._matches.get(expression)
+        if matches is None:
+            if len(self._matches) >= MOST_SELECTORS:
+                self._matches.clear()
+            matches = self._matches[expression] = {}
             if steps is not None:
                 steps.take(STEPS_PER_CHARACTER * len(expression))  # It may have to be compiled.
-        answer = answers.get(device.content)
-        if answer is None:
-            if len(answers) >= MOST_ANSWERS:
-                answers.clear()
+        match = matches.get(device.content)
+        if match is None:
+            if len(matches) >= MOST_MATCHES:
+                matches.clear()
             spent: list[int] = []
             try:
-                answer = self._evaluate(expression, device, spent.append)
+                match = self._evaluate(expression, device, spent.append)
             except CelError as failure:
-                answer = str(failure)
-            answers[device.content] = answer
+                match = str(failure)
+            matches[device.content] = match
             if steps is not None:
                 steps.take(sum(spent) // COSTS_PER_STEP)
-        if isinstance(answer, str):
-            raise CelError(answer)
-        return answer
+        if isinstance(match, str):
+            raise CelError(match)
+        return match
 
     @staticmethod
     def _evaluate(expression: str, device: SliceDevice, spend: Callable[[int], None]) -> bool:

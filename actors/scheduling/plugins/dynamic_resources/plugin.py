@@ -60,15 +60,15 @@ from berth.plugin import (
 )
 
 from ...kube.claims import controller_uid
-from ...kube.devices import PendingAllocation
+from ...kube.devices import InFlightAllocation
 from ...kube.meta import key
 from ...kube.node_selector import validate_node_selector_term
 from ...model.vectors import any_true
-from .answers import Answers, Asked, Verdict
 from .binding import Binding, without_finalizer
 from .extended import ClassesByResource, resources_of, unwritten_claim
 from .features import features_of
 from .inventory import Inventory
+from .node_allocations import AllocationStatus, NodeAllocations, PodRequests
 from .pod_claims import (
     BindingFailedError,
     ClaimError,
@@ -79,19 +79,19 @@ from .pod_claims import (
     prepared_by,
     uses,
 )
+from .requests import AllocationError
 from .state import CLAIMS, PodClaims
 from .steps import STEPS_PER_SECOND, Steps
-from .wanted import AllocationError
 
 MOST_SHAPES = 64
-# The most that filterTimeout grants: the other pods wait for the search.
+# The most that filterTimeout grants: the other pods wait for the allocator.
 MOST_SECONDS = 1
 DEFAULT_BINDING_TIMEOUT = Duration(600)
 _NOT_AVAILABLE = 10  # the key of nodes that an allocated claim excludes
 _MESSAGES = {
-    Verdict.NOT_ALLOCATED: "cannot allocate all claims",
-    Verdict.INVALID_POOLS: "invalid resource pools were encountered",
-    Verdict.NO_RESOURCE: "cannot fit resource",
+    AllocationStatus.NOT_ALLOCATED: "cannot allocate all claims",
+    AllocationStatus.INVALID_POOLS: "invalid resource pools were encountered",
+    AllocationStatus.NO_RESOURCE: "cannot fit resource",
     _NOT_AVAILABLE: "resourceclaim not available on the node",
 }
 
@@ -109,12 +109,12 @@ class DynamicResourcesArgs(PluginArgs, frozen=True, rename="camel", forbid_unkno
     ] = None
 
     def completed(self, gates: Mapping[str, bool]) -> DynamicResourcesArgs:
-        features, given = features_of(gates), self
-        if given.filter_timeout is None and features.filter_timeout:
-            given = msgspec.structs.replace(given, filter_timeout=Duration(10))
-        if given.binding_timeout is None and features.binding_conditions:
-            given = msgspec.structs.replace(given, binding_timeout=DEFAULT_BINDING_TIMEOUT)
-        return given
+        features, args = features_of(gates), self
+        if args.filter_timeout is None and features.filter_timeout:
+            args = msgspec.structs.replace(args, filter_timeout=Duration(10))
+        if args.binding_timeout is None and features.binding_conditions:
+            args = msgspec.structs.replace(args, binding_timeout=DEFAULT_BINDING_TIMEOUT)
+        return args
 
     def problems(self, gates: Mapping[str, bool]) -> Iterable[str]:
         features = features_of(gates)
@@ -141,7 +141,9 @@ class DynamicResources(
     ReservePlugin,
     PreBindPlugin,
 ):
-    """Needs PreFilter at every other extension point, as kube-scheduler's plugin does."""
+    """Allocates devices to the claims of pods. Needs PreFilter at every other extension point, as
+    kube-scheduler's plugin does.
+    """
 
     name = "DynamicResources"
     args_type = DynamicResourcesArgs
@@ -150,16 +152,16 @@ class DynamicResources(
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        given = read_args(args, DynamicResourcesArgs, handle.feature_gates)
+        typed = read_args(args, DynamicResourcesArgs, handle.feature_gates)
         self._features = features = features_of(handle.feature_gates)
-        filter_timeout = given.filter_timeout or MOST_SECONDS
-        self._binding_timeout = float(given.binding_timeout or DEFAULT_BINDING_TIMEOUT)
+        filter_timeout = typed.filter_timeout or MOST_SECONDS
+        self._binding_timeout = float(typed.binding_timeout or DEFAULT_BINDING_TIMEOUT)
         self._steps = int(STEPS_PER_SECOND * min(filter_timeout, MOST_SECONDS))
         self._binding = Binding(handle, self._binding_timeout, features)
         self._classes = ClassesByResource()
         self._inventory: Inventory | None = None
-        self._answers: OrderedDict[bytes, Answers] = OrderedDict()
-        self._answers_version = -1
+        self._node_allocations: OrderedDict[bytes, NodeAllocations] = OrderedDict()
+        self._classes_version = -1
 
     # ---------------------------------------------------------------------------- before the queue
 
@@ -209,7 +211,7 @@ class DynamicResources(
                 return status
             if claim.status.allocation is not None:
                 continue
-            if objects.get(PendingAllocation, claim.metadata.uid) is not None:
+            if objects.get(InFlightAllocation, claim.metadata.uid) is not None:
                 return unresolvable(
                     f"resource claim {key(claim)} is in the process of being allocated"
                 )
@@ -217,13 +219,14 @@ class DynamicResources(
             if status is not None:
                 return status
             to_allocate.append(claim)
-        pod.nowhere = [i for i, claim in enumerate(claims) if self._cannot_be_prepared(claim)]
+        pod.unprepared = [i for i, claim in enumerate(claims) if self._cannot_be_prepared(claim)]
         state.write(CLAIMS, pod)
         if pod.is_stale:
             return SUCCESS
         if to_allocate or extended is not None:
-            asked = Asked(info.pod, tuple(to_allocate), resources or {}, extended)
-            pod.asked, pod.answers = asked, self._answers_for(asked, snapshot)
+            requests = PodRequests(info.pod, tuple(to_allocate), resources or {}, extended)
+            pod.requests = requests
+            pod.node_allocations = self._allocations_for(requests, snapshot)
             pod.steps = Steps(self._steps)
         return SUCCESS
 
@@ -240,41 +243,43 @@ class DynamicResources(
         return until is not None and until < self.handle.wall()
 
     def _extended_claim(self, pod: Pod, snapshot: Snapshot) -> ResourceClaim:
-        """The claim for the pod's extended resources: one of an earlier attempt, or a new one."""
-        made = self._up_to_date(snapshot).made_for(pod.metadata.uid)
-        return unwritten_claim(pod) if made is None else made
+        """Returns the claim for the pod's extended resources: that of an earlier attempt, or a new
+        one.
+        """
+        earlier = self._up_to_date(snapshot).extended_claim_of(pod.metadata.uid)
+        return unwritten_claim(pod) if earlier is None else earlier
 
     def _up_to_date(self, snapshot: Snapshot) -> Inventory:
         if self._inventory is None or not self._inventory.is_of(snapshot.objects):
             self._inventory = Inventory(snapshot.objects, self._features)
-            self._answers.clear()
+            self._node_allocations.clear()
         self._inventory.refresh()
         return self._inventory
 
-    def _answers_for(self, asked: Asked, snapshot: Snapshot) -> Answers:
-        """The answers of the nodes for what a pod asks for."""
+    def _allocations_for(self, requests: PodRequests, snapshot: Snapshot) -> NodeAllocations:
+        """Returns what the nodes give to pods with these requests."""
         objects, inventory = snapshot.objects, self._up_to_date(snapshot)
         inventory.forget_nodes(snapshot.columns.row_of)
         version = objects.version(DeviceClass)
-        if self._answers_version != version:
-            self._answers.clear()
-            self._answers_version = version
-        shape = asked.shape(snapshot.columns, self._classes)
-        answers = self._answers.get(shape)
-        if answers is None or not answers.is_of(snapshot):
-            answers = Answers(
-                asked,
+        if self._classes_version != version:
+            self._node_allocations.clear()
+            self._classes_version = version
+        shape = requests.shape(snapshot.columns, self._classes)
+        allocations = self._node_allocations.get(shape)
+        if allocations is None or not allocations.is_of(snapshot):
+            allocations = NodeAllocations(
+                requests,
                 inventory,
                 lambda name: objects.get(DeviceClass, name),
                 self._classes,
                 snapshot,
             )
-            self._answers[shape] = answers
-            if len(self._answers) > MOST_SHAPES:
-                self._answers.popitem(last=False)
+            self._node_allocations[shape] = allocations
+            if len(self._node_allocations) > MOST_SHAPES:
+                self._node_allocations.popitem(last=False)
         else:
-            self._answers.move_to_end(shape)
-        return answers
+            self._node_allocations.move_to_end(shape)
+        return allocations
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         pod = state.read(CLAIMS)
@@ -289,18 +294,19 @@ class DynamicResources(
             )
         keys = np.zeros(nodes.size, dtype=np.int64)
         failure = ""
-        if pod.answers is not None and pod.asked is not None:
-            pod.answers.settle(nodes, pod.asked, pod.steps)
-            keys += pod.answers.verdicts[nodes.rows]
-            failure = pod.answers.failure
+        allocations = pod.node_allocations
+        if allocations is not None and pod.requests is not None:
+            allocations.refresh(nodes, pod.requests, pod.steps)
+            keys += allocations.statuses[nodes.rows]
+            failure = allocations.failure
         self._exclude(pod, keys, nodes)
         if not any_true(keys != 0):
             return None
         codes = np.where(keys != 0, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(0))
-        codes[keys == Verdict.FAILED] = Code.ERROR
+        codes[keys == AllocationStatus.FAILED] = Code.ERROR
 
         def explain(key: int) -> tuple[str, ...]:
-            return (failure if key == Verdict.FAILED else _MESSAGES[key],)
+            return (failure if key == AllocationStatus.FAILED else _MESSAGES[key],)
 
         return Verdicts(codes, keys, explain)
 
@@ -310,7 +316,7 @@ class DynamicResources(
         passing = keys == 0
         if not any_true(passing):
             return
-        for index in pod.nowhere:
+        for index in pod.unprepared:
             pod.unavailable.add(index)
             keys[passing] = _NOT_AVAILABLE
         for index, selector in pod.selectors.items():
@@ -321,11 +327,12 @@ class DynamicResources(
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         pod = state.read(CLAIMS)
-        if pod is None or pod.answers is None or not self._features.prioritized_lists:
+        allocations = None if pod is None else pod.node_allocations
+        if pod is None or allocations is None or not self._features.prioritized_lists:
             return np.zeros(nodes.size, dtype=np.int64)
-        if pod.asked is not None:
-            pod.answers.settle(nodes, pod.asked, pod.steps)
-        scores: Ints = pod.answers.scores[nodes.rows] + pod.allocated_score
+        if pod.requests is not None:
+            allocations.refresh(nodes, pod.requests, pod.steps)
+        scores: Ints = allocations.scores[nodes.rows] + pod.allocated_score
         return scores
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
@@ -358,15 +365,15 @@ class DynamicResources(
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         pod = state.read(CLAIMS)
-        if pod is None or pod.answers is None or pod.asked is None:
+        if pod is None or pod.requests is None:
             return SUCCESS
         try:
-            offered = pod.offered_on(node)
+            allocations = pod.allocations_on(node)
         except AllocationError as problem:
             return error(str(problem))
-        if offered is None:
-            return error("claim allocation not found for node") if pod.asked.claims else SUCCESS
-        for claim, allocation in offered:
+        if allocations is None:
+            return error("claim allocation not found for node") if pod.requests.claims else SUCCESS
+        for claim, allocation in allocations:
             self._binding.reserve(pod, claim, allocation)
         return SUCCESS
 
@@ -454,7 +461,7 @@ def _is_freed(old: object | None, new: ResourceClaim) -> bool:
 
 
 def _claim_keys(pod: Pod) -> list[str]:
-    """The pod's uid, which stands for the claims that are made for it, and the claims it names."""
+    """Returns the claims that the pod names, and its uid, which stands for those made for it."""
     named = (entry.resource_claim_name for entry in pod.spec.resource_claims)
     namespace = pod.metadata.namespace
     return [pod.metadata.uid, *(f"{namespace}/{name}" for name in named if name is not None)]
@@ -471,7 +478,7 @@ def _only_this_pod(_old: object | None, new: object | None) -> list[str]:
 
 
 def _check_allocated(claim: ResourceClaim) -> Status | None:
-    """Why an allocated claim cannot be judged, or None."""
+    """Returns why an allocated claim cannot be judged, or None."""
     allocation = claim.status.allocation
     if allocation is None or allocation.node_selector is None:
         return None

@@ -20,7 +20,7 @@ from ...kube.devices import (
 )
 from ...kube.meta import HasMetadata, key
 from .features import Features
-from .wanted import ClassByName
+from .requests import ClassByName
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -32,7 +32,7 @@ class Lookup(Protocol):
 
 
 class ClaimError(Exception):
-    """The pod has to wait: a claim is not there, or not the pod's. The message is
+    """A claim does not exist, or is not the pod's: the pod has to wait. The message is
     kube-scheduler's.
     """
 
@@ -68,7 +68,7 @@ def claims_of(
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
-    """The name of the claim of an entry of the spec; None if no claim is needed.
+    """Returns the name of the claim of an entry of the spec; None if no claim is needed.
 
     Raises ClaimError if it is not made yet.
     """
@@ -99,8 +99,8 @@ def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
 
 
 def extended_owner(claim: ResourceClaim) -> str:
-    """The uid of the pod for whose extended resources the scheduler made the claim; "" for all
-    other claims.
+    """Returns the uid of the pod for whose extended resources the scheduler made the claim; "" for
+    all other claims.
     """
     metadata = claim.metadata
     if metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
@@ -109,17 +109,17 @@ def extended_owner(claim: ResourceClaim) -> str:
 
 
 def check_requests(claim: ResourceClaim, classes: ClassByName, features: Features) -> Status | None:
-    """Why no node can be tried for a claim that has to be allocated, or None."""
+    """Returns why no node can be tried for a claim that has to be allocated, or None."""
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
-            asked = [(request.name, request.exactly.device_class_name)]
+            class_names = [(request.name, request.exactly.device_class_name)]
         elif request.first_available and not features.prioritized_lists:
             return unresolvable(
                 f"resource claim {key(claim)}, request {request.name}: has subrequests, but the "
                 "DRAPrioritizedList feature is disabled"
             )
         elif request.first_available:
-            asked = [
+            class_names = [
                 (f"{request.name}/{sub.name}", sub.device_class_name)
                 for sub in request.first_available
             ]
@@ -127,7 +127,7 @@ def check_requests(claim: ResourceClaim, classes: ClassByName, features: Feature
             return unresolvable(
                 f"resource claim {key(claim)}, request {request.name}: unknown request type"
             )
-        for name, class_name in asked:
+        for name, class_name in class_names:
             if not class_name:
                 return error(f"request {name}: unsupported request type")
             if classes(class_name) is None:
@@ -163,8 +163,8 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def prepared_by(claim: ResourceClaim, seconds: float) -> datetime | None:
-    """When the devices must be prepared, these seconds after their allocation; None if nothing has
-    to be prepared.
+    """Returns when the devices must be prepared, these seconds after their allocation; None if
+    nothing has to be prepared.
     """
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None:

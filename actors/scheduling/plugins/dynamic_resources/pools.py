@@ -15,7 +15,7 @@ from ...kube.devices import NO_EXECUTE, NO_SCHEDULE, Device, DeviceTaint, Resour
 from ...kube.node_selector import node_selector_matches, validate_node_selector_term
 from ...kube.quantity import nano_value
 from .features import EVERY_FEATURE, Features
-from .wanted import AllocationError
+from .requests import AllocationError
 
 _ENCODER = msgspec.msgpack.Encoder()
 PoolID = tuple[str, str]  # driver, pool
@@ -85,21 +85,24 @@ class Slice:
 
 
 class Pool:
-    """What a node sees of a pool: `devices` of the slices that serve it, in the order in which they
-    are tried; `everything` besides, for the counters. `incomplete` and `invalid` say why the pool
-    cannot be used; then it has no devices.
+    """A pool as a node sees it.
+
+    `devices` are those of the slices that serve the node, in the order in which they are tried;
+    `not_targeting_node` are the ids of those among them that serve other nodes only. `all_devices`
+    are those of all slices, for the counters. `incomplete` and `invalid` say why the pool cannot be
+    used; then it has no devices.
     """
 
     __slots__ = (
+        "all_devices",
         "binds_later",
         "counter_sets",
         "devices",
-        "elsewhere",
-        "everything",
         "generation",
         "id",
         "incomplete",
         "invalid",
+        "not_targeting_node",
     )
 
     def __init__(self, pool: PoolID, generation: int) -> None:
@@ -108,8 +111,8 @@ class Pool:
         self.incomplete = ""
         self.invalid = ""
         self.devices: tuple[SliceDevice, ...] = ()
-        self.everything: tuple[SliceDevice, ...] = ()
-        self.elsewhere: frozenset[DeviceID] = frozenset()
+        self.all_devices: tuple[SliceDevice, ...] = ()
+        self.not_targeting_node: frozenset[DeviceID] = frozenset()
         self.counter_sets: dict[CounterID, int] = {}
         self.binds_later = False
 
@@ -135,23 +138,25 @@ class NodePools:
         self.any_invalid = any(pool.invalid for pool in pools)
 
 
-def serving(node: Node, slices: Iterable[Slice], *, partitionable: bool = True) -> list[Slice]:
-    """The slices that serve a node. Unless devices are `partitionable`, slices with counters or
-    with devices for different nodes do not count. Raises AllocationError.
+def slices_targeting(
+    node: Node, slices: Iterable[Slice], *, partitionable: bool = True
+) -> list[Slice]:
+    """Returns the slices that serve a node. Unless devices are `partitionable`, slices with
+    counters or with devices for different nodes do not count. Raises AllocationError.
     """
-    found = []
-    chosen: dict[bytes, bool] = {}  # what node selectors, which many slices share, say of the node
+    serving = []
+    selections: dict[bytes, bool] = {}  # many slices share a node selector
     for slice_ in slices:
         if not partitionable and _is_partitioned(slice_):
             continue
-        serves = chosen.get(slice_.selection) if slice_.selection else None
+        serves = selections.get(slice_.selection) if slice_.selection else None
         if serves is None:
             serves = _serves(slice_.object, node)
             if slice_.selection:
-                chosen[slice_.selection] = serves
+                selections[slice_.selection] = serves
         if serves:
-            found.append(slice_)
-    return found
+            serving.append(slice_)
+    return serving
 
 
 def pools_of(
@@ -161,31 +166,31 @@ def pools_of(
     *,
     partitionable: bool = True,
 ) -> NodePools:
-    """The pools of a node, from the slices that serve it. `of_pool` are all slices of a pool, of
-    every generation and for every node.
+    """Returns the pools of a node, from the slices that serve it. `of_pool` gives all slices of a
+    pool, of every generation and for every node.
     """
-    found: dict[PoolID, list[Slice]] = {}
+    by_pool: dict[PoolID, list[Slice]] = {}
     try:
         for slice_ in slices:
-            _add(found, slice_)
+            _add(by_pool, slice_)
         pools = [
             pool
-            for id_, its in found.items()
-            if (pool := _pool(node, id_, its, of_pool(id_), partitionable=partitionable))
+            for id_, newest in by_pool.items()
+            if (pool := _pool(node, id_, newest, of_pool(id_), partitionable=partitionable))
         ]
     except AllocationError as problem:
-        return unreadable(problem)
+        return unreadable_pools(problem)
     pools.sort(key=lambda pool: (pool.binds_later, pool.id))
     return NodePools(pools)
 
 
-def unreadable(problem: AllocationError) -> NodePools:
-    """The pools of a node for which the slices cannot be read."""
+def unreadable_pools(problem: AllocationError) -> NodePools:
+    """Returns the pools of a node for which the slices cannot be read."""
     return NodePools(problem=f"gather pool information: {problem}")
 
 
 def devices_for(slice_: Slice, node: Node) -> Sequence[SliceDevice]:
-    """The devices of a slice that a node can use. Raises AllocationError."""
+    """Returns the devices of a slice that a node can use. Raises AllocationError."""
     if slice_.object.spec.per_device_node_selection:
         return [
             device
@@ -205,18 +210,18 @@ def _serves(slice_: ResourceSlice, node: Node) -> bool:
     if spec.shared_counters:
         return True
     if spec.node_name or spec.all_nodes or spec.node_selector is not None:
-        whose = f"failed to perform node selection for slice {slice_.metadata.name}"
-        return _matches(node, spec.node_name, spec.all_nodes, spec.node_selector, whose)
+        purpose = f"failed to perform node selection for slice {slice_.metadata.name}"
+        return _matches(node, spec.node_name, spec.all_nodes, spec.node_selector, purpose)
     if spec.per_device_node_selection:
         return any(_device_serves(device, slice_, node) for device in spec.devices)
     return False
 
 
 def _device_serves(device: Device, slice_: ResourceSlice, node: Node) -> bool:
-    whose = (
+    purpose = (
         f"failed to perform node selection for device {device.name} in slice {slice_.metadata.name}"
     )
-    return _matches(node, device.node_name, device.all_nodes, device.node_selector, whose)
+    return _matches(node, device.node_name, device.all_nodes, device.node_selector, purpose)
 
 
 def _matches(
@@ -224,7 +229,7 @@ def _matches(
     name: str | None,
     all_nodes: bool | None,
     selector: NodeSelector | None,
-    whose: str,
+    purpose: str,
 ) -> bool:
     if name:
         return name == node.metadata.name
@@ -235,24 +240,24 @@ def _matches(
     for term in selector.node_selector_terms:
         problem = validate_node_selector_term(term)
         if problem is not None:
-            raise AllocationError(f"{whose}: failed to parse node selector: {problem}")
+            raise AllocationError(f"{purpose}: failed to parse node selector: {problem}")
     return node_selector_matches(selector.node_selector_terms, node)
 
 
-def _add(found: dict[PoolID, list[Slice]], slice_: Slice) -> None:
-    """Only the newest generation of a pool counts."""
-    known = found.get(slice_.pool)
+def _add(by_pool: dict[PoolID, list[Slice]], slice_: Slice) -> None:
+    """Adds a slice to its pool. Only the newest generation of a pool counts."""
+    newest = by_pool.get(slice_.pool)
     generation = slice_.object.spec.pool.generation
-    if known is None or generation > known[0].object.spec.pool.generation:
-        found[slice_.pool] = [slice_]
-    elif generation == known[0].object.spec.pool.generation:
-        known.append(slice_)
+    if newest is None or generation > newest[0].object.spec.pool.generation:
+        by_pool[slice_.pool] = [slice_]
+    elif generation == newest[0].object.spec.pool.generation:
+        newest.append(slice_)
 
 
 def _pool(
     node: Node, id_: PoolID, slices: list[Slice], every: list[Slice], *, partitionable: bool
 ) -> Pool | None:
-    """The pool as the node sees it; None if a newer generation is being published elsewhere."""
+    """Returns the pool as the node sees it, or None if a newer generation is being published."""
     spec = slices[0].object.spec.pool
     pool = Pool(id_, spec.generation)
     others: list[Slice] = []
@@ -264,8 +269,8 @@ def _pool(
             number, of = len(same), spec.resource_slice_count
             pool.incomplete = f"{number} of {of} slices of generation {spec.generation} published"
             return pool
-        serving = {s.object.metadata.name for s in slices}
-        others = [s for s in same if s.object.metadata.name not in serving]
+        names = {s.object.metadata.name for s in slices}
+        others = [s for s in same if s.object.metadata.name not in names]
     slices.sort(key=lambda s: s.object.metadata.name)
     with_devices = [s for s in slices if not s.object.spec.shared_counters]
     with_counters = [s for s in slices if s.object.spec.shared_counters]
@@ -280,8 +285,8 @@ def _pool(
     if pool.invalid:
         return pool
     pool.devices = tuple(device for s in with_devices for device in s.devices)
-    pool.everything = (*pool.devices, *(device for s in others for device in s.devices))
-    pool.elsewhere = frozenset(
+    pool.all_devices = (*pool.devices, *(device for s in others for device in s.devices))
+    pool.not_targeting_node = frozenset(
         device.id
         for s in with_devices
         if s.object.spec.per_device_node_selection
@@ -317,7 +322,7 @@ def _read_counters(pool: Pool, slices: Iterable[Slice]) -> str:
 
 
 def _wrong_consumption(pool: Pool, slices: Iterable[Slice]) -> str:
-    """The counter that a device consumes though the pool does not have it."""
+    """Returns the problem of a device that consumes a counter which the pool does not have."""
     sets = {name for name, _ in pool.counter_sets}
     for slice_ in slices:
         for device in slice_.devices:

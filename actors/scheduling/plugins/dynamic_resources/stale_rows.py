@@ -12,8 +12,8 @@ from .inventory import EVERY_NODE, Inventory
 
 
 class StaleRows:
-    """Rows are stale at first, and again when their node changes, the devices that it can use, or
-    what claims hold of them.
+    """Marks the rows that are stale: all at first, and again when a node changes, or the devices
+    that it can use, or what claims hold of them.
     """
 
     def __init__(self, inventory: Inventory, columns: NodeColumns) -> None:
@@ -34,9 +34,9 @@ class StaleRows:
         """Marks the rows that changed, and those that are new."""
         columns = self._columns
         if columns.size > self.size:
-            known = self.size
+            size = self.size
             self._stale = grown(self._stale, columns.size)
-            self._stale[known:] = True
+            self._stale[size:] = True
         if self._nodes_seen != columns.node_changes.version:
             changed = columns.node_changes.since(self._nodes_seen)
             self._stale[slice(None) if changed is None else [*changed]] = True
@@ -51,7 +51,7 @@ class StaleRows:
             self._seen = self._devices.version
 
     def positions(self, nodes: NodeView) -> list[int]:
-        """The stale positions of a view."""
+        """Returns the stale positions of a view."""
         return list(np.flatnonzero(self._stale[nodes.rows]).tolist())
 
     def renewed(self, row: int) -> None:

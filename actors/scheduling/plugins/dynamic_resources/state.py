@@ -1,4 +1,4 @@
-"""What the plugin keeps of a pod through its scheduling cycle and its binding cycle."""
+"""PodClaims: the claims of a pod, kept through its scheduling cycle and its binding cycle."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import msgspec
 
 from berth.plugin import PodInfo, ResourceClaim, StateKey
 
-from ...kube.devices import MOST_SUB_REQUESTS, AllocationResult, PendingAllocation
+from ...kube.devices import MOST_SUB_REQUESTS, AllocationResult, InFlightAllocation
 from ...model.node_selection import NodeTerms
-from .answers import Answers, Asked
+from .allocation_result import allocation_result
 from .extended import UNWRITTEN, RequestMapping
-from .results import allocation_of
+from .node_allocations import NodeAllocations, PodRequests
 from .steps import Steps
 
 
-class Reserved(msgspec.Struct, frozen=True):
-    """The allocation that Reserve decided for a claim, and what keeps its devices from others."""
+class Reservation(msgspec.Struct, frozen=True):
+    """The allocation that Reserve chose for a claim. In flight, it holds the devices."""
 
     claim: ResourceClaim
     allocation: AllocationResult
-    pending: PendingAllocation
+    in_flight: InFlightAllocation
 
 
 class PodClaims:
     """The claims of a pod that is being scheduled.
 
     `claims` are those of its spec, as they were last written; `extended` is the one for its
-    extended resources, if it may need one. `asked` and `answers` stand for what has to be
-    allocated, None if nothing has to; `steps` limit the search. `nowhere` are the indices of
-    allocated claims whose devices cannot be prepared, `unavailable` those of claims that a node
-    could not use. `reserved`, by the claim's uid, and `mappings` belong to the chosen node, from
-    Reserve on; `written` are the uids of the claims that PreBind has begun to write.
+    extended resources, if it may need one. `requests` and `node_allocations` stand for what has to
+    be allocated, None if nothing has to; `steps` limit the allocator. `unprepared` are the indices
+    of allocated claims whose devices cannot be prepared, `unavailable` those of claims that a node
+    could not use. `reservations`, by the claim's uid, and `mappings` belong to the chosen node,
+    from Reserve on; `written` are the uids of the claims that PreBind has begun to write.
     """
 
     def __init__(
@@ -41,17 +41,17 @@ class PodClaims:
         self.info = info
         self.claims = claims
         self.extended = extended
-        self.asked: Asked | None = None
-        self.answers: Answers | None = None
+        self.requests: PodRequests | None = None
+        self.node_allocations: NodeAllocations | None = None
         self.steps = Steps(0)
-        self.nowhere: list[int] = []
+        self.unprepared: list[int] = []
         self.unavailable: set[int] = set()
-        self.reserved: dict[str, Reserved] = {}
+        self.reservations: dict[str, Reservation] = {}
         self.written: set[str] = set()
         self.mappings: tuple[RequestMapping, ...] = ()
 
     @property
-    def every(self) -> list[ResourceClaim]:
+    def all_claims(self) -> list[ResourceClaim]:
         """All claims, the one for extended resources last if it is written."""
         extended = self.extended
         if extended is None or extended.metadata.name == UNWRITTEN:
@@ -63,31 +63,31 @@ class PodClaims:
         """True if the claim for the extended resources is left over from an earlier attempt."""
         return self.extended is not None and self.extended.metadata.name != UNWRITTEN
 
-    def offered_on(self, node: str) -> list[tuple[ResourceClaim, AllocationResult]] | None:
-        """What a node that passes gives to the claims that have to be allocated; None if it gives
-        no device. Sets `mappings`. Raises AllocationError.
+    def allocations_on(self, node: str) -> list[tuple[ResourceClaim, AllocationResult]] | None:
+        """Returns the allocations of the claims on a node that passes; None if it gives no device.
+        Sets `mappings`. Raises AllocationError.
         """
-        if self.answers is None or self.asked is None:
+        if self.node_allocations is None or self.requests is None:
             return None
-        given = self.answers.given(node, self.asked)
-        if given is None:
+        allocation = self.node_allocations.allocation_on(node, self.requests)
+        if allocation is None:
             return None
-        self.mappings = given.mappings
+        self.mappings = allocation.mappings
         return [
-            (claim, allocation_of(claim, picked, node))
-            for claim, picked in zip(given.claims, given.found, strict=True)
+            (claim, allocation_result(claim, devices, node))
+            for claim, devices in zip(allocation.claims, allocation.devices, strict=True)
         ]
 
     @cached_property
     def selectors(self) -> dict[int, NodeTerms]:
         """The nodes to which allocated claims are bound, by the index of the claim."""
-        found = {}
+        selectors = {}
         for index, claim in enumerate(self.claims):
             allocation = claim.status.allocation
             if allocation is not None and allocation.node_selector is not None:
                 terms = allocation.node_selector.node_selector_terms
-                found[index] = NodeTerms([(term, 1) for term in terms])
-        return found
+                selectors[index] = NodeTerms([(term, 1) for term in terms])
+        return selectors
 
     @cached_property
     def allocated_score(self) -> int:

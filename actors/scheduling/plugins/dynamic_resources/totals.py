@@ -17,15 +17,14 @@ from ...model.vectors import grown
 from .extended import ClassesByResource
 from .inventory import Inventory
 from .pools import SliceDevice
+from .requests import AllocationError
 from .stale_rows import StaleRows
 from .steps import STEPS_PER_SECOND, Steps, TimedOutError
-from .wanted import AllocationError
 
 
 class DeviceTotals:
-    """The totals of the resources that were asked about, kept while nothing changes.
-
-    A plugin that asks needs `LOOKUPS`.
+    """The totals of resources, kept while nothing changes. A plugin that uses them needs `LOOKUPS`
+    among its lookups.
     """
 
     LOOKUPS = (ResourceClaim, ResourceSlice, DeviceClass)
@@ -36,8 +35,9 @@ class DeviceTotals:
         self._totals: dict[str, _Totals] = {}
 
     def in_place(self, resource: str, nodes: NodeView, have: Ints, used: Ints) -> tuple[Ints, Ints]:
-        """The amounts that nodes have and that is used of them, with devices in place of them where
-        a node has none and a class provides the resource: int64 a position. Raises UnlistedError.
+        """Returns the amounts that nodes have, and the amounts that are used of them: int64 a
+        position. Where a node has none, and a class provides the resource, devices are counted in
+        their place. Raises UnlistedError.
         """
         objects = nodes.snapshot.objects
         device_class = self._classes.refresh(objects).get(resource)
@@ -58,7 +58,7 @@ class DeviceTotals:
 
 
 class _Totals:
-    """By row, the devices of a class and how many of them claims hold."""
+    """The number of devices of a class by row, and how many of them claims hold."""
 
     def __init__(
         self, device_class: DeviceClass, inventory: Inventory, columns: NodeColumns
@@ -92,7 +92,9 @@ class _Totals:
                 self._stale.renewed(row)
 
     def _count(self, node: Node, steps: Steps) -> tuple[int, int]:
-        """Counts none if a selector fails, of the class or of a slice."""
+        """Returns the number of devices, and of those that claims hold: none if a selector fails,
+        of the class or of a slice.
+        """
         try:
             ids = [
                 device.id
@@ -101,7 +103,7 @@ class _Totals:
             ]
         except (AllocationError, CelError):
             return 0, 0
-        return len(ids), sum(map(self._inventory.usage.is_allocated, ids))
+        return len(ids), sum(map(self._inventory.allocated_state.is_allocated, ids))
 
     def _selects(self, device: SliceDevice, steps: Steps) -> bool:
         return all(

@@ -27,7 +27,7 @@ from berth.actors.scheduling.decision.recall.recall import Recalled
 from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.devices import DeviceRequestAllocationResult, PendingAllocation
+from berth.actors.scheduling.kube.devices import DeviceRequestAllocationResult, InFlightAllocation
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
@@ -206,7 +206,7 @@ def test_devices_that_wait_to_be_written_to_a_claim_stay_taken() -> None:
     cache = CacheState()
     cache.handle(NodeAdded(make_node(0)))
     taken = DeviceRequestAllocationResult(request="r", driver="d", pool="p", device="x")
-    pending = PendingAllocation(metadata=ObjectMeta(name="uid"), results=(taken,))
+    pending = InFlightAllocation(metadata=ObjectMeta(name="uid"), results=(taken,))
     cache.handle(AssumeObject(pending))
     again = restored(written(take(cache)))
-    assert again.objects.get(PendingAllocation, "uid") == pending
+    assert again.objects.get(InFlightAllocation, "uid") == pending

@@ -15,7 +15,7 @@ from berth.actors.wiring.profiles import profiles_of
 from berth.config.feature_gates import with_defaults
 from berth.config.load import from_mapping
 from berth.tools.explain.command import explain
-from berth.tools.explain.devices import Supply, supply
+from berth.tools.explain.devices import DeviceSupply, supply
 from berth.tools.explain.handle import ReadOnlyHandle
 from tests.kit.devices import (
     DRIVER,
@@ -56,7 +56,7 @@ def in_words(
     asked: Document | None = None,
     configured: Document | None = None,
     without: str = "",
-) -> Supply:
+) -> DeviceSupply:
     """For a pod with the claim `c`, unless another pod is asked about; `without` a feature gate."""
     asked = using(pod({}), "c") if asked is None else asked
     handle = ReadOnlyHandle(with_defaults({without: False} if without else {}))
@@ -65,21 +65,21 @@ def in_words(
     return supply(PodInfo(as_pod(asked)), cluster(*objects), filters)
 
 
-def given(found: Supply) -> list[tuple[str, str, str, str]]:
+def given(found: DeviceSupply) -> list[tuple[str, str, str, str]]:
     assert not found.short
     return [
         (" ".join(one.nodes), one.claim, one.request, "; ".join(one.devices)) for one in found.given
     ]
 
 
-def short(found: Supply) -> list[Row]:
+def short(found: DeviceSupply) -> list[Row]:
     """The claim, the request and the problem of the only node, which gives nothing."""
     assert not found.given
     assert all(one.nodes == ("n",) for one in found.short)
     return [(one.claim, one.request, one.why) for one in found.short]
 
 
-def why(found: Supply) -> str:
+def why(found: DeviceSupply) -> str:
     """The only problem of the only node."""
     (row,) = short(found)
     return row[2]
@@ -116,7 +116,7 @@ def test_nodes_that_give_the_same_devices_share_a_row() -> None:
     assert given(found) == [("n1 n2", "c", "r", f"{DRIVER}/any/port")]
 
 
-def test_the_alternative_that_is_taken_admin_access_and_consumed_capacity() -> None:
+def test_the_sub_request_that_is_taken_admin_access_and_consumed_capacity() -> None:
     listed = {
         "name": "best",
         "firstAvailable": [
@@ -144,7 +144,7 @@ def test_the_claim_for_extended_resources() -> None:
     assert given(found) == [("n", "extended resources", resource, f"{DRIVER}/n/gpu-0")]
     found = in_words(gpus, node(), asked=asked)
     assert short(found) == [("extended resources", resource, NOTHING)]
-    assert in_words(gpus, node(gpu=1), asked=asked) == Supply()
+    assert in_words(gpus, node(gpu=1), asked=asked) == DeviceSupply()
 
 
 def test_a_claim_for_extended_resources_that_is_left_over() -> None:
@@ -167,11 +167,11 @@ def test_a_profile_that_does_not_filter_by_devices() -> None:
             {"plugins": {"filter": {"disabled": [{"name": "DynamicResources"}]}}},
         ],
     }
-    assert in_words(*on(), claim("c"), configured=configured) == Supply()
+    assert in_words(*on(), claim("c"), configured=configured) == DeviceSupply()
 
 
 def test_a_pod_without_claims_has_nothing_to_say() -> None:
-    assert in_words(*on("gpu-0"), asked=pod({})) == Supply()
+    assert in_words(*on("gpu-0"), asked=pod({})) == DeviceSupply()
 
 
 # --------------------------------------------------------------------------- why each device is out
@@ -330,7 +330,7 @@ def test_devices_for_other_nodes() -> None:
     )
 
 
-def test_each_alternative_has_its_reasons() -> None:
+def test_each_sub_request_has_its_reasons() -> None:
     listed = {
         "name": "best",
         "firstAvailable": [
@@ -363,8 +363,8 @@ def test_every_request_that_cannot_be_met_alone_is_listed() -> None:
 
 
 def partition(name: str, amount: str, **parts: Any) -> Document:
-    consumed = [{"counterSet": "gpu-0", "counters": {"memory": {"value": amount}}}]
-    return device(name, consumesCounters=consumed, **parts)
+    consumed_capacity = [{"counterSet": "gpu-0", "counters": {"memory": {"value": amount}}}]
+    return device(name, consumesCounters=consumed_capacity, **parts)
 
 
 def partitions(*devices: Document, counters: str = "memory") -> tuple[Document, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.actors.scheduling.kube.devices import PendingAllocation
+from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects, UnlistedError
 from berth.plugin import PersistentVolumeClaim, Service, StorageClass
@@ -212,13 +212,13 @@ def test_the_version_of_the_api_server_is_no_assumption(objects: ClusterObjects)
 def test_an_object_of_the_schedulers_own_is_there_until_it_is_restored(
     objects: ClusterObjects,
 ) -> None:
-    pending = PendingAllocation(metadata=ObjectMeta(name="u"))
-    version = objects.version(PendingAllocation)
+    pending = InFlightAllocation(metadata=ObjectMeta(name="u"))
+    version = objects.version(InFlightAllocation)
     assert objects.assume(pending) == ""
-    assert [*objects.every(PendingAllocation)] == [pending]
+    assert [*objects.every(InFlightAllocation)] == [pending]
     assert objects.assumed() == []
     objects.restore(pending)
-    assert objects.get(PendingAllocation, "u") is None
-    assert objects.changes(PendingAllocation).since(version) == {("", "u")}
+    assert objects.get(InFlightAllocation, "u") is None
+    assert objects.changes(InFlightAllocation).since(version) == {("", "u")}
     objects.restore(pending)
     objects.validate()

@@ -92,9 +92,9 @@ def test_requests_for_capacity() -> None:
     assert failure(claim("c", request(**asks)), devices, DRAConsumableCapacity=False).endswith(
         f"claim default/c, request r: {disabled}"
     )
-    alternatives = listed()
-    alternatives["firstAvailable"][0] |= asks
-    assert failure(claim("c", alternatives), devices, DRAConsumableCapacity=False).endswith(
+    sub_requests = listed()
+    sub_requests["firstAvailable"][0] |= asks
+    assert failure(claim("c", sub_requests), devices, DRAConsumableCapacity=False).endswith(
         f"claim default/c, subrequest s: {disabled}"
     )
 

@@ -7,13 +7,13 @@ import gc
 import msgspec
 import pytest
 
-from berth.actors.scheduling.plugins.dynamic_resources import search as searching
+from berth.actors.scheduling.plugins.dynamic_resources import allocator
+from berth.actors.scheduling.plugins.dynamic_resources.allocator import allocate
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools
-from berth.actors.scheduling.plugins.dynamic_resources.search import search
+from berth.actors.scheduling.plugins.dynamic_resources.requests import claim_requests
 from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import wanted_by
 from berth.plugin import CycleState, Pod, PodInfo, ResourceClaim, ResourceSlice
 from tests.kit.devices import (
     claim,
@@ -51,18 +51,17 @@ def test_nodes_that_are_gone() -> None:
 
 
 def test_devices_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "MOST_DEMANDS", 10)
+    monkeypatch.setattr(allocator, "MOST_CONSUMED", 10)
     snapshot = cluster(device_class(), node("n"))
     inventory = Inventory(snapshot.objects)
-    made = msgspec.convert(claim("c"), ResourceClaim)
-    wanted = wanted_by(made, lambda name: None)
-    (alternative,) = wanted.requests[0].alternatives
-    alternative.problem = ""
+    requests = claim_requests(msgspec.convert(claim("c"), ResourceClaim), lambda name: None)
+    (sub_request,) = requests.requests[0].sub_requests
+    sub_request.problem = ""
     on = snapshot.all().node(0)
     assert on is not None
     for number in range(50):
         device = {"name": "d", "attributes": {"heat": {"int": number}}}
         snapshot.objects.put(msgspec.convert(resource_slice("n", device), ResourceSlice))
         inventory.refresh()
-        assert search([wanted], inventory.pools(on), inventory, Steps(100)).found
-    assert len(alternative.demands) <= 10
+        assert allocate([requests], inventory.pools(on), inventory, Steps(100)).devices
+    assert len(sub_request.consumed) <= 10

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from berth.actors.scheduling.kube.devices import PendingAllocation
+from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
@@ -138,7 +138,7 @@ def test_claims_that_cannot_be_allocated_anywhere() -> None:
 
 def test_a_claim_that_is_being_allocated() -> None:
     attempt = Attempt(with_claims("c"), node(), CLASS, uid(claim("c")))
-    attempt.snapshot.objects.assume(PendingAllocation(metadata=ObjectMeta(name="c")))
+    attempt.snapshot.objects.assume(InFlightAllocation(metadata=ObjectMeta(name="c")))
     expected = "resource claim default/c is in the process of being allocated"
     assert attempt.pre_filter() == (WAITS, expected)
 
@@ -184,7 +184,7 @@ def test_allocated_claims_bind_to_their_nodes() -> None:
     assert both.run() == dict.fromkeys("ab", "cannot allocate all claims")
 
 
-def test_scores_prefer_the_first_alternatives() -> None:
+def test_scores_prefer_the_first_sub_requests() -> None:
     size = 'device.attributes["{}"].size == {}'
 
     def sub(name: str, number: int) -> Document:

@@ -12,10 +12,10 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     NodePools,
     Slice,
     pools_of,
-    serving,
-    unreadable,
+    slices_targeting,
+    unreadable_pools,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
+from berth.actors.scheduling.plugins.dynamic_resources.requests import AllocationError
 from tests.kit.devices import DRIVER, Document, node, resource_slice
 
 N = msgspec.convert(node("n", {"zone": "a"}), Node)
@@ -29,9 +29,9 @@ def pool(count: int = 1, generation: int = 1, name: str = "p") -> Document:
 def seen(*documents: Document) -> NodePools:
     slices = [Slice(msgspec.convert(one, ResourceSlice), lambda *_: 0) for one in documents]
     try:
-        served = serving(N, slices)
+        served = slices_targeting(N, slices)
     except AllocationError as problem:
-        return unreadable(problem)
+        return unreadable_pools(problem)
     return pools_of(N, served, lambda id_: [s for s in slices if s.pool == id_])
 
 

@@ -10,7 +10,7 @@ import pytest
 from berth.actors.scheduling.kube.devices import (
     DEVICE_CLASS_PREFIX,
     DeviceRequestAllocationResult,
-    PendingAllocation,
+    InFlightAllocation,
 )
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.meta import ObjectMeta
@@ -82,7 +82,7 @@ def test_an_allocation_that_is_not_written_yet() -> None:
     snapshot, totals = cluster(node(), GPUS, resource_slice("n", "a", "b")), DeviceTotals()
     assert counted(snapshot, totals=totals) == {"n": (2, 0)}
     result = DeviceRequestAllocationResult(driver=DRIVER, pool="n", device="b")
-    pending = PendingAllocation(metadata=ObjectMeta(name="uid"), results=(result,))
+    pending = InFlightAllocation(metadata=ObjectMeta(name="uid"), results=(result,))
     snapshot.objects.assume(pending)
     assert counted(snapshot, totals=totals) == {"n": (2, 1)}
     snapshot.objects.restore(pending)
@@ -131,8 +131,10 @@ def test_devices_for_some_nodes() -> None:
 
 def test_nothing_is_counted_where_a_node_selector_cannot_be_read() -> None:
     bad = [{"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}]
-    unreadable = resource_slice("zone", "a", nodeName=None, nodeSelector={"nodeSelectorTerms": bad})
-    assert count(GPUS, unreadable, resource_slice("n", "a")) == (0, 0)
+    unreadable_pools = resource_slice(
+        "zone", "a", nodeName=None, nodeSelector={"nodeSelectorTerms": bad}
+    )
+    assert count(GPUS, unreadable_pools, resource_slice("n", "a")) == (0, 0)
 
 
 def test_pools_count_in_any_state() -> None:

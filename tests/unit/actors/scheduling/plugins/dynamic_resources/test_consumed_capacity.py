@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from berth.actors.scheduling.kube.devices import DeviceCapacity
-from berth.actors.scheduling.plugins.dynamic_resources.amounts import consumed
+from berth.actors.scheduling.plugins.dynamic_resources.consumed_capacity import consumed_capacity
 
 RANGE = {"min": "2", "step": "4", "max": "12"}
 
@@ -19,7 +19,7 @@ def taken(requested: str | None, value: str = "16", **policy: Any) -> str | None
     if policy:
         given["requestPolicy"] = policy
     capacity = {"memory": msgspec.convert(given, DeviceCapacity)}
-    found = consumed(capacity, {} if requested is None else {"memory": requested})
+    found = consumed_capacity(capacity, {} if requested is None else {"memory": requested})
     return None if found is None else str(found["memory"].text)
 
 
@@ -95,5 +95,5 @@ def test_rounded_amounts_below_1024_have_decimal_suffixes(requested: str, expect
 
 
 def test_a_capacity_that_the_device_does_not_have() -> None:
-    assert consumed({}, {"memory": "1"}) is None
-    assert consumed({}, {}) == {}
+    assert consumed_capacity({}, {"memory": "1"}) is None
+    assert consumed_capacity({}, {}) == {}

@@ -1,4 +1,4 @@
-"""The allocation that is written for the devices that were found."""
+"""The allocation that is written for the devices that the allocator chose."""
 
 from __future__ import annotations
 
@@ -11,53 +11,56 @@ from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.kube.devices import AllocationResult, DeviceClass, ResourceClaim
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
+from berth.actors.scheduling.plugins.dynamic_resources.allocation_result import allocation_result
+from berth.actors.scheduling.plugins.dynamic_resources.allocator import allocate
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
-from berth.actors.scheduling.plugins.dynamic_resources.results import allocation_of
-from berth.actors.scheduling.plugins.dynamic_resources.search import search
+from berth.actors.scheduling.plugins.dynamic_resources.requests import (
+    AllocationError,
+    claim_requests,
+)
 from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError, wanted_by
 from tests.kit.devices import Document, claim, device_class, node, request, resource_slice
 
 N = msgspec.convert(node("n", {"zone": "a"}), Node)
 
 
-def allocate(asked: Document, *objects: Document) -> AllocationResult:
-    known = ClusterObjects()
+def written_for(document: Document, *objects: Document) -> AllocationResult:
+    objects_ = ClusterObjects()
     classes: dict[str, DeviceClass] = {}
-    for document in (device_class(), *objects):
-        item = decode(document)
+    for other in (device_class(), *objects):
+        item = decode(other)
         assert item is not None
-        known.put(item)
+        objects_.put(item)
         if isinstance(item, DeviceClass):
             classes[item.metadata.name] = item
-    inventory = Inventory(known)
+    inventory = Inventory(objects_)
     inventory.refresh()
-    its_claim = msgspec.convert(asked, ResourceClaim)
-    wanted = wanted_by(its_claim, classes.get)
-    found = search([wanted], inventory.pools(N), inventory, Steps(1000)).found
-    assert found is not None
-    return allocation_of(its_claim, found[0], "n")
+    claim_ = msgspec.convert(document, ResourceClaim)
+    requests = claim_requests(claim_, classes.get)
+    devices = allocate([requests], inventory.pools(N), inventory, Steps(1000)).devices
+    assert devices is not None
+    return allocation_result(claim_, devices[0], "n")
 
 
 def first(name: str, *subs: Document) -> Document:
-    alternatives = [{"name": sub["name"], **sub["exactly"]} for sub in subs]
-    return {"name": name, "firstAvailable": alternatives}
+    sub_requests = [{"name": sub["name"], **sub["exactly"]} for sub in subs]
+    return {"name": name, "firstAvailable": sub_requests}
 
 
 def test_the_fields_of_a_result() -> None:
     toleration = {"key": "k", "operator": "Exists"}
     device = {"name": "d", "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
-    (plain,) = allocate(claim("c"), resource_slice("n", "d")).devices.results
+    (plain,) = written_for(claim("c"), resource_slice("n", "d")).devices.results
     expected = {"request": "r", "driver": "gpu.example.com", "pool": "n", "device": "d"}
     assert msgspec.to_builtins(plain) == expected
     admin = request(adminAccess=True, tolerations=[toleration])
-    (full,) = allocate(claim("c", admin), resource_slice("n", device)).devices.results
+    (full,) = written_for(claim("c", admin), resource_slice("n", device)).devices.results
     assert full.admin_access is True
     assert [it.key for it in full.tolerations] == ["k"]
     assert full.binding_conditions == ("ready",)
     assert full.binding_failure_conditions == ("broken",)
     without = claim("c", request(adminAccess=False))
-    assert allocate(without, resource_slice("n", "d")).devices.results == (plain,)
+    assert written_for(without, resource_slice("n", "d")).devices.results == (plain,)
 
 
 def test_shares_have_ids_of_their_own() -> None:
@@ -68,12 +71,12 @@ def test_shares_have_ids_of_their_own() -> None:
     }
     asked: Any = {"capacity": {"requests": {"memory": "1", "cores": "1"}}}
     two = claim("c", request("x", **asked), request("y", **asked))
-    x, y = allocate(two, resource_slice("n", shared)).devices.results
+    x, y = written_for(two, resource_slice("n", shared)).devices.results
     assert x.device == y.device == "d"
     assert x.consumed_capacity == {"memory": "1", "cores": "1"}
     assert x.share_id
     assert x.share_id != y.share_id
-    (own,) = allocate(claim("c"), resource_slice("n", "d")).devices.results
+    (own,) = written_for(claim("c"), resource_slice("n", "d")).devices.results
     assert (own.share_id, own.consumed_capacity) == (None, {})
 
 
@@ -97,7 +100,7 @@ def test_the_configuration_of_classes_comes_first_and_once() -> None:
     devices = resource_slice("n", "a", "b", "c")
     requests = [request("r", of="two"), request("s", of="one"), request("t", of="two")]
     asked = claim("c", *requests, config=[config("4"), config("5", "t", "s"), config("6", "u")])
-    assert written(allocate(asked, devices, *classes)) == [
+    assert written(written_for(asked, devices, *classes)) == [
         ("FromClass", "3", "r", "t"),
         *(("FromClass", "1", "s"), ("FromClass", "2", "s")),
         ("FromClaim", "4"),
@@ -106,14 +109,14 @@ def test_the_configuration_of_classes_comes_first_and_once() -> None:
     ]
 
 
-def test_the_configuration_of_the_chosen_alternative() -> None:
+def test_the_configuration_of_the_chosen_sub_request() -> None:
     classes = [device_class(name, config=[config(name)]) for name in ("one", "two")]
     asked = claim(
         "c",
         first("r", request("many", 9, of="one"), request("few", of="two")),
         config=[config("1", "r"), config("2", "r/many"), config("3", "r/few"), config("4", "few")],
     )
-    assert written(allocate(asked, resource_slice("n", "a"), *classes)) == [
+    assert written(written_for(asked, resource_slice("n", "a"), *classes)) == [
         ("FromClass", "two", "r/few"),
         ("FromClaim", "1", "r"),
         ("FromClaim", "3", "r/few"),
@@ -135,7 +138,7 @@ THIS = {
 def test_the_nodes_where_the_devices_can_be_used() -> None:
     def nodes(*slices: Document) -> Any:
         asked = claim("c", request(count=len(slices)))
-        selector = allocate(asked, *slices).node_selector
+        selector = written_for(asked, *slices).node_selector
         return None if selector is None else msgspec.json.decode(msgspec.json.encode(selector))
 
     def slice_of(name: str, device: Document | str = "d", **spec: Any) -> Document:
@@ -168,4 +171,4 @@ def test_a_node_selector_of_several_terms() -> None:
         "create NodeSelector for claim c: unsupported ResourceSlice.NodeSelector with 2 terms"
     )
     with pytest.raises(AllocationError, match=expected):
-        allocate(claim("c"), resource_slice("n", "d", nodeName=None, nodeSelector=terms))
+        written_for(claim("c"), resource_slice("n", "d", nodeName=None, nodeSelector=terms))

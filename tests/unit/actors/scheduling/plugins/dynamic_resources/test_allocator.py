@@ -11,10 +11,13 @@ from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.kube.devices import DeviceClass, ResourceClaim
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
+from berth.actors.scheduling.plugins.dynamic_resources.allocator import allocate
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
-from berth.actors.scheduling.plugins.dynamic_resources.search import search
+from berth.actors.scheduling.plugins.dynamic_resources.requests import (
+    AllocationError,
+    claim_requests,
+)
 from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
-from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError, wanted_by
 from tests.kit.devices import (
     DRIVER,
     Document,
@@ -31,8 +34,8 @@ N = msgspec.convert(node("n", {"zone": "a"}), Node)
 
 
 def find(claims: list[Document], *objects: Document, steps: int = 10**5) -> list[str] | str | None:
-    """The devices that node n gives, each as "request device"; those of all claims one after the
-    other, with "|" between claims. A string is the problem; None stands for no solution.
+    """Returns the devices that node n gives, each as "request device"; claims stand one after the
+    other, with "|" between them. A string is the problem; None stands for no solution.
     """
     known = ClusterObjects()
     classes: dict[str, DeviceClass] = {}
@@ -44,21 +47,21 @@ def find(claims: list[Document], *objects: Document, steps: int = 10**5) -> list
             classes[item.metadata.name] = item
     inventory = Inventory(known)
     inventory.refresh()
-    wanted = [wanted_by(msgspec.convert(one, ResourceClaim), classes.get) for one in claims]
+    requests = [claim_requests(msgspec.convert(one, ResourceClaim), classes.get) for one in claims]
     try:
-        outcome = search(wanted, inventory.pools(N), inventory, Steps(steps))
+        result = allocate(requests, inventory.pools(N), inventory, Steps(steps))
     except AllocationError as problem:
         return str(problem)
-    if outcome.found is None:
-        return "invalid resource pools" if outcome.invalid_pools else None
-    found: list[str] = []
-    for number, picked in enumerate(outcome.found):
-        found += ["|"] * bool(number)
-        for one in picked:
-            pool, device = one.device.id[1:]
+    if result.devices is None:
+        return "invalid resource pools" if result.invalid_pools else None
+    words: list[str] = []
+    for number, of_claim in enumerate(result.devices):
+        words += ["|"] * bool(number)
+        for each in of_claim:
+            pool, device = each.device.id[1:]
             place = device if pool == "n" else f"{pool}/{device}"
-            found.append(f"{one.alternative.full_name} {place}")
-    return found
+            words.append(f"{each.sub_request.full_name} {place}")
+    return words
 
 
 def every(name: str = "r", **more: Any) -> Document:
@@ -67,9 +70,9 @@ def every(name: str = "r", **more: Any) -> Document:
 
 
 def first(name: str, *subs: Document) -> Document:
-    """A request for the first alternative that is available."""
-    alternatives = [{"name": sub["name"], **sub["exactly"]} for sub in subs]
-    return {"name": name, "firstAvailable": alternatives}
+    """A request for the first sub-request that is available."""
+    sub_requests = [{"name": sub["name"], **sub["exactly"]} for sub in subs]
+    return {"name": name, "firstAvailable": sub_requests}
 
 
 def having(name: str, **values: int | str | bool | None) -> Document:
@@ -139,14 +142,14 @@ def test_a_claim_has_32_devices_at_most() -> None:
     limit = "number of requested devices 33 exceeds the claim limit of 32"
     for requests in ([request(count=33)], [request("x", 20), request("y", 13)]):
         assert find([claim("c", *requests)], devices) == f"claim default/c: {limit}"
-    alternatives = first("x", request("all", 31), request("some", 2))
-    assert find([claim("c", alternatives, request("y", 2))], devices) == [
+    sub_requests = first("x", request("all", 31), request("some", 2))
+    assert find([claim("c", sub_requests, request("y", 2))], devices) == [
         *("x/some d00", "x/some d01"),
         *("y d02", "y d03"),
     ]
 
 
-def test_an_alternative_that_needs_too_many_devices_is_left_out() -> None:
+def test_a_sub_request_that_needs_too_many_devices_is_left_out() -> None:
     devices = resource_slice("n", *(f"d{number:02}" for number in range(40)))
     asked = claim("c", first("x", request("s", 20), request("t", 1)), request("y", 20))
     found = find([asked], devices)
@@ -185,7 +188,7 @@ def test_all_devices_need_complete_and_valid_pools() -> None:
     assert find(asked, whole, resource_slice("m", "a", "a")) == ["r a"]
 
 
-def test_all_devices_as_an_alternative() -> None:
+def test_all_devices_as_a_sub_request() -> None:
     sizes = resource_slice("n", having("a", size=1), having("b", size=2), having("c", size=2))
     large = every("large", **attribute("size", 2))
     asked = [claim("c", first("x", large, request("any")))]
@@ -209,17 +212,17 @@ def test_admin_access() -> None:
     assert find([claim("c", admin, all_admin)], devices) is None
 
 
-# ---------------------------------------------------------------------------- lists of alternatives
+# ---------------------------------------------------------------------------- lists of sub_requests
 
 
-def test_the_first_alternative_that_is_available() -> None:
+def test_the_first_sub_request_that_is_available() -> None:
     sizes = resource_slice("n", having("a", size=1), having("b", size=2))
     two, large = request("two", 2, **attribute("size", 2)), request("l", **attribute("size", 2))
     asked = first("x", two, large, request("any"))
     assert find([claim("c", asked)], sizes) == ["x/l b"]
     assert find([claim("c", asked)], sizes, allocated("held", "n", "b")) == ["x/any a"]
     assert find([claim("c", first("x", two))], sizes) is None
-    # A later request may take an earlier one to its next alternative.
+    # A later request may take an earlier one to its next sub_request.
     assert find([claim("c", asked, large)], sizes) == ["x/any a", "l b"]
     assert find([claim("c", asked, first("y", large, request("any")))], sizes) == [
         *("x/l b", "y/any a"),
@@ -330,14 +333,14 @@ def test_constraints_for_some_requests() -> None:
     assert find([claim("c", *requests, constraints=some)], devices) == ["r a", "s b", "t c"]
     last = [{"matchAttribute": x, "requests": ["r", "s"]}]
     assert find([claim("c", *requests, constraints=last)], devices) == ["r b", "s c", "t a"]
-    alternatives = first("r", request("m", 2), request("l", 1))
+    sub_requests = first("r", request("m", 2), request("l", 1))
     for name, expected in (
         ("r", ["r/m b", "r/m c"]),
         ("r/m", ["r/m b", "r/m c"]),
         ("r/l", ["r/m a", "r/m b"]),
     ):
         named = [{"matchAttribute": x, "requests": [name]}]
-        assert find([claim("c", alternatives, constraints=named)], devices) == expected
+        assert find([claim("c", sub_requests, constraints=named)], devices) == expected
 
 
 def test_all_devices_against_a_constraint_is_an_error() -> None:

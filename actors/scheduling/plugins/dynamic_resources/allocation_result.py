@@ -1,4 +1,4 @@
-"""The AllocationResult of a claim, from the devices that the search found."""
+"""The AllocationResult of a claim, from the devices that the allocator chose."""
 
 from __future__ import annotations
 
@@ -13,56 +13,62 @@ from ...kube.devices import (
     DeviceRequestAllocationResult,
     ResourceClaim,
 )
-from .search import Picked
-from .wanted import AllocationError
+from .allocator import DeviceResult
+from .requests import AllocationError
 
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
-def allocation_of(claim: ResourceClaim, picked: Sequence[Picked], node: str) -> AllocationResult:
-    """The allocation of a claim on a node. Raises AllocationError."""
-    results = tuple(_result(claim, number, one) for number, one in enumerate(picked))
-    config = (*_of_classes(claim, picked), *_of_claim(claim, picked))
+def allocation_result(
+    claim: ResourceClaim, devices: Sequence[DeviceResult], node: str
+) -> AllocationResult:
+    """Returns the allocation of a claim on a node. Raises AllocationError."""
+    results = tuple(_result(claim, number, device) for number, device in enumerate(devices))
+    config = (*_class_configuration(claim, devices), *_claim_configuration(claim, devices))
     return AllocationResult(
         devices=DeviceAllocationResult(results=results, config=config),
-        node_selector=_node_selector(claim, picked, node),
+        node_selector=_node_selector(claim, devices, node),
     )
 
 
-def _result(claim: ResourceClaim, number: int, picked: Picked) -> DeviceRequestAllocationResult:
-    device, asked = picked.device.device, picked.alternative
-    driver, pool, name = picked.device.id
+def _result(
+    claim: ResourceClaim, number: int, result: DeviceResult
+) -> DeviceRequestAllocationResult:
+    device, sub_request = result.device.device, result.sub_request
+    driver, pool, name = result.device.id
+    consumed = result.consumed_capacity
     return DeviceRequestAllocationResult(
-        request=asked.full_name,
+        request=sub_request.full_name,
         driver=driver,
         pool=pool,
         device=name,
-        admin_access=True if asked.admin_access else None,
-        tolerations=asked.tolerations,
+        admin_access=True if sub_request.admin_access else None,
+        tolerations=sub_request.tolerations,
         binding_conditions=device.binding_conditions or (),
         binding_failure_conditions=device.binding_failure_conditions or (),
-        share_id=None if picked.shares is None else _share_id(claim, number, name),
-        consumed_capacity={name: share.text for name, share in (picked.shares or {}).items()},
+        share_id=None if consumed is None else _share_id(claim, number, name),
+        consumed_capacity={name: amount.text for name, amount in (consumed or {}).items()},
     )
 
 
 def _share_id(claim: ResourceClaim, number: int, device: str) -> str:
-    """A UUID that no other share of the device has."""
+    """Returns a UUID that no other share of the device has."""
     metadata = claim.metadata
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{metadata.uid}/{number}/{device}"))
 
 
-def _chosen(claim: ResourceClaim, picked: Sequence[Picked]) -> Iterator[tuple[str, str]]:
-    """For each request of the claim, the full name of what was chosen and the name of its class.
+def _chosen(claim: ResourceClaim, devices: Sequence[DeviceResult]) -> Iterator[tuple[str, str]]:
+    """Yields, for each request of the claim, the full name of the sub-request that was chosen and
+    the name of its class.
 
-    A request that got no device stands with its first alternative.
+    A request that got no device stands with its first sub-request.
     """
-    by_request = {one.alternative.parent or one.alternative.name: one for one in picked}
+    chosen = {result.sub_request.request_name: result.sub_request for result in devices}
     for request in claim.spec.devices.requests:
-        one = by_request.get(request.name)
-        if one is not None:
-            its_class = one.alternative.device_class
-            yield one.alternative.full_name, "" if its_class is None else its_class.metadata.name
+        sub_request = chosen.get(request.name)
+        if sub_request is not None:
+            device_class = sub_request.device_class
+            yield sub_request.full_name, "" if device_class is None else device_class.metadata.name
         elif request.first_available:
             first = request.first_available[0]
             yield f"{request.name}/{first.name}", first.device_class_name
@@ -70,30 +76,30 @@ def _chosen(claim: ResourceClaim, picked: Sequence[Picked]) -> Iterator[tuple[st
             yield request.name, request.exactly.device_class_name
 
 
-def _of_classes(
-    claim: ResourceClaim, picked: Sequence[Picked]
+def _class_configuration(
+    claim: ResourceClaim, devices: Sequence[DeviceResult]
 ) -> Iterator[DeviceAllocationConfiguration]:
-    """The configuration of each class, once for all requests that got devices of it."""
+    """Yields the configuration of each class, once for all requests that got devices of it."""
     classes = {
-        one.alternative.device_class.metadata.name: one.alternative.device_class
-        for one in picked
-        if one.alternative.device_class is not None
+        result.sub_request.device_class.metadata.name: result.sub_request.device_class
+        for result in devices
+        if result.sub_request.device_class is not None
     }
-    requests: dict[str, list[str]] = {}
-    for request, name in _chosen(claim, picked):
-        requests.setdefault(name, []).append(request)
-    for name, its in requests.items():
+    by_class: dict[str, list[str]] = {}
+    for request, name in _chosen(claim, devices):
+        by_class.setdefault(name, []).append(request)
+    for name, requests in by_class.items():
         for config in classes[name].spec.config if name in classes else ():
             yield DeviceAllocationConfiguration(
-                source=FROM_CLASS, requests=tuple(its), opaque=config.opaque
+                source=FROM_CLASS, requests=tuple(requests), opaque=config.opaque
             )
 
 
-def _of_claim(
-    claim: ResourceClaim, picked: Sequence[Picked]
+def _claim_configuration(
+    claim: ResourceClaim, devices: Sequence[DeviceResult]
 ) -> Iterator[DeviceAllocationConfiguration]:
-    """The configuration of the claim, as far as it holds for what was chosen."""
-    chosen = [full_name for full_name, _ in _chosen(claim, picked)]
+    """Yields the configuration of the claim, as far as it holds for the chosen sub-requests."""
+    chosen = [full_name for full_name, _ in _chosen(claim, devices)]
     for config in claim.spec.devices.config:
         named = DeviceAllocationConfiguration(
             source=FROM_CLAIM, requests=config.requests, opaque=config.opaque
@@ -107,13 +113,13 @@ def _of_claim(
 
 
 def _node_selector(
-    claim: ResourceClaim, picked: Iterable[Picked], node: str
+    claim: ResourceClaim, devices: Iterable[DeviceResult], node: str
 ) -> NodeSelector | None:
-    """The nodes on which all the devices can be used; None for all nodes."""
+    """Returns the nodes on which all the devices can be used; None for all nodes."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
-    for one in picked:
-        device, spec = one.device.device, one.device.slice.spec
+    for result in devices:
+        device, spec = result.device.device, result.device.slice.spec
         per_device = bool(spec.per_device_node_selection)
         name = device.node_name if per_device else spec.node_name
         selector = device.node_selector if per_device else spec.node_selector

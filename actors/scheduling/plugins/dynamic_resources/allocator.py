@@ -1,0 +1,375 @@
+"""The allocator: chooses the devices of claims on one node, depth first; the first solution wins.
+
+All requests are tried with all devices in order, but the devices of one request never in two
+orders. Mirrors allocateOne and allocateDevice of the allocator that the default feature gates
+select. Three things stay behind until the allocator is done with the node, as upstream: the
+counters of a device that was refused for a taint or a constraint after they were consumed; the
+counters of a shared device that was tried, which also stays in use if it has no capacity; and,
+among the constraints, a device whose capacity runs out at the last moment.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ...cel import CelError
+from ...kube.devices import MOST_RESULTS
+from ...kube.quantity import nano_value
+from .constraints import Constraint, constraint_of
+from .consumed_capacity import CapacityAmount, consumed_capacity
+from .inventory import Inventory
+from .pools import CounterID, DeviceID, NodePools, Pool, PoolID, SliceDevice
+from .requests import AllocationError, ClaimRequests, Request, SubRequest
+from .steps import Steps, TimedOutError
+
+Candidate = tuple[SliceDevice, Pool]
+# The number of constraints or capacities, and of counters, that are looked at in a step.
+MANY, MANY_COUNTERS = 8, 64
+FRAMES_BESIDES, MOST_FRAMES = 2000, 50_000
+
+# The devices for which each sub-request remembers what it consumes of them.
+MOST_CONSUMED = 1 << 16
+
+
+class DeviceResult(msgspec.Struct, frozen=True):
+    """A device that is allocated to a request of a claim. `consumed_capacity` is set for a shared
+    device, and None for a device that the claim has for itself.
+    """
+
+    device: SliceDevice
+    sub_request: SubRequest
+    consumed_capacity: Mapping[str, CapacityAmount] | None
+
+
+# For each claim in order, its devices in the order in which they were allocated.
+DeviceResults = tuple[tuple[DeviceResult, ...], ...]
+
+
+class AllocatorResult(msgspec.Struct, frozen=True):
+    """The devices of all claims on a node. `devices` is None if the claims cannot be allocated
+    there; with `invalid_pools`, perhaps because pools are invalid.
+    """
+
+    devices: DeviceResults | None
+    invalid_pools: bool = False
+
+
+class _Result(enum.Enum):
+    DONE = enum.auto()
+    NOT = enum.auto()
+    TOO_MANY = enum.auto()  # more devices than a claim may hold: fewer might do
+
+
+def allocate(
+    claims: Sequence[ClaimRequests], pools: NodePools, inventory: Inventory, steps: Steps
+) -> AllocatorResult:
+    """Allocates devices to all claims together. Raises AllocationError and TimedOutError."""
+    if pools.problem:
+        raise AllocationError(pools.problem)
+    allocator = _Allocator(claims, pools, inventory, steps)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _frames(claims)))
+    try:
+        result = allocator.run()
+    except RecursionError:
+        raise TimedOutError from None
+    finally:
+        sys.setrecursionlimit(limit)
+    if result is _Result.TOO_MANY:
+        raise AllocationError("allocation max size exceeded")
+    if result is _Result.NOT:
+        return AllocatorResult(None, pools.any_invalid)
+    return AllocatorResult(tuple([tuple(results) for results in allocator.results]))
+
+
+def _frames(claims: Sequence[ClaimRequests]) -> int:
+    """Returns the depth that the recursion may need: a few calls for each request and device, and
+    some for the caller and for selectors.
+    """
+    each = sum(3 * len(claim.requests) + 2 * MOST_RESULTS + 1 for claim in claims)
+    return min(FRAMES_BESIDES + each, MOST_FRAMES)
+
+
+class _Allocator:
+    """The state of one allocation. Claims, requests and devices are named by their positions `c`,
+    `r` and `d`.
+
+    `_all_devices` are the devices of the sub-requests that need all of them. `_allocating_devices`
+    are the claims that would get a device for themselves, `_allocating_capacity` is what they would
+    consume of shared devices.
+    """
+
+    def __init__(
+        self, claims: Sequence[ClaimRequests], pools: NodePools, inventory: Inventory, steps: Steps
+    ) -> None:
+        self.results: list[list[DeviceResult]] = [[] for _ in claims]
+        self._claims = claims
+        self._pools = pools
+        self._inventory = inventory
+        self._allocated = inventory.allocated_state
+        self._features = inventory.features
+        self._steps = steps
+        self._step = steps.take
+        self._constraints: list[list[Constraint]] = []
+        self._all_devices: dict[SubRequest, list[Candidate]] = {}
+        self._allocating_devices: dict[DeviceID, set[int]] = {}
+        self._allocating_capacity: dict[DeviceID, dict[str, int]] = {}
+        self._consumed_counters: dict[PoolID, dict[CounterID, int]] = {}
+
+    def run(self) -> _Result:
+        for claim in self._claims:
+            least = sum(self._least_devices(claim, request) for request in claim.requests)
+            if least > MOST_RESULTS:
+                raise AllocationError(
+                    f"claim {claim.name}: number of requested devices {least} "
+                    f"exceeds the claim limit of {MOST_RESULTS}"
+                )
+            self._constraints.append([])
+            for number, spec in enumerate(claim.constraints):
+                constraint = constraint_of(spec)
+                if constraint is None:
+                    unknown = "empty constraint (unsupported constraint type?)"
+                    raise AllocationError(f"claim {claim.name}, constraint #{number}: {unknown}")
+                self._constraints[-1].append(constraint)
+        return self._claim(0)
+
+    # ------------------------------------------------------------------------ before the recursion
+
+    def _least_devices(self, claim: ClaimRequests, request: Request) -> int:
+        return min(self._prepare(claim, sub_request) for sub_request in request.sub_requests)
+
+    def _prepare(self, claim: ClaimRequests, sub_request: SubRequest) -> int:
+        """Returns the number of devices that a sub-request needs on this node."""
+        if sub_request.problem:
+            raise AllocationError(sub_request.problem)
+        if not sub_request.all_devices:
+            return sub_request.count
+        devices = self._all_devices[sub_request] = []
+        for pool in self._pools.pools:
+            if not pool.usable:
+                state = "currently being updated" if pool.incomplete else "currently invalid"
+                reason = f" ({pool.invalid})" if pool.invalid else ""
+                raise AllocationError(
+                    f"claim {claim.name}, request {sub_request.name}: asks for all devices, "
+                    f"but resource pool {pool} is {state}{reason}"
+                )
+            self._step(len(pool.devices) // MANY)
+            devices += [
+                (device, pool)
+                for device in pool.devices
+                if self._is_selectable(sub_request, device, pool)
+                and self._has_capacity(sub_request, device)
+            ]
+        return len(devices)
+
+    def _is_selectable(self, sub_request: SubRequest, device: SliceDevice, pool: Pool) -> bool:
+        if device.device.binding_conditions and not self._features.binding_conditions:
+            return False
+        for expression, place in sub_request.selectors:
+            try:
+                if not self._inventory.matches(expression, device, self._steps):
+                    return False
+            except CelError as failure:
+                raise AllocationError(
+                    f"{place}: {failure} (slice {device.slice.metadata.name}, device {device})"
+                ) from None
+        return device.id not in pool.not_targeting_node
+
+    # -------------------------------------------------------------------------------- the recursion
+
+    def _claim(self, c: int) -> _Result:
+        if c == len(self._claims):
+            return _Result.DONE
+        result = self._request(c, 0)
+        # Another choice for an earlier claim may leave this one a sub-request with fewer devices.
+        return _Result.NOT if c and result is _Result.TOO_MANY else result
+
+    def _request(self, c: int, r: int) -> _Result:
+        self._step()
+        requests = self._claims[c].requests
+        if r == len(requests):
+            return self._claim(c + 1)
+        request = requests[r]
+        if not request.is_list:
+            return self._devices(c, r, request.sub_requests[0], 0, 0)
+        too_many = True
+        for sub_request in request.sub_requests:
+            result = self._devices(c, r, sub_request, 0, 0)
+            if result is _Result.DONE:
+                return result
+            too_many = too_many and result is _Result.TOO_MANY
+        return _Result.TOO_MANY if too_many else _Result.NOT
+
+    def _devices(self, c: int, r: int, sub_request: SubRequest, d: int, start: int) -> _Result:
+        """Allocates the device with number `d` of a sub-request, and all that come after it."""
+        self._step()
+        devices = self._all_devices.get(sub_request)
+        if devices is not None and not devices:
+            return _Result.NOT
+        number = sub_request.count if devices is None else len(devices)
+        if d >= number:
+            return self._request(c, r + 1)
+        if len(self.results[c]) + number - d > MOST_RESULTS:
+            return _Result.TOO_MANY
+        if devices is not None:
+            return self._next(c, r, sub_request, d, devices[d], must=True, start=0) or _Result.NOT
+        candidates = self._pools.candidates
+        for position in range(start, len(candidates)):
+            device, pool = candidates[position]
+            self._step()
+            if self._in_use(c, sub_request, device):
+                continue
+            if not self._is_selectable(sub_request, device, pool):
+                continue
+            if not self._has_capacity(sub_request, device):
+                continue
+            result = self._next(
+                c, r, sub_request, d, candidates[position], must=False, start=position + 1
+            )
+            if result is not None and result is not _Result.NOT:
+                return result
+        return _Result.NOT
+
+    def _next(
+        self,
+        c: int,
+        r: int,
+        sub_request: SubRequest,
+        d: int,
+        candidate: Candidate,
+        *,
+        must: bool,
+        start: int,
+    ) -> _Result | None:
+        """Allocates a device and goes on from there. Returns None if the device is refused."""
+        if not self._allocate_device(c, sub_request, candidate, must=must):
+            return None
+        result = self._devices(c, r, sub_request, d + 1, start)
+        if result is not _Result.DONE:
+            self._deallocate_device(c, sub_request, candidate)
+        return result
+
+    # ----------------------------------------------------------------------------------- one device
+
+    def _in_use(self, c: int, sub_request: SubRequest, device: SliceDevice) -> bool:
+        claims = self._allocating_devices.get(device.id)
+        if sub_request.admin_access:
+            return claims is not None and c in claims
+        return bool(claims) or self._allocated.is_taken(device.id)
+
+    def _has_capacity(self, sub_request: SubRequest, device: SliceDevice) -> bool:
+        if not self._features.consumable_capacity:
+            return True
+        consumed = self._consumed_capacity(sub_request, device)
+        if not consumed:
+            return consumed is not None
+        if len(consumed) >= MANY:
+            self._step(len(consumed) // MANY)
+        allocated = self._allocated.consumed_capacity(device.id)
+        allocating = self._allocating_capacity.get(device.id, {})
+        return all(
+            allocated.get(name, 0) + allocating.get(name, 0) + amount.nano
+            <= nano_value(device.device.capacity[name].value)
+            for name, amount in consumed.items()
+        )
+
+    @staticmethod
+    def _consumed_capacity(
+        sub_request: SubRequest, device: SliceDevice
+    ) -> dict[str, CapacityAmount] | None:
+        try:
+            return sub_request.consumed[device.content]
+        except KeyError:
+            if len(sub_request.consumed) >= MOST_CONSUMED:
+                sub_request.consumed.clear()
+            consumed = consumed_capacity(device.device.capacity, sub_request.capacity)
+            sub_request.consumed[device.content] = consumed
+            return consumed
+
+    def _allocate_device(
+        self, c: int, sub_request: SubRequest, candidate: Candidate, *, must: bool
+    ) -> bool:
+        """Allocates a device, and returns True, if nothing speaks against it. The order of the
+        checks, and what a failed one leaves behind, are those of allocateDevice.
+        """
+        device, pool = candidate
+        if self._in_use(c, sub_request, device):
+            return False
+        if device.counters and not self._features.partitionable_devices:
+            return False
+        in_parts = device.shared and (
+            self._allocated.is_shared(device.id) or device.id in self._allocating_capacity
+        )
+        if device.counters and not in_parts and not self._consume_counters(device, pool):
+            return False
+        if any(not sub_request.tolerates(taint) for taint in device.taints):
+            return False
+        request, sub = sub_request.request_name, sub_request.sub_request_name
+        constraints = self._constraints[c]
+        if len(constraints) >= MANY:
+            self._step(len(constraints) // MANY)
+        for i, constraint in enumerate(constraints):
+            if not constraint.add(request, sub, device.device, device.id[0]):
+                if must:
+                    raise AllocationError(
+                        f"claim {self._claims[c].name}, request {sub_request.name}: cannot add "
+                        f"device {device} because a claim constraint would not be satisfied"
+                    )
+                for earlier in constraints[:i]:
+                    earlier.remove(request, sub)
+                return False
+        if not device.shared:
+            self._allocating_devices.setdefault(device.id, set()).add(c)
+        if not self._has_capacity(sub_request, device):
+            return False
+        consumed = None
+        if device.shared:
+            consumed = self._consumed_capacity(sub_request, device) or {}
+            allocating = self._allocating_capacity.setdefault(device.id, {})
+            for name, amount in consumed.items():
+                allocating[name] = allocating.get(name, 0) + amount.nano
+        self.results[c].append(DeviceResult(device, sub_request, consumed))
+        return True
+
+    def _deallocate_device(self, c: int, sub_request: SubRequest, candidate: Candidate) -> None:
+        device, pool = candidate
+        for constraint in self._constraints[c]:
+            constraint.remove(sub_request.request_name, sub_request.sub_request_name)
+        consumed = self.results[c].pop().consumed_capacity
+        if consumed is None:
+            self._allocating_devices[device.id].discard(c)
+            self._release_counters(device, pool)
+            return
+        if consumed:
+            allocating = self._allocating_capacity[device.id]
+            for name, amount in consumed.items():
+                allocating[name] -= amount.nano
+            if not any(allocating.values()):
+                del self._allocating_capacity[device.id]
+
+    # ------------------------------------------------------------------------------------- counters
+
+    def _consume_counters(self, device: SliceDevice, pool: Pool) -> bool:
+        """Consumes the pool's counters for a device, and returns True, unless it would exceed one
+        of them.
+        """
+        consumed = self._consumed_counters.setdefault(pool.id, {})
+        for counter, amount in device.counters:
+            consumed[counter] = consumed.get(counter, 0) + amount
+        available = self._inventory.available_counters(pool)
+        if len(available) >= MANY_COUNTERS:
+            self._step(len(available) // MANY_COUNTERS)
+        if all(amount >= consumed.get(counter, 0) for counter, amount in available.items()):
+            return True
+        self._release_counters(device, pool)
+        return False
+
+    def _release_counters(self, device: SliceDevice, pool: Pool) -> None:
+        if device.counters:
+            consumed = self._consumed_counters[pool.id]
+            for counter, amount in device.counters:
+                consumed[counter] -= amount

@@ -1,0 +1,307 @@
+"""NodeAllocations: the devices that each node gives to pods with the same requests.
+
+The allocator is the costly part of a decision, so its results are kept. A result depends on the
+node, the pools that serve it and what claims hold of them; the allocator runs again only for a node
+where some of this changed since the last pod with these requests.
+"""
+
+from __future__ import annotations
+
+import enum
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from berth.plugin import Ints, NodeView, Pod, Snapshot
+
+from ...kube.core import Node
+from ...kube.devices import MOST_SUB_REQUESTS, ResourceClaim
+from ...kube.quantity import value
+from ...model.columns import NodeColumns
+from ...model.vectors import grown
+from .allocator import AllocatorResult, DeviceResult, DeviceResults, allocate
+from .extended import ClassesByResource, RequestMapping, requests_for, with_requests
+from .inventory import Inventory
+from .pools import NodePools
+from .requests import AllocationError, ClaimRequests, ClassByName, claim_requests
+from .stale_rows import StaleRows
+from .steps import Steps, TimedOutError
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+
+
+class AllocationStatus(enum.IntEnum):
+    """Whether a node can be given the claims of a pod. FAILED is not kept."""
+
+    PASSES = 0
+    NOT_ALLOCATED = 1
+    INVALID_POOLS = 2
+    NO_RESOURCE = 3
+    FAILED = 4
+
+
+class NodeDevices(msgspec.Struct, frozen=True):
+    """The devices of a node for the claims that are not allocated yet, in order. If devices must
+    provide extended resources, those for their claim come last, and `missing` names the resources.
+    """
+
+    devices: DeviceResults = ()
+    missing: frozenset[str] = frozenset()
+
+    @property
+    def score(self) -> int:
+        """Is higher for sub-requests that stand first in their lists."""
+        chosen = {
+            (claim, result.sub_request.parent, result.sub_request.index)
+            for claim, results in enumerate(self.devices)
+            for result in results
+            if result.sub_request.parent
+        }
+        return sum(MOST_SUB_REQUESTS - index for _, _, index in chosen)
+
+
+class NodeRequests(msgspec.Struct, frozen=True):
+    """The requests for devices of one node: those of the claims that are not allocated yet, in
+    order, and those of the claim for extended resources last. `missing` are the resources that the
+    node itself does not have, and `mappings` say what each container gets of them.
+    """
+
+    claims: tuple[ClaimRequests, ...]
+    missing: frozenset[str] = frozenset()
+    mappings: tuple[RequestMapping, ...] = ()
+
+
+class NodeAllocation(msgspec.Struct, frozen=True):
+    """The claims of a pod that get devices on a node, the one for extended resources last, the
+    devices of each, and what each container gets for its extended resources.
+    """
+
+    claims: tuple[ResourceClaim, ...]
+    devices: DeviceResults
+    mappings: tuple[RequestMapping, ...] = ()
+
+
+class PodRequests(msgspec.Struct, frozen=True, dict=True):
+    """The devices that one pod requests: by its claims that are not allocated, and as the extended
+    resources that a device class provides, with the claim for them.
+    """
+
+    pod: Pod
+    claims: tuple[ResourceClaim, ...]
+    resources: dict[str, int]
+    extended: ResourceClaim | None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The extended resources in an order that is the same for all pods of a shape."""
+        containers = (*self.pod.spec.init_containers, *self.pod.spec.containers)
+        walked = (name for c in containers for name in sorted(c.resources.requests))
+        rest = sorted(self.resources)
+        return tuple(dict.fromkeys(name for name in (*walked, *rest) if name in self.resources))
+
+    def shape(self, columns: NodeColumns, by_resource: ClassesByResource) -> bytes:
+        """Returns the same for all pods that request the same devices.
+
+        The name of a resource does not count if only devices provide it: then the selectors of its
+        class stand for it.
+        """
+        specs = [claim.spec.devices for claim in self.claims]
+        if self.extended is None:
+            return _ENCODER.encode(specs)
+        stands_for: dict[str, object] = {name: name for name in self.resources}
+        for name in self.resources:
+            device_class = by_resource.get(name)
+            if device_class is not None and name not in columns.allocatable:
+                stands_for[name] = device_class.spec.selectors
+        containers = []
+        for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
+            requests = container.resources.requests
+            amounts = [
+                (place, stands_for[name], requests[name])
+                for place, name in enumerate(sorted(requests))
+                if name in stands_for
+            ]
+            containers.append((amounts, container.restart_policy))
+        resources = [(stands_for[name], amount) for name, amount in sorted(self.resources.items())]
+        numbers = (len(self.pod.spec.init_containers), resources)
+        return _ENCODER.encode((specs, containers, numbers))
+
+
+class NodeAllocations:
+    """The devices that all nodes give to the pods of one shape, brought up to date for the nodes of
+    a view. The `pod` of a method is the requests of a pod of this shape.
+
+    `statuses`, of AllocationStatus, and `scores` are by row. `failure` is the problem of the last
+    node that FAILED. `inventory` is up to date after PreFilter.
+    """
+
+    def __init__(
+        self,
+        pod: PodRequests,
+        inventory: Inventory,
+        classes: ClassByName,
+        by_resource: ClassesByResource,
+        snapshot: Snapshot,
+    ) -> None:
+        self.failure = ""
+        self.inventory = inventory
+        self._classes = classes
+        self._by_resource = by_resource
+        self._first_pod = pod
+        self._claims = tuple(self._claim_requests(claim) for claim in pod.claims)
+        self._requests: dict[frozenset[str], NodeRequests] = {
+            frozenset(): NodeRequests(self._claims)
+        }
+        rows = snapshot.columns.size
+        self.statuses = np.zeros(rows, dtype=np.int8)
+        self.scores: Ints = np.zeros(rows, dtype=np.int64)
+        self._stale = StaleRows(inventory, snapshot.columns)
+        self._devices: dict[int, NodeDevices] = {}
+        self._results: dict[tuple[NodePools, int], AllocatorResult] = {}
+        self._results_version = -1
+        self._columns = snapshot.columns
+
+    # ------------------------------------------------------------------------------------- reading
+
+    def is_of(self, snapshot: Snapshot) -> bool:
+        return self._columns is snapshot.columns
+
+    def devices_on(self, node: str) -> NodeDevices | None:
+        """Returns the devices that a node gives; None if it gives none, or does not pass."""
+        row = self._columns.row_of.get(node)
+        return None if row is None else self._devices.get(row)
+
+    def requests_on(self, node: Node, pod: PodRequests) -> NodeRequests | None:
+        """Returns what a node's devices have to provide. Returns None if neither the node nor
+        devices provide one of the extended resources.
+        """
+        missing = frozenset[str]() if pod.extended is None else self._missing(node, pod)
+        if missing is None:
+            return None
+        if missing:
+            first = dict(zip(pod.names, self._first_pod.names, strict=True))
+            missing = frozenset(first[name] for name in missing)
+        requests = self._requests.get(missing)
+        if requests is None:
+            assert self._first_pod.extended is not None
+            of_containers, mappings = requests_for(self._first_pod.pod, missing, self._by_resource)
+            claim = with_requests(self._first_pod.extended, of_containers)
+            claims = (*self._claims, self._claim_requests(claim))
+            requests = self._requests[missing] = NodeRequests(claims, missing, tuple(mappings))
+        return requests
+
+    def allocation_on(self, node: str, pod: PodRequests) -> NodeAllocation | None:
+        """Returns what a node gives to the claims of a pod; None if it gives no device."""
+        on_node = self.devices_on(node)
+        if on_node is None:
+            return None
+        if not on_node.missing or pod.extended is None:
+            return NodeAllocation(pod.claims, on_node.devices)
+        # The devices may be kept from a pod that requests the same under other names.
+        own = dict(zip(self._first_pod.names, pod.names, strict=True))
+        missing = frozenset(own[name] for name in on_node.missing)
+        of_containers, mappings = requests_for(pod.pod, missing, self._by_resource)
+        claim = with_requests(pod.extended, of_containers)
+        renamed = _for_requests(on_node.devices[-1], self._claim_requests(claim))
+        devices = (*on_node.devices[:-1], renamed)
+        return NodeAllocation((*pod.claims, claim), devices, tuple(mappings))
+
+    # ----------------------------------------------------------------------------------- keeping up
+
+    def refresh(self, nodes: NodeView, pod: PodRequests, steps: Steps) -> None:
+        """Brings the nodes of a view up to date. It stops at a node that FAILED, also because no
+        steps are left.
+        """
+        self._stale.follow()
+        if self._stale.size > len(self.statuses):
+            self.statuses = grown(self.statuses, self._stale.size)
+            self.scores = grown(self.scores, self._stale.size)
+        for position in self._stale.positions(nodes):
+            node, row = nodes.node(position), nodes.row(position)
+            if node is None:
+                continue
+            status = self._allocate(node, row, pod, steps)
+            self.statuses[row] = status
+            if status is AllocationStatus.FAILED:
+                return
+            self._stale.renewed(row)
+
+    def _allocate(self, node: Node, row: int, pod: PodRequests, steps: Steps) -> AllocationStatus:
+        self._devices.pop(row, None)
+        self.scores[row] = 0
+        requests = self.requests_on(node, pod)
+        if requests is None:
+            return AllocationStatus.NO_RESOURCE
+        if not requests.claims:
+            return AllocationStatus.PASSES
+        try:
+            result = self._result(node, requests, pod, steps)
+        except TimedOutError:
+            self.failure = f"node {node.metadata.name}: timed out trying to allocate devices"
+            return AllocationStatus.FAILED
+        except AllocationError as problem:
+            self.failure = str(problem)
+            return AllocationStatus.FAILED
+        if result.devices is None:
+            if result.invalid_pools:
+                return AllocationStatus.INVALID_POOLS
+            return AllocationStatus.NOT_ALLOCATED
+        on_node = self._devices[row] = NodeDevices(result.devices, requests.missing)
+        self.scores[row] = on_node.score
+        return AllocationStatus.PASSES
+
+    def _result(
+        self, node: Node, requests: NodeRequests, pod: PodRequests, steps: Steps
+    ) -> AllocatorResult:
+        """Returns the allocator's result, or that for a node that sees the same pools, if there is
+        one since the last change.
+        """
+        version = self.inventory.changed.version
+        if version != self._results_version:
+            self._results.clear()
+            self._results_version = version
+        pools = self.inventory.pools(node)
+        result = self._results.get((pools, id(requests)))
+        if result is not None:
+            return result
+        try:
+            result = allocate(requests.claims, pools, self.inventory, steps)
+        except AllocationError:
+            if pod is self._first_pod:
+                raise
+            # The message must name the claims of this pod.
+            own = [self._claim_requests(claim) for claim in pod.claims]
+            claims = [*own, *requests.claims[len(own) :]]
+            result = allocate(claims, pools, self.inventory, steps)
+        self._results[pools, id(requests)] = result
+        return result
+
+    def _missing(self, node: Node, pod: PodRequests) -> frozenset[str] | None:
+        """Returns the extended resources that devices must provide on this node; None if neither
+        the node nor devices provide one of them.
+        """
+        missing = set()
+        for resource in pod.resources:
+            amount = node.status.allocatable.get(resource)
+            if self._by_resource.get(resource) is not None and not (amount and value(amount)):
+                missing.add(resource)
+            elif amount is None:
+                return None
+        return frozenset(missing)
+
+    def _claim_requests(self, claim: ResourceClaim) -> ClaimRequests:
+        return claim_requests(claim, self._classes, self.inventory.features)
+
+
+def _for_requests(
+    results: tuple[DeviceResult, ...], claim: ClaimRequests
+) -> tuple[DeviceResult, ...]:
+    """Returns the same devices for requests of the same names, which have other classes."""
+    requests = {request.name: request.sub_requests[0] for request in claim.requests}
+    return tuple(
+        [
+            DeviceResult(result.device, requests[result.sub_request.name], result.consumed_capacity)
+            for result in results
+        ]
+    )
