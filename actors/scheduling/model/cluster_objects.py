@@ -79,7 +79,8 @@ class ClusterObjects:
         """Has look-ups find this version until the API server has a newer one. Returns the reason
         if it is refused: the API server has no such object, or a newer version already.
 
-        An object of a kind of the scheduler's own exists until it is restored.
+        The API server's version itself is no assumption: it ends an earlier one. An object of a
+        kind of the scheduler's own exists until it is restored.
         """
         kind, name = type(item), _name_of(item)
         if isinstance(item, SchedulersOwn):
@@ -98,7 +99,9 @@ class ClusterObjects:
                 f"{stored.metadata.resource_version}, assume: {item.metadata.resource_version})"
             )
         if is_same and stored == item:
-            return ""  # It is the API server's version itself.
+            if self._stored.pop((kind, name), None) is not None:
+                self._write(stored)
+            return ""
         self._stored[kind, name] = stored
         self._write(item)
         return ""

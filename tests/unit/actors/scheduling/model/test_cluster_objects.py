@@ -209,6 +209,12 @@ def test_the_version_of_the_api_server_is_no_assumption(objects: ClusterObjects)
     assert objects.assumed() == []
 
 
+def test_the_version_of_the_api_server_ends_an_assumption(assuming: ClusterObjects) -> None:
+    assert assuming.assume(claim()) == ""
+    assert assuming.assumed() == []
+    assert found(assuming) is STORED
+
+
 def test_an_object_of_the_schedulers_own_is_there_until_it_is_restored(
     objects: ClusterObjects,
 ) -> None:
