@@ -4,7 +4,7 @@ The actors. One folder each: state.py decides and is pure, actor.py waits. The c
 scheduling/, and the server decides nothing.
 
     informer/     lists and watches each kind of object, and passes on what changed
-    queue/        the pending pods, and what wakes a parked one (hints.py)
+    queue/        the pending pods, and when one that waits is tried again (waking.py)
     cache/        the nodes with their pods, and the snapshot for the decision
     cycle/        takes one pod at a time from the queue, and finds a node for it
     binding/      waits on Permit, binds the pod, or undoes the binding

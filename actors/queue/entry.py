@@ -39,6 +39,7 @@ class Entry:
         "gated_by",
         "hold",
         "info",
+        "key",
         "nominated_node",
         "pending",
         "place",
@@ -49,6 +50,7 @@ class Entry:
 
     def __init__(self, info: PodInfo, now: float, arrival: int) -> None:
         self.info = info
+        self.key = info.key
         self.place = OUTSIDE
         self.timestamp = now
         self.arrival = arrival
@@ -64,10 +66,6 @@ class Entry:
         self.flushed = False
         self.hold = 0
         self.nominated_node = ""
-
-    @property
-    def key(self) -> str:
-        return self.info.key
 
     @property
     def scheduler(self) -> str:

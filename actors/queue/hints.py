@@ -72,6 +72,10 @@ class HintTable:
         self._now = times.now
         # By the event, then by the plugin and whether it helps.
         self._durations: dict[ClusterEvent, _Durations] = {}
+        self.use(hints)
+
+    def use(self, hints: Mapping[str, Mapping[str, Sequence[Registration]]]) -> None:
+        """Other plugins and events from now on."""
         self._table: dict[Rejector, Sequence[Registration]] = {
             (scheduler, plugin): _with_taints(registrations)
             for scheduler, plugins in hints.items()

@@ -1,5 +1,5 @@
-"""What the queue shows of itself: its pods, for people to read, and their differences from the
-pending pods at the API server. Pure.
+"""What the queue shows of itself: its pods, for people to read, its counts for the metrics, and its
+differences from the pending pods at the API server. Pure.
 
 Every pending pod of ours is in the queue or in flight until it is bound or deleted.
 kube-scheduler's CacheComparer also looks at its queue, but heals nothing.
@@ -7,12 +7,14 @@ kube-scheduler's CacheComparer also looks at its queue, but heals nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..messages.comparison import Difference
-from ..messages.queue import QueuedPodDump, StoryStep
+from ..messages.queue import QueuedPodDump, QueueMeasures, QueueStatistics
 from ..scheduling.kube.core import Pod
 from .entry import Entry
+from .queues import Queues
 
 
 def differences(
@@ -30,17 +32,54 @@ def differences(
             yield Difference("stale", "PendingPod", key)
 
 
-def dump(entry: Entry, backoff_left: float, story: tuple[StoryStep, ...]) -> QueuedPodDump:
+def dump(queues: Queues, keys: Iterable[str], now: float) -> tuple[QueuedPodDump, ...]:
+    """Returns the pods of these keys that are in the queue or in flight."""
+    flying = queues.flying()
+    entries = (queues.entries.get(key) or flying.get(key) for key in keys)
+    return tuple(_dumped(queues, entry, now) for entry in entries if entry is not None)
+
+
+def _dumped(queues: Queues, entry: Entry, now: float) -> QueuedPodDump:
     return QueuedPodDump(
         entry.key,
         entry.info.uid,
         entry.place,
         entry.info.priority,
         entry.attempts,
-        backoff_left,
+        queues.backoff.left(entry, now),
         tuple(sorted(entry.unschedulable)),
         tuple(sorted(entry.pending)),
         entry.gated_by,
         entry.hold > 0,
-        story,
+        queues.stories.of(entry.key),
     )
+
+
+def statistics(queues: Queues, healed: int) -> QueueStatistics:
+    return QueueStatistics(
+        len(queues.active),
+        len(queues.backoff),
+        len(queues.unschedulable),
+        len(queues.gated),
+        len(queues.in_flight),
+        healed,
+    )
+
+
+def measures(queues: Queues, healed: int) -> QueueMeasures:
+    """Returns the counts for the metrics, as they are now."""
+    incoming, events = queues.stories.incoming(), queues.in_flight.events()
+    return QueueMeasures(statistics(queues, healed), dict(incoming), events, _rejected(queues))
+
+
+def _rejected(queues: Queues) -> Mapping[tuple[str, str], int]:
+    """Returns how many pods each plugin rejected, by plugin and scheduler name. Those that are
+    parked have an index, the others few rejectors.
+    """
+    waiting = Counter(queues.unschedulable.waiting()) + Counter(queues.gated.waiting())
+    numbers = Counter({(plugin, name): number for (name, plugin), number in waiting.items()})
+    for queue in (queues.active, queues.backoff):
+        for entry in queue:
+            for plugin in entry.rejectors:
+                numbers[plugin, entry.scheduler] += 1
+    return numbers

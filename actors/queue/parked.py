@@ -44,9 +44,8 @@ class Parked:
         self._rejectors[key] = tuple((scheduler, plugin) for plugin in sorted(plugins))
         self._index(entry)
 
-    def use(self, hints: HintTable) -> None:
-        """Other plugins and events from now on: every pod is indexed anew."""
-        self._hints = hints
+    def index_anew(self) -> None:
+        """Index every pod by the plugins and events that the hint table has now."""
         for index in (self._waiting, self._by_key, self._keys, self._unknown):
             index.clear()
         entries = {entry.key: entry for entry in self}

@@ -14,7 +14,7 @@ from berth.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from ..binding.state import PodsInBinding
 from ..configuration.plugin_packages import every_plugin
 from ..messages.queue import UseProfiles
-from ..queue.state import QueueRules
+from ..queue.queues import QueueRules
 from ..runtime.clock import Clock
 from ..scheduling.decision.completion import completed
 from ..scheduling.decision.profile import Profile

@@ -25,7 +25,8 @@ from berth.actors.messages.cache import NodeDump
 from berth.actors.messages.comparison import Difference
 from berth.actors.messages.queue import ListQueued, PendingPodAdded, QueueMessage
 from berth.actors.queue.actor import QueueActor
-from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.queue.queues import QueueRules
+from berth.actors.queue.state import QueueState
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.mailbox import Mailbox

@@ -37,7 +37,8 @@ from berth.actors.messages.queue import (
 )
 from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
 from berth.actors.queue.places import TRANSITIONS
-from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.queue.queues import QueueRules
+from berth.actors.queue.state import QueueState
 from berth.actors.scheduling.framework.events import WILDCARD
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.plugin import (

@@ -32,7 +32,8 @@ from berth.actors.messages.cache import (
     TakeSnapshot,
 )
 from berth.actors.queue.actor import QueueActor
-from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.queue.queues import QueueRules
+from berth.actors.queue.state import QueueState
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod

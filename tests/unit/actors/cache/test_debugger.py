@@ -21,7 +21,8 @@ from berth.actors.messages.cache import AssignedPodAdded, Assume, NodeAdded
 from berth.actors.messages.comparison import Difference
 from berth.actors.messages.queue import Done, NextPod, PendingPodAdded
 from berth.actors.queue.actor import QueueActor
-from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.queue.queues import QueueRules
+from berth.actors.queue.state import QueueState
 from berth.actors.runtime.ask import ask
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod

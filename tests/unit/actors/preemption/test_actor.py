@@ -31,7 +31,8 @@ from berth.actors.messages.recorder import RecorderMessage, RecordEvent, SetNomi
 from berth.actors.preemption.actor import PreemptionActor
 from berth.actors.preemption.state import disruption_patch
 from berth.actors.queue.actor import QueueActor
-from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.queue.queues import QueueRules
+from berth.actors.queue.state import QueueState
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.framework.post_filter import Deletion, Patch

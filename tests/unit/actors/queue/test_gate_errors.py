@@ -17,7 +17,8 @@ from berth.actors.messages.queue import (
 from berth.actors.messages.recorder import RecordEvent, SetUnschedulable
 from berth.actors.queue.effects import HandOut
 from berth.actors.queue.gate_errors import REPORT_SECONDS
-from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.queue.queues import QueueRules
+from berth.actors.queue.state import QueueState
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error, unschedulable
 from berth.actors.scheduling.kube.core import Node, Pod

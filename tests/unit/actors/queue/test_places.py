@@ -20,7 +20,8 @@ from berth.actors.messages.queue import (
 )
 from berth.actors.queue.effects import HandOut
 from berth.actors.queue.places import TRANSITIONS, Transition
-from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.queue.queues import QueueRules
+from berth.actors.queue.state import QueueState
 from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
 from berth.actors.scheduling.kube.core import Pod
 from tests.kit.handle import Nowhere

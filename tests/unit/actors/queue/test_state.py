@@ -26,7 +26,8 @@ from berth.actors.messages.queue import (
     StoryStep,
 )
 from berth.actors.queue.effects import Effect, HandOut, Moved
-from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.queue.queues import QueueRules
+from berth.actors.queue.state import QueueState
 from berth.actors.scheduling.framework.events import (
     Action,
     ClusterEvent,

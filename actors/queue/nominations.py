@@ -1,0 +1,45 @@
+"""The nominations of pending pods: which node the cache has to keep room on for a pod. Pure.
+
+Only the queue knows which pods are nominated, so every change of a nomination goes through here to
+the cache. A pod is nominated only once it has been active: while PreEnqueue rejects it, no room is
+kept for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..messages.cache import Nominate, Unnominate
+from ..messages.queue import ClusterChanged
+from ..scheduling.framework.events import ASSIGNED_POD_DELETE
+from ..scheduling.kube.core import Pod
+from .entry import Entry
+
+
+def nominate(entry: Entry, node: str) -> Sequence[Nominate | Unnominate]:
+    """Has the cache count the pod on a node from now on; "" for none."""
+    before, entry.nominated_node = entry.nominated_node, node
+    if node:
+        return (Nominate(entry.info, node),)
+    return (Unnominate(entry.key, entry.info.uid),) if before else ()
+
+
+def nomination_after(entry: Entry, old: Pod, new: Pod) -> str:
+    """Returns the node in the status if it changed, otherwise our own last decision, which may not
+    be written to the status yet.
+    """
+    before, after = old.status.nominated_node_name, new.status.nominated_node_name
+    return entry.nominated_node if before == after else after
+
+
+def end_of_nomination(entry: Entry) -> ClusterChanged:
+    """Returns the event of a nomination that ends: the room is free as if the pod had been there.
+
+    It helps the pod itself, and the pods of at most its priority, which had left the room to it.
+    """
+    pod = entry.info.pod
+    status = msgspec.structs.replace(pod.status, nominated_node_name=entry.nominated_node)
+    was = msgspec.structs.replace(pod, status=status)
+    return ClusterChanged(ASSIGNED_POD_DELETE, was, None, entry.info.priority)

@@ -1,0 +1,218 @@
+"""The four queues and the pods in flight: the place of every pending pod, and each move between the
+places.
+
+The places and the moves are a table (places.py), and `move` is the only function that changes a
+pod's place. Each place has a module for its data: a heap of the active pods, Backoff, Parked (once
+for the unschedulable pods, once for the gated ones) and InFlight. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ..messages.queue import Place, StoryStep, UseProfiles
+from ..scheduling.framework.events import Registration
+from ..scheduling.framework.status import Status
+from ..scheduling.kube.core import Pod
+from ..scheduling.model.pod_info import PodInfo
+from .backoff import Backoff
+from .effects import Effect, Moved
+from .entry import Entry
+from .gate_errors import GateErrors
+from .heap import KeyedHeap, Slot
+from .hints import UNTIMED, HintTable, HintTimes, Worth
+from .in_flight import InFlight
+from .nominations import nominate
+from .parked import Parked
+from .places import (
+    ACTIVE,
+    BACKOFF,
+    FAILED,
+    GATED,
+    IN_FLIGHT,
+    PROFILES_CHANGED,
+    TRANSITIONS,
+    UNSCHEDULABLE,
+    Happened,
+)
+from .story import Stories
+
+PREEMPTION = "DefaultPreemption"  # the plugin that gates a pod while room is being made for it
+ATTEMPT_FAILED = "ScheduleAttemptFailure"
+
+
+class QueueRules(msgspec.Struct, frozen=True):
+    """What the profiles and the flags define: functions of plugins, and seconds.
+
+    `hints` are the events that each plugin registered for, by scheduler name and plugin. A pod that
+    was rejected by a plugin without an entry wakes on any event. With `pop_from_backoff`, a pod is
+    taken out of backoff early if none is active, so that PreEnqueue runs when a pod comes to
+    backoff; without, when it leaves. `hint_times` gets the durations of hint functions.
+    """
+
+    sort_key: Callable[[PodInfo, float], tuple[float, ...]]
+    pre_enqueue: Callable[[Pod], Status]
+    hints: Mapping[str, Mapping[str, Sequence[Registration]]]
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    max_unschedulable: float = 300.0
+    pop_from_backoff: bool = True
+    hint_times: HintTimes = UNTIMED
+
+
+class Queues:
+    """Shared by the modules of the queue's state. `entries` are the pods in the four queues, by
+    key.
+    """
+
+    def __init__(self, rules: QueueRules) -> None:
+        self.rules = rules
+        self.hints = HintTable(rules.hints, rules.hint_times)
+        self.entries: dict[str, Entry] = {}
+        self.active: KeyedHeap[Entry] = KeyedHeap()
+        self.backoff = Backoff(
+            rules.initial_backoff, rules.max_backoff, self.sort_slot, pops=rules.pop_from_backoff
+        )
+        self.unschedulable = Parked(self.hints)
+        self.gated = Parked(self.hints)
+        self.in_flight = InFlight()
+        self.gate_errors = GateErrors()
+        self.stories = Stories()
+        self._by_place: dict[Place, KeyedHeap[Entry] | Backoff | Parked] = {
+            ACTIVE: self.active,
+            BACKOFF: self.backoff,
+            UNSCHEDULABLE: self.unschedulable,
+            GATED: self.gated,
+        }
+
+    def sort_slot(self, entry: Entry) -> Slot:
+        """Returns the pod's slot in QueueSort's order; ties are in the order of arrival."""
+        return (*self.rules.sort_key(entry.info, entry.timestamp), float(entry.arrival))
+
+    def flying(self) -> dict[str, Entry]:
+        """Returns the pods in flight by key, without those whose name a new pod in a queue has."""
+        return {entry.key: entry for entry in self.in_flight if entry.key not in self.entries}
+
+    # -------------------------------------------------------------------------------------- moves
+
+    def requeue(
+        self, entry: Entry, happened: Happened, worth: Worth, now: float
+    ) -> Sequence[Effect]:
+        """Moves a pod to gated if a PreEnqueue plugin rejects it or it is held, to backoff while
+        its penalty lasts, otherwise to active.
+        """
+        event, cause = (ATTEMPT_FAILED, worth.event) if happened is FAILED else (worth.event, "")
+        waits = not worth.immediately and self.backoff.holds(entry, now)
+        if self.rules.pop_from_backoff or not waits:
+            status = self.rules.pre_enqueue(entry.info.pod)
+            if not status.ok or entry.gate_error:
+                self.gate_errors.note(entry, status, now)
+            if not status.ok or entry.hold:
+                plugin = PREEMPTION if status.ok else status.plugin
+                return self._gate(entry, happened, StoryStep(now, GATED, event, plugin))
+        step = StoryStep(now, BACKOFF if waits else ACTIVE, event, worth.plugin, cause)
+        if waits:
+            return (self.arrive(entry, happened, step),)
+        return self._to_active(entry, happened, step)
+
+    def leave_backoff(
+        self, entry: Entry, happened: Happened, worth: Worth, now: float
+    ) -> Sequence[Effect]:
+        if self.rules.pop_from_backoff:
+            return self._to_active(entry, happened, StoryStep(now, ACTIVE, worth.event))
+        return self.requeue(entry, happened, worth, now)
+
+    def gate_if_rejected(self, entry: Entry, event: str, now: float) -> Sequence[Effect]:
+        """Moves a pod to gated if a PreEnqueue plugin of its new profile rejects it."""
+        status = self.rules.pre_enqueue(entry.info.pod)
+        if not status.ok or entry.gate_error:
+            self.gate_errors.note(entry, status, now)
+        if status.ok:
+            return ()
+        return self._gate(entry, PROFILES_CHANGED, StoryStep(now, GATED, event, status.plugin))
+
+    def arrive(self, entry: Entry, happened: Happened, step: StoryStep) -> Moved:
+        """Moves a pod to the queue of this step of its story."""
+        self.move(entry, happened, step.queue, step.at)
+        self.stories.add(entry.key, step)
+        return Moved(entry.key, step)
+
+    def move(self, entry: Entry, happened: Happened, to: Place, now: float) -> None:
+        """Changes the place of a pod. A pod in flight has landed before."""
+        key, place = entry.key, entry.place
+        assert (place, happened, to) in TRANSITIONS, f"{key}: {place} to {to}, {happened}"
+        queue = self._by_place.get(place)
+        if queue is not None:
+            queue.remove(key)
+            del self.entries[key]
+        entry.place = to
+        if to is ACTIVE:
+            self.active.put(key, self.sort_slot(entry), entry)
+        elif to is BACKOFF:
+            self.backoff.put(entry)
+        elif to is UNSCHEDULABLE:
+            self.unschedulable.put(entry, entry.rejectors, now)
+        elif to is GATED:
+            self.gated.put(entry, (entry.gated_by,), now)
+        else:
+            if to is IN_FLIGHT:
+                self.in_flight.take_off(entry)
+            return
+        self.entries[key] = entry
+
+    def _to_active(self, entry: Entry, happened: Happened, step: StoryStep) -> Sequence[Effect]:
+        """Moves a pod to active. PreEnqueue has admitted it, now or when it came to backoff."""
+        entry.gated_by = ""
+        nominated: Sequence[Effect] = ()
+        if entry.first_attempt_at is None:
+            entry.first_attempt_at = step.at
+            node = entry.info.pod.status.nominated_node_name
+            if node:
+                nominated = nominate(entry, node)
+        return (*nominated, self.arrive(entry, happened, step))
+
+    def _gate(self, entry: Entry, happened: Happened, step: StoryStep) -> Sequence[Effect]:
+        """Moves a pod to gated, or notes the plugin that gates it from now on."""
+        plugin = step.plugin
+        if entry.place is GATED and entry.gated_by == plugin:
+            return ()
+        entry.gated_by = plugin
+        entry.unschedulable |= {plugin}
+        if entry.place is GATED:
+            self.gated.put(entry, (plugin,), step.at)
+            return ()
+        return (self.arrive(entry, happened, step),)
+
+    # ----------------------------------------------------------------------------- other profiles
+
+    def use(self, new: UseProfiles) -> None:
+        """Sorts and indexes every pod anew, by the functions of other profiles."""
+        self.rules = msgspec.structs.replace(
+            self.rules,
+            sort_key=new.sort_key,
+            pre_enqueue=new.pre_enqueue,
+            hints=new.hints,
+            initial_backoff=new.initial_backoff,
+            max_backoff=new.max_backoff,
+        )
+        self.hints.use(new.hints)
+        self.unschedulable.index_anew()
+        self.gated.index_anew()
+        for entry in list(self.active):
+            self.active.put(entry.key, self.sort_slot(entry), entry)
+        self.backoff.use(new.initial_backoff, new.max_backoff)
+
+    def validate(self) -> None:
+        """Raises AssertionError if an invariant does not hold."""
+        placed = [(place, entry) for place, queue in self._by_place.items() for entry in queue]
+        placed += [(IN_FLIGHT, entry) for entry in self.in_flight]
+        for place, entry in placed:
+            assert entry.place is place, f"{entry.key} is in {place} and not in {entry.place}"
+            if place is not IN_FLIGHT:
+                assert self.entries[entry.key] is entry, entry.key
+                assert entry.info.uid not in self.in_flight, f"{entry.key} is queued and in flight"
+        assert len(placed) == len(self.entries) + len(self.in_flight), "a pod is in two places"
+        for container in (*self._by_place.values(), self.in_flight):
+            container.validate()

@@ -1,0 +1,162 @@
+"""Decides when a pod that waits is woken: by an event, after a time, by an order of a plugin, at
+the end of its preemption, or because its profile changed.
+
+hints.py asks the plugins whether an event helps a pod; queues.py moves the pod. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from ..messages.queue import ClusterChanged, PreemptionEnded
+from ..scheduling.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
+from .effects import Effect
+from .entry import NO_PLUGINS, Entry
+from .hints import Worth
+from .places import (
+    ACTIVATED,
+    ACTIVE,
+    BACKOFF,
+    BACKOFF_COMPLETE,
+    EVENT,
+    GATED,
+    PREEMPTION_ENDED,
+    PROFILES_CHANGED,
+    TIMEOUT,
+)
+from .queues import PREEMPTION, Queues
+
+# Moves that no cluster event causes, as the metric queue_incoming_pods_total names them.
+AFTER_PREEMPTION = Worth("PreemptionEnded")
+NEW_PROFILES = Worth("ProfilesChanged")
+PARKED_TOO_LONG = Worth(str(UNSCHEDULABLE_TIMEOUT))
+BACKOFF_OVER = Worth("BackoffComplete", immediately=True)
+FORCED = Worth(str(FORCE_ACTIVATE), immediately=True)
+AFTER_ERROR = Worth("")
+
+
+class Waking:
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+        self._hints = queues.hints
+        self._in_flight = queues.in_flight
+
+    # ------------------------------------------------------------------------------------- events
+
+    def changed(self, change: ClusterChanged, now: float) -> Sequence[Effect]:
+        """Wakes the parked pods that an event may help; the pods in flight have it looked at when
+        they are back.
+        """
+        self._in_flight.remember(change)
+        effects: list[Effect] = []
+        for parked in (self._queues.unschedulable, self._queues.gated):
+            for entry in parked.concerned(change):
+                if entry.hold and _awaits_room(entry):
+                    continue  # An event woke it already; it waits for the end of its preemption.
+                if change.max_priority is None or entry.info.priority <= change.max_priority:
+                    effects += self.consider(entry, change, now)
+        return effects
+
+    def consider(self, entry: Entry, change: ClusterChanged, now: float) -> Sequence[Effect]:
+        """Wakes a parked pod if a plugin that rejected it answers that this change may help."""
+        worth = self._hints.judge(entry, change)
+        return () if worth is None else self._queues.requeue(entry, EVENT, worth, now)
+
+    def after_attempt(self, entry: Entry, missed: Sequence[ClusterChanged] | None) -> Worth | None:
+        """Returns why the pod is worth another attempt at once, after what happened during this
+        one; None if it is to be parked.
+        """
+        if not entry.rejectors or missed is None:
+            # No event cures an error. After Done the events that the pod missed are not known.
+            return AFTER_ERROR
+        best: Worth | None = None
+        for change in missed:
+            worth = self._hints.judge(entry, change)
+            if worth is not None and (worth.immediately or not entry.pending):
+                return worth
+            best = best or worth
+        return best
+
+    # -------------------------------------------------------------------------------------- times
+
+    def flush_backoff(self, now: float) -> Sequence[Effect]:
+        """Moves the pods whose backoff is over."""
+        effects: list[Effect] = []
+        for entry in self._queues.backoff.over(now):
+            effects += self._queues.leave_backoff(entry, BACKOFF_COMPLETE, BACKOFF_OVER, now)
+        return effects
+
+    def flush_unschedulable(self, now: float) -> Sequence[Effect]:
+        """Has the pods that were parked for too long tried again, in case an event was missed.
+
+        Gated pods are tried too. A pod that stays gated is tried again after the same time, not at
+        each flush.
+        """
+        queues = self._queues
+        effects: list[Effect] = []
+        # A gated pod is parked anew at `now`: with a negative limit the loop would not end.
+        limit = max(queues.rules.max_unschedulable, 0.0)
+        for entry in queues.unschedulable.longer_than(limit, now):
+            entry.flushed = True
+            effects += queues.requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
+        for entry in queues.gated.longer_than(limit, now):
+            queues.gated.put(entry, (entry.gated_by,), now)
+            effects += queues.requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
+        return effects
+
+    # ------------------------------------------------------------------------------------- orders
+
+    def activate(self, keys: Sequence[str], now: float) -> Sequence[Effect]:
+        """Moves the pods of these keys to active, as a plugin has ordered."""
+        effects: list[Effect] = []
+        for key in keys:
+            entry = self._queues.entries.get(key)
+            if entry is None:
+                # The event is for this pod alone. The pod is tried again if its attempt fails.
+                for flying in self._in_flight:
+                    if flying.key == key:
+                        self._in_flight.remember(
+                            ClusterChanged(FORCE_ACTIVATE, None, flying.info.pod)
+                        )
+            elif entry.place is BACKOFF:
+                effects += self._queues.leave_backoff(entry, ACTIVATED, FORCED, now)
+            elif entry.place is not ACTIVE:
+                effects += self._queues.requeue(entry, ACTIVATED, FORCED, now)
+        return effects
+
+    def end_hold(self, ended: PreemptionEnded, now: float) -> Sequence[Effect]:
+        """Ends a hold: an event that came while the pod was held wakes it now.
+
+        After a failed preemption the pod is tried again without an event, but only after its
+        backoff, because the API server is in trouble.
+        """
+        entry = self._queues.entries.get(ended.key)
+        if entry is None or entry.info.uid != ended.uid or entry.hold != ended.hold:
+            return ()
+        entry.hold = 0
+        if entry.place is BACKOFF:
+            return ()  # It is tried again as soon as its backoff is over.
+        if ended.failed:
+            entry.unschedulable = entry.pending = NO_PLUGINS
+        if ended.failed or _awaits_room(entry):
+            return self._queues.requeue(entry, PREEMPTION_ENDED, AFTER_PREEMPTION, now)
+        return ()
+
+    def try_anew(self, schedulers: Set[str], now: float) -> Sequence[Effect]:
+        """Has the new profiles of these scheduler names admit their pods, and has those that are
+        parked tried again.
+        """
+        effects: list[Effect] = []
+        for entry in list(self._queues.entries.values()):
+            if entry.scheduler not in schedulers:
+                continue
+            if entry.place is ACTIVE or entry.place is BACKOFF:
+                effects += self._queues.gate_if_rejected(entry, NEW_PROFILES.event, now)
+            elif not (entry.hold and _awaits_room(entry)):
+                effects += self._queues.requeue(entry, PROFILES_CHANGED, NEW_PROFILES, now)
+        return effects
+
+
+def _awaits_room(entry: Entry) -> bool:
+    """Returns whether something has woken the pod, which now awaits the end of its preemption."""
+    return entry.place is GATED and entry.gated_by == PREEMPTION
