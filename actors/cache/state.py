@@ -139,78 +139,62 @@ class CacheState:
         O(1), except for TakeSnapshot, whose cost depends on what changed since the last one, and
         for comparisons, lists and dumps.
         """
+        effects: tuple[Effect, ...] = ()
         match message:  # The most frequent messages come first.
             case TakeSnapshot():
-                return (*self._take_snapshot(), Lend(message, self._snapshot))
+                effects = (*self._take_snapshot(), Lend(message, self._snapshot))
             case Assume():
-                return self._assume(message.info, message.node)
+                effects = self._assume(message.info, message.node)
             case AssignedPodAdded():
-                return self._put(message.pod)
-            case Forget():
-                return self._forget(message.info, message.node)
+                effects = self._put(message.pod)
+            case AssignedPodUpdated():
+                effects = self._put(message.new)
             case ReturnSnapshot():
                 pass  # The actor decides when the snapshot may change.
-            case AssignedPodUpdated():
-                return self._put(message.new)
+            case Forget():
+                effects = self._forget(message.info, message.node)
             case AssignedPodDeleted(pod):
                 if self._is_counted(key(pod), pod.metadata.uid):
                     self._drop(key(pod))
             case AssumedPodDeleted(pod):
                 if key(pod) in self._assumed and self._is_counted(key(pod), pod.metadata.uid):
-                    return self._drop(key(pod))
-            case NodeAdded() | NodeUpdated() | NodeDeleted() | Nominate() | Unnominate():
-                self._note(message)
-            case ObjectPut() | ObjectRemoved() | AssumeObject() | RestoreObject() | KindListed():
-                return self._note_object(message)
-            case WhereBound() | CountCached() | ListCached() | TakeDump():
-                return (self._answer(message),)
-            case Compare():
-                return self._compare(message)
-            case _:
-                assert_never(message)
-        return ()
-
-    def _note(self, message: NodeAdded | NodeUpdated | NodeDeleted | Nominate | Unnominate) -> None:
-        match message:
-            case NodeAdded(node) | NodeUpdated(_, node):
-                self._put_node(node)
-            case NodeDeleted(node):
-                self._drop_node(node)
-            case Nominate(info, name):
+                    effects = self._drop(key(pod))
+            case NodeAdded(new) | NodeUpdated(_, new):
+                self._put_node(new)
+            case NodeDeleted(gone):
+                self._drop_node(gone)
+            case Nominate(info, node):
                 if not self._is_counted(info.key, info.uid):  # If it is, it has a node already.
-                    self._nominations.put(info, name)
-            case Unnominate(pod, uid):
-                self._nominations.drop(pod, uid)
-
-    def _note_object(
-        self, message: ObjectPut | ObjectRemoved | AssumeObject | RestoreObject | KindListed
-    ) -> tuple[Effect, ...]:
-        match message:
+                    self._nominations.put(info, node)
+            case Unnominate(name, uid):
+                self._nominations.drop(name, uid)
             case ObjectPut(item):
                 self._objects.put(item)
             case ObjectRemoved(item):
                 self._objects.remove(item)
             case AssumeObject(item):
                 problem = self._objects.assume(item)
-                return (Refused(key(item), problem),) if problem else ()
+                effects = (Refused(key(item), problem),) if problem else ()
             case RestoreObject(item):
                 self._objects.restore(item)
             case KindListed(kind, problem):
                 self._objects.kind_listed(kind, problem)
-        return ()
-
-    def _answer(self, order: WhereBound | CountCached | ListCached | TakeDump) -> Effect:
-        match order:
             case WhereBound(_, name, uid):
                 bound = name not in self._assumed and self._is_counted(name, uid)
-                return Answer(order, self._node_of[name] if bound else "")
+                effects = (Answer(message, self._node_of[name] if bound else ""),)
             case CountCached():
-                return Answer(order, self.statistics())
+                effects = (Answer(message, self.statistics()),)
             case ListCached():
-                return Answer(order, CachedKeys(tuple(self._infos), tuple(self._node_of)))
+                keys = CachedKeys(tuple(self._infos), tuple(self._node_of))
+                effects = (Answer(message, keys),)
             case TakeDump(_, names):
                 infos = (self._infos[name] for name in names if name in self._infos)
-                return Answer(order, tuple(map(self._dump, infos)))
+                effects = (Answer(message, tuple(map(self._dump, infos))),)
+            case Compare():
+                effects = self._compare(message)
+            case _:
+                assert_never(message)
+        return effects
 
     # ----------------------------------------------------------------------------------------- pods
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from itertools import count
+from typing import assert_never
 
 import anyio
 import msgspec
@@ -112,6 +113,8 @@ class CycleActor:
                 await self._no_node(queued, outcome, started, record)
             case Failed(status):
                 self._attempts.failed(queued, failed(Stage.DECISION, status), started, record)
+            case _:
+                assert_never(outcome)
 
     async def _no_node(
         self, queued: QueuedPod, unfit: Unfit, started: float, record: Record

@@ -119,6 +119,8 @@ class InformerActor(Generic[T]):
                         if not self._is_listed:
                             self._cache.tell(KindListed(self._looked_up, problem))
                         task_status.started()
+                case _:
+                    assert_never(news)
 
     async def _take_list(self, news: Listed[T]) -> None:
         items = map(self._read, news.items)

@@ -154,13 +154,11 @@ class RecorderState:
         """
         place = _place(order)
         earlier = self._take_out(place)
-        match order:
-            case SetUnschedulable() if earlier is not None and order.nominated_node is None:
-                order = msgspec.structs.replace(order, nominated_node=earlier.nominated_node)
-            case SetNominatedNode() if isinstance(earlier, SetUnschedulable):
+        if isinstance(order, SetNominatedNode):
+            if isinstance(earlier, SetUnschedulable):
                 order = msgspec.structs.replace(earlier, nominated_node=order.nominated_node)
-            case _:
-                pass
+        elif earlier is not None and order.nominated_node is None:
+            order = msgspec.structs.replace(order, nominated_node=earlier.nominated_node)
         if self._renominates(place, order):
             self._nominations[place] = order
             return

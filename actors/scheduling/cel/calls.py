@@ -133,7 +133,8 @@ def _guard(wanted: Type) -> Guard:
             return lambda value: isinstance(value, dict)
         case "type":
             return lambda value: type(value) is TypeValue
-    if wanted.name == "optional_type":
-        return lambda value: type(value) is Optional
-    kind = _CLASSES[wanted.name]
-    return lambda value: type(value) is kind
+        case _ if wanted.name == "optional_type":
+            return lambda value: type(value) is Optional
+        case _:
+            kind = _CLASSES[wanted.name]
+            return lambda value: type(value) is kind

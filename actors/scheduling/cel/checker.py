@@ -120,6 +120,8 @@ class _Checker:
             case Message():
                 self._wrong(node, _undeclared(node.name))
                 node.type = ERROR
+            case _:
+                raise AssertionError(node)
         self._checked.append(node)
 
     def _ident(self, node: Node, name: str) -> None:
