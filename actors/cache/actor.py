@@ -18,12 +18,13 @@ from anyio.abc import TaskGroup, TaskStatus
 from ..mailboxes import Mailboxes
 from ..messages.binding import RejectWaiting
 from ..messages.cache import CacheMessage, CountCached, ReturnSnapshot, TakeSnapshot
+from ..messages.comparison import Healed
 from ..messages.order import Answer
 from ..messages.queue import ClusterChanged
 from ..runtime.actor import Actor
 from ..runtime.logger import get_logger
 from ..scheduling.framework.events import ASSIGNED_POD_DELETE
-from .state import CacheState, Compared, Effect, Lend, Refused, Repaired, Vanished
+from .state import CacheState, Effect, Lend, Refused, Repaired, Vanished
 
 log = get_logger(__name__)
 
@@ -99,12 +100,8 @@ class CacheActor(Actor[CacheMessage]):
                 effect.order.reply.set(effect.snapshot)
             case Answer():
                 effect.give()
-            case Compared(order, found):
-                for difference in found if order.heal else ():
-                    log.error(
-                        "healed", what=difference.what, kind=difference.kind, key=difference.key
-                    )
-                order.reply.set(found)
+            case Healed(difference):
+                log.error("healed", **msgspec.structs.asdict(difference))
             case Vanished(pod, node):
                 uid = pod.metadata.uid
                 self._binding.tell(RejectWaiting(uid))

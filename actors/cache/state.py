@@ -51,7 +51,7 @@ from ..messages.cache import (
     Unnominate,
     WhereBound,
 )
-from ..messages.comparison import Difference
+from ..messages.comparison import Difference, Healed
 from ..messages.order import Answer
 from ..scheduling.kube.core import Node, Pod
 from ..scheduling.kube.meta import key
@@ -82,13 +82,6 @@ class Lend(msgspec.Struct, frozen=True):
     snapshot: Snapshot
 
 
-class Compared(msgspec.Struct, frozen=True):
-    """Answer this order with the differences, including those that were healed."""
-
-    order: Compare
-    found: tuple[Difference, ...]
-
-
 class Vanished(msgspec.Struct, frozen=True):
     """An assumed pod will not run where it was assumed: its room is free, its binding may stop."""
 
@@ -110,7 +103,8 @@ Effect = (
     | Answer[CachedKeys]
     | Answer[CacheStatistics]
     | Answer[tuple[NodeDump, ...]]
-    | Compared
+    | Answer[tuple[Difference, ...]]
+    | Healed
     | Vanished
     | Repaired
 )
@@ -340,13 +334,12 @@ class CacheState:
 
     def _compare(self, order: Compare) -> tuple[Effect, ...]:
         pods = pod_differences(order.pods, self._pods, self._assumed)
-        found = tuple(sorted((*node_differences(order.nodes, self._infos), *pods)))
+        different = tuple(sorted((*node_differences(order.nodes, self._infos), *pods)))
         effects: tuple[Effect, ...] = ()
-        if order.heal:
-            for difference in found:
-                effects += self._heal(difference, order)
-            self._healed += len(found)
-        return (*effects, Compared(order, found))
+        for difference in different if order.heal else ():
+            effects += (*self._heal(difference, order), Healed(difference))
+            self._healed += 1
+        return (*effects, Answer(order, different))
 
     def _heal(self, difference: Difference, order: Compare) -> tuple[Effect, ...]:
         if difference.kind == "Pod":

@@ -1,4 +1,4 @@
-"""A difference from the API server, as the queue and the cache report it."""
+"""A difference from the API server, as the queue and the cache report and heal it."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ class Difference(msgspec.Struct, frozen=True, order=True):
     what: str
     kind: str
     key: str
+
+
+class Healed(msgspec.Struct, frozen=True):
+    """A difference was removed; for the log."""
+
+    difference: Difference

@@ -104,15 +104,13 @@ class PreemptionActor(Actor[PreemptionMessage]):
         match message:
             case Preempt():
                 self._jobs.append(partial(self._begin, message))
-                self._wake()
             case PreemptNow():
                 self._jobs.append(partial(self._begin_now, message))
-                self._wake()
             case SendPatches():
                 self._jobs.append(partial(self._send, message))
-                self._wake()
             case _:
                 assert_never(message)
+        self._wake()
 
     def _wake(self) -> None:
         assert self._workers is not None

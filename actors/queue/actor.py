@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import assert_never
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
 
 from ..mailboxes import Mailboxes
 from ..messages.cache import Nominate, Unnominate
+from ..messages.comparison import Healed
 from ..messages.order import Answer
 from ..messages.queue import (
     ClusterChanged,
@@ -32,7 +34,7 @@ from ..runtime.logger import get_logger
 from ..scheduling.framework.events import ClusterEvent
 from ..telemetry.instruments import Instruments, Observe
 from .backoff import WINDOW_SECONDS
-from .effects import Compared, HandOut, Moved
+from .effects import HandOut, Moved
 from .state import QueueState
 
 log = get_logger(__name__)
@@ -90,12 +92,8 @@ class QueueActor(Actor[QueueMessage]):
                     self._recorder.tell(effect)
                 case Answer():
                     effect.give()
-                case Compared(order, found):
-                    for difference in found if order.heal else ():
-                        self._log.error(
-                            "healed", what=difference.what, kind=difference.kind, key=difference.key
-                        )
-                    order.reply.set(found)
+                case Healed(difference):
+                    self._log.error("healed", **msgspec.structs.asdict(difference))
                 case _:
                     assert_never(effect)
         observe = self._of_pending.get(type(message))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from ..messages.cache import Nominate, Unnominate
-from ..messages.comparison import Difference
+from ..messages.comparison import Difference, Healed
 from ..messages.order import Answer
 from ..messages.queue import (
-    ComparePending,
     NextPod,
     QueuedPod,
     QueuedPodDump,
@@ -33,13 +32,6 @@ class Moved(msgspec.Struct, frozen=True):
     step: StoryStep
 
 
-class Compared(msgspec.Struct, frozen=True):
-    """Answer this order with the differences, including those that were healed."""
-
-    order: ComparePending
-    found: tuple[Difference, ...]
-
-
 Effect = (
     HandOut
     | Moved
@@ -54,5 +46,6 @@ Effect = (
     | Answer[tuple[QueuedPodDump, ...]]
     | Answer[QueueStatistics]
     | Answer[QueueMeasures]
-    | Compared
+    | Answer[tuple[Difference, ...]]
+    | Healed
 )

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import assert_never
 
+from ..messages.comparison import Healed
 from ..messages.order import Answer
 from ..messages.queue import (
     Activate,
@@ -48,7 +49,7 @@ from ..scheduling.framework.events import ClusterEvent, Resource
 from ..scheduling.kube.core import Pod
 from ..scheduling.kube.meta import key
 from ..scheduling.model.pod_info import PodInfo, PodInfos
-from .effects import Compared, Effect, HandOut
+from .effects import Effect, HandOut
 from .entry import NO_PLUGINS, Entry
 from .hints import Worth
 from .look import differences, dump, measures, statistics
@@ -287,8 +288,9 @@ class QueueState:
             pod = order.pods[difference.key]
             if pod is not None:
                 effects += self._add(pod, POD_ADDED, now)
+            effects.append(Healed(difference))
             self._healed += 1
-        return (*effects, Compared(order, different))
+        return (*effects, Answer(order, different))
 
     def statistics(self) -> QueueStatistics:
         return statistics(self._queues, self._healed)

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from berth.actors.cache.state import CacheState, Compared, Lend, Refused, Repaired, Vanished
+from berth.actors.cache.state import CacheState, Lend, Refused, Repaired, Vanished
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -30,7 +30,7 @@ from berth.actors.messages.cache import (
     TakeSnapshot,
     WhereBound,
 )
-from berth.actors.messages.comparison import Difference
+from berth.actors.messages.comparison import Difference, Healed
 from berth.actors.messages.order import Answer
 from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.meta import LabelSelector
@@ -286,9 +286,10 @@ class CacheHistory(RuleBasedStateMachine):
                 {name: known.get(name) for name in (*known, *here.pods)},
                 heal,
             )
-            *vanished, compared = self.send(order)
-            assert compared == Compared(order, tuple(sorted(found)))
-            assert all(isinstance(effect, Vanished) for effect in vanished)
+            *healing, answer = self.send(order)
+            assert answer == Answer(order, tuple(sorted(found)))
+            healed = [effect for effect in healing if not isinstance(effect, Vanished)]
+            assert healed == [Healed(difference) for difference in sorted(found) if heal]
             for difference in found if heal else ():
                 self.healed += 1
                 self.heal(difference, nodes, known)
