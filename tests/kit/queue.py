@@ -1,20 +1,26 @@
-"""A queue under test: what it answers about one pod, and every move that it makes."""
+"""A queue under test: its answers about one pod, every move that it makes, and a harness."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from berth.actors.messages.order import Answer, ReplyTo
 from berth.actors.messages.queue import (
     Activate,
     AttemptFailed,
+    ClusterChanged,
     DumpQueued,
     FlushBackoff,
     FlushUnschedulable,
     ListQueued,
+    NextPod,
+    PendingPodAdded,
     Place,
     PreemptionEnded,
+    QueuedPod,
     QueuedPodDump,
     QueueMessage,
     ShowStory,
@@ -23,10 +29,31 @@ from berth.actors.messages.queue import (
 )
 from berth.actors.queue.effects import Effect, HandOut, Moved
 from berth.actors.queue.places import Happened, Transition
+from berth.actors.queue.queues import QueueRules
 from berth.actors.queue.state import QueueState
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from tests.kit.handle import Nowhere
 
 T = TypeVar("T")
 
+NODE_ADDED = ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node())
+POD_GONE = ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), Pod(), None)
+REGISTERED = {
+    "Nodes": (Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),),
+    "Pods": (Registration(ClusterEvent(Resource.POD, Action.DELETE)),),
+    "Itself": (Registration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE)),),
+    "Deaf": (),
+    "Door": (Registration(ClusterEvent(Resource.POD, Action.DELETE), lambda *_: Hint.SKIP),),
+}
 # What a message makes happen to a pod that was in the queue before; an event if it is not here.
 _HAPPENS: dict[type[object], Happened] = {
     AttemptFailed: Happened.FAILED,
@@ -111,3 +138,57 @@ def handle_and_follow(
 def _pods(queue: QueueState) -> dict[str, tuple[str, Place]]:
     keys = answer(queue, ListQueued)
     return {pod.key: (pod.uid, pod.place) for pod in dump_of(queue, keys)}
+
+
+def make_pod(name: str, priority: int = 0, uid: str = "") -> Pod:
+    document = {
+        "metadata": {"namespace": "ns", "name": name, "uid": uid or name},
+        "spec": {"schedulerName": "s", "priority": priority},
+    }
+    return msgspec.convert(document, Pod)
+
+
+def in_order(info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
+    return (-info.priority, enqueued_at)
+
+
+class Harness:
+    """A queue whose plugins are those of REGISTERED. Door rejects every pod while it is `shut`."""
+
+    def __init__(self, **rules: Any) -> None:
+        self.shut = False
+        self.now = 0.0
+        limits = {"max_unschedulable": 60.0, **rules}
+        self.state = QueueState(QueueRules(in_order, self.gate, {"s": REGISTERED}, **limits))
+
+    def gate(self, pod: Pod) -> Status:
+        return unresolvable("shut").by("Door") if self.shut else SUCCESS
+
+    def send(self, message: QueueMessage) -> Sequence[Effect]:
+        effects = self.state.handle(message, self.now)
+        self.state.validate()
+        return effects
+
+    def add(self, *pods: Pod) -> None:
+        for pod in pods:
+            self.send(PendingPodAdded(pod))
+
+    def pop(self) -> QueuedPod:
+        effects = self.send(NextPod(Nowhere()))
+        return next(effect.pod for effect in effects if isinstance(effect, HandOut))
+
+    def fail(
+        self, queued: QueuedPod, *plugins: str, pending: str = "", error: bool = False
+    ) -> Sequence[Effect]:
+        assert error != bool(plugins or pending)
+        return self.send(
+            AttemptFailed(queued, frozenset(plugins), frozenset([pending] if pending else []))
+        )
+
+    def park(self, name: str, *plugins: str, priority: int = 0) -> None:
+        self.add(make_pod(name, priority))
+        self.fail(self.pop(), *plugins)
+        assert self.where(name) == "unschedulable"
+
+    def where(self, name: str) -> str:
+        return place_of(self.state, f"ns/{name}")

@@ -13,8 +13,7 @@ from berth.actors.messages.queue import (
     PreemptionEnded,
 )
 from tests.kit.handle import Nowhere
-from tests.kit.queue import place_of
-from tests.unit.actors.queue.test_state import POD_GONE, Harness, make_pod
+from tests.kit.queue import POD_GONE, Harness, make_pod, place_of
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from berth.actors.messages.queue import (
 from berth.actors.messages.recorder import SetNominatedNode
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.kube.core import Pod
-from tests.unit.actors.queue.test_state import Harness, make_pod
+from tests.kit.queue import Harness, make_pod
 
 PODS = frozenset({"Pods"})
 

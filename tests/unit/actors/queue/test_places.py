@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 from berth.actors.messages.queue import (
@@ -18,15 +18,10 @@ from berth.actors.messages.queue import (
     QueueMessage,
     UseProfiles,
 )
-from berth.actors.queue.effects import HandOut
+from berth.actors.queue.effects import Effect, HandOut
 from berth.actors.queue.places import TRANSITIONS, Transition
-from berth.actors.queue.queues import QueueRules
-from berth.actors.queue.state import QueueState
-from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
-from berth.actors.scheduling.kube.core import Pod
 from tests.kit.handle import Nowhere
-from tests.kit.queue import handle_and_follow
-from tests.unit.actors.queue.test_state import POD_GONE, REGISTERED, make_pod
+from tests.kit.queue import POD_GONE, REGISTERED, Harness, handle_and_follow, in_order, make_pod
 
 PODS = frozenset({"Pods"})
 OURS = frozenset({"s"})
@@ -34,45 +29,35 @@ MAX_UNSCHEDULABLE, BACKOFF = 60.0, 1000.0
 EARLY, LATE = 100.0, 5000.0  # during the backoff and after it; both later than MAX_UNSCHEDULABLE
 
 
-class Watched:
+class Watched(Harness):
     """A queue with one pod, ns/p, and the moves that it has made."""
 
     def __init__(self, *, pop_from_backoff: bool = True) -> None:
-        self.door_is_shut = False
-        rules = QueueRules(
-            lambda info, at: (-info.priority, at),
-            self.gate,
-            {"s": REGISTERED},
-            BACKOFF,
-            BACKOFF,
-            MAX_UNSCHEDULABLE,
-            pop_from_backoff,
+        super().__init__(
+            initial_backoff=BACKOFF,
+            max_backoff=BACKOFF,
+            max_unschedulable=MAX_UNSCHEDULABLE,
+            pop_from_backoff=pop_from_backoff,
         )
-        self.rules = rules
-        self.state = QueueState(rules)
-        self.now = 0.0
         self.moves: list[Transition] = []
         self.flying: QueuedPod | None = None
-
-    def gate(self, pod: Pod) -> Status:
-        return unresolvable("shut").by("Door") if self.door_is_shut else SUCCESS
 
     def other_profiles(
         self, changed: frozenset[str] = frozenset(), gone: frozenset[str] = frozenset()
     ) -> UseProfiles:
         hints = {} if gone else {"s": REGISTERED}
-        order = self.rules.sort_key
-        return UseProfiles(order, self.gate, hints, BACKOFF, BACKOFF, changed, gone)
+        return UseProfiles(in_order, self.gate, hints, BACKOFF, BACKOFF, changed, gone)
 
-    def send(self, message: QueueMessage) -> None:
+    def send(self, message: QueueMessage) -> Sequence[Effect]:
         effects, moves = handle_and_follow(self.state, message, self.now)
         self.state.validate()
         self.moves += moves
         for effect in effects:
             if isinstance(effect, HandOut):
                 self.flying = effect.pod
+        return effects
 
-    def fail(
+    def end(
         self,
         unschedulable: frozenset[str] = frozenset(),
         pending: frozenset[str] = frozenset(),
@@ -104,17 +89,17 @@ def in_flight_with_an_event(queue: Watched) -> None:
 
 def backoff(queue: Watched) -> None:
     in_flight_with_an_event(queue)
-    queue.fail(PODS)
+    queue.end(PODS)
 
 
 def unschedulable(queue: Watched) -> None:
     in_flight(queue)
-    queue.fail(PODS)
+    queue.end(PODS)
 
 
 def held(queue: Watched) -> None:
     in_flight(queue)
-    queue.fail(PODS, hold=1)
+    queue.end(PODS, hold=1)
 
 
 def gated_while_held(queue: Watched) -> None:
@@ -123,13 +108,13 @@ def gated_while_held(queue: Watched) -> None:
 
 
 def gated_at_first(queue: Watched) -> None:
-    queue.door_is_shut = True
+    queue.shut = True
     active(queue)
 
 
 def gated_after_a_rejection(queue: Watched) -> None:
     unschedulable(queue)
-    queue.door_is_shut = True
+    queue.shut = True
     queue.send(POD_GONE)
 
 
@@ -145,12 +130,12 @@ STARTS = (
     gated_at_first,
     gated_after_a_rejection,
 )
-TRIGGERS: dict[str, Callable[[Watched], None]] = {
+TRIGGERS: dict[str, Callable[[Watched], object]] = {
     "added": lambda queue: queue.send(PendingPodAdded(make_pod("p"))),
     "asked for": lambda queue: queue.send(NextPod(Nowhere())),
-    "rejected": lambda queue: queue.fail(PODS),
-    "rejected and pending": lambda queue: queue.fail(pending=PODS),
-    "erred": lambda queue: queue.fail(),
+    "rejected": lambda queue: queue.end(PODS),
+    "rejected and pending": lambda queue: queue.end(pending=PODS),
+    "erred": lambda queue: queue.end(),
     "event": lambda queue: queue.send(POD_GONE),
     "backoff is flushed": lambda queue: queue.send(FlushBackoff()),
     "unschedulable is flushed": lambda queue: queue.send(FlushUnschedulable()),
@@ -170,7 +155,7 @@ def test_the_queue_makes_every_move_of_the_table_and_no_other() -> None:
     ):
         queue = Watched(pop_from_backoff=pop)
         start(queue)
-        queue.now, queue.door_is_shut = now, shut
+        queue.now, queue.shut = now, shut
         trigger(queue)
         seen.update(queue.moves)
     assert seen == TRANSITIONS
