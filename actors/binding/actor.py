@@ -136,13 +136,11 @@ class BindingActor(Actor[BindingMessage]):
         finally:
             self._pods.forget(info.uid)
             self._instruments.bindings.value -= 1
-            if (
-                not ended
-            ):  # Cancelled: the process stops, and the pod is pending for the next leader.
+            if not ended:
+                # Cancelled: the process stops, and the pod is pending for the next leader.
                 self._release(profile, placement)
-        if (
-            failure is None or where == node
-        ):  # The binding may be written though its answer is lost.
+        # The binding may be written though its answer is lost.
+        if failure is None or where == node:
             self._finish(profile, placement)
         else:
             await self._undo(profile, placement, failure, where)

@@ -17,7 +17,7 @@ Pure. `handle` takes no time, because nothing here depends on it.
 from __future__ import annotations
 
 from itertools import islice
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
@@ -96,18 +96,7 @@ class Repaired(msgspec.Struct, frozen=True):
     nodes: int
 
 
-Effect = (
-    Refused
-    | Lend
-    | Answer[str]
-    | Answer[CachedKeys]
-    | Answer[CacheStatistics]
-    | Answer[tuple[NodeDump, ...]]
-    | Answer[tuple[Difference, ...]]
-    | Healed
-    | Vanished
-    | Repaired
-)
+Effect = Refused | Lend | Answer[Any] | Healed | Vanished | Repaired
 
 
 class CacheState:
@@ -156,7 +145,7 @@ class CacheState:
             case NodeAdded(new) | NodeUpdated(_, new):
                 self._put_node(new)
             case NodeDeleted(gone):
-                self._drop_node(gone)
+                self._drop_node(gone.metadata.name)
             case Nominate(info, node):
                 if not self._is_counted(info.key, info.uid):  # If it is, it has a node already.
                     self._nominations.put(info, node)
@@ -175,15 +164,15 @@ class CacheState:
                 self._objects.kind_listed(kind, problem)
             case WhereBound(_, name, uid):
                 bound = name not in self._assumed and self._is_counted(name, uid)
-                effects = (Answer(message, self._node_of[name] if bound else ""),)
+                effects = (message.answer(self._node_of[name] if bound else ""),)
             case CountCached():
-                effects = (Answer(message, self.statistics()),)
+                effects = (message.answer(self.statistics()),)
             case ListCached():
                 keys = CachedKeys(tuple(self._infos), tuple(self._node_of))
-                effects = (Answer(message, keys),)
+                effects = (message.answer(keys),)
             case TakeDump(_, names):
                 infos = (self._infos[name] for name in names if name in self._infos)
-                effects = (Answer(message, tuple(map(self._dump, infos))),)
+                effects = (message.answer(tuple(map(self._dump, infos))),)
             case Compare():
                 effects = self._compare(message)
             case _:
@@ -273,8 +262,8 @@ class CacheState:
         info.set_node(node)
         self._touch(info)
 
-    def _drop_node(self, node: Node) -> None:
-        info = self._infos.get(node.metadata.name)
+    def _drop_node(self, name: str) -> None:
+        info = self._infos.get(name)
         if info is None or info.node is None:
             return
         self._tree.remove(info.node)
@@ -282,7 +271,7 @@ class CacheState:
         info.forget_node()
         self._touch(info)
         if not info.pods:
-            del self._infos[info.name]
+            del self._infos[name]
 
     def _touch(self, info: NodeInfo) -> None:
         self._generation += 1
@@ -339,23 +328,19 @@ class CacheState:
         for difference in different if order.heal else ():
             effects += (*self._heal(difference, order), Healed(difference))
             self._healed += 1
-        return (*effects, Answer(order, different))
+        return (*effects, order.answer(different))
 
     def _heal(self, difference: Difference, order: Compare) -> tuple[Effect, ...]:
         if difference.kind == "Pod":
             pod = order.pods.get(difference.key)
-            return (
-                self._put(pod)
-                if pod is not None and takes_room(pod)
-                else self._drop(difference.key)
-            )
+            if pod is not None and takes_room(pod):
+                return self._put(pod)
+            return self._drop(difference.key)
         node = order.nodes.get(difference.key)
         if node is not None:
             self._put_node(node)
         else:
-            gone = self._infos[difference.key].node
-            assert gone is not None, difference
-            self._drop_node(gone)
+            self._drop_node(difference.key)
         return ()
 
     def _dump(self, info: NodeInfo) -> NodeDump:

@@ -23,9 +23,13 @@ class Order(msgspec.Struct, Generic[T], frozen=True):
 
     reply: ReplyTo[T]
 
+    def answer(self, value: T) -> Answer[T]:
+        """Returns the effect by which a state answers."""
+        return Answer(self, value)
+
 
 class Answer(msgspec.Struct, Generic[T], frozen=True):
-    """The answer of a state to an order; the actor gives it."""
+    """The answer of a state to an order; the actor gives it. Made by `order.answer`."""
 
     order: Order[T]
     value: T

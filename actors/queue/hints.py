@@ -185,13 +185,9 @@ def _with_taints(registrations: Sequence[Registration]) -> Sequence[Registration
     tried less often, and the reasons that users read would be older than kube-scheduler's.
     """
     of_nodes = [r.event.action for r in registrations if r.event.resource is Resource.NODE]
-    if any(action & Action.UPDATE_NODE_TAINT for action in of_nodes):
-        return registrations
-    return (
-        (*registrations, _RETAINTED)
-        if any(action & Action.ADD for action in of_nodes)
-        else registrations
-    )
+    adds = any(action & Action.ADD for action in of_nodes)
+    retaints = any(action & Action.UPDATE_NODE_TAINT for action in of_nodes)
+    return (*registrations, _RETAINTED) if adds and not retaints else registrations
 
 
 _RETAINTED = Registration(ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT))

@@ -25,9 +25,8 @@ class InFlight:
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self._latest: dict[str, Pod] = {}  # by uid: the pod, if it changed in flight
-        self._since: dict[
-            str, int
-        ] = {}  # by uid: the number of events before the pod was handed out
+        # By uid: the number of events before the pod was handed out.
+        self._since: dict[str, int] = {}
         self._events: list[ClusterChanged] = []
         self._dropped = 0  # how many events were dropped because no pod needs them
 

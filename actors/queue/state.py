@@ -15,7 +15,6 @@ from itertools import count
 from typing import assert_never
 
 from ..messages.comparison import Healed
-from ..messages.order import Answer
 from ..messages.queue import (
     Activate,
     AttemptFailed,
@@ -109,7 +108,7 @@ class QueueState:
             case Displace(info, node):
                 effects = self._displace(info, node, now)
             case IsHeld():
-                effects = (Answer(message, self._is_held(message)),)
+                effects = (message.answer(self._is_held(message)),)
             case Activate(keys):
                 effects = self._waking.activate(keys, now)
             case FlushBackoff():
@@ -121,15 +120,15 @@ class QueueState:
             case ComparePending():
                 effects = self._compare(message, now)
             case MeasureQueue():
-                effects = (Answer(message, self.measures()),)
+                effects = (message.answer(self.measures()),)
             case CountQueued():
-                effects = (Answer(message, self.statistics()),)
+                effects = (message.answer(self.statistics()),)
             case ShowStory():
-                effects = (Answer(message, self._queues.stories.of(message.key)),)
+                effects = (message.answer(self._queues.stories.of(message.key)),)
             case ListQueued():
-                effects = (Answer(message, (*self._entries, *self._queues.flying())),)
+                effects = (message.answer((*self._entries, *self._queues.flying())),)
             case DumpQueued(_, keys):
-                effects = (Answer(message, dump(self._queues, keys, now)),)
+                effects = (message.answer(dump(self._queues, keys, now)),)
             case _:
                 assert_never(message)
         if self._waiting:
@@ -290,7 +289,7 @@ class QueueState:
                 effects += self._add(pod, POD_ADDED, now)
             effects.append(Healed(difference))
             self._healed += 1
-        return (*effects, Answer(order, different))
+        return (*effects, order.answer(different))
 
     def statistics(self) -> QueueStatistics:
         return statistics(self._queues, self._healed)

@@ -49,9 +49,8 @@ class RecorderActor(Actor[RecorderMessage]):
         self._failures = 0
         self._silent_until = float("-inf")
         self._served = True  # whether the API server has events.k8s.io, as far as we know
-        self._writing = anyio.CancelScope(
-            shield=True
-        )  # shielded, so that a stop lets the writers finish
+        # Shielded, so that a stop lets the writers finish.
+        self._writing = anyio.CancelScope(shield=True)
 
     async def write(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Write what is in the outbox until cancelled, and then the rest of it for at most two

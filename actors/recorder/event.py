@@ -6,6 +6,8 @@ Immutable: to count, a new Event is made from the old one, with another series.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from ..messages.recorder import EventType
@@ -13,6 +15,11 @@ from ..scheduling.kube.meta import ObjectReference
 
 API = "/apis/events.k8s.io/v1"
 CORE_API = "/api/v1"
+_CORE_NAMES = {
+    "reportingController": "reportingComponent",
+    "regarding": "involvedObject",
+    "note": "message",
+}
 
 
 class EventMetadata(msgspec.Struct, frozen=True, gc=False):
@@ -43,35 +50,9 @@ class Event(msgspec.Struct, frozen=True, rename="camel", gc=False):
     kind: str = "Event"
 
 
-class CoreEvent(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """The same event in core/v1, for an API server that has no events.k8s.io."""
-
-    metadata: EventMetadata
-    event_time: str
-    reporting_component: str
-    reporting_instance: str
-    action: str
-    reason: str
-    involved_object: ObjectReference
-    message: str
-    type: EventType
-    related: ObjectReference | msgspec.UnsetType = msgspec.UNSET
-    series: EventSeries | msgspec.UnsetType = msgspec.UNSET
-    api_version: str = "v1"
-    kind: str = "Event"
-
-
-def in_core(event: Event) -> CoreEvent:
-    return CoreEvent(
-        event.metadata,
-        event.event_time,
-        event.reporting_controller,
-        event.reporting_instance,
-        event.action,
-        event.reason,
-        event.regarding,
-        event.note,
-        event.type,
-        event.related,
-        event.series,
-    )
+def in_core(event: Event) -> dict[str, Any]:
+    """Returns the same event in core/v1, for an API server that has no events.k8s.io."""
+    document: dict[str, Any] = msgspec.to_builtins(event)
+    for name, core_name in _CORE_NAMES.items():
+        document[core_name] = document.pop(name)
+    return {**document, "apiVersion": "v1"}
