@@ -300,11 +300,11 @@ class BindingActor(Actor[BindingMessage]):
         metadata = info.pod.metadata
         for seconds in PATIENCE:
             await self._clock.sleep(seconds)
-            found = await self._api.get(Pod, metadata.name, metadata.namespace)
-            if isinstance(found, NotFound):
+            answer = await self._api.get(Pod, metadata.name, metadata.namespace)
+            if isinstance(answer, NotFound):
                 return ""
-            if not isinstance(found, Status):
-                return found.spec.node_name if found.metadata.uid == info.uid else ""
+            if not isinstance(answer, Status):
+                return answer.spec.node_name if answer.metadata.uid == info.uid else ""
         return None
 
 

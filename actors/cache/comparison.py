@@ -21,10 +21,10 @@ def takes_room(pod: Pod) -> bool:
 
 
 def node_differences(
-    known: Mapping[str, Node | None], infos: Mapping[str, NodeInfo]
+    expected: Mapping[str, Node | None], infos: Mapping[str, NodeInfo]
 ) -> Iterator[Difference]:
-    """The differences of the cache from the `known` nodes; None is a node that is gone."""
-    for name, node in known.items():
+    """The differences of the cache from the `expected` nodes; None is a node that is gone."""
+    for name, node in expected.items():
         info = infos.get(name)
         cached = None if info is None else info.node
         if node is None:
@@ -37,10 +37,10 @@ def node_differences(
 
 
 def pod_differences(
-    known: Mapping[str, Pod | None], counted: Mapping[str, Pod], assumed: Set[str]
+    expected: Mapping[str, Pod | None], counted: Mapping[str, Pod], assumed: Set[str]
 ) -> Iterator[Difference]:
-    """The differences of the counted pods from the `known` pods; None is a pod that is gone."""
-    for name, pod in known.items():
+    """The differences of the counted pods from the `expected` pods; None is a pod that is gone."""
+    for name, pod in expected.items():
         cached = counted.get(name)
         if cached is pod:
             continue
@@ -55,12 +55,12 @@ def pod_differences(
             yield Difference("stale", "Pod", name)
 
 
-def _may_be_assumed(cached: Pod, known: Pod | None) -> bool:
-    if known is None or known.spec.node_name:
+def _may_be_assumed(cached: Pod, expected: Pod | None) -> bool:
+    if expected is None or expected.spec.node_name:
         return False
-    return known.metadata.uid == cached.metadata.uid
+    return expected.metadata.uid == cached.metadata.uid
 
 
-def _changed(cached: Node | Pod, known: Node | Pod) -> bool:
-    before, after = cached.metadata, known.metadata
+def _changed(cached: Node | Pod, expected: Node | Pod) -> bool:
+    before, after = cached.metadata, expected.metadata
     return (before.uid, before.resource_version) != (after.uid, after.resource_version)

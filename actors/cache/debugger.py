@@ -75,22 +75,22 @@ class CacheDebugger:
             suspected: frozenset[Difference] = frozenset()
             while True:
                 await self._clock.sleep(LOOK_SECONDS)
-                found = await self.compare()
-                again = [difference for difference in found if difference in suspected]
+                differences = await self.compare()
+                again = [difference for difference in differences if difference in suspected]
                 await self._heal(again)
-                suspected = frozenset(found).difference(again)
+                suspected = frozenset(differences).difference(again)
 
     async def compare(self) -> tuple[Difference, ...]:
         """The differences of the cache and the queue from the API server, in order."""
         cached = await ask(self._cache, ListCached)
         queued = await ask(self._queue, ListQueued)
-        found: set[Difference] = set()
+        differences: set[Difference] = set()
         async for names in _slices(self._nodes(), (cached.nodes,)):
-            found.update(await self._compare(names, ()))
+            differences.update(await self._compare(names, ()))
         async for keys in _slices(self._pods(), (cached.pods, queued)):
-            found.update(await self._compare((), keys))
-            found.update(await self._compare_pending(keys))
-        return tuple(sorted(found))
+            differences.update(await self._compare((), keys))
+            differences.update(await self._compare_pending(keys))
+        return tuple(sorted(differences))
 
     async def _heal(self, differences: Sequence[Difference]) -> None:
         nodes, pods, pending = (
@@ -114,8 +114,8 @@ class CacheDebugger:
         self, pods: Sequence[str], *, heal: bool = False
     ) -> tuple[Difference, ...]:
         all_pods = self._pods()
-        known = {key: self._pending(all_pods.get(key)) for key in pods}
-        return await ask(self._queue, lambda reply: ComparePending(reply, known, heal))
+        pending = {key: self._pending(all_pods.get(key)) for key in pods}
+        return await ask(self._queue, lambda reply: ComparePending(reply, pending, heal))
 
     def _pending(self, pod: Pod | None) -> Pod | None:
         """The pod if it belongs in the queue, otherwise None."""
@@ -155,20 +155,20 @@ class CacheDebugger:
 
 
 async def _slices(
-    known: Mapping[str, object], here: Iterable[tuple[str, ...]]
+    followed: Mapping[str, object], here: Iterable[tuple[str, ...]]
 ) -> AsyncIterator[tuple[str, ...]]:
     """The keys that the informers know, then those that are only here; a key may come twice.
 
     Each slice starts in a new turn of the event loop, because an idle actor answers in the turn of
     whoever asks, without any waiting.
     """
-    every = tuple(known)
+    every = tuple(followed)
     for start in range(0, len(every), SLICE):
         await anyio.lowlevel.checkpoint()
         yield every[start : start + SLICE]
     for keys in here:
         for start in range(0, len(keys), SLICE):
             await anyio.lowlevel.checkpoint()
-            unknown = tuple(key for key in keys[start : start + SLICE] if key not in known)
+            unknown = tuple(key for key in keys[start : start + SLICE] if key not in followed)
             if unknown:
                 yield unknown

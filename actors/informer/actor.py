@@ -86,8 +86,8 @@ class InformerActor(Generic[T]):
     def unreadable(self) -> tuple[UnreadableObject, ...]:
         """The objects that cannot be read."""
         return tuple(
-            UnreadableObject(one.kind, one.key, one.uid, one.problem)
-            for one in self._state.unreadable().values()
+            UnreadableObject(item.kind, item.key, item.uid, item.problem)
+            for item in self._state.unreadable().values()
         )
 
     def problem(self) -> str:
@@ -124,7 +124,7 @@ class InformerActor(Generic[T]):
 
     async def _take_list(self, news: Listed[T]) -> None:
         items = map(self._read, news.items)
-        unread = ((self._read(found.rest), found.problem) for found in news.unreadable)
+        unread = ((self._read(item.rest), item.problem) for item in news.unreadable)
         for number, effects in enumerate(self._state.listed(items, unread), 1):
             self._deliver(effects)
             if number % SLICE == 0:
@@ -148,13 +148,15 @@ class InformerActor(Generic[T]):
                     item = effect.new if effect.new is not None else effect.old
                     if item is not None:
                         self._changed(item)
-                case BecameUnreadable(found):
-                    log.warning("object cannot be read", **_name(found), error=found.problem)
-                case NotUnreadable(found):
-                    log.info("object can be read again, or is gone", **_name(found))
+                case BecameUnreadable(unreadable):
+                    log.warning(
+                        "object cannot be read", **_name(unreadable), error=unreadable.problem
+                    )
+                case NotUnreadable(unreadable):
+                    log.info("object can be read again, or is gone", **_name(unreadable))
                 case _:
                     assert_never(effect)
 
 
-def _name(found: UnreadableItem[T]) -> dict[str, str]:
-    return {"kind": found.kind, "key": found.key, "uid": found.uid}
+def _name(item: UnreadableItem[T]) -> dict[str, str]:
+    return {"kind": item.kind, "key": item.key, "uid": item.uid}

@@ -68,11 +68,11 @@ class Listers:
         self, check: Callable[[], Status | Sequence[ObjectKey]], seconds: float
     ) -> Status | None:
         until = self._clock.now() + seconds
-        while not isinstance(found := check(), Status):
+        while not isinstance(result := check(), Status):
             if self._clock.now() >= until:
                 return None
-            await self._change_of(found, until)
-        return found
+            await self._change_of(result, until)
+        return result
 
     async def _change_of(self, keys: Sequence[ObjectKey], until: float) -> None:
         """Returns when one of the objects changes, or at this time."""

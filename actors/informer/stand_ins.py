@@ -51,5 +51,5 @@ def pod_with_its_room(last: Pod | None, rest: Pod) -> Pod | None:
 def _unversioned(item: T) -> T:
     changed: Any = item
     metadata = msgspec.structs.replace(item.metadata, resource_version="")
-    found: T = msgspec.structs.replace(changed, metadata=metadata)
-    return found
+    unversioned: T = msgspec.structs.replace(changed, metadata=metadata)
+    return unversioned

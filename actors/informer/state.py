@@ -47,13 +47,13 @@ class UnreadableItem(msgspec.Struct, Generic[T], frozen=True):
 
 
 class BecameUnreadable(msgspec.Struct, Generic[T], frozen=True):
-    found: UnreadableItem[T]
+    item: UnreadableItem[T]
 
 
 class NotUnreadable(msgspec.Struct, Generic[T], frozen=True):
     """An object can be read again, or is gone."""
 
-    found: UnreadableItem[T]
+    item: UnreadableItem[T]
 
 
 Effect = Change[T] | BecameUnreadable[T] | NotUnreadable[T]
@@ -107,26 +107,26 @@ class InformerState(Generic[T]):
     def unread(self, rest: T, problem: str) -> list[Effect[T]]:
         """Take a state of an object that cannot be read; `rest` is what can be read of it."""
         name, uid = self._name_of(rest), rest.metadata.uid
-        before, known = self._unreadable.get(name), self._objects.get(name)
-        last = known if before is None else before.last
-        known_uid = (
-            known.metadata.uid if known is not None else "" if before is None else before.uid
+        before, current = self._unreadable.get(name), self._objects.get(name)
+        last = current if before is None else before.last
+        current_uid = (
+            current.metadata.uid if current is not None else "" if before is None else before.uid
         )
         effects: list[Effect[T]] = []
-        if uid and known_uid and uid != known_uid:
-            effects += self._put(name, known, None)
-            before = last = known = None
-        found = UnreadableItem(type(rest).__name__, name, uid or known_uid, problem, last)
-        self._unreadable[name] = found
+        if uid and current_uid and uid != current_uid:
+            effects += self._put(name, current, None)
+            before = last = current = None
+        unreadable = UnreadableItem(type(rest).__name__, name, uid or current_uid, problem, last)
+        self._unreadable[name] = unreadable
         if before is None:
             effects += self._end_of_nameless(uid, name)
-            effects.append(BecameUnreadable(found))
+            effects.append(BecameUnreadable(unreadable))
         if not rest.metadata.name and last is None:
             return effects
         instead = self._stand_in(last, rest)
         if instead is None and last is None:
-            instead = known  # what could be read of it before
-        return effects + self._put(name, known, instead)
+            instead = current  # what could be read of it before
+        return effects + self._put(name, current, instead)
 
     def deleted(self, last: T) -> list[Effect[T]]:
         """Take the deletion of an object, of which not all need be readable."""
@@ -143,31 +143,29 @@ class InformerState(Generic[T]):
         """The objects that cannot be read, by key. A read-only view."""
         return MappingProxyType(self._unreadable)
 
-    def _put(self, name: str, known: T | None, instead: T | None) -> list[Effect[T]]:
-        if instead == known:
+    def _put(self, name: str, current: T | None, instead: T | None) -> list[Effect[T]]:
+        if instead == current:
             return []
         if instead is None:
             del self._objects[name]
         else:
             self._objects[name] = instead
-        return [Change(known, instead)]
+        return [Change(current, instead)]
 
     def _end_of_unreadable(self, name: str) -> list[Effect[T]]:
-        found = self._unreadable.pop(name, None)
-        return [] if found is None else [NotUnreadable(found)]
+        item = self._unreadable.pop(name, None)
+        return [] if item is None else [NotUnreadable(item)]
 
     def _end_of_nameless(self, uid: str, name: str) -> list[Effect[T]]:
         """The object of this name and uid is known. So an unreadable object of the same uid and
         another key was the same object, in a state whose name could not be read.
         """
         effects: list[Effect[T]] = []
-        for found in [
-            found
-            for found in self._unreadable.values()
-            if found.uid == uid != "" and found.key != name
+        for item in [
+            item for item in self._unreadable.values() if item.uid == uid != "" and item.key != name
         ]:
-            effects += self._end_of_unreadable(found.key)
-            effects += self._put(found.key, self._objects.get(found.key), None)
+            effects += self._end_of_unreadable(item.key)
+            effects += self._put(item.key, self._objects.get(item.key), None)
         return effects
 
     def _name_of(self, rest: T) -> str:
@@ -178,6 +176,6 @@ class InformerState(Generic[T]):
         complete = rest.metadata.name and rest.metadata.namespace
         if complete or not uid or name in self._objects or name in self._unreadable:
             return name
-        named = ((name, item.metadata.uid) for name, item in self._objects.items())
-        unreadable = ((name, found.uid) for name, found in self._unreadable.items())
-        return next((known for known, its in chain(named, unreadable) if its == uid), name)
+        readable = ((name, item.metadata.uid) for name, item in self._objects.items())
+        unreadable = ((name, item.uid) for name, item in self._unreadable.items())
+        return next((named for named, other in chain(readable, unreadable) if other == uid), name)

@@ -25,8 +25,8 @@ def disruption_patch(victim: Pod, scheduler_name: str, wall: datetime) -> dict[s
     """A strategic merge patch of the victim's status; None if it has the condition already."""
     metadata = victim.metadata
     message = f"{scheduler_name}: preempting to accommodate a higher priority pod"
-    wanted = (CONDITION, "True", REASON, message)
-    if any((c.type, c.status, c.reason, c.message) == wanted for c in victim.status.conditions):
+    content = (CONDITION, "True", REASON, message)
+    if any((c.type, c.status, c.reason, c.message) == content for c in victim.status.conditions):
         return None
     condition: dict[str, Any] = {
         "type": CONDITION,

@@ -35,9 +35,9 @@ class KeyedHeap(Generic[V]):
 
     def put(self, key: str, slot: Slot, value: V) -> None:
         """Add a value, or replace the value of this key and move it to the slot."""
-        known = self._live.get(key)
-        if known is not None and known[0][0] == slot:
-            self._live[key] = (known[0], value)
+        present = self._live.get(key)
+        if present is not None and present[0][0] == slot:
+            self._live[key] = (present[0], value)
             return
         self._number += 1
         item = (slot, self._number, key)

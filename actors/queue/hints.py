@@ -96,37 +96,37 @@ class HintTable:
         """The plugins that registered for the event, with their registrations."""
         if event is self._event:
             return self._of_event
-        found = self._concerned.get(event)
-        if found is None:
-            found = {}
+        registered = self._concerned.get(event)
+        if registered is None:
+            registered = {}
             for rejector, registrations in self._table.items():
                 matching = tuple(r for r in registrations if r.event.matches(event))
                 if matching:
-                    found[rejector] = matching
-            self._concerned[event] = found
-        self._event, self._of_event = event, found
+                    registered[rejector] = matching
+            self._concerned[event] = registered
+        self._event, self._of_event = event, registered
         self._durations_of_event = self._durations.setdefault(event, {})
-        return found
+        return registered
 
     def keys_of(self, rejector: Rejector, pod: Pod) -> set[str]:
         """The keys by which a plugin's registrations find a pod."""
-        found: set[str] = set()
+        keys: set[str] = set()
         for registration in self._table.get(rejector, ()):
             if registration.concerns is not None:
-                found.update(registration.concerns.of_pod(pod))
-        return found
+                keys.update(registration.concerns.of_pod(pod))
+        return keys
 
     def keys_of_change(self, rejector: Rejector, change: ClusterChanged) -> set[str] | None:
         """The keys of the pods that a change concerns, for one plugin; None for all its pods."""
-        found = {ALWAYS}
+        keys = {ALWAYS}
         for registration in self.concerned(change.event).get(rejector, ()):
             if registration.concerns is None:
                 return None
-            keys = registration.concerns.of_change(change.old, change.new)
-            if keys is None:
+            more = registration.concerns.of_change(change.old, change.new)
+            if more is None:
                 return None
-            found.update(keys)
-        return found
+            keys.update(more)
+        return keys
 
     def judge(self, entry: Entry, change: ClusterChanged) -> Worth | None:
         """Ask the plugins that rejected the pod. Returns None if the event does not help it."""

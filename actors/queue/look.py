@@ -18,10 +18,10 @@ from .queues import Queues
 
 
 def differences(
-    known: Mapping[str, Pod | None], queued: Mapping[str, Entry], flying: Mapping[str, Entry]
+    pods: Mapping[str, Pod | None], queued: Mapping[str, Entry], flying: Mapping[str, Entry]
 ) -> Iterator[Difference]:
-    """The differences of the queue from the `known` pods; None is a deleted or bound pod."""
-    for key, pod in known.items():
+    """Yields the differences of the queue from these `pods`; None is a deleted or bound pod."""
+    for key, pod in pods.items():
         entry = queued.get(key) or flying.get(key)
         if pod is None:
             if entry is not None:

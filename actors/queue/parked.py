@@ -71,9 +71,9 @@ class Parked:
         if self._oldest.remove(key) is None:
             return
         for place in self._keys.pop(key):
-            found = self._by_key[place]
-            del found[key]
-            if not found:
+            pods = self._by_key[place]
+            del pods[key]
+            if not pods:
                 del self._by_key[place]
         for rejector in self._rejectors.pop(key):
             waiting = self._waiting[rejector]
@@ -91,7 +91,7 @@ class Parked:
             return list(self)
         groups = [self._waiting[rejector] for rejector in sorted(self._unknown)]
         groups += [
-            self._found(rejector, change)
+            self._looked_up(rejector, change)
             for rejector in self._hints.concerned(event)
             if rejector in self._waiting
         ]
@@ -99,15 +99,15 @@ class Parked:
             return list(groups[0].values())
         return list({key: entry for group in groups for key, entry in group.items()}.values())
 
-    def _found(self, rejector: Rejector, change: ClusterChanged) -> dict[str, Entry]:
+    def _looked_up(self, rejector: Rejector, change: ClusterChanged) -> dict[str, Entry]:
         """The pods that wait for a plugin and that a change concerns."""
         keys = self._hints.keys_of_change(rejector, change)
         if keys is None:
             return self._waiting[rejector]
-        found: dict[str, Entry] = {}
+        pods: dict[str, Entry] = {}
         for name in sorted(keys):
-            found |= self._by_key.get((rejector, name), {})
-        return found
+            pods |= self._by_key.get((rejector, name), {})
+        return pods
 
     def longer_than(self, seconds: float, now: float) -> Iterator[Entry]:
         """The pods that have been here for more than this long, the oldest first. Remove each or

@@ -33,7 +33,7 @@ Fact = tuple[ObjectReference, str, str, str, bool, ObjectReference | None]
 _WARNING = EventType.WARNING  # To look a member up in its class is slow, and so is its hash.
 
 
-class _Known(msgspec.Struct, eq=False, gc=False):
+class _Tally(msgspec.Struct, eq=False, gc=False):
     """A fact: how often it occurred, and when last, `at` in monotonic seconds and `last` as the API
     has it. `written` is the count that the Event was last written with.
     """
@@ -51,7 +51,7 @@ class SeriesTracker:
     def __init__(self, hostname: str, most: int = MOST_REMEMBERED) -> None:
         self._hostname = hostname
         self._most = most
-        self._known: OrderedDict[Fact, _Known] = OrderedDict()
+        self._facts: OrderedDict[Fact, _Tally] = OrderedDict()
         self._instances: dict[str, str] = {}
         self._second, self._stamp = -1, ""
         self._name_time = 0
@@ -66,34 +66,34 @@ class SeriesTracker:
             event.type is _WARNING,
             event.related,
         )
-        known = self._known.get(fact)
-        if known is None:
+        tally = self._facts.get(fact)
+        if tally is None:
             first = self._first(event, wall)
-            self._known[fact] = _Known(first, now)
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
+            self._facts[fact] = _Tally(first, now)
+            if len(self._facts) > self._most:
+                self._facts.popitem(last=False)
             return first
-        self._known.move_to_end(fact)
-        known.at = now
-        known.count += 1
-        known.last = self._micro_time(wall)
-        return _counted(known) if known.count == 2 else None
+        self._facts.move_to_end(fact)
+        tally.at = now
+        tally.count += 1
+        tally.last = self._micro_time(wall)
+        return _counted(tally) if tally.count == 2 else None
 
     def finish(self, now: float) -> list[Event]:
         """Forget the facts that did not occur for six minutes. Returns the last counts to write."""
         last_counts = []
-        while self._known:
-            fact, known = next(iter(self._known.items()))
-            if known.at >= now - FINISH_SECONDS:
+        while self._facts:
+            fact, tally = next(iter(self._facts.items()))
+            if tally.at >= now - FINISH_SECONDS:
                 break
-            del self._known[fact]
-            if known.written != known.count:
-                last_counts.append(_counted(known))
+            del self._facts[fact]
+            if tally.written != tally.count:
+                last_counts.append(_counted(tally))
         return last_counts
 
     def refresh(self) -> list[Event]:
         """Every series, to be written again, because events that are not written to expire."""
-        return [_counted(known) for known in self._known.values() if known.count > 1]
+        return [_counted(tally) for tally in self._facts.values() if tally.count > 1]
 
     def _micro_time(self, wall: datetime) -> str:
         """The time with six decimals, which the API server requires."""
@@ -133,20 +133,20 @@ class SeriesTracker:
         )
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._facts)
 
     def validate(self) -> None:
         """Raises AssertionError if an invariant does not hold."""
-        assert len(self._known) <= self._most
-        times = [known.at for known in self._known.values()]
+        assert len(self._facts) <= self._most
+        times = [tally.at for tally in self._facts.values()]
         assert times == sorted(times)
-        assert all((known.count > 1) == bool(known.last) for known in self._known.values())
+        assert all((tally.count > 1) == bool(tally.last) for tally in self._facts.values())
 
 
-def _counted(known: _Known) -> Event:
+def _counted(tally: _Tally) -> Event:
     """The Event with its present count, which is to be written."""
-    known.written = known.count
-    return msgspec.structs.replace(known.event, series=EventSeries(known.count, known.last))
+    tally.written = tally.count
+    return msgspec.structs.replace(tally.event, series=EventSeries(tally.count, tally.last))
 
 
 def cut(note: str, most: int = NOTE_BYTES, end: str = NOTE_END) -> str:

@@ -247,16 +247,16 @@ def _condition(
     of the last change from or to False.
     """
     metadata = pod.metadata
-    wanted = (order.reason, order.message, metadata.generation)
+    content = (order.reason, order.message, metadata.generation)
     since = wall.strftime("%Y-%m-%dT%H:%M:%SZ")
-    for known in pod.status.conditions:
-        if known.type == "PodScheduled" and known.status == "False":
-            known_or_written = {(known.reason, known.message, known.observed_generation)}
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            present = {(condition.reason, condition.message, condition.observed_generation)}
             if written is not None and written.condition is not None:
-                known_or_written.add(written.condition)
-            if known_or_written == {wanted}:
+                present.add(written.condition)
+            if present == {content}:
                 return None
-            since = known.last_transition_time or since
+            since = condition.last_transition_time or since
     generation = {"observedGeneration": metadata.generation} if metadata.generation else {}
     return {
         "type": "PodScheduled",

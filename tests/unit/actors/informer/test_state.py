@@ -33,7 +33,7 @@ class Store(Generic[T]):
             if isinstance(effect, Change):
                 changes.append(effect)
             else:
-                self._named.append((effect.found.uid, isinstance(effect, BecameUnreadable)))
+                self._named.append((effect.item.uid, isinstance(effect, BecameUnreadable)))
         return changes
 
     def listed(
