@@ -15,6 +15,8 @@ from .values import TYPE_NAMES, Domains, Optional, TypeValue, type_name
 Guard = Callable[[Any], bool]
 _CLASSES = {name: kind for kind, name in TYPE_NAMES.items() if kind is not Domains}
 # Operators whose overload is not known before evaluation cost the same for all types.
+_READABLE = frozenset(("string", "bytes", "dyn", "any"))
+SHORT = 64  # the characters of a text that is read without being counted as work
 _FLAT = frozenset(("_+_", "_<_", "_<=_", "_>_", "_>=_"))
 
 
@@ -33,11 +35,19 @@ def call(node: Call, operands: list[Step]) -> Step:
         for operand, wanted in zip(node.operands, overload.params, strict=True)
     )
     guards = () if sure else tuple(map(_guard, overload.params))
-    if len(operands) == 2 and type(overload.cost) is int and not overload.budgeted:
+    quick = type(overload.cost) is int and not overload.budgeted and not _may_read(overload)
+    if len(operands) == 2 and quick:
         return _two(overload, guards, *operands)
-    if len(operands) == 1 and type(overload.cost) is int and not overload.budgeted:
+    if len(operands) == 1 and quick:
         return _one(overload, guards, operands[0])
     return _many(overload, guards, operands)
+
+
+def _may_read(overload: Overload) -> bool:
+    """True if an argument may be a text, and the call more than a look at its type or size."""
+    return overload.run not in (len, Optional) and any(
+        wanted.kind in _READABLE for wanted in overload.params
+    )
 
 
 def _refused(function: str, values: tuple[Any, ...] | list[Any]) -> CelError:
@@ -109,7 +119,17 @@ def _accept(guards: tuple[Guard, ...], values: list[Any]) -> bool:
 
 def _invoke(run: Run, overload: Overload, values: list[Any], *, flat: bool = False) -> Any:
     cost = overload.cost
-    run.charge(1 if flat else cost if isinstance(cost, int) else cost(*values))
+    if isinstance(cost, int):
+        run.charge(cost)
+    else:
+        charged = cost(*values)
+        run.charge(1 if flat else charged)
+        if overload.strains:
+            run.strain(4 + (charged >> 1))
+    for value in values:
+        kind = type(value)
+        if (kind is str or kind is bytes) and len(value) > SHORT:
+            run.strain(len(value))
     assert overload.run is not None
     return overload.run(run, *values) if overload.budgeted else overload.run(*values)
 

@@ -2,61 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .errors import LimitError
+from .regex import NO_PATTERNS, Pattern
 from .types import Type, parse_type, split_types
 from .values import size_of
 
 # The cost that an evaluation may have, in cel-go's units.
 LIMIT = 1_000_000
-# What an evaluation may do beyond its cost, in elements that are compared: cel-go charges nothing
-# for the depth of lists that it compares, or for copies that it avoids.
-MOST_EFFORT = 1_000_000
-MOST_ELEMENTS = 1_000_000
-MOST_TEXT = 10_000_000
+# What an evaluation may do. A unit takes half a millionth of a second, so an evaluation ends within
+# 200 ms. cel-go's cost does not measure this: a pattern that costs 15 may take 50 ms to compile.
+MOST_WORK = 300_000
+# What an evaluation may make in all, in bytes, and the size of one text in characters.
+MOST_BYTES = 48 << 20
+MOST_TEXT = 1 << 16
+_ELEMENT = 64  # bytes of an element of a list, or of a short text
+_CHARACTER = 4
 
 Cost = Callable[..., int]
 
 
 class Budget:
-    """Counts what an evaluation costs, and ends it with LimitError at the limits."""
+    """Counts what an evaluation costs, does and makes, and ends it with LimitError at the limits.
 
-    __slots__ = ("cost", "effort")
+    `cost` is cel-go's, `work` is measured in the time that Python takes, and `made` in bytes.
+    `patterns` are regular expressions whose compilation has been counted already.
+    """
 
-    def __init__(self) -> None:
-        self.cost = 0
-        self.effort = 0
+    __slots__ = ("cost", "made", "patterns", "work")
+
+    def __init__(self, patterns: Mapping[str, Pattern] = NO_PATTERNS) -> None:
+        self.cost = self.work = self.made = 0
+        self.patterns = patterns
 
     def charge(self, cost: int) -> None:
         self.cost += cost
         if self.cost > LIMIT:
             raise LimitError
 
-    def strain(self, effort: int) -> None:
-        self.effort += effort
-        if self.effort > MOST_EFFORT:
+    def strain(self, work: int) -> None:
+        """Has to be called before work that takes longer than a call of a function."""
+        self.work += work
+        if self.work > MOST_WORK:
             raise LimitError
 
     def makes_elements(self, count: int) -> None:
-        """Has to be called before a list or map of this size is made without cost."""
-        if count > MOST_ELEMENTS:
-            raise LimitError
-        self.strain(count >> 6)
+        """Has to be called before a list or map of this size is made."""
+        self.strain(count >> 4)
+        self._makes(count * _ELEMENT)
 
     def makes_text(self, size: int) -> None:
-        """Has to be called before a text of this size is made without cost."""
+        """Has to be called before a text of this size is made."""
         if size > MOST_TEXT:
             raise LimitError
-        self.strain(size >> 10)
+        self.strain(size >> 6)
+        self._makes(size * _CHARACTER)
+
+    def _makes(self, size: int) -> None:
+        self.made += size
+        if self.made > MOST_BYTES:
+            raise LimitError
 
 
 class Overload(NamedTuple):
     """`run` gets the arguments, the target first; with `budgeted`, the budget before them.
 
-    `cost` is fixed or a function of the arguments. Operators that the evaluator knows have no
-    `run`.
+    `cost` is fixed or a function of the arguments; with `strains` it also counts as work.
+    Operators that the evaluator knows have no `run`.
     """
 
     id: str
@@ -67,6 +81,7 @@ class Overload(NamedTuple):
     run: Callable[..., Any] | None
     cost: int | Cost
     budgeted: bool
+    strains: bool
 
 
 def overload(
@@ -76,6 +91,7 @@ def overload(
     cost: int | Cost = 1,
     *,
     budgeted: bool = False,
+    strains: bool = True,
 ) -> Overload:
     """Reads a signature such as `string::charAt(int) -> string` or `size(bytes) -> int`."""
     call, _, result = signature.partition(" -> ")
@@ -84,7 +100,9 @@ def overload(
     wanted = [target] if target else []
     wanted += split_types(params.rstrip()[:-1])
     types = tuple(map(parse_type, wanted))
-    return Overload(id_, name, bool(target), types, parse_type(result), run, cost, budgeted)
+    return Overload(
+        id_, name, bool(target), types, parse_type(result), run, cost, budgeted, strains
+    )
 
 
 def tenth(size: int) -> int:

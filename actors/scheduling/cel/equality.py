@@ -25,7 +25,11 @@ def equal(budget: Budget, a: Any, b: Any) -> bool:
     if kind in NUMBERS:
         return other in NUMBERS and _equal_numbers(a, b)
     if kind is other:
-        return bool(a == b) if kind in _PLAIN else _equal_alike(budget, a, b)
+        if kind not in _PLAIN:
+            return _equal_alike(budget, a, b)
+        if kind is str or kind is bytes:
+            budget.strain(len(a) >> 8)
+        return bool(a == b)
     if kind in _STRICT and b is not None:
         raise no_such_overload()
     if isinstance(a, dict) and isinstance(b, dict):

@@ -7,6 +7,7 @@ can absorb an error (`&&`, `||`, accumulators) catch it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from . import access, steps
@@ -14,6 +15,7 @@ from .calls import call, constant
 from .checker import IDENTIFIERS
 from .errors import CelError
 from .folds import Fold, appending, inserting, new_list, new_map
+from .regex import Pattern
 from .run import Run, Step
 from .tree import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Walk, walk
 from .values import MISSING, Optional, TypeValue, key_of
@@ -23,10 +25,12 @@ _ATTRIBUTE = (Ident, Select)
 
 
 class Program(NamedTuple):
-    """`slots` is the number of local variables."""
+    """`slots` is the number of local variables, `size` that of the nodes."""
 
     step: Step
     slots: int
+    size: int
+    patterns: Mapping[str, Pattern]
 
 
 class _Local(NamedTuple):
@@ -34,9 +38,10 @@ class _Local(NamedTuple):
     read: Step
 
 
-def program(root: Node) -> Program:
+def program(root: Node, patterns: Mapping[str, Pattern]) -> Program:
+    """Compiles a checked tree. `patterns` are the compiled ones of its literals."""
     compiler = _Compiler()
-    return Program(walk(compiler.compile(root)), compiler.slots)
+    return Program(walk(compiler.compile(root)), compiler.slots, root.size, patterns)
 
 
 class _Compiler:
@@ -221,7 +226,8 @@ class _Compiler:
 
     def _fold(self, node: Comprehension) -> Compiled:
         over = yield self.compile(node.range)
-        fold = Fold(over, self._slot(), self._slot(), self._slot() if node.var2 else -1)
+        work = node.step.size + node.condition.size
+        fold = Fold(over, self._slot(), self._slot(), self._slot() if node.var2 else -1, work)
         fold.init = yield self.compile(node.init)
         accumulator = _Local(fold.accumulator, steps.accumulator(fold.accumulator))
         self._locals.append((node.accumulator, accumulator))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .declarations import LIMIT
+from .declarations import LIMIT, MOST_WORK
 from .errors import CelError, LimitError, no_such_overload
 from .functions.lists import insert, insert_all
 from .run import Run, Step
@@ -14,9 +14,10 @@ from .values import GO_NAMES, keys, value_of_key
 
 
 class Fold:
-    """A comprehension that goes over a list or a map."""
+    """A comprehension that goes over a list or a map. A turn is `work` units of work."""
 
-    def __init__(self, over: Step, accumulator: int, first: int, second: int) -> None:
+    def __init__(self, over: Step, accumulator: int, first: int, second: int, work: int) -> None:
+        self.work = work
         self.accumulator, self.first, self.second = accumulator, first, second
         self._over = over
         self.init: Step = over
@@ -27,10 +28,13 @@ class Fold:
     def run(self, run: Run) -> Any:
         over = self._over(run)
         slots, accumulator, first, second = run.slots, self.accumulator, self.first, self.second
-        condition, step = self.condition, self.step
+        condition, step, work = self.condition, self.step, self.work
         items = self._items(over)
         slots[accumulator] = attempt(self.init, run)
         for item in items:
+            run.work += work
+            if run.work > MOST_WORK:
+                raise LimitError
             if second < 0:
                 slots[first] = item
             else:

@@ -19,7 +19,7 @@ Parsed = Walk[Any]  # a walk that returns a node
 
 LONGEST = 100_000
 DEEPEST = 250
-MOST_NODES = 100_000
+MOST_NODES = 10_000
 
 RESERVED = frozenset(
     [

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .declarations import Budget
+from .regex import NO_PATTERNS, Pattern
 
 
 class Run(Budget):
@@ -19,9 +20,12 @@ class Run(Budget):
         capacity: Any = None,
         *,
         multiple: bool = False,
+        work: int = 0,
+        patterns: Mapping[str, Pattern] = NO_PATTERNS,
     ) -> None:
-        self.cost = 0
-        self.effort = 0
+        self.cost = self.made = 0
+        self.work = work
+        self.patterns = patterns
         self.driver = driver
         self.multiple = multiple
         self.attributes = attributes

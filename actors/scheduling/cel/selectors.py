@@ -8,13 +8,15 @@ DRAListTypeAttributes is off: attributes are scalars of the type `any`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import lru_cache
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..kube.devices import Device, DeviceAttribute
 from .checker import check
-from .declarations import LIMIT
+from .declarations import LIMIT, MOST_WORK
 from .errors import CelError, CompileError, LimitError, shown
 from .evaluator import Program, program
 from .parser import parse
@@ -22,16 +24,21 @@ from .quantities import parse as parse_quantity
 from .run import Run
 from .semver import parse as parse_semver
 from .tree import Node
-from .validation import instantiate, validate
+from .validation import instantiate, patterns_of, validate
 from .values import Domains, type_name
 
+# Units of work to compile a character and a node, and the bytes that nodes and patterns hold.
+CHARACTER, NODE = 2, 30
+NODE_BYTES, PATTERN_BYTES = 600, 1 << 18
+MOST_KEPT = 64 << 20
+MOST_FRAMES = 20_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # What a defect of a function raises; as in cel-go, it ends the evaluation with an error.
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Selector:
-    """A compiled expression.
+    """A compiled expression: `work` was needed to compile it, and it holds about `size` bytes.
 
     `error` says why the expression cannot be used; it is empty if it can. `root` is the checked
     tree of an expression that can be used.
@@ -42,10 +49,16 @@ class Selector:
         self.error = ""
         self.root: Node | None = None
         self._program: Program | None = None
+        self.work = CHARACTER * len(expression)
+        self.size = len(expression)
         try:
-            self.error = self._compile()
+            with enough_frames():
+                self.error = self._compile()
         except CompileError as failure:
             self.error = f"compilation failed: {shown(failure.problems, expression)}"
+        except LimitError:
+            self.work += MOST_WORK
+            self.error = "compilation failed: the regular expressions are too complex"
         except RecursionError:
             self.error = "compilation failed: expression recursion limit exceeded"
 
@@ -53,27 +66,33 @@ class Selector:
         """Compiles the expression and returns the error, if there is one. Raises CompileError."""
         # Go reads what is no character as U+FFFD.
         root = parse(_SURROGATE.sub("\ufffd", self.expression))
-        problems = check(root) or validate(root)
+        self.work += NODE * root.size
+        self.size += NODE_BYTES * root.size
+        problems = check(root)
+        patterns = {} if problems else patterns_of(root)
+        self.work += sum(pattern.work for pattern in patterns.values())
+        self.size += PATTERN_BYTES * len(patterns)
+        problems = problems or validate(root, patterns)
         if problems:
             raise CompileError(problems)
         if root.type.kind not in ("bool", "any"):
             return f"must evaluate to bool or the unknown type, not {root.type.declared}"
-        problem = instantiate(root)
+        problem = instantiate(root, patterns)
         if problem:
             return f"program instantiation failed: {problem}"
-        self._program = program(root)
+        self._program = program(root, patterns)
         self.root = root
         return ""
 
     def matches(
         self, driver: str, device: Device, spend: Callable[[int], None] | None = None
     ) -> bool:
-        """True if the device is selected. Raises CelError. `spend` is called with what was done, in
-        units of cost.
+        """True if the device is selected. Raises CelError. `spend` is called with the units of work
+        that were done.
         """
         if self._program is None:
             raise CelError(self.error)
-        step, slots = self._program
+        step, slots, size, patterns = self._program
         multiple = device.allow_multiple_allocations is True
         run = Run(
             slots,
@@ -81,16 +100,19 @@ class Selector:
             _attributes(driver, device),
             _capacity(driver, device),
             multiple=multiple,
+            work=size,
+            patterns=patterns,
         )
         try:
-            result = step(run)
+            with enough_frames():
+                result = step(run)
         except RecursionError:
             raise CelError("expression recursion limit exceeded") from None
         except _DEFECTS as defect:
             raise CelError(f"internal error: {defect}") from defect
         finally:
             if spend is not None:
-                spend(run.cost + run.effort)
+                spend(run.work)
         if run.cost > LIMIT:
             raise LimitError
         if type(result) is not bool:
@@ -102,10 +124,52 @@ class Selector:
         return result
 
 
-@lru_cache(maxsize=4096)
-def selector(expression: str) -> Selector:
-    """Returns the compiled expression. An expression that cannot be compiled has an `error`."""
-    return Selector(expression)
+class _Kept:
+    """The selectors that were used last, up to MOST_KEPT bytes."""
+
+    def __init__(self) -> None:
+        self._selectors: OrderedDict[str, Selector] = OrderedDict()
+        self._size = 0
+
+    def get(self, expression: str) -> Selector | None:
+        selector = self._selectors.get(expression)
+        if selector is not None:
+            self._selectors.move_to_end(expression)
+        return selector
+
+    def add(self, selector: Selector) -> None:
+        self._selectors[selector.expression] = selector
+        self._size += selector.size
+        while self._size > MOST_KEPT and len(self._selectors) > 1:
+            self._size -= self._selectors.popitem(last=False)[1].size
+
+
+_KEPT = _Kept()
+
+
+def selector(expression: str, spend: Callable[[int], None] | None = None) -> Selector:
+    """Returns the compiled expression. An expression that cannot be compiled has an `error`.
+
+    `spend` is called with the units of work if it has to be compiled.
+    """
+    selector = _KEPT.get(expression)
+    if selector is None:
+        selector = Selector(expression)
+        _KEPT.add(selector)
+        if spend is not None:
+            spend(selector.work)
+    return selector
+
+
+@contextmanager
+def enough_frames() -> Iterator[None]:
+    """Lets the deepest expression be evaluated, however deep the caller's stack is."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, MOST_FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _attributes(driver: str, device: Device) -> Domains:

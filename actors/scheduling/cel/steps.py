@@ -224,6 +224,7 @@ def _is_in(value: Step, container: Step) -> Step:
         wanted, found = value(run), container(run)
         if type(found) is list:
             run.charge(len(found))
+            run.strain(len(found))
             return contains(run, found, wanted)
         if isinstance(found, dict):
             run.cost += 1
@@ -244,7 +245,10 @@ def in_constant(value: Step, found: Any) -> Step:
     def is_in(run: Run) -> Any:
         wanted = value(run)
         run.cost += 1
-        return contains(run, found, wanted) if type(found) is list else _is_key(found, wanted)
+        if type(found) is not list:
+            return _is_key(found, wanted)
+        run.strain(len(found))
+        return contains(run, found, wanted)
 
     return is_in
 

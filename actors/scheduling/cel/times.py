@@ -11,6 +11,7 @@ from .errors import CelError
 
 MAX_INT64, MIN_INT64 = (1 << 63) - 1, -(1 << 63)
 GIGA = 10**9
+LONGEST_ZONE = 64  # characters of the name of a time zone
 # Seconds since 1970 of the first and of the last second of the years 1 to 9999.
 MIN_TIME, MAX_TIME = -62135596800, 253402300799
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -124,6 +125,8 @@ def local(time: Timestamp, zone: str = "UTC") -> datetime:
 def _zone(name: str) -> tzinfo:
     if name in ("", "UTC"):
         return UTC
+    if len(name) > LONGEST_ZONE:
+        raise CelError(f"unknown time zone {name[:LONGEST_ZONE]}...")
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:

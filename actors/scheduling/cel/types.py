@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from .errors import CompileError, Problem
+
 
 class Type(NamedTuple):
     """`kind` is the name for types without parameters of their own, e.g. `int`."""
@@ -167,10 +169,14 @@ def _less_specific(a: Type, b: Type) -> bool:
 _NULLABLE = ("opaque", "struct", "any", "duration", "timestamp", "null")
 
 
+MOST_STEPS = 200_000  # a nested type takes as many as it has parts
+
+
 class Inference:
     """Keeps the types that parameters stand for. A failed attempt to unify leaves no trace."""
 
     def __init__(self) -> None:
+        self._left = MOST_STEPS
         self._found: dict[str, Type] = {}
         self._journal: list[tuple[str, Type | None]] = []
         self._count = 0
@@ -194,6 +200,7 @@ class Inference:
 
     def resolved(self, t: Type, *, to_dyn: bool = False) -> Type:
         """Returns the type with its known parameters replaced, and the others by `dyn` if asked."""
+        self._step()
         while t.kind == "param" and t.name in self._found:
             t = self._found[t.name]
         if t.kind == "param":
@@ -202,7 +209,13 @@ class Inference:
             return t
         return Type(t.kind, t.name, tuple(self.resolved(p, to_dyn=to_dyn) for p in t.of))
 
+    def _step(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise CompileError([Problem(0, "the types of the expression are too complex")])
+
     def _agrees(self, a: Type, b: Type) -> bool:
+        self._step()
         if b.kind == "param":
             valid, known = self._substitutes(a, b)
             if valid or known:
@@ -244,6 +257,7 @@ class Inference:
         self._found[parameter.name] = t
 
     def _occurs(self, parameter: Type, within: Type) -> bool:
+        self._step()
         if within == parameter:
             return True
         if within.kind == "param":

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from .declarations import Budget
 from .errors import CelError, Problem
 from .functions.conversions import CONVERSIONS
 from .functions.formatting import ACCEPTED, clauses, refused
-from .functions.strings import compiled
+from .regex import Pattern, compiled, usable
 from .tree import Call, Comprehension, ListNode, Literal, MapNode, Node, Select
 from .types import Type
+
+SEARCHES = ("find", "findAll", "matches")  # functions of a text and a pattern
 
 
 def children(node: Node) -> list[Node]:
@@ -26,7 +31,7 @@ def children(node: Node) -> list[Node]:
             return []
 
 
-def validate(root: Node) -> list[Problem]:
+def validate(root: Node, patterns: Mapping[str, Pattern]) -> list[Problem]:
     """Returns what is wrong with the literals of a checked tree."""
     problems: list[Problem] = []
     stack: list[tuple[Node, bool]] = [(root, False)]
@@ -37,7 +42,7 @@ def validate(root: Node) -> list[Problem]:
             continue
         seen.add(id(node))
         if isinstance(node, Call):
-            problems += _argument(node)
+            problems += _argument(node, patterns)
             formatted = formatted or node.function == "format"
         elif isinstance(node, ListNode) and not formatted:
             problems += _mixed_list(node)
@@ -47,7 +52,26 @@ def validate(root: Node) -> list[Problem]:
     return problems
 
 
-def instantiate(root: Node) -> str:
+def patterns_of(root: Node) -> dict[str, Pattern]:
+    """Compiles the patterns of the literals. Raises LimitError if that is too much work."""
+    budget = Budget()
+    patterns: dict[str, Pattern] = {}
+    stack, seen = [root], set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Call) and node.function in SEARCHES:
+            for literal in (*node.operands[1:2], *node.args[:1]):
+                if isinstance(literal, Literal) and type(literal.value) is str:
+                    pattern = patterns[literal.value] = compiled(literal.value)
+                    budget.strain(pattern.work)
+        stack += children(node)
+    return patterns
+
+
+def instantiate(root: Node, patterns: Mapping[str, Pattern]) -> str:
     """Evaluates what needs no device, as cel-go does for a program; returns the first error."""
     stack, seen = [root], set()
     while stack:
@@ -57,26 +81,26 @@ def instantiate(root: Node) -> str:
         seen.add(id(node))
         if isinstance(node, Call):
             try:
-                _evaluate(node)
+                _evaluate(node, patterns)
             except CelError as problem:
                 return str(problem)
         stack += children(node)
     return ""
 
 
-def _evaluate(call: Call) -> None:
+def _evaluate(call: Call, patterns: Mapping[str, Pattern]) -> None:
     """Raises CelError if a conversion or a pattern with a literal cannot succeed."""
-    if call.function in ("find", "findAll", "matches"):
+    if call.function in SEARCHES:
         pattern = call.operands[1]
         if isinstance(pattern, Literal):
-            compiled(pattern.value)
+            usable(patterns[pattern.value])
     elif call.function in CONVERSIONS and len(call.args) == 1 and len(call.overloads) == 1:
         run, arg = call.overloads[0].run, call.args[0]
         if isinstance(arg, Literal) and run is not None:
             run(arg.value)
 
 
-def _argument(call: Call) -> list[Problem]:
+def _argument(call: Call, patterns: Mapping[str, Pattern]) -> list[Problem]:
     if call.function == "format" and call.target is not None:
         return _format(call)
     if call.function not in ("duration", "timestamp", "matches") or not call.args:
@@ -86,7 +110,7 @@ def _argument(call: Call) -> list[Problem]:
         return []
     try:
         if call.function == "matches":
-            compiled(literal.value)
+            usable(patterns[literal.value])
         elif len(call.overloads) == 1 and call.overloads[0].run is not None:
             call.overloads[0].run(literal.value)
     except CelError:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..declarations import Budget
-from ..errors import CelError
+from ..declarations import MOST_TEXT, Budget
+from ..errors import CelError, LimitError
 from ..times import Duration, Timestamp
 from ..values import TypeValue, Uint, type_name, value_of_key
 from .conversions import string_of_double
 
 MOST_PRECISION = 1000
+WRITE_WORK = 2  # units, for a part of the text
 _SUPERSCRIPTS = str.maketrans(
     "-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
 )
@@ -104,7 +105,10 @@ class _Writer:
 
     def write(self, parts: list[str], text: str) -> None:
         self._size += len(text) + 1
-        self._budget.makes_text(self._size)
+        if self._size > MOST_TEXT:
+            raise LimitError
+        self._budget.makes_text(len(text) + 1)
+        self._budget.strain(WRITE_WORK)
         parts.append(text)
 
     def string(self, value: Any, _: int = 0) -> str:

@@ -6,7 +6,7 @@ import ipaddress
 from typing import Any
 
 from .. import network, quantities, semver
-from ..declarations import Overload, overload, reads, reads_twice, tenth
+from ..declarations import Budget, Overload, overload, reads, reads_twice, tenth
 from ..network import CIDR, IP, Url
 from ..quantities import Quantity
 from ..semver import Semver
@@ -144,6 +144,12 @@ def _contains_cidr_cost(cidr: Any, other: Any) -> int:
     return _contains_ip_cost(cidr, other) + tenth(size_of(cidr)) + 1
 
 
+def _queries(budget: Budget, url: Url) -> dict[str, list[str]]:
+    budget.strain(len(url.query))
+    budget.makes_elements(3 * (url.query.count("&") + 1))
+    return url.queries()
+
+
 OVERLOADS = [
     overload("string_to_quantity", "quantity(string) -> quantity", quantities.parse, reads),
     overload("is_quantity_string", "isQuantity(string) -> bool", quantities.is_quantity, reads),
@@ -173,7 +179,12 @@ OVERLOADS = [
     overload("url_get_hostname", "url::getHostname() -> string", lambda u: u.hostname),
     overload("url_get_port", "url::getPort() -> string", lambda u: u.port),
     overload("url_get_escaped_path", "url::getEscapedPath() -> string", lambda u: u.path),
-    overload("url_get_query", "url::getQuery() -> map(string, list(string))", Url.queries),
+    overload(
+        "url_get_query",
+        "url::getQuery() -> map(string, list(string))",
+        _queries,
+        budgeted=True,
+    ),
     overload("string_to_ip", "ip(string) -> ip", network.parse_ip, reads),
     overload("is_ip", "isIP(string) -> bool", network.is_ip, reads),
     overload("ip_to_string", "string(ip) -> string", str),

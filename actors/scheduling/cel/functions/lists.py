@@ -18,11 +18,29 @@ _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string
 _ZEROS: dict[str, Any] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
 
 
+MOST_VISITED = 1 << 17
+
+
 def _traversal(value: Any, *_: Any) -> int:
-    """The cost of reading all parts of a value once, at most a little more than the limit."""
+    """The cost of reading all parts of a value once; more than the limit if they are too many."""
+    return _visit(value)[0]
+
+
+def _traversed(run: Callable[..., Any], *, budgeted: bool) -> Callable[..., Any]:
+    """Counts the parts of a list as work before a function reads them."""
+
+    def traversed(budget: Budget, values: list[Any], *rest: Any) -> Any:
+        budget.strain(_visit(values)[1])
+        return run(budget, values, *rest) if budgeted else run(values, *rest)
+
+    return traversed
+
+
+def _visit(value: Any) -> tuple[int, int]:
+    """Returns the cost of reading all parts of a value once, and how many parts it has."""
     cost = visited = 0
     stack = [value]
-    while stack and visited <= LIMIT:
+    while stack and visited <= MOST_VISITED:
         part = stack.pop()
         visited += 1
         if type(part) in (str, bytes):
@@ -34,7 +52,7 @@ def _traversal(value: Any, *_: Any) -> int:
             stack += [*part, *part.values()]
         else:
             cost += 1
-    return cost if visited <= LIMIT else LIMIT + 1
+    return cost if visited <= MOST_VISITED else LIMIT + 1, visited
 
 
 def _is_sorted(values: list[Any]) -> bool:
@@ -111,11 +129,11 @@ def _flatten_cost(values: Any, depth: int = 1) -> int:
     return 11 + size_of(values) * max(0, depth)
 
 
-def _sort(values: list[Any]) -> list[Any]:
-    return _sort_by(values, values)
+def _sort(budget: Budget, values: list[Any]) -> list[Any]:
+    return _sort_by(budget, values, values)
 
 
-def _sort_by(values: list[Any], order: list[Any]) -> list[Any]:
+def _sort_by(budget: Budget, values: list[Any], order: list[Any]) -> list[Any]:
     if len(values) != len(order):
         raise CelError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys "
@@ -125,6 +143,8 @@ def _sort_by(values: list[Any], order: list[Any]) -> list[Any]:
         raise CelError("list elements must have the same type")
     if order and type(order[0]) in (list, dict):
         raise CelError("list elements must be comparable")
+    compared = sum(4 + (size_of(key) >> 4) for key in order)
+    budget.strain(compared * len(order).bit_length())
     by_key = cmp_to_key(compare)
     return [values[i] for i in sorted(range(len(values)), key=lambda i: by_key(order[i]))]
 
@@ -140,7 +160,8 @@ def _sort_by_cost(_values: Any, order: list[Any]) -> int:
     return _self_compared(order)
 
 
-def _range(count: int) -> list[int]:
+def _range(budget: Budget, count: int) -> list[int]:
+    budget.makes_elements(max(0, count))
     return list(range(count))
 
 
@@ -223,9 +244,9 @@ def _of_each(
         overload(
             f"list_{t}_{name}",
             signature.replace("T", t),
-            run(t),
+            _traversed(run(t), budgeted=budgeted),
             _traversal,
-            budgeted=budgeted,
+            budgeted=True,
         )
         for t in types
     ]
@@ -236,11 +257,17 @@ OVERLOADS = [
     *_of_each("sum", tuple(_ZEROS), "list(T)::sum() -> T", lambda t: _sum(_ZEROS[t]), True),
     *_of_each("max", _COMPARABLE, "list(T)::max() -> T", lambda _: _extreme("max", 1), False),
     *_of_each("min", _COMPARABLE, "list(T)::min() -> T", lambda _: _extreme("min", -1), False),
-    overload("list_index_of", "list(A)::indexOf(A) -> int", _index_of, _traversal, budgeted=True),
+    overload(
+        "list_index_of",
+        "list(A)::indexOf(A) -> int",
+        _traversed(_index_of, budgeted=True),
+        _traversal,
+        budgeted=True,
+    ),
     overload(
         "list_last_index_of",
         "list(A)::lastIndexOf(A) -> int",
-        _last_index_of,
+        _traversed(_last_index_of, budgeted=True),
         _traversal,
         budgeted=True,
     ),
@@ -260,7 +287,14 @@ OVERLOADS = [
         budgeted=True,
     ),
     *(
-        overload(f"list_{t}_sort", f"list({t})::sort() -> list({t})", _sort, _self_compared)
+        overload(
+            f"list_{t}_sort",
+            f"list({t})::sort() -> list({t})",
+            _sort,
+            _self_compared,
+            budgeted=True,
+            strains=False,
+        )
         for t in _COMPARABLE
     ),
     *(
@@ -269,10 +303,19 @@ OVERLOADS = [
             f"list(T)::@sortByAssociatedKeys(list({t})) -> list(T)",
             _sort_by,
             _sort_by_cost,
+            budgeted=True,
+            strains=False,
         )
         for t in _COMPARABLE
     ),
-    overload("lists_range", "lists.range(int) -> list(int)", _range, _range_cost),
+    overload(
+        "lists_range",
+        "lists.range(int) -> list(int)",
+        _range,
+        _range_cost,
+        budgeted=True,
+        strains=False,
+    ),
     overload("list_reverse", "list(T)::reverse() -> list(T)", _reverse, _reverse_cost),
     overload(
         "list_distinct", "list(T)::distinct() -> list(T)", _distinct, _self_compared, budgeted=True

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-import re2
-
 from ..declarations import Budget, matches, overload, reads, reads_twice, tenth
-from ..errors import CelError
+from ..errors import CelError, LimitError
+from ..regex import compiled, usable
 from ..values import size_of
 from .formatting import format_text
 
@@ -79,9 +77,10 @@ def _replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> 
     return text.replace(old, new, found)
 
 
-def _split(text: str, separator: str, count: int = -1) -> list[str]:
+def _split(budget: Budget, text: str, separator: str, count: int = -1) -> list[str]:
     if count == 0:
         return []
+    budget.makes_elements(text.count(separator) + 1)
     if separator:
         return text.split(separator, -1 if count < 0 else count - 1)
     if count < 0 or count >= len(text):
@@ -136,62 +135,72 @@ def _reads_product(text: Any, part: Any) -> int:
 # ----------------------------------------------------------------------------- regular expressions
 
 
-@lru_cache(maxsize=1 << 10)
-def compiled(pattern: str) -> Any:
-    """Returns the compiled expression in RE2's syntax, which is Go's. Raises CelError."""
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern.encode(errors="replace"), options)
-    except re2.error as problem:
-        detail = problem.args[0] if problem.args else ""
-        text = detail.decode(errors="replace") if isinstance(detail, bytes) else str(detail)
-        raise CelError(f"error parsing regexp: {text}") from None
+def _pattern(budget: Budget, pattern: str, text: str) -> Any:
+    """Returns the matcher, and counts the work of making it and of one search. Raises CelError."""
+    known = budget.patterns.get(pattern)
+    if known is None:
+        known = compiled(pattern)
+        budget.strain(known.work)
+    budget.strain(usable(known).search_work(len(text)))
+    return known
 
 
-def _matches(text: str, pattern: str) -> bool:
-    return compiled(pattern).search(_encoded(text)) is not None
+def _matches(budget: Budget, text: str, pattern: str) -> bool:
+    return _pattern(budget, pattern, text).matcher.search(_encoded(text)) is not None
 
 
 def _encoded(text: str) -> bytes:
     return text.encode(errors="replace")
 
 
-def _regex(pattern: str) -> Any:
+def _legal(budget: Budget, pattern: str, text: str) -> Any:
     try:
-        return compiled(pattern)
+        return _pattern(budget, pattern, text)
+    except LimitError:
+        raise
     except CelError as problem:
         raise CelError(f"Illegal regex: {problem}") from None
 
 
-def _find(text: str, pattern: str) -> str:
-    found = _regex(pattern).search(_encoded(text))
-    return found.group().decode(errors="replace") if found else ""
+def _find(budget: Budget, text: str, pattern: str) -> str:
+    match = _legal(budget, pattern, text).matcher.search(_encoded(text))
+    return match.group().decode(errors="replace") if match else ""
 
 
-def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
+def _find_all(budget: Budget, text: str, pattern: str, count: int = -1) -> list[str]:
     """Finds up to `count` matches, or all of them. As in Go, no empty match follows a match."""
-    found: list[str] = []
+    matches_: list[str] = []
     end = -1
-    for match in _regex(pattern).finditer(_encoded(text)) if count else ():
+    legal, data = _legal(budget, pattern, text), _encoded(text)
+    for match in legal.matcher.finditer(data) if count else ():
+        budget.makes_elements(1)
+        budget.strain(legal.search_work(len(data) - match.end()))
         if match.start() == match.end() == end:
             continue
-        found.append(match.group().decode(errors="replace"))
+        matches_.append(match.group().decode(errors="replace"))
         end = match.end()
-        if len(found) == count:
+        if len(matches_) == count:
             break
-    return found
+    return matches_
 
 
 OVERLOADS = [
     overload("contains_string", "string::contains(string) -> bool", _contains, _reads_product),
     overload("ends_with_string", "string::endsWith(string) -> bool", _ends_with, reads),
     overload("starts_with_string", "string::startsWith(string) -> bool", _starts_with, reads),
-    overload("matches", "matches(string, string) -> bool", _matches, matches),
-    overload("matches_string", "string::matches(string) -> bool", _matches, matches),
-    overload("string_find_string", "string::find(string) -> string", _find, matches),
-    overload("find_all", "string::findAll(string) -> list(string)", _find_all, matches),
-    overload("find_all_int", "string::findAll(string, int) -> list(string)", _find_all, matches),
+    overload("matches", "matches(string, string) -> bool", _matches, matches, budgeted=True),
+    overload("matches_string", "string::matches(string) -> bool", _matches, matches, budgeted=True),
+    overload("string_find_string", "string::find(string) -> string", _find, matches, budgeted=True),
+    overload(
+        "find_all", "string::findAll(string) -> list(string)", _find_all, matches, budgeted=True
+    ),
+    overload(
+        "find_all_int",
+        "string::findAll(string, int) -> list(string)",
+        _find_all,
+        matches,
+        budgeted=True,
+    ),
     overload("string_char_at_int", "string::charAt(int) -> string", _char_at),
     overload("string_index_of", "string::indexOf(string) -> int", _index_of, _traverses),
     overload("string_index_of_int", "string::indexOf(string, int) -> int", _index_of, _traverses),
@@ -223,8 +232,16 @@ OVERLOADS = [
         reads_twice,
         budgeted=True,
     ),
-    overload("string_split", "string::split(string) -> list(string)", _split, reads_twice),
-    overload("string_split_int", "string::split(string, int) -> list(string)", _split, reads_twice),
+    overload(
+        "string_split", "string::split(string) -> list(string)", _split, reads_twice, budgeted=True
+    ),
+    overload(
+        "string_split_int",
+        "string::split(string, int) -> list(string)",
+        _split,
+        reads_twice,
+        budgeted=True,
+    ),
     overload("list_join", "list(string)::join() -> string", _join, 0, budgeted=True),
     overload("list_join_string", "list(string)::join(string) -> string", _join, 0, budgeted=True),
     overload("strings_quote", "strings.quote(string) -> string", _quote, reads),

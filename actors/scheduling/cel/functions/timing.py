@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from ..declarations import Overload, overload
+from ..declarations import Budget, Overload, overload
 from ..times import GIGA, Duration, Timestamp, local
+
+ZONE_WORK = 500  # to find a time zone by its name
 
 
 def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
-    def part(time: Timestamp, zone: str = "UTC") -> int:
-        return read(local(time, zone))
+    def part(budget: Budget, time: Timestamp, zone: str = "UTC") -> int:
+        return read(_local(budget, time, zone))
 
     return part
 
 
-def _millis_of_time(time: Timestamp, zone: str = "UTC") -> int:
-    local(time, zone)
+def _local(budget: Budget, time: Timestamp, zone: str) -> datetime:
+    if zone != "UTC":
+        budget.strain(ZONE_WORK)
+    return local(time, zone)
+
+
+def _millis_of_time(budget: Budget, time: Timestamp, zone: str = "UTC") -> int:
+    _local(budget, time, zone)
     return time.nanos % GIGA // 10**6
 
 
@@ -56,8 +64,11 @@ _SPANS = {
 def _overloads() -> list[Overload]:
     found = []
     for name, run in _PARTS.items():
-        found.append(overload(f"timestamp_{name}", f"timestamp::{name}() -> int", run))
-        found.append(overload(f"timestamp_{name}_tz", f"timestamp::{name}(string) -> int", run))
+        found.append(
+            overload(f"timestamp_{name}", f"timestamp::{name}() -> int", run, budgeted=True)
+        )
+        signature = f"timestamp::{name}(string) -> int"
+        found.append(overload(f"timestamp_{name}_tz", signature, run, budgeted=True))
     for name, run in _SPANS.items():
         found.append(overload(f"duration_{name}", f"duration::{name}() -> int", run))
     return found
