@@ -13,8 +13,8 @@ from .values import size_of
 # The cost that an evaluation may have, in cel-go's units.
 LIMIT = 1_000_000
 # What an evaluation may do. A unit takes half a millionth of a second, so an evaluation ends within
-# 200 ms. cel-go's cost does not measure this: a pattern that costs 15 may take 50 ms to compile.
-MOST_WORK = 300_000
+# 100 ms. cel-go's cost does not measure this: a pattern that costs 15 may take 50 ms to compile.
+MOST_WORK = 100_000
 # What an evaluation may make in all, in bytes, and the size of one text in characters.
 MOST_BYTES = 48 << 20
 MOST_TEXT = 1 << 16

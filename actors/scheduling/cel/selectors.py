@@ -58,7 +58,7 @@ class Selector:
             self.error = f"compilation failed: {shown(failure.problems, expression)}"
         except LimitError:
             self.work += MOST_WORK
-            self.error = "compilation failed: the regular expressions are too complex"
+            self.error = "compilation failed: its patterns are too complex"
         except RecursionError:
             self.error = "compilation failed: expression recursion limit exceeded"
 

@@ -39,10 +39,6 @@ from .steps import Steps
 
 # The selectors whose results are kept, and the results of each.
 MOST_SELECTORS, MOST_MATCHES = 1024, 1 << 16
-# What the evaluation of a selector may cost, in cel-go's units, in a step of the allocator.
-COSTS_PER_STEP = 5
-# The steps that its compilation costs.
-STEPS_PER_CHARACTER = 3
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 EVERY_NODE = ""
 # The nodes of which something may be kept though they are gone.
@@ -320,8 +316,6 @@ class Inventory:
             if len(self._matches) >= MOST_SELECTORS:
                 self._matches.clear()
             matches = self._matches[expression] = {}
-            if steps is not None:
-                steps.take(STEPS_PER_CHARACTER * len(expression))  # It may have to be compiled.
         match = matches.get(device.content)
         if match is None:
             if len(matches) >= MOST_MATCHES:
@@ -333,14 +327,14 @@ class Inventory:
                 match = str(failure)
             matches[device.content] = match
             if steps is not None:
-                steps.take(sum(spent) // COSTS_PER_STEP)
+                steps.evaluated(sum(spent))
         if isinstance(match, str):
             raise CelError(match)
         return match
 
     @staticmethod
     def _evaluate(expression: str, device: SliceDevice, spend: Callable[[int], None]) -> bool:
-        compiled = selector(expression)
+        compiled = selector(expression, spend)
         if compiled.error:
             raise CelError(f"CEL compile error: {compiled.error}")
         try:

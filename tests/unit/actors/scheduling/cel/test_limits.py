@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from time import process_time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.actors.scheduling.cel import CelError, Selector
+from berth.actors.scheduling.cel import CelError, Selector, selector
+from berth.actors.scheduling.cel.declarations import MOST_WORK
 from berth.actors.scheduling.kube.devices import Device, DeviceAttribute, DeviceCapacity
 
 DEVICE = Device(
@@ -372,3 +375,83 @@ def test_no_types_raise_another_error(expression: str) -> None:
     result = outcome(expression)
     assert result
     assert "internal error" not in result, (expression, result)
+
+
+# ------------------------------------------------------------------- work that cel-go's cost misses
+
+TEXTS = "'" + "a" * 30 + "'.replace('a', '" + "a" * 40 + "')"
+LETTERS = "['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n', 'o', 'p']"
+
+
+def work(expression: str) -> int:
+    """Returns the units of work of an evaluation that ends with the limit."""
+    spent: list[int] = []
+    with pytest.raises(CelError, match=OVER):
+        Selector(expression).matches("d", DEVICE, spent.append)
+    (units,) = spent
+    return units
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"{LETTERS}.all(x, {LETTERS}.all(y, '.'.matches('(\\\\pL{{9}}' + x + y + ')?')))",
+        f"{LETTERS}.all(x, '.'.matches('\\\\pL{{100}}' + x) || true)",
+        f"cel.bind(t, {TEXTS}, lists.range(200).all(x, !isURL(t)))",
+        f"cel.bind(t, {TEXTS}, lists.range(200).all(x, duration(t) == duration(t) || true))",
+        (
+            "lists.range(400).all(x, timestamp('2020-01-01T00:00:00Z').getHours('No/' + string(x)) == 1"
+            " || true)"
+        ),
+        f"cel.bind(t, {TEXTS}.replace('a', '{'a' * 60}'), t.size() > 0)",
+        f"cel.bind(t, {TEXTS}, t.findAll('a*b|a').size() > 0)",
+        f"lists.range(300).map(x, {TEXTS}.split('')).size() > 0",
+    ],
+    ids=["compile", "too-large", "url", "duration", "zone", "text", "find", "split"],
+)
+def test_work_is_counted_where_the_cost_is_small(expression: str) -> None:
+    assert work(expression) <= 2 * MOST_WORK
+
+
+def test_a_constant_pattern_is_compiled_once() -> None:
+    expression = "lists.range(2000).all(x, 'abc'.matches('^[a-z]{1,63}$'))"
+    assert Selector(expression).matches("d", DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        (
+            "true || " + " || ".join(f"'a'.matches('\\\\pL{{100}}{i}')" for i in range(20)),
+            "patterns",
+        ),
+        ("optional.of(true)" + ".optMap(x, x)" * 12 + ".orValue(true)", "10000 nodes"),
+        (
+            "[" + ", ".join("[" * 120 + "]" * 120 for _ in range(60)) + "].size() == 1",
+            "too complex",
+        ),
+    ],
+    ids=["patterns", "macros", "types"],
+)
+def test_compilation_is_bounded(expression: str, problem: str) -> None:
+    assert problem in Selector(expression).error
+
+
+def test_the_stack_of_the_caller_does_not_matter() -> None:
+    deep = "!" * 200 + "true"
+
+    def below(frames: int) -> bool:
+        if frames:
+            return below(frames - 1)
+        return Selector(deep).matches("d", DEVICE)
+
+    assert below(sys.getrecursionlimit() - len(inspect.stack()) - 30)
+
+
+def test_what_is_kept_is_bounded_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("berth.actors.scheduling.cel.selectors.MOST_KEPT", 10_000)
+    first = selector("device.driver == 'first'")
+    assert selector("device.driver == 'first'") is first
+    for number in range(100):
+        selector(f"device.driver == 'd{number}'")
+    assert selector("device.driver == 'first'") is not first

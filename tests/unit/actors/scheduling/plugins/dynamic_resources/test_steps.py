@@ -22,9 +22,9 @@ from tests.kit.devices import (
     using,
 )
 
-# About a tenth of the steps of a decision, for each device.
-TWENTY = str([*range(20)])
-SLOW = f"{TWENTY}.all(a, {TWENTY}.all(b, {TWENTY}.all(c, a + b + c + size(device.driver) > 0)))"
+# About a tenth of the work of selectors in a decision, for each device.
+TWELVE = str([*range(12)])
+SLOW = f"{TWELVE}.all(a, {TWELVE}.all(b, {TWELVE}.all(c, a + b + c + size(device.driver) > 0)))"
 
 
 def attempts(snapshot: Snapshot, document: Document) -> list[str]:
