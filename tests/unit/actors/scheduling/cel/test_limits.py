@@ -400,8 +400,8 @@ def work(expression: str) -> int:
         f"cel.bind(t, {TEXTS}, lists.range(200).all(x, !isURL(t)))",
         f"cel.bind(t, {TEXTS}, lists.range(200).all(x, duration(t) == duration(t) || true))",
         (
-            "lists.range(400).all(x, timestamp('2020-01-01T00:00:00Z').getHours('No/' + string(x)) == 1"
-            " || true)"
+            "lists.range(400).all(x, ['No/' + string(x)].all(z, "
+            "timestamp('2020-01-01T00:00:00Z').getHours(z) == 1) || true)"
         ),
         f"cel.bind(t, {TEXTS}.replace('a', '{'a' * 60}'), t.size() > 0)",
         f"cel.bind(t, {TEXTS}, t.findAll('a*b|a').size() > 0)",
