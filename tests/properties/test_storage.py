@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.annotations import (
+    BIND_COMPLETED,
+    PROVISIONED_BY,
+    SELECTED_NODE,
+)
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.patch import MERGE
 from berth.tools.apiserver.requests import DeleteOptions, Preconditions
@@ -24,9 +29,6 @@ from berth.tools.hollow.storage import attachment, binder
 from berth.tools.hollow.storage.capacity import quantity_of
 from berth.tools.hollow.storage.topology import segment_in
 from berth.tools.hollow.volumes import (
-    BIND_COMPLETED,
-    PROVISIONED_BY,
-    SELECTED_NODE,
     claim_reference,
     csi_driver,
     pod_claims,

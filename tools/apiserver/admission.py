@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.actors.scheduling.kube.annotations import BETA_CLASS, DEFAULT_CLASS
 from berth.actors.scheduling.kube.quantity import nano_value
 
 from .conditions import with_condition
@@ -23,10 +24,6 @@ NAMESPACES = BY_KIND["v1", "Namespace"]
 DEVICE_CLAIMS = (
     BY_KIND["resource.k8s.io/v1", "ResourceClaim"],
     BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"],
-)
-DEFAULT_STORAGE_CLASS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
 )
 TOLERATION_SECONDS = 300
 TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -77,7 +74,7 @@ def readmitted_pod(pod: Document, before: Document) -> Document:
 
 def admitted_claim(store: Store, claim: Document) -> Document:
     """The claim; if it names no storage class, with the newest default class, if any."""
-    if "storageClassName" in claim["spec"] or "volume.beta.kubernetes.io/storage-class" in (
+    if "storageClassName" in claim["spec"] or BETA_CLASS in (
         claim["metadata"].get("annotations") or {}
     ):
         return claim
@@ -116,7 +113,7 @@ def admin_access_problems(
 
 def _is_default(metadata: Document) -> bool:
     annotations = metadata.get("annotations") or {}
-    return any(annotations.get(key) == "true" for key in DEFAULT_STORAGE_CLASS)
+    return any(annotations.get(key) == "true" for key in DEFAULT_CLASS)
 
 
 def qos_class(spec: dict[str, Any]) -> str:

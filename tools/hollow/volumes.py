@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from berth.actors.scheduling.kube.annotations import BETA_CLASS, DEFAULT_CLASS
 from berth.actors.scheduling.kube.csi_translation import csi_driver as replacement
 from berth.actors.scheduling.kube.quantity import nano_value
 
@@ -24,17 +25,6 @@ from .documents import (
     uid_of,
 )
 
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-PROVISIONER = "volume.kubernetes.io/storage-provisioner"
-BETA_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
-BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-DEFAULT_CLASS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 HOLLOW_DRIVER = "hollow.csi.berth.dev"
 
@@ -67,9 +57,7 @@ def is_of_pod(claim: Document, pod: Document) -> bool:
 
 def class_of(document: Document) -> str:
     """The storage class of a volume or a claim; "" for none."""
-    return (
-        annotations_of(document).get(BETA_CLASS) or spec_of(document).get("storageClassName") or ""
-    )
+    return annotations_of(document).get(BETA_CLASS, spec_of(document).get("storageClassName") or "")
 
 
 def names_class(claim: Document) -> bool:

@@ -6,12 +6,10 @@ Kubernetes' component helpers for storage.
 
 from __future__ import annotations
 
+from .annotations import BETA_CLASS, BIND_COMPLETED
 from .core import Pod, Volume
 from .meta import HasMetadata
 from .storage import PersistentVolume, PersistentVolumeClaim
-
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 def claim_name(pod: Pod, volume: Volume) -> str | None:
@@ -32,7 +30,7 @@ def uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
 def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
     """The storage class of a claim or a volume; "" if it has none."""
-    return item.metadata.annotations.get(_BETA_CLASS, item.spec.storage_class_name or "")
+    return item.metadata.annotations.get(BETA_CLASS, item.spec.storage_class_name or "")
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from berth.actors.scheduling.kube.annotations import BETA_CLASS, DEFAULT_CLASS
+
 from ..store import Document
 from .column import (
     AGE,
@@ -28,11 +30,6 @@ ACCESS_MODES = {
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
-OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
-DEFAULT_CLASS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 
 
 def _phase(document: Document, _: datetime) -> str:
@@ -46,8 +43,8 @@ def _modes(modes: list[str]) -> str:
 
 
 def _storage_class(document: Document, _: datetime) -> str:
-    old = text(document, "metadata", "annotations", OLD_CLASS)
-    return old or text(document, "spec", "storageClassName")
+    old = mapping(document, "metadata", "annotations").get(BETA_CLASS)
+    return text(document, "spec", "storageClassName") if old is None else str(old)
 
 
 def _volume_modes(volume: Document, _: datetime) -> str:

@@ -12,6 +12,15 @@ from datetime import datetime
 
 import msgspec
 
+from berth.actors.scheduling.kube.annotations import (
+    BETA_PROVISIONER,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    PROVISIONED_BY,
+    PROVISIONER,
+    SELECTED_NODE,
+)
+
 from ..claim import selects
 from ..documents import (
     Document,
@@ -25,12 +34,6 @@ from ..documents import (
     uid_of,
 )
 from ..volumes import (
-    BETA_PROVISIONER,
-    BIND_COMPLETED,
-    BOUND_BY_CONTROLLER,
-    PROVISIONED_BY,
-    PROVISIONER,
-    SELECTED_NODE,
     claim_key,
     claim_reference,
     class_of,

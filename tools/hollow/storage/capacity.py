@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from berth.actors.scheduling.kube.annotations import PROVISIONED_BY
 from berth.actors.scheduling.kube.quantity import nano_value
 
 from ..claim import selects
 from ..documents import Document, annotations_of, spec_of
-from ..volumes import PROVISIONED_BY, size_of
+from ..volumes import size_of
 from ..writes import Write, patch
 from .topology import segment_in
 

@@ -14,6 +14,12 @@ from datetime import datetime
 
 import msgspec
 
+from berth.actors.scheduling.kube.annotations import (
+    PROVISIONED_BY,
+    PROVISIONER,
+    SELECTED_NODE,
+)
+
 from ..documents import (
     Document,
     annotations_of,
@@ -25,9 +31,6 @@ from ..documents import (
     uid_of,
 )
 from ..volumes import (
-    PROVISIONED_BY,
-    PROVISIONER,
-    SELECTED_NODE,
     driver_of,
     phase_in,
     requested,

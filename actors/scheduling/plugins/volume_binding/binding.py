@@ -15,6 +15,7 @@ import msgspec
 
 from berth.plugin import SUCCESS, Handle, Node, ObjectKey, Pod, Status, error
 
+from ...kube.annotations import BOUND_BY_CONTROLLER, SELECTED_NODE
 from ...kube.claims import is_fully_bound
 from ...kube.csi_translation import (
     MIGRATED,
@@ -26,10 +27,9 @@ from ...kube.csi_translation import (
 from ...kube.meta import ObjectMeta, ObjectReference, version_of
 from ...kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim
 from .matching import allows, by_labels, node_affinity
-from .pod_volumes import SELECTED_NODE, NodeVolumes
+from .pod_volumes import NodeVolumes
 
 T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
-BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 
 class _Write(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ import numpy as np
 
 from berth.plugin import Bools, Ints, NodeView, Snapshot
 
+from ...kube.annotations import SELECTED_NODE
 from ...kube.claims import claim_name, class_of, controller_uid, is_fully_bound, not_made_for
 from ...kube.core import Node, NodeSelector, Pod, Volume
 from ...kube.csi_translation import (
@@ -36,7 +37,6 @@ from ...model.cluster_objects import ClusterObjects
 from .matching import Request, Volumes, allowed, allows, by_labels, node_affinity
 from .provisioning import Capacities, can_provision, in_topology
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
 NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NO_VOLUME, FAILED = 1, 2, 4, 8, 16
 REASONS: Mapping[int, str] = {
     NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",

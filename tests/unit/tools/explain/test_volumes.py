@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from berth.actors.scheduling.kube.claims import BIND_COMPLETED
+from berth.actors.scheduling.kube.annotations import BIND_COMPLETED
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.tools.explain.command import explain

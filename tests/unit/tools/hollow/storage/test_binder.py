@@ -7,6 +7,14 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.annotations import (
+    BETA_PROVISIONER,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    PROVISIONED_BY,
+    PROVISIONER,
+    SELECTED_NODE,
+)
 from berth.tools.hollow.storage.binder import (
     QUARANTINE_SECONDS,
     UNRECYCLABLE,
@@ -14,14 +22,6 @@ from berth.tools.hollow.storage.binder import (
     Surroundings,
     find_free,
     find_reserved,
-)
-from berth.tools.hollow.volumes import (
-    BETA_PROVISIONER,
-    BIND_COMPLETED,
-    BOUND_BY_CONTROLLER,
-    PROVISIONED_BY,
-    PROVISIONER,
-    SELECTED_NODE,
 )
 from berth.tools.hollow.writes import Again, Write
 from tests.unit.tools.hollow.storage.documents import (
@@ -102,6 +102,12 @@ def test_class_selector_and_modes_match() -> None:
         metadata={"annotations": {"volume.beta.kubernetes.io/storage-class": "s"}},
     )
     assert find_free(old, [fits, volume()]) == volume()
+
+
+def test_an_empty_beta_annotation_counts_before_the_class() -> None:
+    without = {"annotations": {"volume.beta.kubernetes.io/storage-class": ""}}
+    wanted, free = claim(metadata=without, storageClassName="s"), volume(storageClassName="")
+    assert find_free(wanted, [volume(), free]) is free
 
 
 def test_a_reserved_volume_needs_neither_class_nor_labels_but_the_size() -> None:

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.annotations import (
+    PROVISIONED_BY,
+    PROVISIONER,
+    SELECTED_NODE,
+)
 from berth.tools.hollow.storage import capacity, provisioner
 from berth.tools.hollow.storage.capacity import PROVISIONED, quantity_of
 from berth.tools.hollow.storage.provisioner import PROVISION_SECONDS, Place, Provisioner
-from berth.tools.hollow.volumes import PROVISIONED_BY, PROVISIONER, SELECTED_NODE
 from berth.tools.hollow.writes import Again, Write
 from tests.unit.tools.hollow.storage.documents import (
     LATER,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.annotations import PROVISIONER
 from berth.tools.hollow.cluster import Change, Cluster
 from berth.tools.hollow.items import Item
 from berth.tools.hollow.routing import Controllers, touched
 from berth.tools.hollow.storage.attachment import new_attachment
-from berth.tools.hollow.volumes import PROVISIONER
 from berth.tools.hollow.writes import Create, Patch, Write
 from tests.unit.tools.hollow.storage.documents import (
     NOW,
