@@ -35,6 +35,7 @@ from berth.actors.scheduling.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from berth.actors.scheduling.kube.volumes import can_provision
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.pod_template import Disk
 from berth.actors.scheduling.model.snapshot import Snapshot
@@ -58,7 +59,6 @@ from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
     VolumeError,
     claims_of,
 )
-from berth.actors.scheduling.plugins.volume_binding.provisioning import can_provision
 from berth.actors.scheduling.plugins.volume_restrictions import (
     VolumeRestrictions,
     conflicting,

@@ -1,7 +1,8 @@
 """Volumes, claims, and the storage.k8s.io/v1 objects that decide where a pod's volumes can be.
 
-Only the fields that scheduling reads. A volume is changed with patches, never written back whole,
-so that the fields that are not read here stay. Mirrors the API types of the same names.
+Only the fields that scheduling and the toy cluster's controllers read. A volume is changed with
+patches, never written back whole, so that the fields that are not read here stay. Mirrors the API
+types of the same names.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class PersistentVolumeSpec(Object, frozen=True, kw_only=True):
     storage_class_name: str = ""
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
+    persistent_volume_reclaim_policy: str = ""
     node_affinity: VolumeNodeAffinity | None = None
     csi: CSIPersistentVolumeSource | None = None
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
@@ -63,6 +65,7 @@ class PersistentVolumeSpec(Object, frozen=True, kw_only=True):
 
 class PersistentVolumeStatus(Object, frozen=True, kw_only=True):
     phase: str = ""
+    message: str = ""
 
 
 class PersistentVolume(Object, frozen=True, kw_only=True):
@@ -86,6 +89,9 @@ class PersistentVolumeClaimSpec(Object, frozen=True, kw_only=True):
 
 class PersistentVolumeClaimStatus(Object, frozen=True, kw_only=True):
     phase: str = ""
+    access_modes: tuple[str, ...] = ()
+    capacity: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    current_volume_attributes_class_name: str | None = None
 
 
 class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
@@ -109,6 +115,9 @@ class TopologySelectorTerm(Object, frozen=True, kw_only=True):
 class StorageClass(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     provisioner: str = ""
+    parameters: dict[str, str] = msgspec.field(default_factory=dict)
+    reclaim_policy: str | None = None
+    mount_options: tuple[str, ...] = ()
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
@@ -119,6 +128,7 @@ class VolumeNodeResources(Object, frozen=True, kw_only=True):
 
 class CSINodeDriver(Object, frozen=True, kw_only=True):
     name: str = ""
+    topology_keys: tuple[str, ...] = ()
     allocatable: VolumeNodeResources | None = None
 
 
@@ -132,6 +142,7 @@ class CSINode(Object, frozen=True, kw_only=True):
 
 
 class CSIDriverSpec(Object, frozen=True, kw_only=True):
+    attach_required: bool | None = None
     storage_capacity: bool | None = None
     prevent_pod_scheduling_if_missing: bool | None = None
 
@@ -161,6 +172,11 @@ class VolumeAttachmentSpec(Object, frozen=True, kw_only=True):
     node_name: str = ""
 
 
+class VolumeAttachmentStatus(Object, frozen=True, kw_only=True):
+    attached: bool = False
+
+
 class VolumeAttachment(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+    status: VolumeAttachmentStatus = VolumeAttachmentStatus()

@@ -13,85 +13,22 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 
-import msgspec
 import numpy as np
 
 from berth.plugin import Bools, NodeView
 
 from ...kube.claims import class_of
 from ...kube.core import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from ...kube.labels import EVERYTHING, Selector, from_label_selector
 from ...kube.node_selector import node_selector_matches, validate_node_selector_term
-from ...kube.quantity import nano_value
 from ...kube.storage import PersistentVolume, PersistentVolumeClaim
+from ...kube.volumes import VolumeRequest, is_for, size_of
 from ...model.cluster_objects import ClusterObjects
 from ...model.node_selection import NodeTerms
 from .label_numbers import NONE, LabelNumbers
 
 MOST_REQUESTS = 64
-FILESYSTEM = "Filesystem"
 # The size in billionths of a byte, and the name of a volume.
 Sized = tuple[int, str]
-
-
-class Request(msgspec.Struct, frozen=True, cache_hash=True):
-    """What a claim asks of a volume; `size` is in billionths of a byte."""
-
-    storage_class: str
-    size: int
-    volume_mode: str
-    access_modes: frozenset[str]
-    attributes_class: str
-    selector: Selector
-
-    @classmethod
-    def of(cls, claim: PersistentVolumeClaim) -> Request:
-        """Raises SelectorError."""
-        spec = claim.spec
-        return cls(
-            class_of(claim),
-            nano_value(spec.resources.requests.get("storage", 0)),
-            spec.volume_mode or FILESYSTEM,
-            frozenset(spec.access_modes),
-            spec.volume_attributes_class_name or "",
-            EVERYTHING if spec.selector is None else from_label_selector(spec.selector),
-        )
-
-    def admits(self, volume: PersistentVolume) -> bool:
-        """True if a volume of the class that is bound to the claim already can be used."""
-        return not self._unusable(volume)
-
-    def matches(self, volume: PersistentVolume) -> bool:
-        """True if an available volume of the class can be bound to the claim."""
-        return not self.mismatch(volume)
-
-    def mismatch(self, volume: PersistentVolume) -> str:
-        """The first reason why an available volume of the class cannot be bound to the claim, to
-        follow a number of volumes; "" if it can.
-        """
-        problem = self._unusable(volume)
-        if problem:
-            return problem
-        if not self.selector.matches(volume.metadata.labels):
-            return "with labels that the claim does not select"
-        if not self.access_modes.issubset(volume.spec.access_modes):
-            return "without an access mode of the claim"
-        return ""
-
-    def _unusable(self, volume: PersistentVolume) -> str:
-        spec = volume.spec
-        if size_of(volume) < self.size:
-            return "too small"
-        if (spec.volume_mode or FILESYSTEM) != self.volume_mode:
-            return "of another volume mode"
-        if (spec.volume_attributes_class_name or "") != self.attributes_class:
-            return "of another volume attributes class"
-        return "" if volume.metadata.deletion_timestamp is None else "being deleted"
-
-
-def size_of(volume: PersistentVolume) -> int:
-    """The size of a volume in billionths of a byte."""
-    return nano_value(volume.spec.capacity.get("storage", 0))
 
 
 def node_affinity(volume: PersistentVolume) -> NodeSelector | None:
@@ -150,7 +87,7 @@ def _label_value(affinity: NodeSelector) -> tuple[str, str] | None:
 class Matches:
     """The available volumes that match one request, the smallest first, by their node affinity."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: VolumeRequest) -> None:
         self.request = request
         self._place_of: dict[str, tuple[NodeSelector | None, Sized]] = {}
         self._everywhere: list[Sized] = []
@@ -245,7 +182,7 @@ class Volumes:
         self._available: dict[str, dict[str, PersistentVolume]] = defaultdict(dict)
         self._reserved: dict[tuple[str, str], dict[str, PersistentVolume]] = defaultdict(dict)
         self._known: dict[str, PersistentVolume] = {}
-        self._matches: dict[Request, Matches] = {}
+        self._matches: dict[VolumeRequest, Matches] = {}
 
     def refresh(self, objects: ClusterObjects) -> None:
         """Take in the volumes that changed since the last call."""
@@ -270,14 +207,9 @@ class Volumes:
         claim of this name is not among them.
         """
         found = self._reserved.get((claim.metadata.namespace, claim.metadata.name), {})
-        return [
-            found[name]
-            for name in sorted(found)
-            if (reference := found[name].spec.claim_ref) is not None
-            and reference.uid in ("", claim.metadata.uid)
-        ]
+        return [found[name] for name in sorted(found) if is_for(found[name], claim)]
 
-    def matches(self, request: Request) -> Matches:
+    def matches(self, request: VolumeRequest) -> Matches:
         """The available volumes that match; they are kept up to date from now on."""
         matches = self._matches.pop(request, None)
         if matches is None:

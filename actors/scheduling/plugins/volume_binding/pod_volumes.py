@@ -33,9 +33,10 @@ from ...kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from ...kube.volumes import VolumeRequest, can_provision
 from ...model.cluster_objects import ClusterObjects
-from .matching import Request, Volumes, allowed, allows, by_labels, node_affinity
-from .provisioning import Capacities, can_provision, in_topology
+from .matching import Volumes, allowed, allows, by_labels, node_affinity
+from .provisioning import Capacities, in_topology
 
 NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NO_VOLUME, FAILED = 1, 2, 4, 8, 16
 REASONS: Mapping[int, str] = {
@@ -60,7 +61,7 @@ class Delayed(msgspec.Struct, frozen=True):
     """
 
     claim: PersistentVolumeClaim
-    request: Request | None = None
+    request: VolumeRequest | None = None
     problem: str = ""
 
     @classmethod
@@ -68,7 +69,7 @@ class Delayed(msgspec.Struct, frozen=True):
         if SELECTED_NODE in claim.metadata.annotations:
             return cls(claim)
         try:
-            return cls(claim, Request.of(claim))
+            return cls(claim, VolumeRequest.of(claim))
         except SelectorError as problem:
             where = f"{claim.metadata.namespace}/{claim.metadata.name}"
             return cls(

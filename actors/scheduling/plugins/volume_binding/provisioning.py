@@ -27,12 +27,6 @@ from ...model.cluster_objects import ClusterObjects
 from ...model.node_selection import select_rows
 from .label_numbers import NONE, LabelNumbers
 
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
-
-
-def can_provision(storage_class: StorageClass) -> bool:
-    return storage_class.provisioner not in ("", NO_PROVISIONER)
-
 
 def in_topology(terms: Sequence[TopologySelectorTerm], nodes: NodeView) -> Bools | None:
     """bool[nodes.size]: the nodes that one of a class's allowedTopologies matches; None for all."""
