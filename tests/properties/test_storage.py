@@ -16,6 +16,14 @@ from berth.actors.scheduling.kube.annotations import (
     PROVISIONED_BY,
     SELECTED_NODE,
 )
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
+from berth.actors.scheduling.kube.volumes import size_of
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.patch import MERGE
 from berth.tools.apiserver.requests import DeleteOptions, Preconditions
@@ -24,20 +32,14 @@ from berth.tools.apiserver.store import Refused, Store
 from berth.tools.hollow.cluster import Change, Cluster
 from berth.tools.hollow.items import Item
 from berth.tools.hollow.kubelet import hollow_node
+from berth.tools.hollow.objects import TYPES, Document, Pod, S, read
 from berth.tools.hollow.routing import FOLLOWED, Controllers, touched
 from berth.tools.hollow.storage import attachment, binder
 from berth.tools.hollow.storage.capacity import quantity_of
 from berth.tools.hollow.storage.topology import segment_in
-from berth.tools.hollow.volumes import (
-    claim_reference,
-    csi_driver,
-    pod_claims,
-    size_of,
-    volume_of,
-)
+from berth.tools.hollow.volumes import PodClaim, claim_reference, driver_in, pod_claims
 from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
 
-Document = dict[str, Any]
 NS = "default"
 ZONE = "topology.kubernetes.io/zone"
 GIB = 10**9 << 30
@@ -65,13 +67,14 @@ class Toy:
         self.due: list[tuple[datetime, Item]] = []
         self.seen = dict.fromkeys(FOLLOWED, self.store.revision)
         for kind in FOLLOWED:
-            self.cluster.replace(kind, self.all(kind))
+            self.cluster.replace(TYPES[kind], self.all(TYPES[kind]))
         for kind in FOLLOWED:
-            for document in list(self.cluster.all(kind)):
-                self.touch([Change(kind, None, document)])
+            for obj in list(self.cluster.all(TYPES[kind])):
+                self.touch([Change(None, obj)])
 
-    def all(self, kind: str) -> list[Document]:
-        return [stored.document for stored in self.store.list(KIND[kind])]
+    def all(self, kind: type[S]) -> list[S]:
+        stored = self.store.list(KIND[kind.__name__])
+        return [read(one.document, kind) for one in stored]
 
     def touch(self, changes: Iterable[Change | None]) -> None:
         for change in changes:
@@ -84,7 +87,7 @@ class Toy:
             self.seen[kind] = event.after.revision
             known = event.type != "DELETED"
             act = self.cluster.put if known else self.cluster.remove
-            self.touch([act(event.after.document)])
+            self.touch([act(read(event.after.document, TYPES[kind]))])
 
     def work(self) -> None:
         """Decides on an item, or makes the next write of one that has been decided on."""
@@ -116,7 +119,8 @@ class Toy:
             return False
         if self.rng.random() < 0.1:
             return False
-        self.touch([self.cluster.remove(done) if gone else self.cluster.put(done)])
+        obj = read(done, TYPES[done["kind"]])
+        self.touch([self.cluster.remove(obj) if gone else self.cluster.put(obj)])
         return True
 
     def _written(self, write: Write) -> tuple[Document, bool]:
@@ -196,7 +200,7 @@ class Users:
         namespace = NS if served.namespaced else ""
         self.api.create(served, namespace, {"metadata": {"name": name}, **fields})
 
-    def _any(self, kind: str) -> Document | None:
+    def _any(self, kind: type[S]) -> S | None:
         found = self.toy.all(kind)
         return self.rng.choice(found) if found else None
 
@@ -228,9 +232,9 @@ class Users:
             "resources": {"requests": {"storage": f"{self.rng.randrange(1, 4)}Gi"}},
             "storageClassName": storage_class,
         }
-        volume = self._any("PersistentVolume")
+        volume = self._any(PersistentVolume)
         if volume is not None and self.rng.random() < 0.1:
-            spec["volumeName"] = volume["metadata"]["name"]
+            spec["volumeName"] = volume.metadata.name
         self._create("PersistentVolumeClaim", f"c{self.rng.randrange(CLAIMS)}", spec=spec)
 
     def new_volume(self) -> None:
@@ -265,150 +269,151 @@ class Users:
         self._create("Pod", f"p{self.number}", spec=spec)
 
     def select(self) -> None:
-        claim = self._any("PersistentVolumeClaim")
-        if claim is not None and not volume_of(claim):
+        claim = self._any(PersistentVolumeClaim)
+        if claim is not None and not claim.spec.volume_name:
             node = self.rng.choice(("node-1", "node-2", "node-3", "gone"))
             body = {"metadata": {"annotations": {SELECTED_NODE: node}}}
-            self.api.patch(CLAIM, NS, claim["metadata"]["name"], body, MERGE, "")
+            self.api.patch(CLAIM, NS, claim.metadata.name, body, MERGE, "")
 
     def select_one_node(self) -> None:
-        for claim in self.toy.all("PersistentVolumeClaim"):
-            if claim["spec"]["storageClassName"] == "tracked" and not volume_of(claim):
+        for claim in self.toy.all(PersistentVolumeClaim):
+            if claim.spec.storage_class_name == "tracked" and not claim.spec.volume_name:
                 body = {"metadata": {"annotations": {SELECTED_NODE: "node-1"}}}
-                self.api.patch(CLAIM, NS, claim["metadata"]["name"], body, MERGE, "")
+                self.api.patch(CLAIM, NS, claim.metadata.name, body, MERGE, "")
 
     def reserve(self) -> None:
         """The scheduler binds a free volume of the class to a waiting claim."""
-        claim = self._any("PersistentVolumeClaim")
-        if claim is None or volume_of(claim):
+        claim = self._any(PersistentVolumeClaim)
+        if claim is None or claim.spec.volume_name:
             return
-        found = binder.find_free(claim, [v for v in self.toy.all("PersistentVolume")
-                                         if not claim_reference(v)])  # fmt: skip
-        if found is not None:
-            metadata = claim["metadata"]
-            reference = {"namespace": NS, "name": metadata["name"], "uid": metadata["uid"]}
+        free = [v for v in self.toy.all(PersistentVolume) if not v.spec.claim_ref]
+        volume = binder.find_free(claim, free)
+        if volume is not None:
+            metadata = claim.metadata
+            reference = {"namespace": NS, "name": metadata.name, "uid": metadata.uid}
             annotations = {"pv.kubernetes.io/bound-by-controller": "yes"}
             body = {
                 "metadata": {
                     "annotations": annotations,
-                    "resourceVersion": found["metadata"]["resourceVersion"],
+                    "resourceVersion": volume.metadata.resource_version,
                 },
                 "spec": {"claimRef": reference},
             }
-            self.api.patch(VOLUME, "", found["metadata"]["name"], body, MERGE, "")
+            self.api.patch(VOLUME, "", volume.metadata.name, body, MERGE, "")
 
-    def _delete(self, kind: str) -> None:
-        found = self._any(kind)
-        if found is not None:
-            metadata = found["metadata"]
+    def _delete(self, kind: type[HasMetadata]) -> None:
+        obj = self._any(kind)
+        if obj is not None:
+            namespace, name = obj.metadata.namespace, obj.metadata.name
             options = DeleteOptions(grace_period_seconds=0)
-            self.api.delete(KIND[kind], metadata.get("namespace", ""), metadata["name"], options)
+            self.api.delete(KIND[kind.__name__], namespace, name, options)
 
     def delete_claim(self) -> None:
-        claim = self._any("PersistentVolumeClaim")
+        claim = self._any(PersistentVolumeClaim)
         if claim is None:
             return
         self.toy.watch("Pod", 1000)  # a claim is protected from the pods that are known to use it
-        metadata = claim["metadata"]
-        if metadata.get("finalizers"):
-            self.in_use[metadata["uid"]] = {
-                pod["metadata"]["uid"]
-                for pod in self.toy.all("Pod")
-                for volume in pod["spec"]["volumes"]
-                if pod["spec"].get("nodeName")
-                and volume.get("persistentVolumeClaim") == {"claimName": metadata["name"]}
+        metadata = claim.metadata
+        if metadata.finalizers:
+            self.in_use[metadata.uid] = {
+                pod.metadata.uid
+                for pod in self.toy.all(Pod)
+                for named in pod_claims(pod)
+                if pod.spec.node_name and named == PodClaim(metadata.name, ephemeral=False)
             }
-        self.api.delete(CLAIM, NS, metadata["name"], DeleteOptions())
+        self.api.delete(CLAIM, NS, metadata.name, DeleteOptions())
 
     def delete_volume(self) -> None:
-        self._delete("PersistentVolume")
+        self._delete(PersistentVolume)
 
     def delete_pod(self) -> None:
-        self._delete("Pod")
+        self._delete(Pod)
 
     def restore_volume(self) -> None:
-        for volume in self.toy.all("PersistentVolume"):
-            if volume["status"]["phase"] == "Released":
+        for volume in self.toy.all(PersistentVolume):
+            if volume.status.phase == "Released":
                 body = {"spec": {"claimRef": None}}
-                self.api.patch(VOLUME, "", volume["metadata"]["name"], body, MERGE, "")
+                self.api.patch(VOLUME, "", volume.metadata.name, body, MERGE, "")
                 return
 
 
 def check(toy: Toy, users: Users) -> None:
-    claims = {claim["metadata"]["uid"]: claim for claim in toy.all("PersistentVolumeClaim")}
-    volumes = {volume["metadata"]["name"]: volume for volume in toy.all("PersistentVolume")}
-    holders = [volume_of(claim) for claim in claims.values() if bound(claim)]
+    claims = {claim.metadata.uid: claim for claim in toy.all(PersistentVolumeClaim)}
+    volumes = {volume.metadata.name: volume for volume in toy.all(PersistentVolume)}
+    holders = [claim.spec.volume_name for claim in claims.values() if bound(claim)]
     assert len(set(holders)) == len(holders), "a volume is bound twice"
-    pods = {pod["metadata"]["uid"] for pod in toy.all("Pod")}
+    pods = {pod.metadata.uid for pod in toy.all(Pod)}
     for uid, using in users.in_use.items():
         assert uid in claims or not using & pods, "a pod has lost its claim"
     for claim in claims.values():
         if not users.take_volumes:
-            assert claim["status"]["phase"] != "Lost"
-        volume = volumes.get(volume_of(claim))
-        mine = volume is not None and claim_reference(volume).get("uid") == claim["metadata"]["uid"]
-        assert bound(claim) == (mine and BIND_COMPLETED in claim["metadata"]["annotations"])
-        if claim["metadata"].get("deletionTimestamp"):
-            placed = [pod for pod in toy.all("Pod") if pod["spec"].get("nodeName")]
+            assert claim.status.phase != "Lost"
+        volume = volumes.get(claim.spec.volume_name)
+        mine = volume is not None and claim_reference(volume).uid == claim.metadata.uid
+        assert bound(claim) == (mine and BIND_COMPLETED in claim.metadata.annotations)
+        if claim.metadata.deletion_timestamp:
+            placed = [pod for pod in toy.all(Pod) if pod.spec.node_name]
             used = {named.name for pod in placed for named in pod_claims(pod)}
-            assert claim["metadata"]["name"] in used, "nothing uses the claim"
+            assert claim.metadata.name in used, "nothing uses the claim"
     for volume in volumes.values():
         check_volume(volume, claims)
-    free = [volume for volume in volumes.values() if not claim_reference(volume)]
+    free = [volume for volume in volumes.values() if not volume.spec.claim_ref]
     for claim in claims.values():
-        if not volume_of(claim) and claim["spec"]["storageClassName"] in ("none", ""):
+        storage_class, waits = claim.spec.storage_class_name, not claim.spec.volume_name
+        if waits and storage_class in ("none", ""):
             assert binder.find_free(claim, free) is None, "the claim could be bound"
-        waits = claim["spec"]["storageClassName"] == "now" and not volume_of(claim)
-        if waits and not users.take_volumes:  # a volume deleted halfway stays with its claim
-            assert claim["metadata"].get("deletionTimestamp"), "the claim could be provisioned"
+        if waits and storage_class == "now" and not users.take_volumes:
+            # a volume deleted halfway stays with its claim
+            assert claim.metadata.deletion_timestamp, "the claim could be provisioned"
     check_capacity(toy, list(volumes.values()))
     check_attachments(toy, claims, volumes)
 
 
-def bound(claim: Document) -> bool:
-    return bool(claim["status"]["phase"] == "Bound")
+def bound(claim: PersistentVolumeClaim) -> bool:
+    return claim.status.phase == "Bound"
 
 
-def check_volume(volume: Document, claims: dict[str, Document]) -> None:
-    phase, uid = volume["status"]["phase"], claim_reference(volume).get("uid")
+def check_volume(volume: PersistentVolume, claims: dict[str, PersistentVolumeClaim]) -> None:
+    phase, uid = volume.status.phase, claim_reference(volume).uid
     if not uid:
         assert phase == "Available"
         return
     if uid not in claims:
         assert phase in ("Released", "Failed")
-        provisioned = PROVISIONED_BY in (volume["metadata"].get("annotations") or {})
-        policy = volume["spec"]["persistentVolumeReclaimPolicy"]
+        provisioned = PROVISIONED_BY in volume.metadata.annotations
+        policy = volume.spec.persistent_volume_reclaim_policy
         assert not (provisioned and policy == "Delete"), "the volume is left over"
-    elif volume_of(claims[uid]) == volume["metadata"]["name"]:
+    elif claims[uid].spec.volume_name == volume.metadata.name:
         assert phase == "Bound"
 
 
-def check_capacity(toy: Toy, volumes: list[Document]) -> None:
-    for capacity in toy.all("CSIStorageCapacity"):
-        zone = capacity["metadata"]["name"]
+def check_capacity(toy: Toy, volumes: list[PersistentVolume]) -> None:
+    for capacity in toy.all(CSIStorageCapacity):
+        zone = capacity.metadata.name
         used = sum(
             size_of(volume)
             for volume in volumes
-            if volume["spec"]["storageClassName"] == "tracked"
-            and segment_in(volume) == {ZONE: zone}
+            if volume.spec.storage_class_name == "tracked" and segment_in(volume) == {ZONE: zone}
         )
-        assert capacity["capacity"] == quantity_of(ROOM * GIB - used)
+        assert capacity.capacity == quantity_of(ROOM * GIB - used)
 
 
-def check_attachments(toy: Toy, claims: dict[str, Document], volumes: dict[str, Document]) -> None:
-    by_name = {claim["metadata"]["name"]: claim for claim in claims.values()}
-    wanted = {
-        attachment.attachment_name(volumes[volume_of(claim)], pod["spec"]["nodeName"])
-        for pod in toy.all("Pod")
-        if pod["spec"].get("nodeName")
+def check_attachments(
+    toy: Toy, claims: dict[str, PersistentVolumeClaim], volumes: dict[str, PersistentVolume]
+) -> None:
+    by_name = {claim.metadata.name: claim for claim in claims.values()}
+    expected = {
+        attachment.attachment_name(volumes[claim.spec.volume_name], pod.spec.node_name)
+        for pod in toy.all(Pod)
+        if pod.spec.node_name
         for named in pod_claims(pod)
         if (claim := by_name.get(named.name)) is not None
         and bound(claim)
-        and csi_driver(volumes[volume_of(claim)])
+        and driver_in(volumes[claim.spec.volume_name])
     }
-    found = toy.all("VolumeAttachment")
-    assert {one["metadata"]["name"] for one in found} == wanted
-    assert all(one["status"]["attached"] for one in found)
+    attachments = toy.all(VolumeAttachment)
+    assert {each.metadata.name for each in attachments} == expected
+    assert all(each.status.attached for each in attachments)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -28,6 +28,9 @@ from berth.actors.client.rest import (
 )
 from berth.actors.configuration.file import load_file
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.system import run_scheduler
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
@@ -44,10 +47,9 @@ from ..apiserver.kubeconfig import kubeconfig
 from ..apiserver.resources import BY_KIND, Kind
 from ..feature_gates import feature_gates_option, gates_from
 from ..hollow.controllers import run_controllers
-from ..hollow.device_claims import device_claims, key_of
+from ..hollow.device_claims import device_claims
 from ..hollow.devices.driver import run_driver
 from ..hollow.devices.inventory import InventoryError, read_inventories, read_objects
-from ..hollow.documents import namespace_of
 from ..hollow.kubelet import hollow_node, run_kubelets
 from ..hollow.negotiation.driver import run_negotiating_driver
 from ..manifests import ManifestError, kind_of, read
@@ -350,8 +352,9 @@ class _Watching:
         ):
             while True:
                 nodes, pods = await self._items(NODES), await self._items(PODS)
-                claims = await self._items(CLAIMS) if any(map(device_claims, pods)) else []
-                self.summary = summarise(pods, {key_of(claim) for claim in claims})
+                has_claims = any(pod["spec"].get("resourceClaims") for pod in pods)
+                claims = await self._items(CLAIMS) if has_claims else []
+                self.summary = summarise(pods, {_key(claim["metadata"]) for claim in claims})
                 if live is not None:
                     live.update(
                         Group(nodes_table(nodes, pods), pods_table(self.summary.pods)), refresh=True
@@ -393,7 +396,7 @@ def summarise(pods: list[Document], claims: Set[str]) -> Summary:
     for pod in pods:
         conditions = pod["status"].get("conditions", ())
         why = next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
-        why = why or _lacking(pod, claims)
+        why = why or _lacking(Reader(Pod).convert(pod), claims)
         metadata, node = pod["metadata"], pod["spec"].get("nodeName", "")
         rows.append(
             Row(
@@ -408,12 +411,16 @@ def summarise(pods: list[Document], claims: Set[str]) -> Summary:
     return Summary(rows, placed, len(rows) - placed)
 
 
-def _lacking(pod: Document, claims: Set[str]) -> str:
+def _key(metadata: Document) -> str:
+    return f"{metadata['namespace']}/{metadata['name']}"
+
+
+def _lacking(pod: Pod, claims: Set[str]) -> str:
     """The first claim that the pod lacks, in the words of the scheduler's log; "" if none."""
     for entry in device_claims(pod):
         if entry.claim == "":
-            return f'pod "{key_of(pod)}": ResourceClaim not created yet'
-        named = f"{namespace_of(pod)}/{entry.claim}"
+            return f'pod "{key(pod)}": ResourceClaim not created yet'
+        named = f"{pod.metadata.namespace}/{entry.claim}"
         if entry.claim is not None and named not in claims:
             return f'could not find ResourceClaim "{named}"'
     return ""

@@ -6,71 +6,61 @@ released.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from .documents import Document, controller_of, deleting, labels_of, owners_of, reference_to, uid_of
+from berth.actors.scheduling.kube.labels import (
+    NOTHING,
+    Selector,
+    SelectorError,
+    from_label_selector,
+    from_map,
+)
+from berth.actors.scheduling.kube.meta import LabelSelector
+
+from .documents import documents_of, labels_in, reference_to
+from .objects import Job, ReplicationController, T, Workload, controller_of, deleting
 from .writes import Write, patch
 
 
-def selects(selector: Document | None, labels: Mapping[str, str]) -> bool:
-    """True if the selector matches these labels: None matches nothing, an empty one everything."""
-    if selector is None:
-        return False
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(
-        _holds(requirement, labels) for requirement in selector.get("matchExpressions") or ()
-    )
+def selector_from(selector: LabelSelector | None) -> Selector:
+    """Returns the selector; one that is not valid selects nothing."""
+    try:
+        return from_label_selector(selector)
+    except SelectorError:
+        return NOTHING
 
 
-def _holds(requirement: Document, labels: Mapping[str, str]) -> bool:
-    have = labels.get(requirement["key"])
-    match requirement["operator"]:
-        case "In":
-            return have in (requirement.get("values") or ())
-        case "NotIn":
-            return have not in (requirement.get("values") or ())
-        case "Exists":
-            return have is not None
-        case "DoesNotExist":
-            return have is None
-        case _:
-            return False
-
-
-def selector_of(owner: Document) -> Document | None:
-    """The owner's selector as a label selector.
+def selector_of(owner: Workload) -> Selector:
+    """Returns the owner's selector.
 
     A ReplicationController's is a map of labels, by default those of its template. A Job without a
     selector selects by its uid.
     """
-    given: Document | None = owner["spec"].get("selector")
-    if owner["kind"] == "ReplicationController":
-        template = owner["spec"].get("template") or {}
-        return {"matchLabels": given or (template.get("metadata") or {}).get("labels") or {}}
-    if owner["kind"] == "Job" and given is None:
-        return {"matchLabels": {"batch.kubernetes.io/controller-uid": uid_of(owner)}}
-    return given
+    if isinstance(owner, ReplicationController):
+        return from_map(owner.spec.selector or labels_in(owner.spec.template))
+    if isinstance(owner, Job) and owner.spec.selector is None:
+        return from_map({"batch.kubernetes.io/controller-uid": owner.metadata.uid})
+    return selector_from(owner.spec.selector)
 
 
-def claim(owner: Document, candidates: Iterable[Document]) -> tuple[list[Document], list[Write]]:
-    """The candidates that the owner controls, and the writes that adopt and release."""
-    selector, uid = selector_of(owner), uid_of(owner)
-    mine: list[Document] = []
+def claim(owner: Workload, candidates: Iterable[T]) -> tuple[list[T], list[Write]]:
+    """Returns the candidates that the owner controls, and the writes that adopt and release."""
+    selector, uid = selector_of(owner), owner.metadata.uid
+    mine: list[T] = []
     writes: list[Write] = []
     for candidate in candidates:
-        controller = controller_of(candidate)
-        matches = selects(selector, labels_of(candidate))
-        if controller is not None and controller["uid"] == uid:
+        metadata, controller = candidate.metadata, controller_of(candidate)
+        matches, owners = selector.matches(metadata.labels), metadata.owner_references
+        if controller is not None and controller.uid == uid:
             if matches or deleting(owner):
                 mine.append(candidate)
             else:
-                kept = [reference for reference in owners_of(candidate) if reference["uid"] != uid]
+                kept = documents_of(reference for reference in owners if reference.uid != uid)
                 writes.append(
                     patch(candidate, {"metadata": {"ownerReferences": kept}}, guarded=True)
                 )
         elif controller is None and matches and not deleting(owner) and not deleting(candidate):
-            references = [*owners_of(candidate), reference_to(owner)]
+            references = [*documents_of(owners), reference_to(owner)]
             writes.append(
                 patch(candidate, {"metadata": {"ownerReferences": references}}, guarded=True)
             )

@@ -1,6 +1,6 @@
 """What the controllers know of the cluster: the latest version of each object they follow.
 
-Objects are indexed by kind, owner and node; those of storage also by claim, volume and class, pods
+Objects are indexed by type, owner and node; those of storage also by claim, volume and class, pods
 by their device claims, and these by the pools of their devices. Controllers read their own writes:
 the server's answer to a write is stored at once, and news older than what is stored is dropped. So
 a late watch never makes a controller do something twice.
@@ -10,42 +10,47 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
 
 import msgspec
 
-from .device_claims import claim_keys, pool_key, pools_of, template_keys
-from .documents import Document, controller_of, name_of, namespace_of, owners_of, spec_of, uid_of
-from .volumes import claim_reference, claimed_key, class_of, pod_claims, volume_of
+from berth.actors.scheduling.kube.claims import class_of
+from berth.actors.scheduling.kube.devices import ResourceClaim, ResourceSlice
+from berth.actors.scheduling.kube.meta import HasMetadata, version_of
+from berth.actors.scheduling.kube.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
+
+from .device_claims import claim_keys, pool_of, pools_of, template_keys
+from .objects import Pod, T, controller_of
+from .volumes import claimed_key, pod_claims
 
 REMEMBERED = 100_000
-Key = tuple[str, str, str]
-Fields = dict[str, Callable[[Document], Iterable[str]]]
-
-
-def _on_node(document: Document) -> tuple[str, ...]:
-    return (spec_of(document).get("nodeName") or "",)
-
+Key = tuple[type[HasMetadata], str, str]
+Fields = dict[str, Callable[[Any], Iterable[str]]]
 
 # The fields by which objects are looked up, beside their names; "" finds those without it. "free"
 # and "waiting" hold, by class, the volumes without a claim and the claims without a volume.
-_INDEXED: dict[str, Fields] = {
-    "Pod": {
-        "node": _on_node,
-        "claim": lambda pod: {f"{namespace_of(pod)}/{claim.name}" for claim in pod_claims(pod)},
+_INDEXED: dict[type[HasMetadata], Fields] = {
+    Pod: {
+        "node": lambda pod: (pod.spec.node_name,),
+        "claim": lambda pod: {f"{pod.metadata.namespace}/{c.name}" for c in pod_claims(pod)},
         "device-claim": claim_keys,
         "claim-template": template_keys,
     },
-    "VolumeAttachment": {"node": _on_node},
-    "ResourceClaim": {"pool": pools_of},
-    "ResourceSlice": {"pool": lambda found: (pool_key(spec_of(found)),)},
-    "PersistentVolume": {
+    VolumeAttachment: {"node": lambda attachment: (attachment.spec.node_name,)},
+    ResourceClaim: {"pool": pools_of},
+    ResourceSlice: {"pool": lambda slice_: (pool_of(slice_),)},
+    PersistentVolume: {
         "claim": lambda volume: (claimed_key(volume),),
         "class": lambda volume: (class_of(volume),),
-        "free": lambda volume: () if claim_reference(volume) else (class_of(volume),),
+        "free": lambda volume: () if volume.spec.claim_ref else (class_of(volume),),
     },
-    "PersistentVolumeClaim": {
-        "volume": lambda claim: (volume_of(claim),),
-        "waiting": lambda claim: () if volume_of(claim) else (class_of(claim),),
+    PersistentVolumeClaim: {
+        "volume": lambda claim: (claim.spec.volume_name,),
+        "waiting": lambda claim: () if claim.spec.volume_name else (class_of(claim),),
     },
 }
 
@@ -53,107 +58,131 @@ _INDEXED: dict[str, Fields] = {
 class Change(msgspec.Struct, frozen=True):
     """An object before and after; None if it did not exist or no longer does."""
 
-    kind: str
-    before: Document | None
-    after: Document | None
+    before: HasMetadata | None
+    after: HasMetadata | None
 
 
 class Cluster:
-    """Keys are kind, namespace and name."""
+    """Keys are type, namespace and name."""
 
     def __init__(self) -> None:
-        self._objects: dict[str, dict[str, dict[str, Document]]] = defaultdict(
+        self._objects: dict[type[HasMetadata], dict[str, dict[str, HasMetadata]]] = defaultdict(
             lambda: defaultdict(dict)
         )
-        self._dependents: dict[str, dict[Key, Document]] = defaultdict(dict)
-        self._free: dict[tuple[str, str], dict[str, Document]] = defaultdict(dict)
-        self._indexed: dict[tuple[str, str], dict[str, dict[Key, Document]]] = {
+        self._dependents: dict[str, dict[Key, HasMetadata]] = defaultdict(dict)
+        self._free: dict[tuple[type[HasMetadata], str], dict[str, HasMetadata]] = defaultdict(dict)
+        self._indexed: dict[tuple[type[HasMetadata], str], dict[str, dict[Key, HasMetadata]]] = {
             (kind, field): defaultdict(dict)
             for kind, fields in _INDEXED.items()
             for field in fields
         }
         self._gone: dict[str, None] = {}
+        self._unreadable: set[Key] = set()
 
-    def find(self, kind: str, namespace: str, name: str) -> Document | None:
-        return self._objects[kind][namespace].get(name)
+    def find(self, kind: type[T], namespace: str, name: str) -> T | None:
+        return cast("T | None", self._objects[kind][namespace].get(name))
 
-    def all(self, kind: str) -> Iterator[Document]:
-        return (document for named in self._objects[kind].values() for document in named.values())
+    def all(self, kind: type[T]) -> Iterator[T]:
+        return (cast("T", obj) for named in self._objects[kind].values() for obj in named.values())
 
-    def within(self, kind: str, namespace: str) -> list[Document]:
-        return list(self._objects[kind][namespace].values())
+    def within(self, kind: type[T], namespace: str) -> list[T]:
+        return cast("list[T]", list(self._objects[kind][namespace].values()))
 
-    def candidates(self, kind: str, owner: Document) -> list[Document]:
+    def candidates(self, kind: type[T], owner: HasMetadata) -> list[T]:
         """The objects of a kind that an owner controls or could adopt."""
+        metadata = owner.metadata
         mine = [
-            document
-            for key, document in self._dependents.get(uid_of(owner), {}).items()
-            if key[0] == kind
+            obj for key, obj in self._dependents.get(metadata.uid, {}).items() if key[0] is kind
         ]
-        return [*mine, *self._free[kind, namespace_of(owner)].values()]
+        return cast("list[T]", [*mine, *self._free[kind, metadata.namespace].values()])
 
-    def dependents(self, uid: str) -> list[Document]:
+    def dependents(self, uid: str) -> list[HasMetadata]:
         return list(self._dependents.get(uid, {}).values())
 
-    def by(self, kind: str, field: str, value: str) -> list[Document]:
+    def by(self, kind: type[T], field: str, value: str) -> list[T]:
         """The objects of a kind whose field, one of those indexed, has this value."""
-        return list(self._indexed[kind, field].get(value, {}).values())
+        return cast("list[T]", list(self._indexed[kind, field].get(value, {}).values()))
 
-    def pods_on(self, node: str) -> list[Document]:
-        return self.by("Pod", "node", node) if node else []
+    def pods_on(self, node: str) -> list[Pod]:
+        return self.by(Pod, "node", node) if node else []
 
     def is_gone(self, uid: str) -> bool:
         """True if the object of this uid is known to have been deleted."""
         return uid in self._gone
 
-    def put(self, document: Document) -> Change | None:
-        """Stores an object. Returns None if the stored one is as new, or if it has been deleted."""
-        kind, uid = document["kind"], uid_of(document)
-        have = self.find(kind, namespace_of(document), name_of(document))
-        if uid in self._gone or (have is not None and _version(document) <= _version(have)):
+    def is_readable(self, kind: type[HasMetadata], namespace: str, name: str) -> bool:
+        """False if only a part of the object could be read."""
+        return (kind, namespace, name) not in self._unreadable
+
+    def put(self, obj: HasMetadata, *, readable: bool = True) -> Change | None:
+        """Stores an object. Returns None if the stored one is as new, or if it has been deleted.
+
+        If it is not `readable`, it is the readable part of an object that cannot be read.
+        """
+        kind, metadata = type(obj), obj.metadata
+        before = self.find(kind, metadata.namespace, metadata.name)
+        if metadata.uid in self._gone or (
+            before is not None and version_of(obj) <= version_of(before)
+        ):
             return None
-        if have is not None:
-            self._forget(have, replaced=uid_of(have) == uid)
-        key = _key(document)
-        self._objects[kind][key[1]][key[2]] = document
-        for owner in owners_of(document):
-            self._dependents[owner["uid"]][key] = document
-        if controller_of(document) is None:
-            self._free[kind, key[1]][key[2]] = document
+        if before is not None:
+            self._forget(before, replaced=before.metadata.uid == metadata.uid)
+        place = _key(obj)
+        self._objects[kind][metadata.namespace][metadata.name] = obj
+        if not readable:
+            self._unreadable.add(place)
+        for owner in metadata.owner_references:
+            self._dependents[owner.uid][place] = obj
+        if controller_of(obj) is None:
+            self._free[kind, metadata.namespace][metadata.name] = obj
         for field, values in _INDEXED.get(kind, {}).items():
-            for value in values(document):
-                self._indexed[kind, field][value][key] = document
-        return Change(kind, have, document)
+            for value in values(obj):
+                self._indexed[kind, field][value][place] = obj
+        return Change(before, obj)
 
-    def remove(self, document: Document) -> Change | None:
+    def remove(self, obj: HasMetadata) -> Change | None:
         """Removes a deleted object. Returns None if it was not stored."""
-        have = self.find(document["kind"], namespace_of(document), name_of(document))
-        if have is None or uid_of(have) != uid_of(document):
-            self._remember(uid_of(document))
-            return None
-        self._forget(have, replaced=False)
-        return Change(have["kind"], have, None)
+        metadata = obj.metadata
+        return self.discard(type(obj), metadata.namespace, metadata.name, metadata.uid)
 
-    def replace(self, kind: str, documents: Iterable[Document]) -> list[Change]:
-        """Replaces all objects of a kind, after a list."""
-        listed = {uid_of(document): document for document in documents}
-        gone = [document for document in self.all(kind) if uid_of(document) not in listed]
-        changes = [self.remove(document) for document in gone] + [
-            self.put(document) for document in listed.values()
-        ]
+    def discard(
+        self, kind: type[HasMetadata], namespace: str, name: str, uid: str
+    ) -> Change | None:
+        """Does what `remove` does, for an object of which only this is at hand."""
+        stored = self.find(kind, namespace, name)
+        if stored is None or stored.metadata.uid != uid:
+            self._remember(uid)
+            return None
+        self._forget(stored, replaced=False)
+        return Change(stored, None)
+
+    def replace(self, kind: type[T], objects: Iterable[T], parts: Iterable[T] = ()) -> list[Change]:
+        """Replaces all objects of a kind, after a list.
+
+        `parts` are the readable parts of those that cannot be read.
+        """
+        listed = {obj.metadata.uid: obj for obj in objects}
+        unreadable = {part.metadata.uid: part for part in parts}
+        uids = listed.keys() | unreadable.keys()
+        gone = [obj for obj in self.all(kind) if obj.metadata.uid not in uids]
+        changes = [self.remove(obj) for obj in gone]
+        changes += [self.put(obj) for obj in listed.values()]
+        changes += [self.put(part, readable=False) for part in unreadable.values()]
         return [change for change in changes if change is not None]
 
-    def _forget(self, document: Document, *, replaced: bool) -> None:
-        key = _key(document)
-        del self._objects[key[0]][key[1]][key[2]]
-        for owner in owners_of(document):
-            _drop(self._dependents, owner["uid"], key)
-        self._free[key[0], key[1]].pop(key[2], None)
-        for field, values in _INDEXED.get(key[0], {}).items():
-            for value in values(document):
-                _drop(self._indexed[key[0], field], value, key)
+    def _forget(self, obj: HasMetadata, *, replaced: bool) -> None:
+        place = _key(obj)
+        kind, namespace, name = place
+        del self._objects[kind][namespace][name]
+        self._unreadable.discard(place)
+        for owner in obj.metadata.owner_references:
+            _drop(self._dependents, owner.uid, place)
+        self._free[kind, namespace].pop(name, None)
+        for field, values in _INDEXED.get(kind, {}).items():
+            for value in values(obj):
+                _drop(self._indexed[kind, field], value, place)
         if not replaced:
-            self._remember(uid_of(document))
+            self._remember(obj.metadata.uid)
 
     def _remember(self, uid: str) -> None:
         self._gone[uid] = None
@@ -161,18 +190,13 @@ class Cluster:
             del self._gone[next(iter(self._gone))]
 
 
-def _key(document: Document) -> Key:
-    return document["kind"], namespace_of(document), name_of(document)
+def _key(obj: HasMetadata) -> Key:
+    return type(obj), obj.metadata.namespace, obj.metadata.name
 
 
-def _version(document: Document) -> int:
-    """Resource versions are increasing numbers, which Kubernetes guarantees by now."""
-    return int(document["metadata"].get("resourceVersion") or 0)
-
-
-def _drop(index: dict[str, dict[Key, Document]], field: str, key: Key) -> None:
-    found = index.get(field)
-    if found is not None:
-        found.pop(key, None)
-        if not found:
+def _drop(index: dict[str, dict[Key, HasMetadata]], field: str, key: Key) -> None:
+    objects = index.get(field)
+    if objects is not None:
+        objects.pop(key, None)
+        if not objects:
             del index[field]

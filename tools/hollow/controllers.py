@@ -7,6 +7,7 @@ After a failed write, the item is decided anew after a backoff.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import groupby
 
 import anyio
@@ -28,9 +29,9 @@ from berth.actors.runtime.logger import get_logger
 from ..apiserver.resources import KINDS
 from .cluster import Change, Cluster
 from .devices import routing as devices
-from .documents import Document
 from .following import Following
 from .items import Item
+from .objects import TYPES, Document, read
 from .routing import FOLLOWED, Controllers, touched
 from .writes import Again, Create, Delete, Patch, Write
 
@@ -76,7 +77,7 @@ async def run_controllers(
         following = Following(cluster, client, clock, rng, running.changed)
         async with anyio.create_task_group() as listing:
             for kind in some.followed:
-                listing.start_soon(group.start, following.follow, _KINDS[kind])
+                listing.start_soon(group.start, following.follow, _KINDS[kind], TYPES[kind])
         running.begin()
         task_status.started()
 
@@ -117,7 +118,7 @@ class _Runner:
         """Acts on changes from now on. Every object that exists already counts as a change."""
         self._begun = True
         for kind in self._some.followed:
-            self.changed([Change(kind, None, document) for document in self._cluster.all(kind)])
+            self.changed([Change(None, obj) for obj in self._cluster.all(TYPES[kind])])
 
     def changed(self, changes: Iterable[Change | None]) -> None:
         if not self._begun:
@@ -166,6 +167,8 @@ class _Runner:
 
     def _decide(self, item: Item) -> list[Write]:
         """Decides on an item. An item that cannot be read is left alone until it changes."""
+        if not self._cluster.is_readable(TYPES[item.kind], item.namespace, item.name):
+            return []
         try:
             return self._controllers.reconcile(self._cluster, item, self._clock.wall())
         except (LookupError, TypeError, ValueError, AttributeError) as problem:
@@ -223,16 +226,12 @@ class _Runner:
         match write:
             case Create(kind, document):
                 path = collection(kind, document["metadata"].get("namespace", ""))
-                answer = await self._client.call("POST", path, dict, document)
-                if kind in self._some.followed:
-                    self.changed([self._cluster.put(answer)])
+                self._store(kind, await self._client.call("POST", path, dict, document))
             case Patch(kind, namespace, name, body, subresource):
                 path = f"{collection(kind, namespace)}/{name}" + (
                     f"/{subresource}" if subresource else ""
                 )
-                self.changed(
-                    [self._cluster.put(await self._client.patch(path, body, dict, "merge"))]
-                )
+                self._store(kind, await self._client.patch(path, body, dict, "merge"))
             case Delete():
                 await self._delete(write)
             case Again():
@@ -249,7 +248,13 @@ class _Runner:
             and answer.get("kind") == write.kind
             and answer["metadata"].get("deletionTimestamp")
         ):
-            self.changed([self._cluster.put(answer)])
+            self._store(write.kind, answer)
             return
-        metadata = {"namespace": write.namespace, "name": write.name, "uid": write.uid}
-        self.changed([self._cluster.remove({"kind": write.kind, "metadata": metadata})])
+        kind = TYPES[write.kind]
+        self.changed([self._cluster.discard(kind, write.namespace, write.name, write.uid)])
+
+    def _store(self, kind: str, answer: Document) -> None:
+        """Stores the server's answer; an object that cannot be read is left to the watch."""
+        if kind in self._some.followed:
+            with suppress(msgspec.ValidationError):
+                self.changed([self._cluster.put(read(answer, TYPES[kind]))])

@@ -5,33 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
-import msgspec
-
-from berth.actors.scheduling.kube.core import (
-    Node,
-    NodeSelectorTerm,
-    Taint,
-    Toleration,
-)
+from berth.actors.scheduling.kube.core import Node, NodeSelectorTerm, Pod, PodSpec
 from berth.actors.scheduling.kube.node_selector import node_selector_matches
 from berth.actors.scheduling.kube.taints import tolerates_any
 
 from .claim import claim
-from .documents import (
+from .documents import pod_from, status_of, template_hash
+from .objects import (
+    DaemonSet,
     Document,
     deleting,
     int_or_percent,
     is_active,
     is_ready,
-    labels_of,
-    name_of,
-    node_of,
-    pod_from,
-    status_of,
-    template_hash,
-    tolerations_of,
+    read,
 )
 from .writes import Create, Write, count_available, delete, status_writes
 
@@ -49,21 +37,22 @@ _HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
 def reconcile(
-    owner: Document, candidates: Iterable[Document], nodes: Iterable[Document], now: datetime
+    owner: DaemonSet, candidates: Iterable[Pod], nodes: Iterable[Node], now: datetime
 ) -> list[Write]:
     """Creates missing pods, deletes those that must not be there, and updates a few at a time."""
     pods, writes = claim(owner, candidates)
-    on: dict[str, list[Document]] = defaultdict(list)
+    on: dict[str, list[Pod]] = defaultdict(list)
     for pod in sorted(
-        pods, key=lambda pod: (not node_of(pod), pod["metadata"].get("creationTimestamp") or "")
+        pods, key=lambda pod: (not pod.spec.node_name, pod.metadata.creation_timestamp or "")
     ):
         on[target_node(pod)].append(pod)
     should: dict[str, bool] = {}
+    spec = daemon_spec(owner)
     for node in nodes:
-        should[name_of(node)], stays = fits(owner, node)
-        here = on[name_of(node)]
+        name = node.metadata.name
+        should[name], stays = fits(spec, node)
         if not deleting(owner):
-            writes += _on_node(owner, name_of(node), here, should[name_of(node)], stays)
+            writes += _on_node(owner, name, on[name], should[name], stays)
     wanted = {name for name, runs in should.items() if runs}
     if not deleting(owner) and not writes:
         writes += _update(
@@ -82,45 +71,44 @@ def tolerations(spec: Document) -> list[Document]:
     return [*given, *(toleration for toleration in added if toleration not in given)]
 
 
-def fits(owner: Document, node: Document) -> tuple[bool, bool]:
+def daemon_spec(owner: DaemonSet) -> PodSpec:
+    """The spec of a daemon pod before it is meant for a node."""
+    spec = owner.spec.template["spec"]
+    return read({**spec, "tolerations": tolerations(spec)}, PodSpec)
+
+
+def fits(spec: PodSpec, node: Node) -> tuple[bool, bool]:
     """Two answers: True if a pod should run on the node; True if a pod that runs there may stay."""
-    spec = owner["spec"]["template"]["spec"]
-    if spec.get("nodeName") and spec["nodeName"] != name_of(node):
+    if spec.node_name not in ("", node.metadata.name):
         return False, False
-    labels = labels_of(node)
-    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+    if not spec.node_selector.items() <= node.metadata.labels.items():
         return False, False
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
-    if required is not None:
-        terms = msgspec.convert(
-            required.get("nodeSelectorTerms") or (), tuple[NodeSelectorTerm, ...]
-        )
-        if not node_selector_matches(terms, msgspec.convert({"metadata": _named(node)}, Node)):
-            return False, False
-    tolerated: tuple[Toleration, ...] = tolerations_of({"tolerations": tolerations(spec)})
-    taints = msgspec.convert((node.get("spec") or {}).get("taints") or (), tuple[Taint, ...])
-    effects = {taint.effect for taint in taints if not tolerates_any(tolerated, taint)}
+    terms = _required_terms(spec)
+    if terms is not None and not node_selector_matches(terms, node):
+        return False, False
+    effects = {t.effect for t in node.spec.taints if not tolerates_any(spec.tolerations, t)}
     return not effects & {"NoSchedule", "NoExecute"}, "NoExecute" not in effects
 
 
-def _named(node: Document) -> dict[str, Any]:
-    return {"name": name_of(node), "labels": labels_of(node)}
+def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    return required.node_selector_terms if required else None
 
 
-def target_node(pod: Document) -> str:
+def target_node(pod: Pod) -> str:
     """The node that a daemon pod is bound to or meant for."""
-    if node_of(pod):
-        return node_of(pod)
-    required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
-    for term in required.get("nodeSelectorTerms") or ():
-        for field in term.get("matchFields") or ():
-            if field["key"] == "metadata.name" and field["operator"] == "In":
-                return str(field["values"][0])
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    for term in _required_terms(pod.spec) or ():
+        for field in term.match_fields:
+            if field.key == "metadata.name" and field.operator == "In":
+                return field.values[0]
     return ""
 
 
 def _on_node(
-    owner: Document, node: str, here: list[Document], should: bool, stays: bool
+    owner: DaemonSet, node: str, here: list[Pod], should: bool, stays: bool
 ) -> list[Write]:
     """Writes for one node: its pod is missing, finished, superfluous or not allowed there."""
     if not should:
@@ -132,9 +120,9 @@ def _on_node(
     return [delete(pod) for pod in [*finished, *active[1:]]]
 
 
-def _pod(owner: Document, node: str) -> Document:
-    template = owner["spec"]["template"]
-    pod = pod_from(owner, template, labels={REVISION: template_hash(template)})
+def _pod(owner: DaemonSet, node: str) -> Document:
+    template = owner.spec.template
+    pod = pod_from(owner, labels={REVISION: template_hash(template)})
     spec = template["spec"]
     affinity = spec.get("affinity") or {}
     # the node is known to meet the template's requirements, so its name alone is required
@@ -148,15 +136,15 @@ def _pod(owner: Document, node: str) -> Document:
     return pod
 
 
-def _update(owner: Document, pods: list[Document], wanted: int) -> list[Write]:
+def _update(owner: DaemonSet, pods: list[Pod], wanted: int) -> list[Write]:
     """Deletes pods of an old template, unready ones first, within the limit of maxUnavailable."""
-    strategy = owner["spec"].get("updateStrategy") or {}
-    if strategy.get("type") == "OnDelete":
+    strategy = owner.spec.update_strategy
+    if strategy.type == "OnDelete":
         return []
-    given = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
-    allowed = max(int_or_percent(given, wanted, round_up=True), 1)
-    revision = template_hash(owner["spec"]["template"])
-    old = [pod for pod in pods if labels_of(pod).get(REVISION) != revision]
+    most = strategy.rolling_update.max_unavailable
+    allowed = 1 if most is None else max(int_or_percent(most, wanted, round_up=True), 1)
+    revision = template_hash(owner.spec.template)
+    old = [pod for pod in pods if pod.metadata.labels.get(REVISION) != revision]
     away = wanted - sum(map(is_ready, pods))
     unready = [pod for pod in old if not is_ready(pod)]
     ready = [pod for pod in old if is_ready(pod)]
@@ -164,12 +152,12 @@ def _update(owner: Document, pods: list[Document], wanted: int) -> list[Write]:
 
 
 def _status(
-    owner: Document, on: dict[str, list[Document]], wanted: set[str], now: datetime
+    owner: DaemonSet, on: dict[str, list[Pod]], wanted: set[str], now: datetime
 ) -> list[Write]:
-    revision = template_hash(owner["spec"]["template"])
+    revision = template_hash(owner.spec.template)
     placed = [next((pod for pod in on[name] if is_active(pod)), None) for name in sorted(wanted)]
     pods = [pod for pod in placed if pod is not None]
-    available, again = count_available(pods, owner["spec"].get("minReadySeconds") or 0, now)
+    available, again = count_available(pods, owner.spec.min_ready_seconds, now)
     misplaced = [
         name for name, here in on.items() if name not in wanted and any(map(is_active, here))
     ]
@@ -179,9 +167,11 @@ def _status(
         "currentNumberScheduled": len(pods),
         "numberMisscheduled": len(misplaced),
         "numberReady": sum(map(is_ready, pods)),
-        "updatedNumberScheduled": sum(labels_of(pod).get(REVISION) == revision for pod in pods),
+        "updatedNumberScheduled": sum(
+            pod.metadata.labels.get(REVISION) == revision for pod in pods
+        ),
         "numberAvailable": available,
         "numberUnavailable": len(wanted) - available,
-        "observedGeneration": owner["metadata"].get("generation", 0),
+        "observedGeneration": owner.metadata.generation,
     }
     return status_writes(owner, status) + again

@@ -8,22 +8,16 @@ from datetime import datetime
 import msgspec
 
 from .claim import claim
-from .documents import (
+from .documents import labels_in, reference_to, stamp, status_of, template_hash, with_condition
+from .objects import (
+    Deployment,
     Document,
-    annotations_of,
+    ReplicaSet,
     condition_of,
     deleting,
     int_or_percent,
-    labels_of,
-    name_of,
-    namespace_of,
-    reference_to,
     replicas_of,
     seconds_since,
-    stamp,
-    status_of,
-    template_hash,
-    with_condition,
 )
 from .writes import Again, Create, Write, annotated, delete, patch, status_writes
 
@@ -39,101 +33,106 @@ class Limits(msgspec.Struct, frozen=True):
     unavailable: int
 
 
-def reconcile(deployment: Document, candidates: Iterable[Document], now: datetime) -> list[Write]:
+def reconcile(
+    deployment: Deployment, candidates: Iterable[ReplicaSet], now: datetime
+) -> list[Write]:
     """Adopts ReplicaSets, takes one step of the roll-out, and writes the status."""
     sets, writes = claim(deployment, candidates)
-    sets.sort(key=lambda found: (found["metadata"].get("creationTimestamp") or "", name_of(found)))
+    sets.sort(key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))
     new = _of_template(deployment, sets)
-    old = [found for found in sets if found is not new]
+    old = [each for each in sets if each is not new]
     if not deleting(deployment):
         revision = max(map(_revision, old), default=0) + 1
-        if deployment["spec"].get("paused"):
+        if deployment.spec.paused:
             writes += _scaled_while_paused(deployment, sets)
         else:
             writes += _step(deployment, new, old, revision)
             writes += _history(deployment, old)
         current = max(_revision(new), revision) if new is not None else revision
-        if new is not None or not deployment["spec"].get("paused"):
+        if new is not None or not deployment.spec.paused:
             writes += annotated(deployment, {REVISION: str(current)})
     return writes + _status(deployment, new, sets, now)
 
 
-def limits(deployment: Document) -> Limits:
-    strategy = deployment["spec"].get("strategy") or {}
-    if strategy.get("type") == "Recreate":
+def limits(deployment: Deployment) -> Limits:
+    strategy = deployment.spec.strategy
+    if strategy.type == "Recreate":
         return Limits(0, 0)
-    rolling, replicas = strategy.get("rollingUpdate") or {}, replicas_of(deployment)
-    surge = int_or_percent(rolling.get("maxSurge", "25%"), replicas, round_up=True)
-    unavailable = int_or_percent(rolling.get("maxUnavailable", "25%"), replicas, round_up=False)
+    rolling, replicas = strategy.rolling_update, replicas_of(deployment)
+    most = "25%" if rolling.max_surge is None else rolling.max_surge
+    surge = int_or_percent(most, replicas, round_up=True)
+    most = "25%" if rolling.max_unavailable is None else rolling.max_unavailable
+    unavailable = int_or_percent(most, replicas, round_up=False)
     # if both were 0, the roll-out could never begin
     return Limits(surge, min(unavailable if surge or unavailable else 1, replicas))
 
 
-def _of_template(deployment: Document, sets: list[Document]) -> Document | None:
+def _of_template(deployment: Deployment, sets: list[ReplicaSet]) -> ReplicaSet | None:
     """The ReplicaSet of the deployment's current template; the oldest if there are several."""
-    template, wanted = deployment["spec"]["template"], template_hash(deployment["spec"]["template"])
+    template, mark = deployment.spec.template, template_hash(deployment.spec.template)
     same = (
-        found
-        for found in sets
-        if labels_of(found).get(HASH) == wanted or _template_of(found) == template
+        each
+        for each in sets
+        if each.metadata.labels.get(HASH) == mark or _template_of(each) == template
     )
     return next(same, None)
 
 
-def _template_of(replica_set: Document) -> Document:
+def _template_of(replica_set: ReplicaSet) -> Document:
     """The ReplicaSet's template without the hash label."""
-    template = replica_set["spec"]["template"]
-    metadata = template.get("metadata") or {}
-    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH}
-    return {**template, "metadata": {**metadata, "labels": labels}}
+    template = replica_set.spec.template
+    labels = {key: value for key, value in labels_in(template).items() if key != HASH}
+    return {**template, "metadata": {**(template.get("metadata") or {}), "labels": labels}}
 
 
-def _revision(replica_set: Document) -> int:
-    return int(annotations_of(replica_set).get(REVISION, 0))
+def _revision(replica_set: ReplicaSet) -> int:
+    return int(replica_set.metadata.annotations.get(REVISION, 0))
 
 
-def _copied(deployment: Document, revision: int) -> dict[str, str]:
+def _copied(deployment: Deployment, revision: int) -> dict[str, str]:
     kept = {
         key: value
-        for key, value in annotations_of(deployment).items()
+        for key, value in deployment.metadata.annotations.items()
         if key not in _OWN_ANNOTATIONS
     }
     return {**kept, REVISION: str(revision)}
 
 
-def _replica_set(deployment: Document, replicas: int, revision: int) -> Document:
-    spec, template = deployment["spec"], deployment["spec"]["template"]
+def _replica_set(deployment: Deployment, replicas: int, revision: int) -> Document:
+    spec, template = deployment.spec, deployment.spec.template
     label = {HASH: template_hash(template)}
-    metadata = template.get("metadata") or {}
-    labels = {**(metadata.get("labels") or {}), **label}
-    selector = spec["selector"]
+    labels = {**labels_in(template), **label}
+    selector: Document = msgspec.to_builtins(spec.selector)
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
-            "name": f"{name_of(deployment)}-{label[HASH]}",
-            "namespace": namespace_of(deployment),
+            "name": f"{deployment.metadata.name}-{label[HASH]}",
+            "namespace": deployment.metadata.namespace,
             "labels": labels,
             "annotations": _copied(deployment, revision),
             "ownerReferences": [reference_to(deployment)],
         },
         "spec": {
             "replicas": replicas,
-            "minReadySeconds": spec.get("minReadySeconds") or 0,
+            "minReadySeconds": spec.min_ready_seconds,
             "selector": {
                 **selector,
                 "matchLabels": {**(selector.get("matchLabels") or {}), **label},
             },
-            "template": {**template, "metadata": {**metadata, "labels": labels}},
+            "template": {
+                **template,
+                "metadata": {**(template.get("metadata") or {}), "labels": labels},
+            },
         },
     }
 
 
 def _step(
-    deployment: Document, new: Document | None, old: list[Document], revision: int
+    deployment: Deployment, new: ReplicaSet | None, old: list[ReplicaSet], revision: int
 ) -> list[Write]:
     """Scales the new ReplicaSet up within the surge, and the old ones down within availability."""
-    if (deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
+    if deployment.spec.strategy.type == "Recreate":
         return _recreate(deployment, new, old, revision)
     size = _new_size(deployment, new, old)
     if new is None:
@@ -143,28 +142,27 @@ def _step(
 
 
 def _recreate(
-    deployment: Document, new: Document | None, old: list[Document], revision: int
+    deployment: Deployment, new: ReplicaSet | None, old: list[ReplicaSet], revision: int
 ) -> list[Write]:
     """Creates new pods only after all old ones are gone."""
-    writes = [write for found in old for write in _resize(found, 0)]
-    if writes or any(status_of(found).get("replicas", 0) for found in old):
+    writes = [write for each in old for write in _resize(each, 0)]
+    if writes or any(each.status.replicas for each in old):
         return writes
     if new is None:
         return [Create("ReplicaSet", _replica_set(deployment, replicas_of(deployment), revision))]
     return _renewed(deployment, new, revision) + _resize(new, replicas_of(deployment))
 
 
-def _renewed(deployment: Document, new: Document, revision: int) -> list[Write]:
+def _renewed(deployment: Deployment, new: ReplicaSet, revision: int) -> list[Write]:
     """Makes the ReplicaSet the latest revision, also an old one after a roll-back."""
-    wanted = max(_revision(new), revision)
-    writes = annotated(new, _copied(deployment, wanted))
-    seconds = deployment["spec"].get("minReadySeconds") or 0
-    if (new["spec"].get("minReadySeconds") or 0) != seconds:
+    writes = annotated(new, _copied(deployment, max(_revision(new), revision)))
+    seconds = deployment.spec.min_ready_seconds
+    if new.spec.min_ready_seconds != seconds:
         writes.append(patch(new, {"spec": {"minReadySeconds": seconds}}))
     return writes
 
 
-def _new_size(deployment: Document, new: Document | None, old: list[Document]) -> int:
+def _new_size(deployment: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]) -> int:
     """The number of replicas that the new ReplicaSet should have now."""
     wanted, have = replicas_of(deployment), 0 if new is None else replicas_of(new)
     total = sum(map(replicas_of, old)) + have
@@ -172,93 +170,94 @@ def _new_size(deployment: Document, new: Document | None, old: list[Document]) -
     return wanted if have >= wanted else have + min(allowed, wanted - have)
 
 
-def _shrink(deployment: Document, new: Document, old: list[Document]) -> list[Write]:
+def _shrink(deployment: Deployment, new: ReplicaSet, old: list[ReplicaSet]) -> list[Write]:
     """Removes unavailable pods of old ReplicaSets first, then as many as availability allows."""
-    sizes = {name_of(found): replicas_of(found) for found in old}
+    sizes = {each.metadata.name: replicas_of(each) for each in old}
     if not sum(sizes.values()):
         return []
     needed = replicas_of(deployment) - limits(deployment).unavailable
     missing = replicas_of(new) - _available(new)
     unhealthy = max(sum(sizes.values()) + replicas_of(new) - needed - missing, 0)
-    for found in old:
-        taken = min(unhealthy, max(sizes[name_of(found)] - _available(found), 0))
-        sizes[name_of(found)] -= taken
+    for each in old:
+        taken = min(unhealthy, max(sizes[each.metadata.name] - _available(each), 0))
+        sizes[each.metadata.name] -= taken
         unhealthy -= taken
     spare = max(sum(map(_available, [new, *old])) - needed, 0)
-    for found in old:
-        taken = min(spare, sizes[name_of(found)])
-        sizes[name_of(found)] -= taken
+    for each in old:
+        taken = min(spare, sizes[each.metadata.name])
+        sizes[each.metadata.name] -= taken
         spare -= taken
-    return [write for found in old for write in _resize(found, sizes[name_of(found)])]
+    return [write for each in old for write in _resize(each, sizes[each.metadata.name])]
 
 
-def _available(replica_set: Document) -> int:
+def _available(replica_set: ReplicaSet) -> int:
     """The available pods that will stay: the status still counts those about to be deleted."""
-    return min(int(status_of(replica_set).get("availableReplicas", 0)), replicas_of(replica_set))
+    return min(replica_set.status.available_replicas, replicas_of(replica_set))
 
 
-def _resize(replica_set: Document, replicas: int) -> list[Write]:
+def _resize(replica_set: ReplicaSet, replicas: int) -> list[Write]:
     if replicas_of(replica_set) == replicas:
         return []
     return [patch(replica_set, {"spec": {"replicas": replicas}}, guarded=True)]
 
 
-def _scaled_while_paused(deployment: Document, sets: list[Document]) -> list[Write]:
+def _scaled_while_paused(deployment: Deployment, sets: list[ReplicaSet]) -> list[Write]:
     """Scales a paused deployment, provided that only one ReplicaSet has pods."""
-    active = [found for found in sets if replicas_of(found)] or sets[-1:]
+    active = [each for each in sets if replicas_of(each)] or sets[-1:]
     return _resize(active[0], replicas_of(deployment)) if len(active) == 1 else []
 
 
-def _history(deployment: Document, old: list[Document]) -> list[Write]:
-    limit = deployment["spec"].get("revisionHistoryLimit")
+def _history(deployment: Deployment, old: list[ReplicaSet]) -> list[Write]:
+    limit = deployment.spec.revision_history_limit
     empty = [
-        found
-        for found in sorted(old, key=_revision)
-        if not replicas_of(found)
-        and not status_of(found).get("replicas", 0)
-        and not deleting(found)
+        each
+        for each in sorted(old, key=_revision)
+        if not replicas_of(each) and not each.status.replicas and not deleting(each)
     ]
-    return [
-        delete(found) for found in empty[: max(len(empty) - (10 if limit is None else limit), 0)]
-    ]
+    return [delete(each) for each in empty[: max(len(empty) - (10 if limit is None else limit), 0)]]
 
 
 def _status(
-    deployment: Document, new: Document | None, sets: list[Document], now: datetime
+    deployment: Deployment, new: ReplicaSet | None, sets: list[ReplicaSet], now: datetime
 ) -> list[Write]:
-    def total(field: str) -> int:
-        return sum(status_of(found).get(field, 0) for found in sets)
-
-    wanted, available = replicas_of(deployment), total("availableReplicas")
+    wanted = replicas_of(deployment)
+    available = sum(each.status.available_replicas for each in sets)
     status: Document = {
-        "observedGeneration": deployment["metadata"].get("generation", 0),
-        "replicas": total("replicas"),
-        "updatedReplicas": 0 if new is None else status_of(new).get("replicas", 0),
-        "readyReplicas": total("readyReplicas"),
+        "observedGeneration": deployment.metadata.generation,
+        "replicas": sum(each.status.replicas for each in sets),
+        "updatedReplicas": 0 if new is None else new.status.replicas,
+        "readyReplicas": sum(each.status.ready_replicas for each in sets),
         "availableReplicas": available,
         "unavailableReplicas": max(sum(map(replicas_of, sets)) - available, 0),
     }
     enough = available >= wanted - limits(deployment).unavailable
     reason = "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable"
     message = f"Deployment {'has' if enough else 'does not have'} minimum availability."
-    conditions = with_condition(deployment, "Available", enough, reason, message, now)
+    conditions = with_condition(
+        deployment.status.conditions, "Available", enough, reason, message, now
+    )
     complete = status["replicas"] == status["updatedReplicas"] == available == wanted
-    updated = {**deployment, "status": {**status_of(deployment), "conditions": conditions}}
-    conditions, again = _progressing(updated, status, new, complete, now)
+    conditions, again = _progressing(deployment, conditions, status, new, complete, now)
     return status_writes(deployment, {**status, "conditions": conditions}) + again
 
 
 def _progressing(
-    deployment: Document, status: Document, new: Document | None, complete: bool, now: datetime
+    deployment: Deployment,
+    conditions: list[Document],
+    status: Document,
+    new: ReplicaSet | None,
+    complete: bool,
+    now: datetime,
 ) -> tuple[list[Document], list[Write]]:
     """The conditions with Progressing, and a reminder for its deadline."""
-    before, was = condition_of(deployment, "Progressing"), status_of(deployment)
+    before = condition_of(deployment.status.conditions, "Progressing")
+    was = status_of(deployment)
     name = (
-        name_of(new)
+        new.metadata.name
         if new is not None
-        else f"{name_of(deployment)}-{template_hash(deployment['spec']['template'])}"
+        else f"{deployment.metadata.name}-{template_hash(deployment.spec.template)}"
     )
-    deadline = deployment["spec"].get("progressDeadlineSeconds") or 600
+    deadline = deployment.spec.progress_deadline_seconds or 600
     moved = any(
         status[field] > was.get(field, 0)
         for field in ("updatedReplicas", "readyReplicas", "availableReplicas")
@@ -267,12 +266,10 @@ def _progressing(
     )
     renewed = status["observedGeneration"] != was.get("observedGeneration", 0)
     # once complete, a roll-out stays complete until the template changes, even if pods are lost
-    settled = before is not None and before["reason"] == "NewReplicaSetAvailable"
+    settled = before is not None and before.reason == "NewReplicaSetAvailable"
     complete = complete or (settled and status["replicas"] == status["updatedReplicas"])
     idle = (
-        0.0
-        if before is None or moved or renewed
-        else seconds_since(before.get("lastUpdateTime"), now)
+        0.0 if before is None or moved or renewed else seconds_since(before.last_update_time, now)
     )
     if complete:
         reason, message = (
@@ -289,13 +286,13 @@ def _progressing(
     else:
         reason, message = "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.'
     *others, condition = with_condition(
-        deployment, "Progressing", idle < deadline or complete, reason, message, now
+        conditions, "Progressing", idle < deadline or complete, reason, message, now
     )
     exceeded = not complete and idle >= deadline
     same = (
         before is not None
-        and (exceeded or before["reason"] == reason)
+        and (exceeded or before.reason == reason)
         and (complete or not (moved or renewed))
     )
-    condition["lastUpdateTime"] = (before or {}).get("lastUpdateTime") if same else stamp(now)
+    condition["lastUpdateTime"] = before.last_update_time if before and same else stamp(now)
     return [*others, condition], [] if complete or exceeded else [Again(deadline - idle)]

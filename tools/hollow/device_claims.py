@@ -1,7 +1,4 @@
-"""Readers for the device claims of pods. Mirrors dynamic-resource-allocation's resourceclaim.
-
-A field that is missing or null reads as empty.
-"""
+"""Readers for the device claims of pods. Mirrors dynamic-resource-allocation's resourceclaim."""
 
 from __future__ import annotations
 
@@ -9,21 +6,16 @@ from collections.abc import Iterator
 
 import msgspec
 
-from .documents import (
-    Document,
-    annotations_of,
-    controller_of,
-    deleting,
-    name_of,
-    namespace_of,
-    node_of,
-    phase_of,
-    spec_of,
-    status_of,
-    uid_of,
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.devices import (
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+    ResourceSlice,
 )
+from berth.actors.scheduling.kube.meta import HasMetadata
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
+from .objects import deleting, is_finished
+
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 
 
@@ -39,81 +31,68 @@ class DeviceClaim(msgspec.Struct, frozen=True):
     claim: str | None
 
 
-def device_claims(pod: Document) -> list[DeviceClaim]:
-    made = {
-        entry.get("name"): entry.get("resourceClaimName")
-        for entry in status_of(pod).get("resourceClaimStatuses") or ()
-    }
-    found: list[DeviceClaim] = []
-    for entry in spec_of(pod).get("resourceClaims") or ():
-        name, template = entry.get("name") or "", entry.get("resourceClaimTemplateName") or ""
-        claim = made.get(name, "") if template else entry.get("resourceClaimName") or ""
-        found.append(DeviceClaim(name, template, claim))
-    return found
+def device_claims(pod: Pod) -> list[DeviceClaim]:
+    made = {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses}
+    claims: list[DeviceClaim] = []
+    for entry in pod.spec.resource_claims:
+        template = entry.resource_claim_template_name or ""
+        claim = made.get(entry.name, "") if template else entry.resource_claim_name or ""
+        claims.append(DeviceClaim(entry.name, template, claim))
+    return claims
 
 
-def claim_names(pod: Document) -> Iterator[str]:
+def claim_names(pod: Pod) -> Iterator[str]:
     """The ResourceClaims that a pod uses, that for its extended resources included."""
-    yield from (one.claim for one in device_claims(pod) if one.claim)
-    extended = status_of(pod).get("extendedResourceClaimStatus") or {}
-    if extended.get("resourceClaimName"):
-        yield extended["resourceClaimName"]
+    yield from (entry.claim for entry in device_claims(pod) if entry.claim)
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None and extended.resource_claim_name:
+        yield extended.resource_claim_name
 
 
-def claim_keys(pod: Document) -> set[str]:
+def claim_keys(pod: Pod) -> set[str]:
     """Namespace and name of each ResourceClaim that a pod uses."""
-    return {f"{namespace_of(pod)}/{name}" for name in claim_names(pod)}
+    return {f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)}
 
 
-def template_keys(pod: Document) -> set[str]:
+def template_keys(pod: Pod) -> set[str]:
     """Namespace and name of each ResourceClaimTemplate that a pod names."""
-    return {f"{namespace_of(pod)}/{one.template}" for one in device_claims(pod) if one.template}
+    return {
+        f"{pod.metadata.namespace}/{entry.template}"
+        for entry in device_claims(pod)
+        if entry.template
+    }
 
 
-def key_of(document: Document) -> str:
-    return f"{namespace_of(document)}/{name_of(document)}"
-
-
-def is_made_for(claim: Document, pod: Document) -> bool:
-    """True if the pod is the controller of the claim."""
-    return (controller_of(claim) or {}).get("uid") == uid_of(pod)
-
-
-def entry_of(claim: Document) -> str:
+def entry_of(claim: HasMetadata) -> str:
     """The entry of a pod's spec for which the claim was made from a template; "" for none."""
-    return annotations_of(claim).get(POD_CLAIM) or ""
+    return claim.metadata.annotations.get(POD_CLAIM, "")
 
 
-def allocation_of(claim: Document) -> Document | None:
-    found: Document | None = status_of(claim).get("allocation")
-    return found
+def is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
+    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
 
-def reserved_for(claim: Document) -> list[Document]:
-    return status_of(claim).get("reservedFor") or []
-
-
-def is_reserved(claim: Document, pod: Document) -> bool:
-    return any(consumer.get("uid") == uid_of(pod) for consumer in reserved_for(claim))
-
-
-def is_done(pod: Document) -> bool:
+def is_done(pod: Pod) -> bool:
     """True if the pod does not run any more, or will never run."""
-    return phase_of(pod) in ("Succeeded", "Failed") or (deleting(pod) and not node_of(pod))
+    return is_finished(pod) or (deleting(pod) and not pod.spec.node_name)
 
 
-def pool_key(found: Document) -> str:
-    """Driver and pool, of the spec of a slice or of the result of an allocation."""
-    pool = found.get("pool") or ""
-    name = pool.get("name") or "" if isinstance(pool, dict) else pool
-    return f"{found.get('driver') or ''}/{name}"
+def pool_of(slice_: ResourceSlice) -> str:
+    """Driver and pool of a slice, as an index has them."""
+    return f"{slice_.spec.driver}/{slice_.spec.pool.name}"
 
 
-def results_of(claim: Document) -> list[Document]:
+def pool_with(result: DeviceRequestAllocationResult) -> str:
+    """Driver and pool of an allocated device, as an index has them."""
+    return f"{result.driver}/{result.pool}"
+
+
+def results_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
     """The devices that are allocated to a claim."""
-    return ((allocation_of(claim) or {}).get("devices") or {}).get("results") or []
+    allocation = claim.status.allocation
+    return () if allocation is None else allocation.devices.results
 
 
-def pools_of(claim: Document) -> set[str]:
-    """The pools of the devices that are allocated to a claim, as in `pool_key`."""
-    return {pool_key(result) for result in results_of(claim)}
+def pools_of(claim: ResourceClaim) -> set[str]:
+    """Driver and pool of each device that is allocated to a claim."""
+    return {pool_with(result) for result in results_of(claim)}

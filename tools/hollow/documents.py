@@ -1,7 +1,4 @@
-"""Readers for plain JSON documents: owners, readiness, times, templates.
-
-Nothing here changes a document; results are new.
-"""
+"""What controllers write: references to owners, conditions, and pods from templates."""
 
 from __future__ import annotations
 
@@ -12,125 +9,57 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import (
-    Taint,
-    Toleration,
-)
+from berth.actors.scheduling.kube.core import PodCondition
+from berth.actors.scheduling.kube.meta import HasMetadata
 
-Document = dict[str, Any]
+from ..apiserver.resources import KINDS
+from .objects import Condition, Document, HasStatus, Workload
 
 _FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _HASH_LENGTH = 10
+_API_VERSIONS = {kind.kind: kind.api_version for kind in KINDS if kind.stored_as is None}
 
 
 def stamp(now: datetime) -> str:
     return now.astimezone(UTC).strftime(_FORMAT)
 
 
-def seconds_since(text: str | None, now: datetime) -> float:
-    """0 if there is no time."""
-    return (now - datetime.fromisoformat(text)).total_seconds() if text else 0.0
+def documents_of(parts: Iterable[msgspec.Struct]) -> list[Document]:
+    """Returns parts of objects as documents, without fields that have their zero value."""
+    return [msgspec.to_builtins(part) for part in parts]
 
 
-def name_of(document: Document) -> str:
-    return str(document["metadata"]["name"])
+def status_of(obj: HasStatus) -> Document:
+    """Returns the fields of a status that the controllers know and that are set."""
+    status: Document = msgspec.to_builtins(obj.status)
+    return status
 
 
-def namespace_of(document: Document) -> str:
-    return str(document["metadata"].get("namespace", ""))
-
-
-def uid_of(document: Document) -> str:
-    return str(document["metadata"]["uid"])
-
-
-def labels_of(document: Document) -> Mapping[str, str]:
-    return document["metadata"].get("labels") or {}
-
-
-def annotations_of(document: Document) -> Mapping[str, str]:
-    return document["metadata"].get("annotations") or {}
-
-
-def spec_of(document: Document) -> Document:
-    return document.get("spec") or {}
-
-
-def status_of(document: Document) -> Document:
-    return document.get("status") or {}
-
-
-def node_of(document: Document) -> str:
-    """The node of a pod or an attachment; "" for none."""
-    return spec_of(document).get("nodeName") or ""
-
-
-def replicas_of(owner: Document) -> int:
-    wanted = owner["spec"].get("replicas")
-    return 1 if wanted is None else int(wanted)
-
-
-def deleting(document: Document) -> bool:
-    return bool(document["metadata"].get("deletionTimestamp"))
-
-
-def owners_of(document: Document) -> list[Document]:
-    return document["metadata"].get("ownerReferences") or []
-
-
-def controller_of(document: Document) -> Document | None:
-    """The reference to the owner that controls this object; None if no owner does."""
-    return next((owner for owner in owners_of(document) if owner.get("controller")), None)
-
-
-def reference_to(owner: Document) -> Document:
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": name_of(owner),
-        "uid": uid_of(owner),
-        "controller": True,
-        "blockOwnerDeletion": True,
+def reference_to(owner: HasMetadata, *, controls: bool = True) -> Document:
+    reference: Document = {
+        "apiVersion": _API_VERSIONS[type(owner).__name__],
+        "kind": type(owner).__name__,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
     }
-
-
-def phase_of(pod: Document) -> str:
-    return str(status_of(pod).get("phase", "Pending"))
-
-
-def is_active(pod: Document) -> bool:
-    """True if the pod is neither finished nor being deleted."""
-    return not deleting(pod) and phase_of(pod) not in ("Succeeded", "Failed")
-
-
-def condition_of(document: Document, kind: str) -> Document | None:
-    return next((c for c in status_of(document).get("conditions") or () if c["type"] == kind), None)
-
-
-def is_ready(pod: Document) -> bool:
-    condition = condition_of(pod, "Ready")
-    return condition is not None and condition["status"] == "True"
-
-
-def seconds_to_available(pod: Document, min_ready_seconds: int, now: datetime) -> float | None:
-    """0 or less once the pod has been ready for long enough; None while it is not ready."""
-    condition = condition_of(pod, "Ready")
-    if condition is None or condition["status"] != "True":
-        return None
-    if not min_ready_seconds:
-        return 0.0
-    return min_ready_seconds - seconds_since(condition.get("lastTransitionTime"), now)
+    return {**reference, "controller": True, "blockOwnerDeletion": True} if controls else reference
 
 
 def with_condition(
-    document: Document, kind: str, status: bool, reason: str, message: str, now: datetime
+    conditions: Iterable[Condition | PodCondition | Document],
+    kind: str,
+    status: bool,
+    reason: str,
+    message: str,
+    now: datetime,
 ) -> list[Document]:
-    """The document's conditions with this one set.
+    """Returns the conditions with this one set.
 
     Its transition time changes only if its status does.
     """
-    before = condition_of(document, kind)
+    kept: list[Document] = msgspec.to_builtins(list(conditions))
+    before = next((condition for condition in kept if condition["type"] == kind), None)
     word = "True" if status else "False"
     since = (
         before.get("lastTransitionTime")
@@ -146,20 +75,11 @@ def with_condition(
     }
     if before is not None and "lastUpdateTime" in before:
         condition["lastUpdateTime"] = before["lastUpdateTime"]
-    kept = status_of(document).get("conditions") or ()
-    return [*(c for c in kept if c["type"] != kind), condition]
-
-
-def int_or_percent(value: int | str, total: int, *, round_up: bool) -> int:
-    """The number, or the percentage of `total`."""
-    if isinstance(value, str) and value.endswith("%"):
-        share = int(value[:-1]) * total
-        return -(-share // 100) if round_up else share // 100
-    return int(value)
+    return [*(other for other in kept if other["type"] != kind), condition]
 
 
 def template_hash(template: Document) -> str:
-    """A short, stable hash of the characters that Kubernetes uses in generated names.
+    """Returns a short, stable hash of the characters that Kubernetes uses in generated names.
 
     Equal templates have equal hashes.
     """
@@ -167,28 +87,26 @@ def template_hash(template: Document) -> str:
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_HASH_LENGTH])
 
 
+def labels_in(template: Document) -> dict[str, str]:
+    """Returns the labels of the pods of a template."""
+    return (template.get("metadata") or {}).get("labels") or {}
+
+
 def pod_from(
-    owner: Document, template: Document, name: str = "", labels: Mapping[str, str] | None = None
-) -> Document:
-    """A new pod of an owner; without a name, the server generates one from the owner's."""
-    given = template.get("metadata") or {}
+    owner: Workload, name: str = "", labels: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Returns a new pod from an owner's template.
+
+    Without a name, the server generates one from the owner's.
+    """
+    template = owner.spec.template
     metadata: Document = {
-        "namespace": namespace_of(owner),
-        "labels": {**(given.get("labels") or {}), **(labels or {})},
+        "namespace": owner.metadata.namespace,
+        "labels": {**labels_in(template), **(labels or {})},
         "ownerReferences": [reference_to(owner)],
-        **({"name": name} if name else {"generateName": f"{name_of(owner)}-"}),
+        **({"name": name} if name else {"generateName": f"{owner.metadata.name}-"}),
     }
     for field in ("annotations", "finalizers"):
-        if given.get(field):
-            metadata[field] = given[field]
+        if (template.get("metadata") or {}).get(field):
+            metadata[field] = template["metadata"][field]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-
-
-def tolerations_of(pod_spec: Document) -> tuple[Toleration, ...]:
-    return msgspec.convert(pod_spec.get("tolerations") or (), tuple[Toleration, ...])
-
-
-def taints_of(node: Document, effects: Iterable[str]) -> list[Taint]:
-    wanted = tuple(effects)
-    taints = msgspec.convert((node.get("spec") or {}).get("taints") or (), tuple[Taint, ...])
-    return [taint for taint in taints if taint.effect in wanted]

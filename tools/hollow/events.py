@@ -6,7 +6,10 @@ from datetime import datetime
 
 import msgspec
 
-from .documents import Document, stamp
+from berth.actors.scheduling.kube.core import Pod
+
+from .documents import stamp
+from .objects import Document
 
 
 class Reporter(msgspec.Struct, frozen=True):
@@ -17,15 +20,15 @@ class Reporter(msgspec.Struct, frozen=True):
 
 
 def about_pod(
-    pod: tuple[str, str, str],
+    pod: Pod,
     type_: str,
     reason: str,
     message: str,
     reporter: Reporter,
     now: datetime,
 ) -> Document:
-    """An event about the pod of this namespace, name and uid; its type is Normal or Warning."""
-    namespace, name, uid = pod
+    """An event about the pod; its type is Normal or Warning."""
+    namespace, name, uid = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
     time = stamp(now)
     return {

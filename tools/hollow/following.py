@@ -12,12 +12,18 @@ from berth.actors.client.watch import (
     Deleted,
     Listed,
     Reflector,
+    Unreadable,
 )
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.kube.meta import HasMetadata, key
 
 from ..apiserver.resources import Kind
 from .cluster import Change, Cluster
+from .objects import T
+
+log = get_logger(__name__)
 
 
 class Following:
@@ -37,25 +43,32 @@ class Following:
         self._rng = rng
         self._changed = changed
 
-    async def follow(self, kind: Kind, *, task_status: TaskStatus[None]) -> None:
+    async def follow(self, kind: Kind, type_: type[T], *, task_status: TaskStatus[None]) -> None:
         """Follows one kind until cancelled; started after the first list."""
         listed = False
-        # The items of a list from a real API server have no kind.
-        served = {"apiVersion": kind.api_version, "kind": kind.kind}
-        stream = Reflector(self._client, kind.path(), dict, self._clock, self._rng)
+        stream = Reflector(self._client, kind.path(), type_, self._clock, self._rng)
         async for event in stream.changes():
             match event:
-                case Listed(items):
-                    documents = [{**item, **served} for item in items]
-                    self._changed(self._cluster.replace(kind.kind, documents))
+                case Listed(items, unreadable):
+                    for part in unreadable:
+                        _warn(part.rest, part.problem)
+                    parts = [part.rest for part in unreadable]
+                    self._changed(self._cluster.replace(type_, items, parts))
                     if not listed:
                         task_status.started()
                         listed = True
-                case Changed(document):
-                    self._tell(self._cluster.put(document))
-                case Deleted(document):
-                    self._tell(self._cluster.remove(document))
+                case Changed(obj):
+                    self._tell(self._cluster.put(obj))
+                case Unreadable(rest, problem):
+                    _warn(rest, problem)
+                    self._tell(self._cluster.put(rest, readable=False))
+                case Deleted(obj):
+                    self._tell(self._cluster.remove(obj))
 
     def _tell(self, change: Change | None) -> None:
         if change is not None:
             self._changed((change,))
+
+
+def _warn(rest: HasMetadata, problem: str) -> None:
+    log.warning("object cannot be read", kind=type(rest).__name__, object=key(rest), why=problem)

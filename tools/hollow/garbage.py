@@ -8,24 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from .documents import Document, deleting, owners_of
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.meta import HasMetadata
+
+from .documents import documents_of
+from .objects import deleting
 from .writes import Again, Write, delete, disrupted, patch
 
 QUARANTINE_SECONDS = 2.0
 
 
-def collect(document: Document, is_gone: Callable[[str], bool]) -> list[Write]:
+def collect(obj: HasMetadata, is_gone: Callable[[str], bool]) -> list[Write]:
     """Deletes an object whose owners are all gone; otherwise drops the references to those gone.
 
     `is_gone` returns True for the uid of a deleted object.
     """
-    owners = owners_of(document)
-    left = [owner for owner in owners if not is_gone(owner["uid"])]
-    if deleting(document) or len(left) == len(owners):
+    owners = obj.metadata.owner_references
+    left = [owner for owner in owners if not is_gone(owner.uid)]
+    if deleting(obj) or len(left) == len(owners):
         return []
     if left:
-        return [patch(document, {"metadata": {"ownerReferences": left}}, guarded=True)]
-    return [delete(document)]
+        references = documents_of(left)
+        return [patch(obj, {"metadata": {"ownerReferences": references}}, guarded=True)]
+    return [delete(obj)]
 
 
 class PodGarbage:
@@ -35,7 +40,7 @@ class PodGarbage:
         self._missing: dict[str, datetime] = {}
 
     def reconcile(
-        self, name: str, node: Document | None, pods: Sequence[Document], now: datetime
+        self, name: str, node: Node | None, pods: Sequence[Pod], now: datetime
     ) -> list[Write]:
         """`pods` are those bound to the node of this name.
 

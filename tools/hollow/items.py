@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .documents import Document, name_of, namespace_of
+from berth.actors.scheduling.kube.meta import HasMetadata
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -16,5 +16,5 @@ class Item(msgspec.Struct, frozen=True):
     name: str
 
 
-def item_of(controller: str, document: Document) -> Item:
-    return Item(controller, document["kind"], namespace_of(document), name_of(document))
+def item_of(controller: str, obj: HasMetadata) -> Item:
+    return Item(controller, type(obj).__name__, obj.metadata.namespace, obj.metadata.name)

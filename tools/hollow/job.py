@@ -8,22 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from berth.actors.scheduling.kube.core import Pod
+
 from .claim import claim
-from .documents import (
+from .documents import pod_from, stamp, status_of, with_condition
+from .objects import (
     Document,
-    annotations_of,
+    Job,
     condition_of,
     deleting,
+    holds,
     is_active,
     is_ready,
-    name_of,
-    phase_of,
-    pod_from,
     seconds_since,
-    stamp,
-    status_of,
-    uid_of,
-    with_condition,
 )
 from .replica_set import surplus
 from .writes import Again, Create, Write, delete, status_writes
@@ -31,7 +28,7 @@ from .writes import Again, Create, Write, delete, status_writes
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
-def reconcile(job: Document, candidates: Iterable[Document], now: datetime) -> list[Write]:
+def reconcile(job: Job, candidates: Iterable[Pod], now: datetime) -> list[Write]:
     """Creates or deletes pods, writes the status, and deletes a job whose time to live is over."""
     if finished(job):
         return _expire(job, now)
@@ -39,8 +36,8 @@ def reconcile(job: Document, candidates: Iterable[Document], now: datetime) -> l
     if deleting(job):
         return writes
     active = [pod for pod in pods if is_active(pod)]
-    succeeded = [pod for pod in pods if phase_of(pod) == "Succeeded"]
-    failed = [pod for pod in pods if phase_of(pod) == "Failed"]
+    succeeded = [pod for pod in pods if pod.status.phase == "Succeeded"]
+    failed = [pod for pod in pods if pod.status.phase == "Failed"]
     if _indexed(job):
         succeeded = list({_index(pod): pod for pod in succeeded}.values())
     status: Document = {
@@ -56,16 +53,16 @@ def reconcile(job: Document, candidates: Iterable[Document], now: datetime) -> l
     suspended = _suspended(job, status, active, now)
     if suspended is not None:
         return writes + suspended
-    if condition_of(job, "Suspended") is not None:
+    conditions = job.status.conditions
+    if condition_of(conditions, "Suspended") is not None:
         status["conditions"] = with_condition(
-            job, "Suspended", False, "JobResumed", "Job resumed", now
+            conditions, "Suspended", False, "JobResumed", "Job resumed", now
         )
-        job = {**job, "status": status}
     end = _end(job, status, now)
     if end is not None:
         return [*writes, *map(delete, active), *status_writes(job, end)]
     writes += _pods(job, active, succeeded) + status_writes(job, status)
-    deadline = job["spec"].get("activeDeadlineSeconds")
+    deadline = job.spec.active_deadline_seconds
     return (
         writes
         if deadline is None
@@ -73,15 +70,13 @@ def reconcile(job: Document, candidates: Iterable[Document], now: datetime) -> l
     )
 
 
-def finished(job: Document) -> bool:
-    return any(
-        (condition_of(job, kind) or {}).get("status") == "True" for kind in ("Complete", "Failed")
-    )
+def finished(job: Job) -> bool:
+    return any(holds(job.status.conditions, kind) for kind in ("Complete", "Failed"))
 
 
-def labels(job: Document) -> dict[str, str]:
+def labels(job: Job) -> dict[str, str]:
     """The labels that mark a job's pods."""
-    uid, name = uid_of(job), name_of(job)
+    uid, name = job.metadata.uid, job.metadata.name
     return {
         "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-name": name,
@@ -90,29 +85,24 @@ def labels(job: Document) -> dict[str, str]:
     }
 
 
-def _indexed(job: Document) -> bool:
-    return bool(job["spec"].get("completionMode") == "Indexed")
+def _indexed(job: Job) -> bool:
+    return job.spec.completion_mode == "Indexed"
 
 
-def _index(pod: Document) -> int:
-    return int(annotations_of(pod).get(INDEX, -1))
+def _index(pod: Pod) -> int:
+    return int(pod.metadata.annotations.get(INDEX, -1))
 
 
-def _number(job: Document, field: str, default: int) -> int:
-    given = job["spec"].get(field)
-    return default if given is None else int(given)
-
-
-def _completions(job: Document) -> int | None:
+def _completions(job: Job) -> int | None:
     """None for a work queue; 1 if the job sets neither completions nor parallelism."""
-    given = job["spec"].get("completions")
-    if given is None and job["spec"].get("parallelism") is None:
+    if job.spec.completions is None and job.spec.parallelism is None:
         return 1
-    return None if given is None else int(given)
+    return job.spec.completions
 
 
-def _pods(job: Document, active: list[Document], succeeded: list[Document]) -> list[Write]:
-    parallelism, completions = _number(job, "parallelism", 1), _completions(job)
+def _pods(job: Job, active: list[Pod], succeeded: list[Pod]) -> list[Write]:
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    completions = _completions(job)
     if completions is None:
         wanted = min(len(active), parallelism) if succeeded else parallelism
     else:
@@ -127,10 +117,10 @@ def _pods(job: Document, active: list[Document], succeeded: list[Document]) -> l
     return [Create("Pod", _pod(job, index)) for index in free[:missing]]
 
 
-def _pod(job: Document, index: int | None) -> Document:
-    pod = pod_from(job, job["spec"]["template"], labels=labels(job))
+def _pod(job: Job, index: int | None) -> Document:
+    pod = pod_from(job, labels=labels(job))
     if index is not None:
-        metadata, name = pod["metadata"], f"{name_of(job)}-{index}"
+        metadata, name = pod["metadata"], f"{job.metadata.name}-{index}"
         metadata["generateName"] = f"{name}-"
         metadata["annotations"] = {**metadata.get("annotations", {}), INDEX: str(index)}
         metadata["labels"][INDEX] = str(index)
@@ -138,21 +128,20 @@ def _pod(job: Document, index: int | None) -> Document:
     return pod
 
 
-def _suspended(
-    job: Document, status: Document, active: list[Document], now: datetime
-) -> list[Write] | None:
+def _suspended(job: Job, status: Document, active: list[Pod], now: datetime) -> list[Write] | None:
     """The writes for a suspended job, which has no pods; None if it is not suspended."""
-    if not job["spec"].get("suspend"):
+    if not job.spec.suspend:
         return None
-    conditions = with_condition(job, "Suspended", True, "JobSuspended", "Job suspended", now)
+    conditions = job.status.conditions
+    suspended = with_condition(conditions, "Suspended", True, "JobSuspended", "Job suspended", now)
     rest = {field: value for field, value in status.items() if field != "startTime"}
-    return [*map(delete, active), *status_writes(job, {**rest, "conditions": conditions})]
+    return [*map(delete, active), *status_writes(job, {**rest, "conditions": suspended})]
 
 
-def _end(job: Document, status: Document, now: datetime) -> Document | None:
+def _end(job: Job, status: Document, now: datetime) -> Document | None:
     """The status of a job that has just completed or failed; None if it continues."""
-    completions, deadline = _completions(job), job["spec"].get("activeDeadlineSeconds")
-    if status["failed"] > _number(job, "backoffLimit", 6):
+    completions, deadline = _completions(job), job.spec.active_deadline_seconds
+    if status["failed"] > (6 if job.spec.backoff_limit is None else job.spec.backoff_limit):
         why = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
         kinds = ("FailureTarget", "Failed")
     elif deadline is not None and seconds_since(status["startTime"], now) >= deadline:
@@ -170,16 +159,16 @@ def _end(job: Document, status: Document, now: datetime) -> Document | None:
         return None
     end = {**status, "active": 0, "ready": 0}
     for kind in kinds:
-        end["conditions"] = with_condition({"status": end}, kind, True, *why, now)
+        end["conditions"] = with_condition(end.get("conditions") or (), kind, True, *why, now)
     return end
 
 
-def _expire(job: Document, now: datetime) -> list[Write]:
-    seconds = job["spec"].get("ttlSecondsAfterFinished")
+def _expire(job: Job, now: datetime) -> list[Write]:
+    seconds, conditions = job.spec.ttl_seconds_after_finished, job.status.conditions
     if seconds is None or deleting(job):
         return []
-    end = condition_of(job, "Complete") or condition_of(job, "Failed") or {}
-    left = seconds - seconds_since(end.get("lastTransitionTime"), now)
+    end = condition_of(conditions, "Complete") or condition_of(conditions, "Failed")
+    left = seconds - seconds_since(end.last_transition_time if end else None, now)
     return [Again(left)] if left > 0 else [delete(job)]
 
 

@@ -11,7 +11,6 @@ from collections import defaultdict
 from ipaddress import IPv4Address
 from itertools import count
 from random import Random
-from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -33,12 +32,14 @@ from berth.actors.scheduling.kube.core import (
     Container,
     Pod,
 )
-from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.kube.devices import ResourceClaim
+from berth.actors.scheduling.kube.meta import HasMetadata, key
 
 from ..apiserver.resources import KINDS
 from . import mounts
 from .devices import preparation
 from .events import Reporter, about_pod
+from .objects import Document, Node, condition_of
 
 log = get_logger(__name__)
 ZONES = ("zone-a", "zone-b", "zone-c")
@@ -51,7 +52,6 @@ RETRY_SECONDS = 0.5
 AMOUNTS = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 _NODE_ADDRESSES = IPv4Address("172.16.0.1")
 _POD_ADDRESSES = IPv4Address("10.244.0.1")
-Document = dict[str, Any]
 
 
 def hollow_node(number: int) -> Document:
@@ -75,15 +75,15 @@ def hollow_node(number: int) -> Document:
     }
 
 
-def node_status(node: Document, address: str, time: str) -> Document:
+def node_status(node: Node, address: str, time: str) -> Document:
     """The fields missing in a node's status, as a healthy kubelet would set them."""
-    status = node.get("status") or {}
+    status = node.status
     missing: Document = {}
-    capacity = status.get("capacity") or status.get("allocatable") or AMOUNTS
-    for field in ("capacity", "allocatable"):
-        if not status.get(field):
-            missing[field] = capacity
-    if not any(condition["type"] == "Ready" for condition in status.get("conditions") or ()):
+    if not status.capacity:
+        missing["capacity"] = status.allocatable or AMOUNTS
+    if not status.allocatable:
+        missing["allocatable"] = status.capacity or AMOUNTS
+    if condition_of(status.conditions, "Ready") is None:
         ready = {
             "type": "Ready",
             "status": "True",
@@ -91,10 +91,10 @@ def node_status(node: Document, address: str, time: str) -> Document:
             "message": "kubelet is posting ready status",
         }
         missing["conditions"] = [{**ready, "lastHeartbeatTime": time, "lastTransitionTime": time}]
-    if not status.get("addresses"):
-        named = {"type": "Hostname", "address": node["metadata"]["name"]}
+    if not status.addresses:
+        named = {"type": "Hostname", "address": node.metadata.name}
         missing["addresses"] = [{"type": "InternalIP", "address": address}, named]
-    if not (status.get("nodeInfo") or {}).get("kubeletVersion"):
+    if not status.node_info.kubelet_version:
         system = {
             "operatingSystem": "linux",
             "architecture": "amd64",
@@ -218,15 +218,17 @@ async def run_kubelets(
     async with anyio.create_task_group() as group:
         kubelets = _Kubelets(client, clock, group)
         group.start_soon(
-            kubelets.follow_nodes, Reflector(client, "/api/v1/nodes", dict, clock, rng)
+            kubelets.follow_nodes, Reflector(client, "/api/v1/nodes", Node, clock, rng)
         )
         bound = Reflector(client, "/api/v1/pods", Pod, clock, rng, "fieldSelector=spec.nodeName!=")
+        types = {type_.__name__: type_ for type_ in mounts.FOLLOWED}
         for kind in KINDS:
-            if kind.kind in mounts.FOLLOWED:
-                stored = Reflector(client, kind.path(), dict, clock, rng)
-                group.start_soon(kubelets.follow_storage, kind.kind, stored)
+            if kind.kind in types:
+                type_ = types[kind.kind]
+                stored = Reflector(client, kind.path(), type_, clock, rng)
+                group.start_soon(kubelets.follow_storage, type_, stored)
             elif kind.kind == preparation.FOLLOWED:
-                claims = Reflector(client, kind.path(), dict, clock, rng)
+                claims = Reflector(client, kind.path(), ResourceClaim, clock, rng)
                 group.start_soon(kubelets.follow_claims, kind.version, claims)
         group.start_soon(kubelets.follow_pods, bound)
         task_status.started()
@@ -251,55 +253,51 @@ class _Kubelets:
         self._removing: set[str] = set()
         self._node_numbers, self._pod_numbers = count(), count()
 
-    async def follow_nodes(self, nodes: Reflector[dict[str, Any]]) -> None:
+    async def follow_nodes(self, nodes: Reflector[Node]) -> None:
         async for change in nodes.changes():
             match change:
                 case Listed(items):
-                    for name in self._addresses.keys() - {
-                        item["metadata"]["name"] for item in items
-                    }:
+                    for name in self._addresses.keys() - {item.metadata.name for item in items}:
                         del self._addresses[name]
                     for item in items:
                         self._node(item)
                 case Changed(node):
                     self._node(node)
                 case Deleted(node):
-                    self._addresses.pop(node["metadata"]["name"], None)
+                    self._addresses.pop(node.metadata.name, None)
 
-    def _node(self, node: Document) -> None:
-        name = node["metadata"]["name"]
-        addresses = (node.get("status") or {}).get("addresses") or ()
-        internal = next(
-            (address["address"] for address in addresses if address["type"] == "InternalIP"), ""
-        )
+    def _node(self, node: Node) -> None:
+        name, internal = node.metadata.name, condition_of(node.status.addresses, "InternalIP")
         address = (
-            internal or self._addresses.get(name) or str(_NODE_ADDRESSES + next(self._node_numbers))
+            (internal and internal.address)
+            or self._addresses.get(name)
+            or str(_NODE_ADDRESSES + next(self._node_numbers))
         )
         self._addresses[name] = address
         missing = node_status(node, address, self._time())
         if missing:
             body = {
-                "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
+                "metadata": {"resourceVersion": node.metadata.resource_version},
                 "status": missing,
             }
             self._group.start_soon(self._patch, f"/api/v1/nodes/{name}/status", body)
         for pod in self._waiting.pop(name, {}).values():
             self._group.start_soon(self._start, pod)
 
-    async def follow_storage(self, kind: str, stored: Reflector[dict[str, Any]]) -> None:
+    async def follow_storage(self, kind: type[HasMetadata], stored: Reflector[HasMetadata]) -> None:
         """Starts the pods whose volumes have become ready."""
         async for change in stored.changes():
             match change:
                 case Listed(items):
                     pods = self._mounts.replace(kind, items)
-                case Changed(document):
-                    pods = self._mounts.put(kind, document)
-                case Deleted(document):
-                    pods = self._mounts.remove(kind, document)
+                case Changed(obj):
+                    pods = self._mounts.put(obj)
+                case Deleted(obj):
+                    pods = self._mounts.remove(obj)
             for pod in pods:
                 self._group.start_soon(self._start, pod)
 
-    async def follow_claims(self, version: str, claims: Reflector[dict[str, Any]]) -> None:
+    async def follow_claims(self, version: str, claims: Reflector[ResourceClaim]) -> None:
         """Starts the pods whose devices have become ready."""
         async for change in claims.changes():
             pods: list[Pod] = []
@@ -390,10 +388,9 @@ class _Kubelets:
         if pod is None or why in ("", self._reported.get(uid)):
             return
         self._reported[uid] = why
-        about = pod.metadata.namespace, pod.metadata.name, uid
         message = f"Failed to prepare dynamic resources: {why}"
         reporter = Reporter("kubelet", pod.spec.node_name)
-        event = about_pod(about, "Warning", FAILED, message, reporter, self._clock.wall())
+        event = about_pod(pod, "Warning", FAILED, message, reporter, self._clock.wall())
         path = f"/api/v1/namespaces/{pod.metadata.namespace}/events"
         await self._send_until_answered("POST", path, event, "application/json")
 

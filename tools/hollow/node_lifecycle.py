@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from .documents import Document, condition_of, stamp
+from berth.actors.scheduling.kube.core import Node
+
+from .documents import documents_of, stamp
+from .objects import condition_of, holds
 from .writes import Write, patch
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
@@ -21,16 +24,12 @@ _OWNED = {
 }
 
 
-def reconcile(node: Document, now: datetime) -> list[Write]:
+def reconcile(node: Node, now: datetime) -> list[Write]:
     """Adds the taints that the node's state requires, and removes those that it no longer does."""
-    have = (node.get("spec") or {}).get("taints") or []
+    have = node.spec.taints
     wanted = wanted_taints(node)
-    kept = [
-        t
-        for t in have
-        if (t["key"], t["effect"]) not in _OWNED or (t["key"], t["effect"]) in wanted
-    ]
-    present = {(taint["key"], taint["effect"]) for taint in have}
+    kept = [t for t in have if (t.key, t.effect) not in _OWNED or (t.key, t.effect) in wanted]
+    present = {(taint.key, taint.effect) for taint in have}
     added = [
         {"key": key, "effect": effect, "timeAdded": stamp(now)}
         for key, effect in wanted
@@ -38,22 +37,20 @@ def reconcile(node: Document, now: datetime) -> list[Write]:
     ]
     if not added and len(kept) == len(have):
         return []
-    return [patch(node, {"spec": {"taints": [*kept, *added]}}, guarded=True)]
+    return [patch(node, {"spec": {"taints": [*documents_of(kept), *added]}}, guarded=True)]
 
 
-def wanted_taints(node: Document) -> list[tuple[str, str]]:
+def wanted_taints(node: Node) -> list[tuple[str, str]]:
     """Key and effect of each taint that the node's state requires.
 
     A node without conditions counts as healthy.
     """
-    wanted = (
-        [(UNSCHEDULABLE, "NoSchedule")] if (node.get("spec") or {}).get("unschedulable") else []
-    )
-    ready = (condition_of(node, "Ready") or {}).get("status", "True")
-    if ready != "True":
-        key = NOT_READY if ready == "False" else UNREACHABLE
+    wanted = [(UNSCHEDULABLE, "NoSchedule")] if node.spec.unschedulable else []
+    ready = condition_of(node.status.conditions, "Ready")
+    if ready is not None and ready.status != "True":
+        key = NOT_READY if ready.status == "False" else UNREACHABLE
         wanted += [(key, "NoSchedule"), (key, "NoExecute")]
     for kind, key in _PRESSURES.items():
-        if (condition_of(node, kind) or {}).get("status") == "True":
+        if holds(node.status.conditions, kind):
             wanted.append((key, "NoSchedule"))
     return wanted

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
+
 from . import (
     daemon_set,
     deployment,
@@ -15,83 +18,92 @@ from . import (
     replica_set,
     stateful_set,
 )
-from .claim import selector_of, selects
+from .claim import selector_of
 from .cluster import Change, Cluster
 from .devices import routing as devices
-from .documents import (
-    Document,
-    controller_of,
-    labels_of,
-    name_of,
-    namespace_of,
-    node_of,
-    owners_of,
-    taints_of,
-    uid_of,
-)
 from .items import Item, item_of
+from .objects import (
+    TYPES,
+    DaemonSet,
+    Deployment,
+    Job,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+    Replicated,
+    ReplicationController,
+    StatefulSet,
+    Workload,
+    controller_of,
+    taints_of,
+)
 from .storage import routing as storage
 from .taint_eviction import TaintEviction
 from .writes import Write
 
-POD_OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
-OWNERS = {"Pod": POD_OWNERS, "ReplicaSet": ("Deployment",)}
-WORKLOADS = (*POD_OWNERS, "Deployment", "PodDisruptionBudget")
-FOLLOWED = (*WORKLOADS, "Pod", "Node", *storage.FOLLOWED, *devices.FOLLOWED)
+POD_OWNERS = (ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job)
+OWNERS: dict[type[HasMetadata], tuple[type[Workload], ...]] = {
+    Pod: POD_OWNERS,
+    ReplicaSet: (Deployment,),
+}
+WORKLOADS = (*(kind.__name__ for kind in (*POD_OWNERS, Deployment)), "PodDisruptionBudget")
+FOLLOWED = tuple(TYPES)
 
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
     """The items to look at after a change; an item may occur twice."""
-    for document in (change.before, change.after):
-        if document is not None:
-            yield from _touched_by(cluster, change, document)
-            yield from storage.touched(cluster, change, document)
-            yield from devices.touched(cluster, change.kind, document)
+    for obj in (change.before, change.after):
+        if obj is not None:
+            yield from _touched_by(cluster, obj)
+            yield from storage.touched(cluster, change, obj)
+            yield from devices.touched(cluster, obj)
     if change.after is None and change.before is not None:
-        for dependent in cluster.dependents(uid_of(change.before)):
+        for dependent in cluster.dependents(change.before.metadata.uid):
             yield item_of("garbage", dependent)
     elif change.after is not None and any(
-        cluster.is_gone(owner["uid"]) for owner in owners_of(change.after)
+        cluster.is_gone(owner.uid) for owner in change.after.metadata.owner_references
     ):
         yield item_of("garbage", change.after)
 
 
-def _touched_by(cluster: Cluster, change: Change, document: Document) -> Iterator[Item]:
-    kind, namespace = change.kind, namespace_of(document)
+def _touched_by(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
+    kind, namespace = type(obj).__name__, obj.metadata.namespace
     if kind in WORKLOADS:
-        yield item_of(kind, document)
-    yield from _owners(cluster, kind, document)
+        yield item_of(kind, obj)
+    yield from _owners(cluster, obj)
     if kind == "Pod" or kind in disruption.SCALED:
-        for budget in cluster.within("PodDisruptionBudget", namespace):
+        for budget in cluster.within(PodDisruptionBudget, namespace):
             yield item_of("PodDisruptionBudget", budget)
-    if kind == "Node":
-        for controller in ("node", "eviction", "pod-garbage"):
-            yield item_of(controller, document)
-        for daemon in cluster.all("DaemonSet"):
-            yield item_of("DaemonSet", daemon)
-    elif kind == "Pod" and node_of(document):
-        node = cluster.find("Node", "", node_of(document))
-        if node is None:
-            yield Item("pod-garbage", "Node", "", node_of(document))
-        elif taints_of(node, ("NoExecute",)):
-            yield item_of("eviction", node)
+    match obj:
+        case Node():
+            for controller in ("node", "eviction", "pod-garbage"):
+                yield item_of(controller, obj)
+            for daemon in cluster.all(DaemonSet):
+                yield item_of("DaemonSet", daemon)
+        case Pod() if obj.spec.node_name:
+            node = cluster.find(Node, "", obj.spec.node_name)
+            if node is None:
+                yield Item("pod-garbage", "Node", "", obj.spec.node_name)
+            elif taints_of(node, ("NoExecute",)):
+                yield item_of("eviction", node)
 
 
-def _owners(cluster: Cluster, kind: str, document: Document) -> Iterator[Item]:
+def _owners(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
     """The workloads that control an object, could adopt it, or make claims of its name."""
-    namespace = namespace_of(document)
-    owner = controller_of(document)
-    if owner is not None and owner["kind"] in WORKLOADS:
-        yield Item(owner["kind"], owner["kind"], namespace, owner["name"])
+    namespace, labels = obj.metadata.namespace, obj.metadata.labels
+    owner = controller_of(obj)
+    if owner is not None and owner.kind in WORKLOADS:
+        yield Item(owner.kind, owner.kind, namespace, owner.name)
     if owner is None:
-        for owning in OWNERS.get(kind, ()):
-            for candidate in cluster.within(owning, namespace):
-                if selects(selector_of(candidate), labels_of(document)):
-                    yield item_of(owning, candidate)
-    if kind == "PersistentVolumeClaim":
-        for candidate in cluster.within("StatefulSet", namespace):
-            if stateful_set.makes_claim(candidate, name_of(document)):
-                yield item_of("StatefulSet", candidate)
+        for kind in OWNERS.get(type(obj), ()):
+            for candidate in cluster.within(kind, namespace):
+                if selector_of(candidate).matches(labels):
+                    yield item_of(kind.__name__, candidate)
+    if isinstance(obj, PersistentVolumeClaim):
+        for stateful in cluster.within(StatefulSet, namespace):
+            if stateful_set.makes_claim(stateful, obj.metadata.name):
+                yield item_of("StatefulSet", stateful)
 
 
 class Controllers:
@@ -108,45 +120,44 @@ class Controllers:
             return self._storage.reconcile(cluster, item, now)
         if item.controller in devices.CONTROLLERS:
             return self._devices.reconcile(cluster, item, now)
-        found = cluster.find(item.kind, item.namespace, item.name)
-        match item.controller:
-            case "eviction":
-                return self._eviction.reconcile(item.name, found, cluster.pods_on(item.name), now)
-            case "pod-garbage":
-                return self._pod_garbage.reconcile(
-                    item.name, found, cluster.pods_on(item.name), now
-                )
-            case _:
-                return [] if found is None else _reconcile(cluster, item.controller, found, now)
+        obj = cluster.find(TYPES[item.kind], item.namespace, item.name)
+        if item.controller in ("eviction", "pod-garbage"):
+            assert obj is None or isinstance(obj, Node)
+            pods = cluster.pods_on(item.name)
+            by = self._eviction if item.controller == "eviction" else self._pod_garbage
+            return by.reconcile(item.name, obj, pods, now)
+        if obj is None:
+            return []
+        if item.controller == "garbage":
+            return garbage.collect(obj, cluster.is_gone)
+        return _reconcile(cluster, obj, now)
 
 
-def _reconcile(cluster: Cluster, controller: str, found: Document, now: datetime) -> list[Write]:
-    namespace = namespace_of(found)
-    match controller:
-        case "garbage":
-            return garbage.collect(found, cluster.is_gone)
-        case "node":
-            return node_lifecycle.reconcile(found, now)
-        case "Deployment":
-            return deployment.reconcile(found, cluster.candidates("ReplicaSet", found), now)
-        case "PodDisruptionBudget":
+def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]:
+    namespace = obj.metadata.namespace
+    match obj:
+        case Node():
+            return node_lifecycle.reconcile(obj, now)
+        case Deployment():
+            return deployment.reconcile(obj, cluster.candidates(ReplicaSet, obj), now)
+        case PodDisruptionBudget():
             return disruption.reconcile(
-                found,
-                cluster.within("Pod", namespace),
-                lambda owner: cluster.find(owner["kind"], owner["namespace"], owner["name"]),
-                now,
+                obj, cluster.within(Pod, namespace), lambda *place: _scaled(cluster, *place), now
             )
-    pods = cluster.candidates("Pod", found)
-    match controller:
-        case "ReplicaSet" | "ReplicationController":
-            return replica_set.reconcile(found, pods, now)
-        case "StatefulSet":
-            return stateful_set.reconcile(
-                found, pods, cluster.within("PersistentVolumeClaim", namespace), now
-            )
-        case "DaemonSet":
-            return daemon_set.reconcile(found, pods, cluster.all("Node"), now)
-        case "Job":
-            return job.reconcile(found, pods, now)
-        case other:
-            raise AssertionError(f"no controller {other}")
+        case ReplicaSet() | ReplicationController():
+            return replica_set.reconcile(obj, cluster.candidates(Pod, obj), now)
+        case StatefulSet():
+            claims = cluster.within(PersistentVolumeClaim, namespace)
+            return stateful_set.reconcile(obj, cluster.candidates(Pod, obj), claims, now)
+        case DaemonSet():
+            return daemon_set.reconcile(obj, cluster.candidates(Pod, obj), cluster.all(Node), now)
+        case Job():
+            return job.reconcile(obj, cluster.candidates(Pod, obj), now)
+        case _:
+            raise AssertionError(f"no controller of {type(obj).__name__}")
+
+
+def _scaled(cluster: Cluster, kind: str, namespace: str, name: str) -> Replicated | None:
+    owner = cluster.find(TYPES[kind], namespace, name)
+    assert owner is None or isinstance(owner, Replicated)
+    return owner

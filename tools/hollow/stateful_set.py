@@ -12,106 +12,113 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
+
 from .claim import claim
-from .documents import (
+from .documents import documents_of, labels_in, pod_from, reference_to, template_hash
+from .objects import (
     Document,
+    StatefulSet,
     controller_of,
     deleting,
+    is_finished,
     is_ready,
-    labels_of,
-    name_of,
-    namespace_of,
-    owners_of,
     phase_of,
-    pod_from,
-    reference_to,
     replicas_of,
-    status_of,
-    template_hash,
-    uid_of,
 )
 from .writes import Create, Write, count_available, delete, patch, status_writes
 
 REVISION = "controller-revision-hash"
 
 
+Claims = Mapping[str, PersistentVolumeClaim]  # by name
+
+
 def reconcile(
-    owner: Document, candidates: Iterable[Document], claims: Iterable[Document], now: datetime
+    owner: StatefulSet,
+    candidates: Iterable[Pod],
+    claims: Iterable[PersistentVolumeClaim],
+    now: datetime,
 ) -> list[Write]:
     """`claims` are the PersistentVolumeClaims of the namespace."""
     found, writes = claim(owner, candidates)
     pods = {ordinal: pod for pod in found if (ordinal := ordinal_of(owner, pod)) is not None}
     if not deleting(owner):
-        named = {name_of(document): document for document in claims}
+        named = {each.metadata.name: each for each in claims}
         writes += _retention(owner, pods, named) or _step(owner, pods, named)
     return writes + _status(owner, list(pods.values()), now)
 
 
-def ordinal_of(owner: Document, pod: Document) -> int | None:
-    prefix, _, number = name_of(pod).rpartition("-")
-    return int(number) if prefix == name_of(owner) and number.isdigit() else None
+def ordinal_of(owner: StatefulSet, pod: Pod) -> int | None:
+    prefix, _, number = pod.metadata.name.rpartition("-")
+    return int(number) if prefix == owner.metadata.name and number.isdigit() else None
 
 
-def makes_claim(owner: Document, name: str) -> bool:
+def makes_claim(owner: StatefulSet, name: str) -> bool:
     """True if a claim of this name belongs to a replica of the set."""
     prefix, _, number = name.rpartition("-")
-    templates = owner["spec"].get("volumeClaimTemplates") or ()
     return number.isdigit() and any(
-        prefix == f"{name_of(template)}-{name_of(owner)}" for template in templates
+        prefix == f"{_name(template)}-{owner.metadata.name}"
+        for template in owner.spec.volume_claim_templates
     )
 
 
-def update_revision(owner: Document) -> str:
-    return f"{name_of(owner)}-{template_hash(owner['spec']['template'])}"
+def update_revision(owner: StatefulSet) -> str:
+    return f"{owner.metadata.name}-{template_hash(owner.spec.template)}"
 
 
-def _ordinals(owner: Document) -> range:
-    start = (owner["spec"].get("ordinals") or {}).get("start") or 0
+def _name(template: Document) -> str:
+    return str(template["metadata"]["name"])
+
+
+def _ordinals(owner: StatefulSet) -> range:
+    start = owner.spec.ordinals.start
     return range(start, start + replicas_of(owner))
 
 
-def _healthy(pod: Document) -> bool:
+def _healthy(pod: Pod) -> bool:
     return not deleting(pod) and phase_of(pod) == "Running" and is_ready(pod)
 
 
-def _retention(
-    owner: Document, pods: dict[int, Document], claims: Mapping[str, Document]
-) -> list[Write]:
+def _retention(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Write]:
     """Sets the owners of the claims of existing pods, before a pod is scaled away."""
-    policy = owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    policy = owner.spec.persistent_volume_claim_retention_policy
     writes: list[Write] = []
     for ordinal, pod in pods.items():
-        goes_with: Document | None = None
-        if ordinal not in _ordinals(owner) and policy.get("whenScaled") == "Delete":
+        goes_with: Pod | StatefulSet | None = None
+        if ordinal not in _ordinals(owner) and policy.when_scaled == "Delete":
             goes_with = pod
-        elif policy.get("whenDeleted") == "Delete":
+        elif policy.when_deleted == "Delete":
             goes_with = owner
-        for template in owner["spec"].get("volumeClaimTemplates") or ():
-            found = claims.get(f"{name_of(template)}-{name_of(pod)}")
-            if found is not None and not deleting(found):
-                writes += _owned(found, goes_with, (owner, pod))
+        for template in owner.spec.volume_claim_templates:
+            made = claims.get(f"{_name(template)}-{pod.metadata.name}")
+            if made is not None and not deleting(made):
+                writes += _owned(made, goes_with, (owner, pod))
     return writes
 
 
-def _owned(claim_: Document, wanted: Document | None, mine: Sequence[Document]) -> list[Write]:
-    """Makes one of `mine`, or none, an owner of the claim; other controllers keep it."""
-    uids = {uid_of(one) for one in mine}
-    controller = controller_of(claim_)
-    if controller is not None and controller["uid"] not in uids:
-        return []
-    kept = [reference for reference in owners_of(claim_) if reference["uid"] not in uids]
-    have = {reference["uid"] for reference in owners_of(claim_)} & uids
-    if have == ({uid_of(wanted)} if wanted is not None else set()):
-        return []
-    references = kept if wanted is None else [*kept, reference_to(wanted)]
-    return [patch(claim_, {"metadata": {"ownerReferences": references}}, guarded=True)]
-
-
-def _step(
-    owner: Document, pods: dict[int, Document], claims: Mapping[str, Document]
+def _owned(
+    made: PersistentVolumeClaim, owner: HasMetadata | None, mine: Sequence[HasMetadata]
 ) -> list[Write]:
+    """Makes one of `mine`, or none, an owner of the claim; other controllers keep it."""
+    uids = {each.metadata.uid for each in mine}
+    controller, owners = controller_of(made), made.metadata.owner_references
+    if controller is not None and controller.uid not in uids:
+        return []
+    have = {reference.uid for reference in owners} & uids
+    if have == ({owner.metadata.uid} if owner is not None else set()):
+        return []
+    references = documents_of(reference for reference in owners if reference.uid not in uids)
+    if owner is not None:
+        references.append(reference_to(owner))
+    return [patch(made, {"metadata": {"ownerReferences": references}}, guarded=True)]
+
+
+def _step(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Write]:
     """Adds and replaces pods from the lowest, removes from the highest, then updates."""
-    in_order = owner["spec"].get("podManagementPolicy") != "Parallel"
+    in_order = owner.spec.pod_management_policy != "Parallel"
     wanted = _ordinals(owner)
     writes: list[Write] = []
     for ordinal in wanted:
@@ -119,8 +126,8 @@ def _step(
         if pod is None:
             writes += _create(owner, ordinal, claims)
         elif phase_of(pod) == "Pending" and not deleting(pod):
-            writes += _claims(owner, name_of(pod), claims)
-        elif phase_of(pod) in ("Succeeded", "Failed") and not deleting(pod):
+            writes += _claims(owner, pod.metadata.name, claims)
+        elif is_finished(pod) and not deleting(pod):
             writes.append(delete(pod))
         elif _healthy(pod):
             continue
@@ -135,90 +142,91 @@ def _step(
     return writes if writes or condemned else _update(owner, pods)
 
 
-def _update(owner: Document, pods: dict[int, Document]) -> list[Write]:
+def _update(owner: StatefulSet, pods: dict[int, Pod]) -> list[Write]:
     """Deletes the highest pod of an old revision once those above it are healthy."""
-    strategy = owner["spec"].get("updateStrategy") or {}
-    if strategy.get("type") == "OnDelete":
+    strategy = owner.spec.update_strategy
+    if strategy.type == "OnDelete":
         return []
-    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+    partition = strategy.rolling_update.partition
     revision = update_revision(owner)
     for ordinal in reversed(_ordinals(owner)):
         if ordinal < partition or not _healthy(pods[ordinal]):
             return []
-        if labels_of(pods[ordinal]).get(REVISION) != revision:
+        if pods[ordinal].metadata.labels.get(REVISION) != revision:
             return [delete(pods[ordinal])]
     return []
 
 
-def _claims(owner: Document, pod: str, claims: Mapping[str, Document]) -> list[Write]:
+def _claims(owner: StatefulSet, pod: str, claims: Claims) -> list[Write]:
     """Creates the claims of a pod that do not exist."""
-    spec = owner["spec"]
-    policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    policy = owner.spec.persistent_volume_claim_retention_policy
+    selected = owner.spec.selector.match_labels if owner.spec.selector else {}
     writes: list[Write] = []
-    for template in spec.get("volumeClaimTemplates") or ():
-        name = f"{name_of(template)}-{pod}"
+    for template in owner.spec.volume_claim_templates:
+        name = f"{_name(template)}-{pod}"
         if name in claims:
             continue
-        selected = (spec.get("selector") or {}).get("matchLabels") or {}
         metadata = {
             **template["metadata"],
             "name": name,
-            "namespace": namespace_of(owner),
-            "labels": {**labels_of(template), **selected},
+            "namespace": owner.metadata.namespace,
+            "labels": {**labels_in(template), **selected},
         }
-        if policy.get("whenDeleted") == "Delete":
+        if policy.when_deleted == "Delete":
             metadata["ownerReferences"] = [reference_to(owner)]
         document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
         writes.append(Create("PersistentVolumeClaim", {**document, "spec": template["spec"]}))
     return writes
 
 
-def _create(owner: Document, ordinal: int, claims: Mapping[str, Document]) -> list[Write]:
+def _create(owner: StatefulSet, ordinal: int, claims: Claims) -> list[Write]:
     """The pod, and its claims; a pod whose claim is being deleted has to wait."""
-    spec, name = owner["spec"], f"{name_of(owner)}-{ordinal}"
+    name = f"{owner.metadata.name}-{ordinal}"
     labels = {
         REVISION: update_revision(owner),
         "statefulset.kubernetes.io/pod-name": name,
         "apps.kubernetes.io/pod-index": str(ordinal),
     }
-    pod = pod_from(owner, spec["template"], name, labels)
+    pod = pod_from(owner, name, labels)
     volumes: list[Document] = []
-    for template in spec.get("volumeClaimTemplates") or ():
-        of_template = f"{name_of(template)}-{name}"
+    for template in owner.spec.volume_claim_templates:
+        of_template = f"{_name(template)}-{name}"
         if of_template in claims and deleting(claims[of_template]):
             return []
         volumes.append(
-            {"name": name_of(template), "persistentVolumeClaim": {"claimName": of_template}}
+            {"name": _name(template), "persistentVolumeClaim": {"claimName": of_template}}
         )
     claimed = {volume["name"] for volume in volumes}
     volumes += [
         volume for volume in pod["spec"].get("volumes") or () if volume["name"] not in claimed
     ]
     pod["spec"] = {**pod["spec"], "hostname": name, "volumes": volumes}
-    if spec.get("serviceName"):
-        pod["spec"]["subdomain"] = spec["serviceName"]
+    if owner.spec.service_name:
+        pod["spec"]["subdomain"] = owner.spec.service_name
     return [*_claims(owner, name, claims), Create("Pod", pod)]
 
 
-def _status(owner: Document, pods: list[Document], now: datetime) -> list[Write]:
-    before, revision = status_of(owner), update_revision(owner)
-    available, again = count_available(pods, owner["spec"].get("minReadySeconds") or 0, now)
+def _status(owner: StatefulSet, pods: list[Pod], now: datetime) -> list[Write]:
+    revision = update_revision(owner)
+    available, again = count_available(pods, owner.spec.min_ready_seconds, now)
     ready = sum(map(is_ready, pods))
-    updated = sum(labels_of(pod).get(REVISION) == revision and not deleting(pod) for pod in pods)
-    current = before.get("currentRevision") or revision
+    updated = _of_revision(pods, revision)
+    current = owner.status.current_revision or revision
     if updated == len(pods) == replicas_of(owner) == ready:
         current = revision
     status = {
-        "observedGeneration": owner["metadata"].get("generation", 0),
+        "observedGeneration": owner.metadata.generation,
         "replicas": len(pods),
         "readyReplicas": ready,
         "availableReplicas": available,
-        "currentReplicas": sum(
-            labels_of(pod).get(REVISION) == current and not deleting(pod) for pod in pods
-        ),
+        "currentReplicas": _of_revision(pods, current),
         "updatedReplicas": updated,
         "currentRevision": current,
         "updateRevision": revision,
         "collisionCount": 0,
     }
     return status_writes(owner, status) + again
+
+
+def _of_revision(pods: list[Pod], revision: str) -> int:
+    return sum(pod.metadata.labels.get(REVISION) == revision and not deleting(pod) for pod in pods)

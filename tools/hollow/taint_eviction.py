@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from berth.actors.scheduling.kube.core import (
-    Taint,
-    Toleration,
-)
+from berth.actors.scheduling.kube.core import Node, Pod, Taint, Toleration
 from berth.actors.scheduling.kube.taints import tolerates
 
-from .documents import Document, deleting, taints_of, tolerations_of, uid_of
+from .objects import deleting, taints_of
 from .writes import Again, Write, delete, disrupted
 
 
@@ -24,21 +21,21 @@ class TaintEviction:
         self._since: dict[str, dict[str, datetime]] = {}
 
     def reconcile(
-        self, name: str, node: Document | None, pods: Sequence[Document], now: datetime
+        self, name: str, node: Node | None, pods: Sequence[Pod], now: datetime
     ) -> list[Write]:
         """`pods` are those on the node of this name."""
         before = self._since.pop(name, {})
-        taints = [] if node is None else taints_of(node, ("NoExecute",))
+        taints = taints_of(node, ("NoExecute",))
         if not taints:
             return []
         self._since[name] = since = {}
-        evicted: list[Document] = []
+        evicted: list[Pod] = []
         waits: list[float] = []
         for pod in pods:
-            seconds = tolerated_seconds(taints, tolerations_of(pod["spec"]))
+            uid, seconds = pod.metadata.uid, tolerated_seconds(taints, pod.spec.tolerations)
             if seconds is None or deleting(pod):
                 continue
-            since[uid_of(pod)] = start = before.get(uid_of(pod), now)
+            since[uid] = start = before.get(uid, now)
             left = seconds - (now - start).total_seconds()
             if left > 0:
                 waits.append(left)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
 import msgspec
 
-from .documents import (
-    Document,
-    annotations_of,
-    condition_of,
-    name_of,
-    namespace_of,
-    seconds_to_available,
-    status_of,
-    uid_of,
-    with_condition,
-)
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import HasMetadata
+
+from .documents import status_of, with_condition
+from .objects import Document, HasStatus, condition_of, seconds_to_available
 
 
 class Create(msgspec.Struct, frozen=True):
@@ -57,30 +52,31 @@ class Again(msgspec.Struct, frozen=True):
 Write = Create | Delete | Patch | Again
 
 
-def delete(document: Document, grace: int | None = None) -> Delete:
-    return Delete(
-        document["kind"], namespace_of(document), name_of(document), uid_of(document), grace
-    )
+def delete(obj: HasMetadata, grace: int | None = None) -> Delete:
+    metadata = obj.metadata
+    return Delete(type(obj).__name__, metadata.namespace, metadata.name, metadata.uid, grace)
 
 
-def patch(document: Document, body: Document, *, guarded: bool = False) -> Patch:
+def patch(
+    obj: HasMetadata,
+    body: Document,
+    subresource: Literal["", "status"] = "",
+    *,
+    guarded: bool = False,
+) -> Patch:
     """If `guarded`, the server refuses the patch if the object has changed since it was read."""
+    metadata = obj.metadata
     if guarded:
-        version = {"resourceVersion": document["metadata"]["resourceVersion"]}
+        version = {"resourceVersion": metadata.resource_version}
         body = {**body, "metadata": {**body.get("metadata", {}), **version}}
-    return Patch(document["kind"], namespace_of(document), name_of(document), body)
+    return Patch(type(obj).__name__, metadata.namespace, metadata.name, body, subresource)
 
 
-def status_writes(document: Document, status: Document) -> list[Write]:
-    """Replaces an object's status; no write if it is the same."""
-    before = status_of(document)
-    if before == status:
+def status_writes(obj: HasStatus, status: Document) -> list[Write]:
+    """Replaces the known fields of an object's status; no write if they are the same."""
+    if msgspec.convert(status, type(obj.status)) == obj.status:
         return []
-    body = {
-        "metadata": {"resourceVersion": document["metadata"]["resourceVersion"]},
-        "status": _difference(before, status),
-    }
-    return [Patch(document["kind"], namespace_of(document), name_of(document), body, "status")]
+    return [patch(obj, {"status": _difference(status_of(obj), status)}, "status", guarded=True)]
 
 
 def _difference(before: Document, after: Document) -> Document:
@@ -96,27 +92,26 @@ def _difference(before: Document, after: Document) -> Document:
     return changed
 
 
-def annotated(document: Document, annotations: dict[str, str]) -> list[Write]:
+def annotated(obj: HasMetadata, annotations: dict[str, str]) -> list[Write]:
     """Sets annotations; no write if they are already set."""
-    have = annotations_of(document)
+    have = obj.metadata.annotations
     missing = {key: value for key, value in annotations.items() if have.get(key) != value}
-    return [patch(document, {"metadata": {"annotations": missing}})] if missing else []
+    return [patch(obj, {"metadata": {"annotations": missing}})] if missing else []
 
 
-def disrupted(
-    pod: Document, reason: str, message: str, now: datetime, phase: str = ""
-) -> list[Write]:
+def disrupted(pod: Pod, reason: str, message: str, now: datetime, phase: str = "") -> list[Write]:
     """Sets the condition DisruptionTarget on a pod that is about to be deleted, with the reason."""
-    if condition_of(pod, "DisruptionTarget") is not None:
+    conditions = pod.status.conditions
+    if condition_of(conditions, "DisruptionTarget") is not None:
         return []
     status: Document = {
-        "conditions": with_condition(pod, "DisruptionTarget", True, reason, message, now)
+        "conditions": with_condition(conditions, "DisruptionTarget", True, reason, message, now)
     }
     return status_writes(pod, {**status_of(pod), **status, **({"phase": phase} if phase else {})})
 
 
 def count_available(
-    pods: list[Document], min_ready_seconds: int, now: datetime
+    pods: Sequence[Pod], min_ready_seconds: int, now: datetime
 ) -> tuple[int, list[Write]]:
     """The number of available pods, and a reminder for when the next one may be."""
     waits = [seconds_to_available(pod, min_ready_seconds, now) for pod in pods]

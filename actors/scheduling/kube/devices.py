@@ -136,6 +136,7 @@ class DeviceTaint(Object, frozen=True, kw_only=True):
     key: str = ""
     value: str = ""
     effect: str = ""
+    time_added: str | None = None
 
 
 class Device(Object, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ class VolumeRequest(msgspec.Struct, frozen=True, cache_hash=True):
         spec = claim.spec
         return cls(
             class_of(claim),
-            nano_value(spec.resources.requests.get("storage", 0)),
+            requested_size(claim),
             spec.volume_mode or FILESYSTEM,
             frozenset(spec.access_modes),
             spec.volume_attributes_class_name or "",
@@ -73,6 +73,11 @@ class VolumeRequest(msgspec.Struct, frozen=True, cache_hash=True):
         if (spec.volume_attributes_class_name or "") != self.attributes_class:
             return "of another volume attributes class"
         return "" if volume.metadata.deletion_timestamp is None else "being deleted"
+
+
+def requested_size(claim: PersistentVolumeClaim) -> int:
+    """Returns the size that a claim asks for, in billionths of a byte."""
+    return nano_value(claim.spec.resources.requests.get("storage", 0))
 
 
 def size_of(volume: PersistentVolume) -> int:

@@ -23,10 +23,12 @@ from berth.actors.runtime.backoff import (
 )
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.kube.devices import ResourceSlice
 
 from ...apiserver.resources import BY_KIND
 from ..cluster import Change, Cluster
 from ..following import Following
+from ..objects import Node
 from .inventory import SLICES, Inventory, InventoryError, pools, read_inventories
 from .publication import Publish, Withdraw, publication
 
@@ -53,8 +55,8 @@ async def run_driver(
     driver = _Driver(cluster, client, clock, rng, path)
     following = Following(cluster, client, clock, rng, driver.changed)
     async with anyio.create_task_group() as group:
-        for kind in (NODES, SLICES):
-            await group.start(following.follow, kind)
+        await group.start(following.follow, NODES, Node)
+        await group.start(following.follow, SLICES, ResourceSlice)
         group.start_soon(driver.follow_file)
         await driver.publish(task_status)
 
@@ -102,8 +104,8 @@ class _Driver:
         failures, started = 0, False
         while True:
             self._news = anyio.Event()
-            wanted = pools(self._inventories, self._cluster.all("Node"))
-            writes = publication(wanted, self._cluster.all("ResourceSlice"))
+            wanted = pools(self._inventories, self._cluster.all(Node))
+            writes = publication(wanted, self._cluster.all(ResourceSlice))
             if all([await self._write(write) for write in writes]):
                 failures = 0
                 if not started:
@@ -123,12 +125,12 @@ class _Driver:
                     replaces = "resourceVersion" in document["metadata"]
                     method = "PUT" if replaces else "POST"
                     path = SLICES.path(name=name if replaces else "")
-                    self._cluster.put(await self._client.call(method, path, dict, document))
+                    answer = await self._client.call(method, path, ResourceSlice, document)
+                    self._cluster.put(answer)
                 case Withdraw(name, uid):
                     options = {"preconditions": {"uid": uid}}
                     await self._client.call("DELETE", SLICES.path(name=name), dict, options)
-                    metadata = {"name": name, "uid": uid}
-                    self._cluster.remove({"kind": SLICES.kind, "metadata": metadata})
+                    self._cluster.discard(ResourceSlice, "", name, uid)
         except (ApiError, ConnectionFailedError) as failure:
             code = failure.code if isinstance(failure, ApiError) else 0
             report = log.debug if code in (404, 409) else log.warning

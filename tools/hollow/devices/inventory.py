@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.kube.yaml_documents import (
     YamlError,
     documents,
@@ -23,7 +25,7 @@ from ...apiserver.resources import BY_KIND
 from ...apiserver.rules.devices import MOST_ADVANCED_DEVICES, MOST_COUNTER_SETS, MOST_DEVICES
 from ...apiserver.schema import unknown_and_mistyped
 from ...apiserver.validation import problems
-from ..documents import Document, labels_of, name_of
+from ..objects import Document
 
 SLICES = BY_KIND["resource.k8s.io/v1", "ResourceSlice"]
 MOST_OF_GROUP = 10_000
@@ -77,11 +79,10 @@ class Inventory(
     pool: str = "network"
     devices: list[Group]
 
-    def is_for(self, node: Document) -> bool:
-        if self.nodes and name_of(node) not in self.nodes:
+    def is_for(self, node: Node) -> bool:
+        if self.nodes and node.metadata.name not in self.nodes:
             return False
-        labels = labels_of(node)
-        return all(labels.get(key) == value for key, value in self.node_selector.items())
+        return self.node_selector.items() <= node.metadata.labels.items()
 
 
 class Pool(msgspec.Struct, frozen=True):
@@ -92,7 +93,7 @@ class Pool(msgspec.Struct, frozen=True):
 
     driver: str
     name: str
-    node: Document | None
+    node: Node | None
     specs: list[Document]
 
 
@@ -160,7 +161,7 @@ def _read(document: Any, where: str) -> Inventory:
     for group in found.devices:
         for part in group.partitions:
             _check_counters(group, part, where)
-    node = {"metadata": {"name": "node", "labels": {}}}
+    node = Node(metadata=ObjectMeta(name="node"))
     pool = "node" if not found.network else found.pool
     for spec in _specs(found.driver, pool, None if found.network else node, [found]):
         numbered = with_pool(spec, pool, 1, 1)
@@ -193,16 +194,17 @@ def with_pool(spec: Document, pool: str, generation: int, count: int) -> Documen
     }
 
 
-def pools(inventories: Iterable[Inventory], nodes: Iterable[Document]) -> list[Pool]:
+def pools(inventories: Iterable[Inventory], nodes: Iterable[Node]) -> list[Pool]:
     """The pools of these nodes; inventories of a driver for the same node are joined."""
-    found: dict[tuple[str, str], tuple[Document | None, list[Inventory]]] = {}
+    found: dict[tuple[str, str], tuple[Node | None, list[Inventory]]] = {}
     listed = list(nodes)
     for inventory in inventories:
         if inventory.network:
             found[inventory.driver, inventory.pool] = (None, [inventory])
             continue
         for node in filter(inventory.is_for, listed):
-            found.setdefault((inventory.driver, name_of(node)), (node, []))[1].append(inventory)
+            place = inventory.driver, node.metadata.name
+            found.setdefault(place, (node, []))[1].append(inventory)
     return [
         Pool(driver, pool, node, _specs(driver, pool, node, joined))
         for (driver, pool), (node, joined) in found.items()
@@ -210,10 +212,10 @@ def pools(inventories: Iterable[Inventory], nodes: Iterable[Document]) -> list[P
 
 
 def _specs(
-    driver: str, pool: str, node: Document | None, inventories: list[Inventory]
+    driver: str, pool: str, node: Node | None, inventories: list[Inventory]
 ) -> list[Document]:
     """The slices of a pool, each as large as it may be."""
-    place = {"nodeName": name_of(node)} if node is not None else _reach(inventories[0])
+    place = {"nodeName": node.metadata.name} if node is not None else _reach(inventories[0])
     devices: list[Document] = []
     counters: list[Document] = []
     for group in (group for inventory in inventories for group in inventory.devices):

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from berth.actors.scheduling.kube.claims import controller_uid
 from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.devices import ResourceClaim
 from berth.actors.scheduling.kube.meta import key
 
-from ..device_claims import allocation_of, key_of, reserved_for
-from ..documents import Document, controller_of, name_of, uid_of
+from ..device_claims import device_claims, is_reserved
 
 FOLLOWED = "ResourceClaim"
 
@@ -22,22 +23,22 @@ class Preparation:
     """Keeps the claims of each version of the API, and the pods that wait for them."""
 
     def __init__(self) -> None:
-        self._claims: dict[str, dict[str, Document]] = defaultdict(dict)
+        self._claims: dict[str, dict[str, ResourceClaim]] = defaultdict(dict)
         self._waiting: dict[str, dict[str, Pod]] = defaultdict(dict)
 
-    def replace(self, claims: Iterable[Document], version: str = "v1") -> list[Pod]:
+    def replace(self, claims: Iterable[ResourceClaim], version: str = "v1") -> list[Pod]:
         """Replaces all claims of a version. Returns the waiting pods that may be ready."""
-        self._claims[version] = {key_of(claim): claim for claim in claims}
+        self._claims[version] = {key(claim): claim for claim in claims}
         found = {uid: pod for pods in self._waiting.values() for uid, pod in pods.items()}
         return list(found.values())
 
-    def put(self, claim: Document, version: str = "v1") -> list[Pod]:
+    def put(self, claim: ResourceClaim, version: str = "v1") -> list[Pod]:
         """Stores a claim. Returns the waiting pods that may be ready."""
-        self._claims[version][key_of(claim)] = claim
-        return list(self._waiting.get(key_of(claim), {}).values())
+        self._claims[version][key(claim)] = claim
+        return list(self._waiting.get(key(claim), {}).values())
 
-    def remove(self, claim: Document, version: str = "v1") -> None:
-        self._claims[version].pop(key_of(claim), None)
+    def remove(self, claim: ResourceClaim, version: str = "v1") -> None:
+        self._claims[version].pop(key(claim), None)
 
     def wait(self, pod: Pod) -> str:
         """The reason why the pod must wait, or "".
@@ -61,26 +62,26 @@ class Preparation:
                     del self._waiting[place]
 
     def _lacks(self, pod: Pod, name: str, of_pod: bool) -> str:
-        uid = pod.metadata.uid
         if not name:
             return f'pod "{key(pod)}": ResourceClaim not created yet'
         claim = self._claim(f"{pod.metadata.namespace}/{name}")
         if claim is None:
             return f'fetch ResourceClaim {name}: resourceclaims.resource.k8s.io "{name}" not found'
-        if of_pod and (controller_of(claim) or {}).get("uid") != uid:
-            named = f"ResourceClaim {key_of(claim)} was not created for Pod {key(pod)}"
+        uid = pod.metadata.uid
+        if of_pod and controller_uid(claim) != uid:
+            named = f"ResourceClaim {key(claim)} was not created for Pod {key(pod)}"
             return f"{named} (Pod is not owner)"
-        if allocation_of(claim) is None:
-            return f"ResourceClaim {key_of(claim)} is not allocated"
-        if all(consumer.get("uid") != uid for consumer in reserved_for(claim)):
-            who = f"pod {pod.metadata.name} ({uid})"
-            return f"{who} is not allowed to use resource claim {name_of(claim)} ({uid_of(claim)})"
+        if claim.status.allocation is None:
+            return f"ResourceClaim {key(claim)} is not allocated"
+        if not is_reserved(claim, pod):
+            which = f"resource claim {claim.metadata.name} ({claim.metadata.uid})"
+            return f"pod {pod.metadata.name} ({uid}) is not allowed to use {which}"
         return ""
 
-    def _claim(self, key: str) -> Document | None:
+    def _claim(self, place: str) -> ResourceClaim | None:
         """The claim of v1, or else of an older version."""
-        found = (self._claims[version].get(key) for version in sorted(self._claims))
-        return next(filter(None, found), None)
+        claims = (self._claims[version].get(place) for version in sorted(self._claims))
+        return next(filter(None, claims), None)
 
 
 def _claims_of(pod: Pod) -> Iterator[tuple[str, bool]]:
@@ -88,9 +89,6 @@ def _claims_of(pod: Pod) -> Iterator[tuple[str, bool]]:
 
     True beside those that must be its own.
     """
-    made = {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses}
-    for entry in pod.spec.resource_claims:
-        if entry.resource_claim_name is not None:
-            yield entry.resource_claim_name, False
-        elif (name := made.get(entry.name, "")) is not None:
-            yield name, True
+    for entry in device_claims(pod):
+        if entry.claim is not None:
+            yield entry.claim, bool(entry.template)

@@ -12,7 +12,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ..documents import Document, annotations_of, name_of, reference_to, spec_of, uid_of
+from berth.actors.scheduling.kube.devices import ResourceSlice
+
+from ..documents import reference_to
+from ..objects import Document
 from .inventory import Pool, with_pool
 
 # A slice of the hollow driver; the value tells one content of its pool from another.
@@ -32,53 +35,48 @@ class Withdraw(msgspec.Struct, frozen=True):
     uid: str
 
 
-def publication(pools: Iterable[Pool], slices: Iterable[Document]) -> list[Publish | Withdraw]:
+def publication(pools: Iterable[Pool], slices: Iterable[ResourceSlice]) -> list[Publish | Withdraw]:
     """The writes that turn the driver's slices into those of the pools.
 
     A slice that somebody has edited stays so until the content of its pool changes, since its mark
     tells for which content it was written. Slices without a mark belong to other drivers.
     """
-    have: dict[tuple[str, str], dict[str, Document]] = defaultdict(dict)
-    for found in slices:
-        if MARK in annotations_of(found):
-            have[_pool_of(found)][name_of(found)] = found
+    have: dict[tuple[str, str], dict[str, ResourceSlice]] = defaultdict(dict)
+    for slice_ in slices:
+        if MARK in slice_.metadata.annotations:
+            place = slice_.spec.driver, slice_.spec.pool.name
+            have[place][slice_.metadata.name] = slice_
     writes: list[Publish | Withdraw] = []
     for pool in pools:
         writes += _of_pool(pool, have.pop((pool.driver, pool.name), {}))
     for named in have.values():
-        writes += [Withdraw(name, uid_of(found)) for name, found in named.items()]
+        writes += [Withdraw(name, slice_.metadata.uid) for name, slice_ in named.items()]
     return writes
 
 
-def _pool_of(found: Document) -> tuple[str, str]:
-    spec = spec_of(found)
-    return spec.get("driver") or "", (spec.get("pool") or {}).get("name") or ""
-
-
-def _of_pool(pool: Pool, have: dict[str, Document]) -> list[Publish | Withdraw]:
+def _of_pool(pool: Pool, have: dict[str, ResourceSlice]) -> list[Publish | Withdraw]:
     mark = _mark(pool)
     base = f"{pool.name}-{pool.driver}".replace("/", "-")
     names = [f"{base}-{number}" for number in range(len(pool.specs))]
-    same = all(annotations_of(found)[MARK] == mark for found in have.values())
+    same = all(slice_.metadata.annotations[MARK] == mark for slice_ in have.values())
     if same and sorted(have) == sorted(names):
         return []
-    known = [(spec_of(one).get("pool") or {}).get("generation") or 0 for one in have.values()]
-    generation = max(known, default=0) + 1
+    generation = max((slice_.spec.pool.generation for slice_ in have.values()), default=0) + 1
     writes: list[Publish | Withdraw] = []
     for name, spec in zip(names, pool.specs, strict=True):
         metadata: Document = {"name": name, "annotations": {MARK: mark}}
         if pool.node is not None:
             metadata["ownerReferences"] = [reference_to(pool.node)]
         if name in have:
-            metadata["resourceVersion"] = have[name]["metadata"]["resourceVersion"]
+            metadata["resourceVersion"] = have[name].metadata.resource_version
         made = with_pool(spec, pool.name, generation, len(names))
         writes.append(Publish({**made, "metadata": metadata}))
     return writes + [
-        Withdraw(name, uid_of(found)) for name, found in have.items() if name not in names
+        Withdraw(name, slice_.metadata.uid) for name, slice_ in have.items() if name not in names
     ]
 
 
 def _mark(pool: Pool) -> str:
-    node = "" if pool.node is None else uid_of(pool.node)
+    node = "" if pool.node is None else pool.node.metadata.uid
     content = msgspec.json.encode([node, pool.specs], order="sorted")
     return hashlib.sha256(content).hexdigest()[:16]

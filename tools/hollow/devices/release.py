@@ -10,11 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from ..device_claims import FINALIZER, allocation_of, is_done, key_of, reserved_for
-from ..documents import Document, controller_of, deleting, status_of, uid_of
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.devices import (
+    FINALIZER,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
+from berth.actors.scheduling.kube.meta import key
+
+from ..device_claims import is_done
+from ..documents import documents_of, status_of
+from ..objects import controller_of, deleting
+from ..resource_v1alpha2 import ConsumerReference
+from ..resource_v1alpha2 import ResourceClaim as NegotiatedClaim
 from ..writes import Again, Write, delete, patch, status_writes
 
 QUARANTINE_SECONDS = 2.0
+AnyClaim = ResourceClaim | NegotiatedClaim
+Consumer = ResourceClaimConsumerReference | ConsumerReference
 
 
 class ClaimRelease:
@@ -31,65 +44,65 @@ class ClaimRelease:
 
     def reconcile(
         self,
-        claim: Document,
-        pod: Callable[[str], Document | None],
+        claim: AnyClaim,
+        pod: Callable[[str], Pod | None],
         is_gone: Callable[[str], bool],
         now: datetime,
     ) -> list[Write]:
         """`pod` looks up by name; `is_gone` returns True for the uid of a deleted object."""
-        key = key_of(claim)
-        before = self._missing.pop(key, {})
+        place, reserved_for = key(claim), claim.status.reserved_for
+        before = self._missing.pop(place, {})
         missing: dict[str, datetime] = {}
         left = [
             consumer
-            for consumer in reserved_for(claim)
+            for consumer in reserved_for
             if _stays(consumer, pod, is_gone, before, missing, now)
         ]
         if missing:
-            self._missing[key] = missing
+            self._missing[place] = missing
         waits = [QUARANTINE_SECONDS - (now - since).total_seconds() for since in missing.values()]
         again: list[Write] = [Again(min(waits))] if waits else []
-        if len(left) < len(reserved_for(claim)):
+        if len(left) < len(reserved_for):
             return [*self._reduce(claim, left), *again]
         if left:
-            self._freed.discard(key)
+            self._freed.discard(place)
             return again
         return self._unused(claim) + _of_finished_pod(claim, pod)
 
-    def _reduce(self, claim: Document, left: list[Document]) -> list[Write]:
+    def _reduce(self, claim: AnyClaim, left: list[Consumer]) -> list[Write]:
         """Removes reservations and, with the last one, the allocation."""
-        status = {**status_of(claim), "reservedFor": left}
+        status = {**status_of(claim), "reservedFor": documents_of(left)}
         if not left:
             del status["reservedFor"]
-            if FINALIZER in _finalizers(claim):
-                self._freed.add(key_of(claim))
+            if FINALIZER in claim.metadata.finalizers:
+                self._freed.add(key(claim))
                 status.pop("allocation", None)
         return status_writes(claim, status)
 
-    def _unused(self, claim: Document) -> list[Write]:
+    def _unused(self, claim: AnyClaim) -> list[Write]:
         """Frees a claim without reservations: first of its allocation, then of its finalizer.
 
         The finalizer of a claim that has just been given one stays: the scheduler is about to
         allocate it.
         """
-        key, have = key_of(claim), _finalizers(claim)
-        if FINALIZER not in have or (key not in self._freed and not deleting(claim)):
-            self._freed.discard(key)
+        place, have = key(claim), claim.metadata.finalizers
+        if FINALIZER not in have or (place not in self._freed and not deleting(claim)):
+            self._freed.discard(place)
             return []
-        if allocation_of(claim) is None:
-            kept = [one for one in have if one != FINALIZER]
+        if claim.status.allocation is None:
+            kept = [name for name in have if name != FINALIZER]
             return [patch(claim, {"metadata": {"finalizers": kept}}, guarded=True)]
         if deleting(claim):
-            status = {**status_of(claim)}
+            status = status_of(claim)
             del status["allocation"]
             return status_writes(claim, status)
-        self._freed.discard(key)  # somebody has allocated it meanwhile
+        self._freed.discard(place)  # somebody has allocated it meanwhile
         return []
 
 
 def _stays(
-    consumer: Document,
-    find: Callable[[str], Document | None],
+    consumer: Consumer,
+    find: Callable[[str], Pod | None],
     is_gone: Callable[[str], bool],
     before: dict[str, datetime],
     missing: dict[str, datetime],
@@ -99,14 +112,14 @@ def _stays(
 
     A pod that nobody has heard of may only be new: it counts as gone after QUARANTINE_SECONDS.
     """
-    if consumer.get("apiGroup") or consumer.get("resource") != "pods":
+    if consumer.api_group or consumer.resource != "pods":
         return True
-    uid = consumer.get("uid") or ""
+    uid = consumer.uid
     if is_gone(uid):
         return False
-    pod = find(consumer.get("name") or "")
+    pod = find(consumer.name)
     if pod is not None:
-        return uid_of(pod) == uid and not is_done(pod)
+        return pod.metadata.uid == uid and not is_done(pod)
     missing[uid] = before.get(uid, now)
     if (now - missing[uid]).total_seconds() < QUARANTINE_SECONDS:
         return True
@@ -114,16 +127,12 @@ def _stays(
     return False
 
 
-def _of_finished_pod(claim: Document, find: Callable[[str], Document | None]) -> list[Write]:
+def _of_finished_pod(claim: AnyClaim, find: Callable[[str], Pod | None]) -> list[Write]:
     """Deletes a claim that was made for a pod which has finished or been replaced."""
-    owner = controller_of(claim) or {}
-    if deleting(claim) or owner.get("kind") != "Pod" or owner.get("apiVersion") != "v1":
+    owner = controller_of(claim)
+    if deleting(claim) or owner is None or (owner.api_version, owner.kind) != ("v1", "Pod"):
         return []
-    pod = find(owner.get("name") or "")
-    if pod is None or (uid_of(pod) == owner.get("uid") and not is_done(pod)):
+    pod = find(owner.name)
+    if pod is None or (pod.metadata.uid == owner.uid and not is_done(pod)):
         return []
     return [delete(claim)]
-
-
-def _finalizers(claim: Document) -> list[str]:
-    return claim["metadata"].get("finalizers") or []

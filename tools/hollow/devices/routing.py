@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from berth.actors.scheduling.kube.claims import controller_uid
+from berth.actors.scheduling.kube.devices import ResourceClaim, ResourceSlice
+from berth.actors.scheduling.kube.meta import HasMetadata, key
+
 from ..cluster import Cluster
-from ..device_claims import claim_names, device_claims, is_made_for, key_of, pool_key
-from ..documents import Document, controller_of, namespace_of, spec_of, uid_of
+from ..device_claims import claim_names, device_claims, pool_of
 from ..items import Item, item_of
+from ..objects import TYPES, Pod, ResourceClaimTemplate, controller_of
 from ..writes import Write
 from . import eviction
 from .release import ClaimRelease
@@ -18,30 +22,29 @@ FOLLOWED = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 CONTROLLERS = ("claim-templates", "claim-release", "device-eviction")
 
 
-def touched(cluster: Cluster, kind: str, document: Document) -> Iterator[Item]:
-    """The items to look at after a change of an object of this kind."""
-    match kind:
-        case "Pod":
-            if device_claims(document):
-                yield item_of("claim-templates", document)
-                yield item_of("device-eviction", document)
-            for name in claim_names(document):
-                yield Item("claim-release", "ResourceClaim", namespace_of(document), name)
-        case "ResourceClaim":
-            yield item_of("claim-release", document)
-            owner = controller_of(document) or {}
-            if owner.get("kind") == "Pod":
-                name = owner.get("name") or ""
-                yield Item("claim-templates", "Pod", namespace_of(document), name)
-            for pod in cluster.by("Pod", "device-claim", key_of(document)):
+def touched(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
+    """The items to look at after a change of this object."""
+    match obj:
+        case Pod():
+            if device_claims(obj):
+                yield item_of("claim-templates", obj)
+                yield item_of("device-eviction", obj)
+            for name in claim_names(obj):
+                yield Item("claim-release", "ResourceClaim", obj.metadata.namespace, name)
+        case ResourceClaim():
+            yield item_of("claim-release", obj)
+            owner = controller_of(obj)
+            if owner is not None and owner.kind == "Pod":
+                yield Item("claim-templates", "Pod", obj.metadata.namespace, owner.name)
+            for pod in cluster.by(Pod, "device-claim", key(obj)):
                 yield item_of("claim-templates", pod)
                 yield item_of("device-eviction", pod)
-        case "ResourceSlice":
-            for claim in cluster.by("ResourceClaim", "pool", pool_key(spec_of(document))):
-                for pod in cluster.by("Pod", "device-claim", key_of(claim)):
+        case ResourceSlice():
+            for claim in cluster.by(ResourceClaim, "pool", pool_of(obj)):
+                for pod in cluster.by(Pod, "device-claim", key(claim)):
                     yield item_of("device-eviction", pod)
-        case "ResourceClaimTemplate":
-            for pod in cluster.by("Pod", "claim-template", key_of(document)):
+        case ResourceClaimTemplate():
+            for pod in cluster.by(Pod, "claim-template", key(obj)):
                 yield item_of("claim-templates", pod)
 
 
@@ -51,46 +54,41 @@ class DeviceControllers:
         self._release = ClaimRelease()
 
     def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:
-        found = cluster.find(item.kind, item.namespace, item.name)
-        key = f"{item.namespace}/{item.name}"
+        namespace = item.namespace
 
-        def find(kind: str, name: str) -> Document | None:
-            return cluster.find(kind, item.namespace, name)
+        def find_claim(name: str) -> ResourceClaim | None:
+            return cluster.find(ResourceClaim, namespace, name)
 
-        match item.controller:
-            case "claim-templates":
-                if found is None:
-                    self._templates.forget(key)
-                    return []
+        match item.controller, cluster.find(TYPES[item.kind], namespace, item.name):
+            case "claim-templates", None:
+                self._templates.forget(f"{namespace}/{item.name}")
+                return []
+            case "claim-release", None:
+                self._release.forget(f"{namespace}/{item.name}")
+                return []
+            case "device-eviction", None:
+                return []
+            case "claim-templates", Pod() as pod:
                 own = [
-                    one
-                    for one in cluster.dependents(uid_of(found))
-                    if one["kind"] == "ResourceClaim" and is_made_for(one, found)
+                    claim
+                    for claim in cluster.dependents(pod.metadata.uid)
+                    if isinstance(claim, ResourceClaim)
+                    and controller_uid(claim) == pod.metadata.uid
                 ]
                 return self._templates.reconcile(
-                    found,
+                    pod,
                     own,
-                    lambda name: find("ResourceClaim", name),
-                    lambda name: find("ResourceClaimTemplate", name),
+                    find_claim,
+                    lambda name: cluster.find(ResourceClaimTemplate, namespace, name),
                     now,
                 )
-            case "claim-release":
-                if found is None:
-                    self._release.forget(key)
-                    return []
+            case "claim-release", ResourceClaim() as claim:
                 return self._release.reconcile(
-                    found, lambda name: find("Pod", name), cluster.is_gone, now
+                    claim, lambda name: cluster.find(Pod, namespace, name), cluster.is_gone, now
                 )
-            case "device-eviction":
-                return (
-                    []
-                    if found is None
-                    else eviction.reconcile(
-                        found,
-                        lambda name: find("ResourceClaim", name),
-                        lambda pool: cluster.by("ResourceSlice", "pool", pool),
-                        now,
-                    )
+            case "device-eviction", Pod() as pod:
+                return eviction.reconcile(
+                    pod, find_claim, lambda pool: cluster.by(ResourceSlice, "pool", pool), now
                 )
             case other:
                 raise AssertionError(f"no controller {other}")

@@ -9,34 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from ..device_claims import (
-    POD_CLAIM,
-    DeviceClaim,
-    allocation_of,
-    device_claims,
-    entry_of,
-    is_made_for,
-    is_reserved,
-    key_of,
-    reserved_for,
-)
-from ..documents import (
-    Document,
-    is_active,
-    name_of,
-    namespace_of,
-    node_of,
-    spec_of,
-    status_of,
-    uid_of,
-)
+from berth.actors.scheduling.kube.claims import controller_uid
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.devices import ResourceClaim
+from berth.actors.scheduling.kube.meta import key
+
+from ..device_claims import POD_CLAIM, DeviceClaim, device_claims, entry_of, is_reserved
+from ..documents import documents_of, reference_to, status_of
 from ..events import Reporter, about_pod
+from ..objects import Document, ResourceClaimTemplate, is_active
 from ..writes import Create, Patch, Write, status_writes
 
 FAILED = "FailedResourceClaimCreation"
 REPORTER = Reporter("resource_claim")
 LONGEST_BASE = 57  # of a generated name, which gets a dash and five characters more
-Find = Callable[[str], Document | None]
+FindClaim = Callable[[str], ResourceClaim | None]
+FindTemplate = Callable[[str], ResourceClaimTemplate | None]
 
 
 class ClaimTemplates:
@@ -50,7 +38,12 @@ class ClaimTemplates:
         self._lacking.pop(pod, None)
 
     def reconcile(
-        self, pod: Document, own: Sequence[Document], claim: Find, template: Find, now: datetime
+        self,
+        pod: Pod,
+        own: Sequence[ResourceClaim],
+        claim: FindClaim,
+        template: FindTemplate,
+        now: datetime,
     ) -> list[Write]:
         """`own` are the claims that the pod controls; the two functions look up by name."""
         if not is_active(pod):
@@ -60,22 +53,22 @@ class ClaimTemplates:
         for entry in device_claims(pod):
             if not entry.template or entry.claim is None or _exists(claim(entry.claim), pod):
                 continue
-            orphan = next((one for one in own if entry_of(one) == entry.name), None)
+            orphan = next((each for each in own if entry_of(each) == entry.name), None)
             if orphan is not None:
-                made[entry.name] = name_of(orphan)
+                made[entry.name] = orphan.metadata.name
                 continue
-            found = template(entry.template)
-            if found is None:
+            source = template(entry.template)
+            if source is None:
                 writes += self._complain(pod, entry, now)
             else:
-                writes.append(Create("ResourceClaim", _from_template(pod, entry, found)))
+                writes.append(Create("ResourceClaim", _from_template(pod, entry, source)))
         if made:
             writes.append(_recorded(pod, made))
-        return writes + (_reservations(pod, claim) if node_of(pod) else [])
+        return writes + (_reservations(pod, claim) if pod.spec.node_name else [])
 
-    def _complain(self, pod: Document, entry: DeviceClaim, now: datetime) -> list[Write]:
-        lacking = self._lacking.setdefault(key_of(pod), set())
-        mark = f"{uid_of(pod)}/{entry.template}"
+    def _complain(self, pod: Pod, entry: DeviceClaim, now: datetime) -> list[Write]:
+        lacking = self._lacking.setdefault(key(pod), set())
+        mark = f"{pod.metadata.uid}/{entry.template}"
         if mark in lacking:
             return []
         lacking.add(mark)
@@ -83,29 +76,27 @@ class ClaimTemplates:
             f'PodResourceClaim {entry.name}: resource claim template "{entry.template}": '
             f'resourceclaimtemplate.resource.k8s.io "{entry.template}" not found'
         )
-        about = namespace_of(pod), name_of(pod), uid_of(pod)
-        return [Create("Event", about_pod(about, "Warning", FAILED, message, REPORTER, now))]
+        return [Create("Event", about_pod(pod, "Warning", FAILED, message, REPORTER, now))]
 
 
-def _exists(claim: Document | None, pod: Document) -> bool:
-    return claim is not None and is_made_for(claim, pod)
+def _exists(claim: ResourceClaim | None, pod: Pod) -> bool:
+    return claim is not None and controller_uid(claim) == pod.metadata.uid
 
 
-def _from_template(pod: Document, entry: DeviceClaim, template: Document) -> Document:
-    given = spec_of(template).get("metadata") or {}
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}
+def _from_template(pod: Pod, entry: DeviceClaim, template: ResourceClaimTemplate) -> Document:
+    labels, annotations = template.spec.metadata.labels, template.spec.metadata.annotations
     metadata: Document = {
-        "generateName": _base(name_of(pod), entry.name),
-        "namespace": namespace_of(pod),
-        "annotations": {**(given.get("annotations") or {}), POD_CLAIM: entry.name},
-        "ownerReferences": [{**owner, "controller": True}],
-        **({"labels": given["labels"]} if given.get("labels") else {}),
+        "generateName": _base(pod.metadata.name, entry.name),
+        "namespace": pod.metadata.namespace,
+        "annotations": {**annotations, POD_CLAIM: entry.name},
+        "ownerReferences": [{**reference_to(pod, controls=False), "controller": True}],
+        **({"labels": labels} if labels else {}),
     }
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
         "metadata": metadata,
-        "spec": spec_of(template).get("spec") or {},
+        "spec": template.spec.spec,
     }
 
 
@@ -118,27 +109,27 @@ def _base(pod: str, entry: str) -> str:
     return f"{pod}-{entry}"
 
 
-def _recorded(pod: Document, made: dict[str, str]) -> Write:
+def _recorded(pod: Pod, made: dict[str, str]) -> Write:
     """Records the names of generated claims in the pod's status, which only this controller does.
 
     So the patch does not depend on the pod's version.
     """
-    before = status_of(pod).get("resourceClaimStatuses") or []
-    entries = [entry for entry in before if entry.get("name") not in made]
+    metadata, before = pod.metadata, pod.status.resource_claim_statuses
+    entries = documents_of(entry for entry in before if entry.name not in made)
     entries += [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
-    body = {"metadata": {"uid": uid_of(pod)}, "status": {"resourceClaimStatuses": entries}}
-    return Patch("Pod", namespace_of(pod), name_of(pod), body, "status")
+    body = {"metadata": {"uid": metadata.uid}, "status": {"resourceClaimStatuses": entries}}
+    return Patch("Pod", metadata.namespace, metadata.name, body, "status")
 
 
-def _reservations(pod: Document, find: Find) -> list[Write]:
+def _reservations(pod: Pod, find: FindClaim) -> list[Write]:
     writes: list[Write] = []
     for entry in device_claims(pod):
         claim = find(entry.claim) if entry.claim else None
-        if claim is None or (entry.template and not is_made_for(claim, pod)):
+        if claim is None or (entry.template and not _exists(claim, pod)):
             continue
-        if allocation_of(claim) is None or is_reserved(claim, pod):
+        if claim.status.allocation is None or is_reserved(claim, pod):
             continue
-        consumer = {"resource": "pods", "name": name_of(pod), "uid": uid_of(pod)}
-        reserved = [*reserved_for(claim), consumer]
+        consumer = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
+        reserved = [*documents_of(claim.status.reserved_for), consumer]
         writes += status_writes(claim, {**status_of(claim), "reservedFor": reserved})
     return writes

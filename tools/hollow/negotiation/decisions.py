@@ -10,44 +10,42 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from berth.actors.scheduling.kube.claims import controller_uid
+
+from ...negotiation.kinds import PodSchedulingContext, ResourceClass
 from ..cluster import Cluster
-from ..device_claims import allocation_of, device_claims, is_done, reserved_for
-from ..documents import (
-    Document,
-    annotations_of,
-    controller_of,
-    deleting,
-    name_of,
-    namespace_of,
-    spec_of,
-    status_of,
-    uid_of,
-)
+from ..device_claims import device_claims, is_done
+from ..documents import status_of
+from ..objects import Document, Node, Pod, deleting
+from ..resource_v1alpha2 import ResourceClaim
 from ..writes import Patch, Write, delete, patch, status_writes
 
-CLAIMS_PER_NODE = "berth.dev/claims-per-node"
 IMMEDIATE = "Immediate"
+CLAIMS_PER_NODE = "berth.dev/claims-per-node"
 PROTECTION = "/deletion-protection"  # the end of the finalizer's name, which begins with the driver
 LONGEST = 128  # of lists of nodes
 
 
-def answer(cluster: Cluster, context: Document) -> list[Write]:
+def answer(cluster: Cluster, context: PodSchedulingContext) -> list[Write]:
     """Allocates the claims of a pod for the selected node. If that is unsuitable, or none is
     selected yet, reports the unsuitable nodes. Deletes the context of a pod that is gone.
     """
-    owner = (controller_of(context) or {}).get("uid") or ""
-    pod = cluster.find("Pod", namespace_of(context), name_of(context))
-    if cluster.is_gone(owner) or (pod is not None and uid_of(pod) != owner):
+    owner, metadata = controller_uid(context), context.metadata
+    pod = cluster.find(Pod, metadata.namespace, metadata.name)
+    if cluster.is_gone(owner) or (pod is not None and pod.metadata.uid != owner):
         return [delete(context)]
     if pod is None or deleting(context) or is_done(pod):
         return []
-    selected = spec_of(context).get("selectedNode") or ""
-    potential = spec_of(context).get("potentialNodes") or []
+    selected, potential = context.spec.selected_node, context.spec.potential_nodes
     pending = dict(_pending(cluster, pod))
-    wanted = Counter(_class_of(claim) for claim in pending.values())
+    wanted = Counter(claim.spec.resource_class_name for claim in pending.values())
     nodes = list(dict.fromkeys(filter(None, (selected, *potential))))[:LONGEST]
     unsuitable = {
-        name: [node for node in nodes if not _has_room(cluster, _class_of(claim), node, wanted)]
+        name: [
+            node
+            for node in nodes
+            if not _has_room(cluster, claim.spec.resource_class_name, node, wanted)
+        ]
         for name, claim in pending.items()
     }
     if selected and all(selected not in nodes for nodes in unsuitable.values()):
@@ -64,83 +62,78 @@ def answer(cluster: Cluster, context: Document) -> list[Write]:
     return status_writes(context, status) if nodes and answers else []
 
 
-def allocate_immediately(cluster: Cluster, claim: Document) -> list[Write]:
+def allocate_immediately(cluster: Cluster, claim: ResourceClaim) -> list[Write]:
     """Allocates a claim that waits for no pod, on the first node that has room."""
-    if spec_of(claim).get("allocationMode") != IMMEDIATE or not _is_unallocated(cluster, claim):
+    if claim.spec.allocation_mode != IMMEDIATE or not _is_unallocated(cluster, claim):
         return []
-    name = _class_of(claim)
-    for node in sorted(name_of(node) for node in cluster.all("Node")):
+    name = claim.spec.resource_class_name
+    for node in sorted(node.metadata.name for node in cluster.all(Node)):
         if _has_room(cluster, name, node, Counter((name,))):
             return _allocate(claim, _driver_of(cluster, claim), node, None)
     return []
 
 
-def free(claim: Document) -> list[Write]:
+def free(claim: ResourceClaim) -> list[Write]:
     """Frees a claim that is being deleted, or that no pod reserves any more."""
-    if reserved_for(claim):
+    status = claim.status
+    if status.reserved_for:
         return []
-    if allocation_of(claim) is None:
-        have = _finalizers(claim)
-        kept = [one for one in have if not one.endswith(PROTECTION)]
+    if status.allocation is None:
+        have = claim.metadata.finalizers
+        kept = [name for name in have if not name.endswith(PROTECTION)]
         body = {"metadata": {"finalizers": kept}}
-        return [patch(claim, body, guarded=True)] if kept != have else []
-    immediate = spec_of(claim).get("allocationMode") == IMMEDIATE
-    if immediate and not deleting(claim) and not status_of(claim).get("deallocationRequested"):
+        return [patch(claim, body, guarded=True)] if len(kept) < len(have) else []
+    immediate = claim.spec.allocation_mode == IMMEDIATE
+    if immediate and not deleting(claim) and not status.deallocation_requested:
         return []
     return status_writes(claim, {})
 
 
-def _pending(cluster: Cluster, pod: Document) -> Iterator[tuple[str, Document]]:
+def _pending(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, ResourceClaim]]:
     """The pod's claims that have to be allocated for it, by the names of their entries."""
     for entry in device_claims(pod):
-        claim = cluster.find("ResourceClaim", namespace_of(pod), entry.claim or "")
-        if claim is None or spec_of(claim).get("allocationMode") == IMMEDIATE:
+        claim = cluster.find(ResourceClaim, pod.metadata.namespace, entry.claim or "")
+        if claim is None or claim.spec.allocation_mode == IMMEDIATE:
             continue
         if _is_unallocated(cluster, claim):
             yield entry.name, claim
 
 
-def _is_unallocated(cluster: Cluster, claim: Document) -> bool:
+def _is_unallocated(cluster: Cluster, claim: ResourceClaim) -> bool:
     """True if a claim waits for its allocation, and there is a driver for it."""
-    is_known = cluster.find("ResourceClass", "", _class_of(claim)) is not None
-    return is_known and allocation_of(claim) is None and not deleting(claim)
+    has_driver = cluster.find(ResourceClass, "", claim.spec.resource_class_name) is not None
+    return has_driver and claim.status.allocation is None and not deleting(claim)
 
 
-def _driver_of(cluster: Cluster, claim: Document) -> str:
-    found = cluster.find("ResourceClass", "", _class_of(claim)) or {}
-    return str(found.get("driverName") or "")
-
-
-def _finalizers(claim: Document) -> list[str]:
-    return claim["metadata"].get("finalizers") or []
-
-
-def _class_of(claim: Document) -> str:
-    return spec_of(claim).get("resourceClassName") or ""
+def _driver_of(cluster: Cluster, claim: ResourceClaim) -> str:
+    resource_class = cluster.find(ResourceClass, "", claim.spec.resource_class_name)
+    return resource_class.driver_name if resource_class else ""
 
 
 def _has_room(cluster: Cluster, class_name: str, node: str, wanted: Counter[str]) -> bool:
     """True if a node can hold these many more claims of a class."""
     used = sum(
-        _class_of(claim) == class_name and _node_of(claim) == node
-        for claim in cluster.all("ResourceClaim")
+        claim.spec.resource_class_name == class_name and _node_of(claim) == node
+        for claim in cluster.all(ResourceClaim)
     )
-    found = cluster.find("ResourceClass", "", class_name)
-    text = "1" if found is None else annotations_of(found).get(CLAIMS_PER_NODE, "1")
+    resource_class = cluster.find(ResourceClass, "", class_name)
+    annotations = resource_class.metadata.annotations if resource_class else {}
+    text = annotations.get(CLAIMS_PER_NODE, "1")
     return used + wanted[class_name] <= (int(text) if text.isdecimal() else 1)
 
 
-def _node_of(claim: Document) -> str:
+def _node_of(claim: ResourceClaim) -> str:
     """The node that a claim is allocated on, which the driver keeps in its resource handle."""
-    handles = (allocation_of(claim) or {}).get("resourceHandles") or [{}]
-    return handles[0].get("data") or ""
+    allocation = claim.status.allocation
+    return next((handle.data for handle in allocation.resource_handles), "") if allocation else ""
 
 
-def _allocate(claim: Document, driver: str, node: str, pod: Document | None) -> list[Write]:
+def _allocate(claim: ResourceClaim, driver: str, node: str, pod: Pod | None) -> list[Write]:
     """Allocates a claim on a node, and reserves it for the pod. Only the driver allocates, so the
     second patch need not name the version that follows from the first.
     """
-    finalizers = [*dict.fromkeys((*_finalizers(claim), f"{driver}{PROTECTION}"))]
+    metadata = claim.metadata
+    finalizers = [*dict.fromkeys((*metadata.finalizers, f"{driver}{PROTECTION}"))]
     selector = {"key": "metadata.name", "operator": "In", "values": [node]}
     status: Document = {
         "driverName": driver,
@@ -150,10 +143,10 @@ def _allocate(claim: Document, driver: str, node: str, pod: Document | None) -> 
         },
     }
     if pod is not None:
-        user = {"resource": "pods", "name": name_of(pod), "uid": uid_of(pod)}
+        user = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
         status["reservedFor"] = [user]
-    body = {"metadata": {"uid": uid_of(claim)}, "status": status}
+    body = {"metadata": {"uid": metadata.uid}, "status": status}
     return [
         patch(claim, {"metadata": {"finalizers": finalizers}}, guarded=True),
-        Patch("ResourceClaim", namespace_of(claim), name_of(claim), body, "status"),
+        Patch("ResourceClaim", metadata.namespace, metadata.name, body, "status"),
     ]

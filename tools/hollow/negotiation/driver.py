@@ -21,29 +21,18 @@ from berth.actors.runtime.backoff import (
 )
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.kube.meta import HasMetadata, key
 
-from ...apiserver.resources import BY_KIND
+from ...negotiation.kinds import PodSchedulingContext
 from ..cluster import Change, Cluster
-from ..device_claims import key_of
 from ..devices.release import ClaimRelease
-from ..documents import Document, name_of, namespace_of
 from ..following import Following
+from ..objects import Pod
+from ..resource_v1alpha2 import FOLLOWED, ResourceClaim
 from ..writes import Again, Delete, Patch, Write
 from .decisions import allocate_immediately, answer, free
 
 log = get_logger(__name__)
-API_VERSION = "resource.k8s.io/v1alpha2"
-CLAIMS, CONTEXTS = "ResourceClaim", "PodSchedulingContext"
-FOLLOWED = {
-    kind: BY_KIND[version, kind]
-    for version, kind in (
-        ("v1", "Pod"),
-        ("v1", "Node"),
-        (API_VERSION, "ResourceClass"),
-        (API_VERSION, CLAIMS),
-        (API_VERSION, CONTEXTS),
-    )
-}
 RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
 
 
@@ -59,8 +48,8 @@ async def run_negotiating_driver(
         cluster = Cluster()
         driver = _Driver(cluster, client, clock, rng, group)
         following = Following(cluster, client, clock, rng, driver.changed)
-        for kind in FOLLOWED.values():
-            await group.start(following.follow, kind)
+        for kind, type_ in FOLLOWED.values():
+            await group.start(following.follow, kind, type_)
         task_status.started()
         await driver.run()
 
@@ -79,8 +68,8 @@ class _Driver:
 
     def changed(self, changes: Sequence[Change]) -> None:
         for change in changes:
-            if change.kind == CLAIMS and change.before is not None and change.after is None:
-                self._release.forget(key_of(change.before))
+            if isinstance(change.before, ResourceClaim) and change.after is None:
+                self._release.forget(key(change.before))
         self._news.set()
 
     async def run(self) -> None:
@@ -88,9 +77,9 @@ class _Driver:
         while True:
             self._news = anyio.Event()
             items = [
-                (kind, namespace_of(one), name_of(one))
-                for kind in (CLAIMS, CONTEXTS)
-                for one in self._cluster.all(kind)
+                (kind, each.metadata.namespace, each.metadata.name)
+                for kind in (ResourceClaim, PodSchedulingContext)
+                for each in self._cluster.all(kind)
             ]
             done = [await self._carry_out(self._decide(*item)) for item in items]
             if all(done):
@@ -100,20 +89,20 @@ class _Driver:
                 failures += 1
                 await self._clock.sleep(RETRY.delay(failures, self._rng))
 
-    def _decide(self, kind: str, namespace: str, name: str) -> list[Write]:
+    def _decide(self, kind: type[HasMetadata], namespace: str, name: str) -> list[Write]:
         """Decides about the latest version of a claim or context."""
-        found = self._cluster.find(kind, namespace, name)
-        if found is None:
+        obj = self._cluster.find(kind, namespace, name)
+        if isinstance(obj, PodSchedulingContext):
+            return answer(self._cluster, obj)
+        if not isinstance(obj, ResourceClaim):
             return []
-        if kind == CONTEXTS:
-            return answer(self._cluster, found)
 
-        def pod(name: str) -> Document | None:
-            return self._cluster.find("Pod", namespace, name)
+        def pod(name: str) -> Pod | None:
+            return self._cluster.find(Pod, namespace, name)
 
         wall = self._clock.wall()
-        released = self._release.reconcile(found, pod, self._cluster.is_gone, wall)
-        return released or free(found) or allocate_immediately(self._cluster, found)
+        released = self._release.reconcile(obj, pod, self._cluster.is_gone, wall)
+        return released or free(obj) or allocate_immediately(self._cluster, obj)
 
     async def _carry_out(self, writes: list[Write]) -> bool:
         """Makes the writes one after another. Returns False if one failed; the rest is left out."""
@@ -131,13 +120,13 @@ class _Driver:
         """Makes one write, and stores the server's answer at once."""
         match write:
             case Patch(kind, namespace, name, body, subresource):
-                path = FOLLOWED[kind].path(namespace, name)
-                path += f"/{subresource}" if subresource else ""
-                self._cluster.put(await self._client.patch(path, body, dict, "merge"))
+                served, type_ = FOLLOWED[kind]
+                path = served.path(namespace, name) + (f"/{subresource}" if subresource else "")
+                self._cluster.put(await self._client.patch(path, body, type_, "merge"))
                 self._news.set()
             case Delete(kind, namespace, name, uid):
                 options = {"preconditions": {"uid": uid}}
-                path = FOLLOWED[kind].path(namespace, name)
+                path = FOLLOWED[kind][0].path(namespace, name)
                 await self._client.call("DELETE", path, dict, options)
             case Again(seconds):
                 self._group.start_soon(self._remind, seconds)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from ..documents import Document, deleting, name_of, spec_of, status_of
-from ..volumes import csi_driver
+from berth.actors.scheduling.kube.storage import PersistentVolume, VolumeAttachment
+
+from ..documents import status_of
+from ..objects import Document, deleting
+from ..volumes import driver_in
 from ..writes import Create, Write, delete, status_writes
 
 PREFIX = "csi-"
 
 
 def reconcile(
-    node: str, volumes: Iterable[Document], attachments: Iterable[Document]
+    node: str, volumes: Iterable[PersistentVolume], attachments: Iterable[VolumeAttachment]
 ) -> list[Write]:
     """`volumes` are those that pods on the node use and that need attachment.
 
@@ -27,32 +30,32 @@ def reconcile(
     creates: list[Write] = []
     deletes: list[Write] = []
     attached: list[Write] = []
-    have = {name_of(attachment): attachment for attachment in attachments}
+    have = {attachment.metadata.name: attachment for attachment in attachments}
     for name, volume in wanted.items():
         if name not in have:
             creates.append(Create("VolumeAttachment", new_attachment(volume, node)))
     for name, attachment in have.items():
         if name not in wanted and name.startswith(PREFIX):
             deletes += [] if deleting(attachment) else [delete(attachment)]
-        elif status_of(attachment).get("attached") is not True:
+        elif not attachment.status.attached:
             attached += status_writes(attachment, {**status_of(attachment), "attached": True})
     return [*creates, *deletes, *attached]
 
 
-def attachment_name(volume: Document, node: str) -> str:
-    handle = (spec_of(volume).get("csi") or {}).get("volumeHandle", "")
-    text = f"{handle}{csi_driver(volume)}{node}"
+def attachment_name(volume: PersistentVolume, node: str) -> str:
+    handle = volume.spec.csi.volume_handle if volume.spec.csi else ""
+    text = f"{handle}{driver_in(volume)}{node}"
     return f"{PREFIX}{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def new_attachment(volume: Document, node: str) -> Document:
+def new_attachment(volume: PersistentVolume, node: str) -> Document:
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "VolumeAttachment",
         "metadata": {"name": attachment_name(volume, node)},
         "spec": {
-            "attacher": csi_driver(volume),
+            "attacher": driver_in(volume),
             "nodeName": node,
-            "source": {"persistentVolumeName": name_of(volume)},
+            "source": {"persistentVolumeName": volume.metadata.name},
         },
     }

@@ -13,6 +13,7 @@ from datetime import datetime
 import msgspec
 
 from berth.actors.scheduling.kube.annotations import (
+    BETA_CLASS,
     BETA_PROVISIONER,
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
@@ -20,33 +21,18 @@ from berth.actors.scheduling.kube.annotations import (
     PROVISIONER,
     SELECTED_NODE,
 )
+from berth.actors.scheduling.kube.claims import class_of
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.kube.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from berth.actors.scheduling.kube.volumes import VolumeRequest, can_provision, is_for, size_of
 
-from ..claim import selects
-from ..documents import (
-    Document,
-    annotations_of,
-    deleting,
-    labels_of,
-    name_of,
-    namespace_of,
-    spec_of,
-    status_of,
-    uid_of,
-)
-from ..volumes import (
-    claim_key,
-    claim_reference,
-    class_of,
-    csi_driver,
-    is_for,
-    names_class,
-    phase_in,
-    provisions,
-    requested,
-    size_of,
-    volume_of,
-    waits_for_consumer,
-)
+from ..documents import status_of
+from ..objects import Document, phase_of
+from ..volumes import claim_reference, driver_in, waits_for_consumer
 from ..writes import Again, Write, patch, status_writes
 
 # A volume is released only after its claim has been missing for this long, unless the claim is
@@ -62,11 +48,11 @@ class Surroundings(msgspec.Struct, frozen=True):
     `free` those of its class without a claimRef.
     """
 
-    storage_class: Document | None = None
-    default_class: Document | None = None
-    named: Document | None = None
-    reserved: tuple[Document, ...] = ()
-    free: tuple[Document, ...] = ()
+    storage_class: StorageClass | None = None
+    default_class: StorageClass | None = None
+    named: PersistentVolume | None = None
+    reserved: tuple[PersistentVolume, ...] = ()
+    free: tuple[PersistentVolume, ...] = ()
 
 
 class _Promise(msgspec.Struct, frozen=True):
@@ -86,73 +72,78 @@ class Binder:
 
     # -- claims
 
-    def reconcile_claim(self, claim: Document, around: Surroundings) -> list[Write]:
-        if BIND_COMPLETED in annotations_of(claim):
-            self.forget_claim(claim_key(claim))
+    def reconcile_claim(self, claim: PersistentVolumeClaim, around: Surroundings) -> list[Write]:
+        if BIND_COMPLETED in claim.metadata.annotations:
+            self.forget_claim(key(claim))
             return _sync_bound(claim, around.named)
-        if volume_of(claim):
-            self.forget_claim(claim_key(claim))
+        if claim.spec.volume_name:
+            self.forget_claim(key(claim))
             return _sync_named(claim, around.named)
         volume = self._choose(claim, around)
         if volume is not None:
             return _bind(volume, claim)
-        if not names_class(claim) and around.default_class is not None:
-            spec = {"storageClassName": name_of(around.default_class)}
+        if not _names_class(claim) and around.default_class is not None:
+            spec = {"storageClassName": around.default_class.metadata.name}
             return [patch(claim, {"spec": spec}, guarded=True)]
         return _ask_provisioner(claim, around.storage_class) or _pending(claim)
 
-    def forget_claim(self, key: str) -> None:
-        """Frees the volume that the claim of this key (namespace/name) has chosen."""
-        promise = self._promises.pop(key, None)
+    def forget_claim(self, place: str) -> None:
+        """Frees the volume that the claim of this namespace/name has chosen."""
+        promise = self._promises.pop(place, None)
         if promise is not None:
             del self._holders[promise.volume]
 
-    def _choose(self, claim: Document, around: Surroundings) -> Document | None:
-        key = claim_key(claim)
+    def _choose(
+        self, claim: PersistentVolumeClaim, around: Surroundings
+    ) -> PersistentVolume | None:
+        place = key(claim)
         chosen = find_reserved(claim, around.reserved)
         self_chosen = chosen is None and not waits_for_consumer(around.storage_class)
         if self_chosen:
-            free = [volume for volume in around.free if not self._is_promised(volume, key)]
+            free = [volume for volume in around.free if not self._is_promised(volume, place)]
             chosen = find_free(claim, free)
-        self.forget_claim(key)
+        self.forget_claim(place)
         if chosen is not None and self_chosen:
-            name = name_of(chosen)
+            name = chosen.metadata.name
             if name in self._holders:  # the volume has changed since, so that claim chooses anew
                 self.forget_claim(self._holders[name])
-            self._promises[key] = _Promise(name, _version(chosen))
-            self._holders[name] = key
+            self._promises[place] = _Promise(name, chosen.metadata.resource_version)
+            self._holders[name] = place
         return chosen
 
-    def _is_promised(self, volume: Document, key: str) -> bool:
+    def _is_promised(self, volume: PersistentVolume, place: str) -> bool:
         """True if another claim has chosen the volume as it is now."""
-        holder = self._holders.get(name_of(volume), key)
-        return holder != key and self._promises[holder].version == _version(volume)
+        holder, version = self._holders.get(volume.metadata.name), volume.metadata.resource_version
+        return holder not in (None, place) and self._promises[holder].version == version
 
     # -- volumes
 
     def reconcile_volume(
-        self, volume: Document, claim: Document | None, is_gone: bool, now: datetime
+        self,
+        volume: PersistentVolume,
+        claim: PersistentVolumeClaim | None,
+        is_gone: bool,
+        now: datetime,
     ) -> list[Write]:
         """`claim` is the object of the name in claimRef.
 
         `is_gone` is True if the claim of the uid there is known to have been deleted.
         """
-        reference = claim_reference(volume)
-        uid = reference.get("uid")
+        name, uid = volume.metadata.name, claim_reference(volume).uid
         if not uid:
-            self._missing.pop(name_of(volume), None)
+            self._missing.pop(name, None)
             return _phase(volume, "Available")
-        if claim is None or uid_of(claim) != uid:
-            since = self._missing.setdefault(name_of(volume), now)
+        if claim is None or claim.metadata.uid != uid:
+            since = self._missing.setdefault(name, now)
             left = 0.0 if is_gone else QUARANTINE_SECONDS - (now - since).total_seconds()
             return [Again(left)] if left > 0 else _release(volume)
-        self._missing.pop(name_of(volume), None)
-        if volume_of(claim) == name_of(volume):
+        self._missing.pop(name, None)
+        if claim.spec.volume_name == name:
             return _phase(volume, "Bound")
-        if not volume_of(claim):
+        if not claim.spec.volume_name:
             return []  # the claim's turn
-        dynamic = PROVISIONED_BY in annotations_of(volume)
-        if dynamic and spec_of(volume).get("persistentVolumeReclaimPolicy") == "Delete":
+        dynamic = PROVISIONED_BY in volume.metadata.annotations
+        if dynamic and volume.spec.persistent_volume_reclaim_policy == "Delete":
             return _release(volume)
         return _unbind(volume)
 
@@ -160,151 +151,143 @@ class Binder:
         self._missing.pop(name, None)
 
 
-def find_reserved(claim: Document, volumes: Iterable[Document]) -> Document | None:
+def find_reserved(
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
+) -> PersistentVolume | None:
     """The volume that somebody has reserved for the claim, if it is suitable."""
-    found = [volume for volume in volumes if is_for(volume, claim) and _suits(volume, claim)]
-    return min(found, key=name_of, default=None)
+    request = VolumeRequest.of(claim)
+    suitable = [volume for volume in volumes if is_for(volume, claim) and _suits(volume, request)]
+    return min(suitable, key=lambda volume: volume.metadata.name, default=None)
 
 
-def find_free(claim: Document, volumes: Iterable[Document]) -> Document | None:
+def find_free(
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
+) -> PersistentVolume | None:
     """The volume to bind to the claim.
 
     It has as few access modes as possible, then it is as small as possible.
     """
-    selector = spec_of(claim).get("selector")
-    found = [
-        volume
-        for volume in volumes
-        if phase_in(volume) == "Available"
-        and class_of(volume) == class_of(claim)
-        and (selector is None or selects(selector, labels_of(volume)))
-        and _suits(volume, claim)
-    ]
+    request = VolumeRequest.of(claim)
     return min(
-        found,
-        key=lambda volume: (len(_access_modes(volume)), size_of(volume), name_of(volume)),
+        (
+            volume
+            for volume in volumes
+            if volume.status.phase == "Available"
+            and class_of(volume) == request.storage_class
+            and request.matches(volume)
+        ),
+        key=lambda volume: (len(volume.spec.access_modes), size_of(volume), volume.metadata.name),
         default=None,
     )
 
 
-def _suits(volume: Document, claim: Document) -> bool:
-    """True if the volume is as the claim needs it, whatever its class and labels."""
-    return (
-        not deleting(volume)
-        and size_of(volume) >= requested(claim)
-        and _volume_mode(volume) == _volume_mode(claim)
-        and _attributes_class(volume) == _attributes_class(claim)
-        and set(_access_modes(claim)) <= set(_access_modes(volume))
-    )
+def _suits(volume: PersistentVolume, request: VolumeRequest) -> bool:
+    """True if the volume is as a claim needs it, whatever its class and labels."""
+    return request.admits(volume) and request.has_modes(volume)
 
 
-def _volume_mode(document: Document) -> str:
-    return spec_of(document).get("volumeMode") or "Filesystem"
-
-
-def _attributes_class(document: Document) -> str:
-    return spec_of(document).get("volumeAttributesClassName") or ""
-
-
-def _access_modes(document: Document) -> list[str]:
-    return spec_of(document).get("accessModes") or []
-
-
-def _version(document: Document) -> str:
-    return str(document["metadata"].get("resourceVersion"))
+def _names_class(claim: PersistentVolumeClaim) -> bool:
+    """True if the claim asks for a class, or asks for none by an empty name."""
+    return BETA_CLASS in claim.metadata.annotations or claim.spec.storage_class_name is not None
 
 
 # -- the steps of a claim
 
 
-def _sync_named(claim: Document, volume: Document | None) -> list[Write]:
+def _sync_named(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> list[Write]:
     """A claim that asks for a volume by its name."""
     if volume is None:
         return _pending(claim)
     if is_for(volume, claim):
         return _bind(volume, claim)
-    suits = _suits(volume, claim) and class_of(volume) == class_of(claim)
-    if claim_reference(volume) or not suits:
+    request = VolumeRequest.of(claim)
+    suits = _suits(volume, request) and class_of(volume) == request.storage_class
+    if volume.spec.claim_ref or not suits:
         return _pending(claim)
     return _bind(volume, claim)
 
 
-def _sync_bound(claim: Document, volume: Document | None) -> list[Write]:
+def _sync_bound(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> list[Write]:
     """A claim that has been bound: it is lost if its volume is gone or belongs to another claim."""
     if volume is None or (
-        claim_reference(volume) and claim_reference(volume).get("uid") != uid_of(claim)
+        volume.spec.claim_ref and volume.spec.claim_ref.uid != claim.metadata.uid
     ):
         return _claim_status(claim, "Lost", None)
     return _bind(volume, claim)
 
 
-def _bind(volume: Document, claim: Document) -> list[Write]:
+def _bind(volume: PersistentVolume, claim: PersistentVolumeClaim) -> list[Write]:
     """The next step: the volume's reference, then its phase and the claim's, then its status."""
     writes = _reference(volume, claim)
     if writes:
         return writes
-    own = _own_reference(claim, name_of(volume))
+    own = _own_reference(claim, volume.metadata.name)
     phase = _phase(volume, "Bound")
     return [*phase, *own] if own else [*phase, *_claim_status(claim, "Bound", volume)]
 
 
-def _reference(volume: Document, claim: Document) -> list[Write]:
+def _reference(volume: PersistentVolume, claim: PersistentVolumeClaim) -> list[Write]:
     body: Document = {}
-    if claim_reference(volume).get("uid") != uid_of(claim) or not is_for(volume, claim):
+    metadata = claim.metadata
+    if claim_reference(volume).uid != metadata.uid or not is_for(volume, claim):
         reference = {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
-            "namespace": namespace_of(claim),
-            "name": name_of(claim),
-            "uid": uid_of(claim),
-            "resourceVersion": claim["metadata"].get("resourceVersion", ""),
+            "namespace": metadata.namespace,
+            "name": metadata.name,
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
         }
         body["spec"] = {"claimRef": reference}
-    if not is_for(volume, claim) and BOUND_BY_CONTROLLER not in annotations_of(volume):
+    if not is_for(volume, claim) and BOUND_BY_CONTROLLER not in volume.metadata.annotations:
         body["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
     return [patch(volume, body, guarded=True)] if body else []
 
 
-def _own_reference(claim: Document, volume: str) -> list[Write]:
+def _own_reference(claim: PersistentVolumeClaim, volume: str) -> list[Write]:
     annotations = {}
     body: Document = {}
-    if volume_of(claim) != volume:
+    if claim.spec.volume_name != volume:
         body["spec"] = {"volumeName": volume}
         annotations[BOUND_BY_CONTROLLER] = "yes"
-    if BIND_COMPLETED not in annotations_of(claim):
+    if BIND_COMPLETED not in claim.metadata.annotations:
         annotations[BIND_COMPLETED] = "yes"
     if annotations:
         body["metadata"] = {"annotations": annotations}
     return [patch(claim, body, guarded=True)] if body else []
 
 
-def _pending(claim: Document) -> list[Write]:
+def _pending(claim: PersistentVolumeClaim) -> list[Write]:
     return _claim_status(claim, "Pending", None)
 
 
-def _claim_status(claim: Document, phase: str, volume: Document | None) -> list[Write]:
-    before = status_of(claim)
-    status = {**before, "phase": phase}
+def _claim_status(
+    claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None
+) -> list[Write]:
+    status = {**status_of(claim), "phase": phase}
     if volume is None:
         for field in ("accessModes", "capacity", "currentVolumeAttributesClassName"):
             status.pop(field, None)
     else:
-        status["accessModes"] = _access_modes(volume)
-        if before.get("phase") != phase:
-            status["capacity"] = spec_of(volume).get("capacity") or {}
-            if _attributes_class(volume):
-                status["currentVolumeAttributesClassName"] = _attributes_class(volume)
+        status["accessModes"] = list(volume.spec.access_modes)
+        if claim.status.phase != phase:
+            status["capacity"] = volume.spec.capacity
+            if volume.spec.volume_attributes_class_name:
+                attributes_class = volume.spec.volume_attributes_class_name
+                status["currentVolumeAttributesClassName"] = attributes_class
     return status_writes(claim, status)
 
 
-def _ask_provisioner(claim: Document, storage_class: Document | None) -> list[Write]:
+def _ask_provisioner(
+    claim: PersistentVolumeClaim, storage_class: StorageClass | None
+) -> list[Write]:
     """Names the provisioner that shall make a volume, once it is known where."""
-    if storage_class is None or not provisions(storage_class):
+    if storage_class is None or not can_provision(storage_class):
         return []
-    if waits_for_consumer(storage_class) and SELECTED_NODE not in annotations_of(claim):
+    if waits_for_consumer(storage_class) and SELECTED_NODE not in claim.metadata.annotations:
         return []
-    name = storage_class["provisioner"]
-    if annotations_of(claim).get(PROVISIONER) == name:
+    name = storage_class.provisioner
+    if claim.metadata.annotations.get(PROVISIONER) == name:
         return []
     annotations = {PROVISIONER: name, BETA_PROVISIONER: name}
     return [patch(claim, {"metadata": {"annotations": annotations}}, guarded=True)]
@@ -313,25 +296,23 @@ def _ask_provisioner(claim: Document, storage_class: Document | None) -> list[Wr
 # -- the steps of a volume
 
 
-def _phase(volume: Document, phase: str, message: str = "") -> list[Write]:
-    if status_of(volume).get("phase") == phase:
+def _phase(volume: PersistentVolume, phase: str, message: str = "") -> list[Write]:
+    if volume.status.phase == phase:
         return []
-    kept = {field: value for field, value in status_of(volume).items() if field != "message"}
-    return status_writes(
-        volume, {**kept, "phase": phase, **({"message": message} if message else {})}
-    )
+    return status_writes(volume, {"phase": phase, **({"message": message} if message else {})})
 
 
-def _release(volume: Document) -> list[Write]:
+def _release(volume: PersistentVolume) -> list[Write]:
     """Releases a volume whose claim is gone, and says if nothing here can reclaim it."""
-    if phase_in(volume) not in ("Released", "Failed"):
+    if phase_of(volume) not in ("Released", "Failed"):
         return _phase(volume, "Released")
-    match spec_of(volume).get("persistentVolumeReclaimPolicy"):
+    dynamic = PROVISIONED_BY in volume.metadata.annotations
+    match volume.spec.persistent_volume_reclaim_policy:
         case "Recycle":
             return _phase(volume, "Failed", UNRECYCLABLE)
-        case "Delete" if PROVISIONED_BY not in annotations_of(volume) and not csi_driver(volume):
+        case "Delete" if not dynamic and not driver_in(volume):
             why = (
-                f'error getting deleter volume plugin for volume "{name_of(volume)}": '
+                f'error getting deleter volume plugin for volume "{volume.metadata.name}": '
                 "no deletable volume plugin matched"
             )
             return _phase(volume, "Failed", why)
@@ -339,9 +320,9 @@ def _release(volume: Document) -> list[Write]:
             return []
 
 
-def _unbind(volume: Document) -> list[Write]:
+def _unbind(volume: PersistentVolume) -> list[Write]:
     """Takes back a binding to a claim that is bound to another volume."""
-    if BOUND_BY_CONTROLLER in annotations_of(volume):
+    if BOUND_BY_CONTROLLER in volume.metadata.annotations:
         body: Document = {
             "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}},
             "spec": {"claimRef": None},

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from berth.actors.scheduling.kube.annotations import PROVISIONED_BY
 from berth.actors.scheduling.kube.quantity import nano_value
+from berth.actors.scheduling.kube.storage import CSIDriver, CSIStorageCapacity, PersistentVolume
+from berth.actors.scheduling.kube.volumes import size_of
 
-from ..claim import selects
-from ..documents import Document, annotations_of, spec_of
-from ..volumes import size_of
+from ..claim import selector_from
+from ..objects import Document
 from ..writes import Write, patch
 from .topology import segment_in
 
@@ -24,49 +25,50 @@ _SUFFIXES = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 
 
 def reconcile(
-    capacity: Document, volumes: Sequence[Document], driver: Document | None
+    capacity: CSIStorageCapacity, volumes: Sequence[PersistentVolume], driver: CSIDriver | None
 ) -> list[Write]:
     """`volumes` are those of its storage class."""
     if not tracks_capacity(driver):
         return []
     used = quantity_of(_used(capacity, volumes))
-    if annotations_of(capacity).get(PROVISIONED) == used:
+    if capacity.metadata.annotations.get(PROVISIONED) == used:
         return []
     body: Document = {"metadata": {"annotations": {PROVISIONED: used}}}
     left = quantity_of(left_in(capacity, volumes))
-    if nano_value(left) != _amount(capacity, "capacity"):
+    if nano_value(left) != nano_value(capacity.capacity or 0):
         body["capacity"] = left
-        if _amount(capacity, "maximumVolumeSize") > nano_value(left):
+        if nano_value(capacity.maximum_volume_size or 0) > nano_value(left):
             body["maximumVolumeSize"] = left
     return [patch(capacity, body, guarded=True)]
 
 
-def tracks_capacity(driver: Document | None) -> bool:
-    return spec_of(driver or {}).get("storageCapacity") is True
+def tracks_capacity(driver: CSIDriver | None) -> bool:
+    return driver is not None and driver.spec.storage_capacity is True
 
 
-def covers(capacity: Document, labels: Mapping[str, str]) -> bool:
+def covers(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
     """True if the capacity is that of nodes with these labels."""
-    return selects(capacity.get("nodeTopology"), labels)
+    return selector_from(capacity.node_topology).matches(labels)
 
 
-def is_tracked(capacity: Document) -> bool:
+def is_tracked(capacity: CSIStorageCapacity) -> bool:
     """True once the capacity says which volumes have been subtracted."""
-    return PROVISIONED in annotations_of(capacity)
+    return PROVISIONED in capacity.metadata.annotations
 
 
-def left_in(capacity: Document, volumes: Iterable[Document]) -> int:
+def left_in(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
     """The room that is left besides these volumes of the class, in billionths of a byte."""
-    left = _amount(capacity, "capacity")
+    left = nano_value(capacity.capacity or 0)
     if is_tracked(capacity):
-        left += nano_value(annotations_of(capacity)[PROVISIONED]) - _used(capacity, volumes)
+        provisioned = capacity.metadata.annotations[PROVISIONED]
+        left += nano_value(provisioned) - _used(capacity, volumes)
     return max(left, 0)
 
 
-def largest_in(capacity: Document) -> int | None:
+def largest_in(capacity: CSIStorageCapacity) -> int | None:
     """The largest size of a new volume; None if only what is left limits it."""
-    given = capacity.get("maximumVolumeSize")
-    return None if given is None else nano_value(given)
+    largest = capacity.maximum_volume_size
+    return None if largest is None else nano_value(largest)
 
 
 def quantity_of(nano: int) -> str:
@@ -78,13 +80,9 @@ def quantity_of(nano: int) -> str:
     return str(whole)
 
 
-def _used(capacity: Document, volumes: Iterable[Document]) -> int:
+def _used(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
     return sum(
         size_of(volume)
         for volume in volumes
-        if PROVISIONED_BY in annotations_of(volume) and covers(capacity, segment_in(volume))
+        if PROVISIONED_BY in volume.metadata.annotations and covers(capacity, segment_in(volume))
     )
-
-
-def _amount(capacity: Document, field: str) -> int:
-    return nano_value(capacity.get(field) or 0)

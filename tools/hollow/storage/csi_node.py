@@ -5,7 +5,11 @@ A CSINode that exists is never changed: its drivers and limits are edited with k
 
 from __future__ import annotations
 
-from ..documents import Document, deleting, name_of, reference_to
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.kube.storage import CSINode
+
+from ..documents import reference_to
+from ..objects import deleting
 from ..volumes import HOLLOW_DRIVER
 from ..writes import Create, Write
 
@@ -13,24 +17,22 @@ TOPOLOGY_KEYS = ("topology.kubernetes.io/zone",)
 MOST_VOLUMES = 128
 
 
-def reconcile(node: Document, csi_node: Document | None) -> list[Write]:
+def reconcile(node: Node, csi_node: CSINode | None) -> list[Write]:
     if csi_node is not None or deleting(node):
         return []
-    owner = {
-        field: value
-        for field, value in reference_to(node).items()
-        if field in ("apiVersion", "kind", "name", "uid")
-    }
     driver = {
         "name": HOLLOW_DRIVER,
-        "nodeID": name_of(node),
+        "nodeID": node.metadata.name,
         "topologyKeys": list(TOPOLOGY_KEYS),
         "allocatable": {"count": MOST_VOLUMES},
     }
     document = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "CSINode",
-        "metadata": {"name": name_of(node), "ownerReferences": [owner]},
+        "metadata": {
+            "name": node.metadata.name,
+            "ownerReferences": [reference_to(node, controls=False)],
+        },
         "spec": {"drivers": [driver]},
     }
     return [Create("CSINode", document)]

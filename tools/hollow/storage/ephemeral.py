@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..documents import Document, deleting, namespace_of, reference_to, spec_of
-from ..volumes import pod_claims
+from berth.actors.scheduling.kube.claims import claim_name
+
+from ..documents import reference_to
+from ..objects import Document, Pod, deleting
 from ..writes import Create, Write
 
 
-def reconcile(pod: Document, claims: Collection[str]) -> list[Write]:
+def reconcile(pod: Pod, claims: Collection[str]) -> list[Write]:
     """`claims` are the names of those that exist in the pod's namespace."""
     if deleting(pod):
         return []
-    sources = {volume.get("name"): volume for volume in spec_of(pod).get("volumes") or ()}
     writes: list[Write] = []
-    for claim in pod_claims(pod):
-        if not claim.ephemeral or claim.name in claims:
-            continue
-        template = sources[claim.volume]["ephemeral"].get("volumeClaimTemplate")
-        if template is None:
+    for volume in pod.spec.volumes:
+        name = claim_name(pod, volume)
+        template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
+        if template is None or name in claims:
             continue
         given = template.get("metadata") or {}
         metadata: Document = {
-            "name": claim.name,
-            "namespace": namespace_of(pod),
+            "name": name,
+            "namespace": pod.metadata.namespace,
             "ownerReferences": [reference_to(pod)],
         }
         for field in ("labels", "annotations"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -19,24 +19,17 @@ from berth.actors.scheduling.kube.annotations import (
     PROVISIONER,
     SELECTED_NODE,
 )
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.kube.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from berth.actors.scheduling.kube.volumes import FILESYSTEM, requested_size
 
-from ..documents import (
-    Document,
-    annotations_of,
-    deleting,
-    labels_of,
-    name_of,
-    namespace_of,
-    spec_of,
-    uid_of,
-)
-from ..volumes import (
-    driver_of,
-    phase_in,
-    requested,
-    volume_of,
-    waits_for_consumer,
-)
+from ..objects import Document, deleting
+from ..volumes import driver_of, waits_for_consumer
 from ..writes import Again, Create, Write, delete, patch
 from .capacity import covers, is_tracked, largest_in, left_in
 from .topology import Segment, affinity_to, segment_of
@@ -48,7 +41,7 @@ NEVER = "never"
 class Place(msgspec.Struct, frozen=True):
     """A node as the provisioner sees it: its labels, and the driver's topology keys there."""
 
-    node: Document
+    node: Node
     keys: tuple[str, ...] = ()
 
 
@@ -60,11 +53,11 @@ class Provisioner:
 
     def reconcile(
         self,
-        storage_class: Document,
-        claims: Sequence[Document],
-        volumes: Sequence[Document],
+        storage_class: StorageClass,
+        claims: Sequence[PersistentVolumeClaim],
+        volumes: Sequence[PersistentVolume],
         places: Mapping[str, Place],
-        capacities: Sequence[Document] | None,
+        capacities: Sequence[CSIStorageCapacity] | None,
         now: datetime,
     ) -> list[Write]:
         """Decides on the claims of a class that have no volume.
@@ -72,13 +65,13 @@ class Provisioner:
         `volumes` and `capacities` are those of the class, `places` are all nodes by name.
         `capacities` is None if the driver does not track capacity.
         """
-        name = name_of(storage_class)
+        name = storage_class.metadata.name
         seconds = provision_seconds(storage_class)
-        known = {name_of(volume) for volume in volumes}
+        names = {volume.metadata.name for volume in volumes}
         asking = [
             claim
             for claim in claims
-            if asks(claim, storage_class) and volume_name(claim) not in known
+            if asks(claim, storage_class) and volume_name(claim) not in names
         ]
         before = self._asked.get(name, {})
         self._asked[name] = {_request(claim): before.get(_request(claim), now) for claim in asking}
@@ -99,77 +92,79 @@ class Provisioner:
         self._asked.pop(storage_class, None)
 
 
-def provision_seconds(storage_class: Document) -> float:
+def provision_seconds(storage_class: StorageClass) -> float:
     """How long a volume takes, by a parameter of the class. Infinite for `never`.
 
     Raises ValueError.
     """
-    given = (storage_class.get("parameters") or {}).get(PROVISION_SECONDS) or "0"
-    if given == NEVER:
+    text = storage_class.parameters.get(PROVISION_SECONDS) or "0"
+    if text == NEVER:
         return math.inf
     try:
-        return max(float(given), 0.0)
+        return max(float(text), 0.0)
     except ValueError:
         raise ValueError(
-            f"parameter {PROVISION_SECONDS}: expected a number or {NEVER}, got {given!r}"
+            f"parameter {PROVISION_SECONDS}: expected a number or {NEVER}, got {text!r}"
         ) from None
 
 
-def asks(claim: Document, storage_class: Document) -> bool:
+def asks(claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
     """True if the claim waits for this provisioner and says where, if it has to."""
-    annotations = annotations_of(claim)
+    annotations = claim.metadata.annotations
     return (
-        not volume_of(claim)
+        not claim.spec.volume_name
         and not deleting(claim)
-        and spec_of(claim).get("selector") is None  # upstream provisioners refuse selectors
-        and annotations.get(PROVISIONER) == storage_class.get("provisioner")
+        and claim.spec.selector is None  # upstream provisioners refuse selectors
+        and annotations.get(PROVISIONER) == storage_class.provisioner
         and (not waits_for_consumer(storage_class) or bool(annotations.get(SELECTED_NODE)))
     )
 
 
-def volume_name(claim: Document) -> str:
-    return f"pvc-{uid_of(claim)}"
+def volume_name(claim: PersistentVolumeClaim) -> str:
+    return f"pvc-{claim.metadata.uid}"
 
 
-def discard(volume: Document) -> list[Write]:
+def discard(volume: PersistentVolume) -> list[Write]:
     """Deletes a volume of the hollow provisioner once it is released, if its policy says so."""
-    policy = spec_of(volume).get("persistentVolumeReclaimPolicy")
     if (
-        PROVISIONED_BY in annotations_of(volume)
-        and phase_in(volume) == "Released"
-        and policy == "Delete"
+        PROVISIONED_BY in volume.metadata.annotations
+        and volume.status.phase == "Released"
+        and volume.spec.persistent_volume_reclaim_policy == "Delete"
         and not deleting(volume)
     ):
         return [delete(volume)]
     return []
 
 
-def _request(claim: Document) -> tuple[str, str]:
+def _request(claim: PersistentVolumeClaim) -> tuple[str, str]:
     """A claim for a node; another node makes it another request."""
-    return uid_of(claim), annotations_of(claim).get(SELECTED_NODE) or ""
+    return claim.metadata.uid, claim.metadata.annotations.get(SELECTED_NODE, "")
 
 
 class _Room:
     """The room that is left during one decision."""
 
-    def __init__(self, capacities: Sequence[Document] | None, volumes: Iterable[Document]) -> None:
+    def __init__(
+        self,
+        capacities: Sequence[CSIStorageCapacity] | None,
+        volumes: Sequence[PersistentVolume],
+    ) -> None:
         self._capacities = capacities
-        volumes = list(volumes)
-        self._left = {uid_of(capacity): left_in(capacity, volumes) for capacity in capacities or ()}
+        self._left = {each.metadata.uid: left_in(each, volumes) for each in capacities or ()}
 
     def take(self, size: int, labels: Mapping[str, str]) -> bool:
         """Takes the size from a capacity of nodes with these labels; False if none has as much."""
         if self._capacities is None:
             return True
         for capacity in self._capacities:
-            largest = largest_in(capacity)
+            largest, uid = largest_in(capacity), capacity.metadata.uid
             if (
                 is_tracked(capacity)
                 and covers(capacity, labels)
-                and size <= self._left[uid_of(capacity)]
+                and size <= self._left[uid]
                 and (largest is None or size <= largest)
             ):
-                self._left[uid_of(capacity)] -= size
+                self._left[uid] -= size
                 return True
         return False
 
@@ -180,72 +175,79 @@ class _Room:
 
 
 def _provision(
-    claim: Document, storage_class: Document, places: Mapping[str, Place], room: _Room
+    claim: PersistentVolumeClaim,
+    storage_class: StorageClass,
+    places: Mapping[str, Place],
+    room: _Room,
 ) -> list[Write]:
     """Makes the volume or, if it cannot be made for the selected node, asks for another node."""
     if not room.is_known:
         return []
+    size = requested_size(claim)
     if not waits_for_consumer(storage_class):
-        for segment, place in _choices(claim, storage_class, places):
-            if room.take(requested(claim), labels_of(place.node)):
+        for segment, labels in _choices(claim, storage_class, places):
+            if room.take(size, labels):
                 return [Create("PersistentVolume", new_volume(claim, storage_class, segment))]
         return []
-    selected = places.get(annotations_of(claim)[SELECTED_NODE])
+    selected = places.get(claim.metadata.annotations[SELECTED_NODE])
     if selected is not None:
-        labels = labels_of(selected.node)
+        labels = selected.node.metadata.labels
         allowed = segment_of(storage_class, labels, selected.keys)
-        if allowed is not None and room.take(requested(claim), labels):
+        if allowed is not None and room.take(size, labels):
             return [Create("PersistentVolume", new_volume(claim, storage_class, allowed))]
     return [patch(claim, {"metadata": {"annotations": {SELECTED_NODE: None}}}, guarded=True)]
 
 
 def _choices(
-    claim: Document, storage_class: Document, places: Mapping[str, Place]
-) -> list[tuple[Segment, Place]]:
-    """The segments in which a volume can be made at once, each with one of its nodes.
+    claim: PersistentVolumeClaim, storage_class: StorageClass, places: Mapping[str, Place]
+) -> list[tuple[Segment, Mapping[str, str]]]:
+    """The segments in which a volume can be made at once, each with the labels of one of its nodes.
 
     Claims begin at different ones. With neither topology nor nodes, a volume can be made anyway.
     """
-    found: dict[tuple[tuple[str, str], ...], tuple[Segment, Place]] = {}
+    segments: dict[tuple[tuple[str, str], ...], tuple[Segment, Mapping[str, str]]] = {}
     for name in sorted(places):
-        place = places[name]
-        segment = segment_of(storage_class, labels_of(place.node), place.keys)
+        labels = places[name].node.metadata.labels
+        segment = segment_of(storage_class, labels, places[name].keys)
         if segment is not None:
-            found.setdefault(tuple(sorted(segment.items())), (segment, place))
+            segments.setdefault(tuple(sorted(segment.items())), (segment, labels))
     # a volume that can be reached from some part only is preferred, as the driver would make it
-    choices = [found[key] for key in sorted(found) if key] or [found[key] for key in sorted(found)]
-    if not choices:
-        return [] if storage_class.get("allowedTopologies") else [({}, Place({"metadata": {}}))]
-    start = hashlib.sha256(uid_of(claim).encode()).digest()[0] % len(choices)
-    return [*choices[start:], *choices[:start]]
+    order = sorted(filter(None, segments)) or sorted(segments)
+    if not order:
+        return [] if storage_class.allowed_topologies else [({}, {})]
+    start = hashlib.sha256(claim.metadata.uid.encode()).digest()[0] % len(order)
+    return [segments[key] for key in (*order[start:], *order[:start])]
 
 
-def new_volume(claim: Document, storage_class: Document, segment: Segment) -> Document:
-    name, asked = volume_name(claim), spec_of(claim)
+def new_volume(
+    claim: PersistentVolumeClaim, storage_class: StorageClass, segment: Segment
+) -> Document:
+    metadata, request = claim.metadata, claim.spec
     spec: Document = {
-        "accessModes": asked.get("accessModes") or [],
-        "capacity": {"storage": asked["resources"]["requests"]["storage"]},
-        "volumeMode": asked.get("volumeMode") or "Filesystem",
-        "storageClassName": name_of(storage_class),
-        "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy") or "Delete",
+        "accessModes": list(request.access_modes),
+        "capacity": {"storage": request.resources.requests["storage"]},
+        "volumeMode": request.volume_mode or FILESYSTEM,
+        "storageClassName": storage_class.metadata.name,
+        "persistentVolumeReclaimPolicy": storage_class.reclaim_policy or "Delete",
         "claimRef": {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
-            "namespace": namespace_of(claim),
-            "name": name_of(claim),
-            "uid": uid_of(claim),
+            "namespace": metadata.namespace,
+            "name": metadata.name,
+            "uid": metadata.uid,
         },
-        "csi": {"driver": driver_of(storage_class), "volumeHandle": f"hollow-{uid_of(claim)}"},
+        "csi": {"driver": driver_of(storage_class), "volumeHandle": f"hollow-{metadata.uid}"},
     }
     if segment:
         spec["nodeAffinity"] = affinity_to(segment)
-    if asked.get("volumeAttributesClassName"):
-        spec["volumeAttributesClassName"] = asked["volumeAttributesClassName"]
-    if storage_class.get("mountOptions"):
-        spec["mountOptions"] = storage_class["mountOptions"]
+    if request.volume_attributes_class_name:
+        spec["volumeAttributesClassName"] = request.volume_attributes_class_name
+    if storage_class.mount_options:
+        spec["mountOptions"] = list(storage_class.mount_options)
+    annotations = {PROVISIONED_BY: storage_class.provisioner}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": name, "annotations": {PROVISIONED_BY: storage_class["provisioner"]}},
+        "metadata": {"name": volume_name(claim), "annotations": annotations},
         "spec": spec,
     }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..documents import Document, spec_of
+from berth.actors.scheduling.kube.storage import CSINode, PersistentVolume, StorageClass
+
+from ..objects import Document
 
 Segment = dict[str, str]
 
 
 def segment_of(
-    storage_class: Document, labels: Mapping[str, str], keys: Sequence[str]
+    storage_class: StorageClass, labels: Mapping[str, str], keys: Sequence[str]
 ) -> Segment | None:
     """The part of the cluster in which a volume for a node of these labels is made.
 
@@ -18,25 +20,20 @@ def segment_of(
     topology `keys`. Empty if the volume can be reached from everywhere; None if the class does not
     allow the node.
     """
-    terms = storage_class.get("allowedTopologies") or ()
+    terms = storage_class.allowed_topologies
     if not terms:
         return {key: labels[key] for key in keys if key in labels}
     for term in terms:
-        expressions = term.get("matchLabelExpressions") or ()
-        if expressions and all(
-            labels.get(expression["key"]) in (expression.get("values") or ())
-            for expression in expressions
-        ):
-            return {expression["key"]: labels[expression["key"]] for expression in expressions}
+        requirements = term.match_label_expressions
+        if requirements and all(labels.get(each.key) in each.values for each in requirements):
+            return {each.key: labels[each.key] for each in requirements}
     return None
 
 
-def topology_keys(csi_node: Document | None, driver: str) -> list[str]:
+def topology_keys(csi_node: CSINode | None, driver: str) -> tuple[str, ...]:
     """The label keys by which a driver on a node tells parts of the cluster apart."""
-    for found in spec_of(csi_node or {}).get("drivers") or ():
-        if found.get("name") == driver:
-            return found.get("topologyKeys") or []
-    return []
+    drivers = csi_node.spec.drivers if csi_node else ()
+    return next((each.topology_keys for each in drivers if each.name == driver), ())
 
 
 def affinity_to(segment: Segment) -> Document:
@@ -47,12 +44,13 @@ def affinity_to(segment: Segment) -> Document:
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}
 
 
-def segment_in(volume: Document) -> Segment:
+def segment_in(volume: PersistentVolume) -> Segment:
     """The segment that `affinity_to` has given to a volume."""
-    required = (spec_of(volume).get("nodeAffinity") or {}).get("required") or {}
+    affinity = volume.spec.node_affinity
+    required = affinity.required if affinity else None
     return {
-        expression["key"]: expression["values"][0]
-        for term in required.get("nodeSelectorTerms") or ()
-        for expression in term.get("matchExpressions") or ()
-        if expression.get("operator") == "In" and expression.get("values")
+        expression.key: expression.values[0]
+        for term in (required.node_selector_terms if required else ())
+        for expression in term.match_expressions
+        if expression.operator == "In" and expression.values
     }

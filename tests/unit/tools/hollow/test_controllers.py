@@ -1,4 +1,4 @@
-"""The decisions of the toy cluster's controllers, made from documents and a time only."""
+"""The decisions of the toy cluster's controllers, made from objects and a time only."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 from berth.tools.hollow import (
     daemon_set,
     deployment,
@@ -19,7 +21,21 @@ from berth.tools.hollow import (
 )
 from berth.tools.hollow.claim import claim
 from berth.tools.hollow.cluster import Cluster
-from berth.tools.hollow.documents import int_or_percent, reference_to, template_hash
+from berth.tools.hollow.documents import reference_to, template_hash
+from berth.tools.hollow.objects import (
+    DaemonSet,
+    Deployment,
+    Document,
+    Job,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+    S,
+    StatefulSet,
+    int_or_percent,
+    read,
+)
 from berth.tools.hollow.taint_eviction import TaintEviction
 from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
 
@@ -30,41 +46,38 @@ TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": LABELS},
     "spec": {"containers": [{"name": "c", "image": "i"}]},
 }
-Document = dict[str, Any]
 
 
-def workload(kind: str, name: str = "w", **spec: Any) -> Document:
-    metadata = {
-        "name": name,
-        "namespace": "n",
-        "uid": f"uid-{name}",
-        "generation": 1,
-        "resourceVersion": "1",
-    }
-    selector = {} if kind == "Job" else {"selector": {"matchLabels": LABELS}}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata,
-            "spec": {**selector, "template": TEMPLATE, **spec}}  # fmt: skip
+def workload(kind: type[S], name: str = "w", status: Document | None = None, /, **spec: Any) -> S:
+    metadata = {**metadata_of(name), "generation": 1}
+    selected = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE, **spec}
+    return read({"metadata": metadata, "spec": selected, "status": status or {}}, kind)
+
+
+def metadata_of(name: str, *owners: HasMetadata, **metadata: Any) -> Document:
+    """The metadata of an object in the namespace n that these control."""
+    named = {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": "1"}
+    return {**named, "ownerReferences": [reference_to(owner) for owner in owners], **metadata}
 
 
 def pod(
     name: str,
-    owner: Document | None = None,
+    owner: HasMetadata | None = None,
     phase: str = "Running",
     ready: bool = True,
     node: str = "n1",
     labels: Document | None = None,
+    tolerations: tuple[Document, ...] = (),
     **metadata: Any,
-) -> Document:
-    owners = {"ownerReferences": [reference_to(owner)]} if owner else {}
+) -> Pod:
+    owners = () if owner is None else (owner,)
     condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": THEN}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": "1",
-                     "labels": {**LABELS, **(labels or {})}, **owners, **metadata},
-        "spec": {"nodeName": node, "tolerations": []},
+    document = {
+        "metadata": metadata_of(name, *owners, labels={**LABELS, **(labels or {})}, **metadata),
+        "spec": {"nodeName": node, "tolerations": list(tolerations)},
         "status": {"phase": phase, "conditions": [condition]},
-    }  # fmt: skip
+    }
+    return read(document, Pod)
 
 
 def created(writes: list[Write]) -> list[str]:
@@ -89,11 +102,11 @@ def status(writes: list[Write]) -> Document:
 
 
 def test_matching_objects_are_adopted_and_others_released() -> None:
-    owner = workload("ReplicaSet")
+    owner = workload(ReplicaSet)
     free, mine, lost = pod("free"), pod("mine", owner), pod("lost", owner, labels={"app": "y"})
-    other, ending = pod("other", workload("ReplicaSet", "v")), pod("ending", deletionTimestamp=THEN)
+    other, ending = pod("other", workload(ReplicaSet, "v")), pod("ending", deletionTimestamp=THEN)
     found, writes = claim(owner, [free, mine, lost, other, ending])
-    assert [p["metadata"]["name"] for p in found] == ["free", "mine"]
+    assert [p.metadata.name for p in found] == ["free", "mine"]
     patches = {w.name: w.body["metadata"] for w in writes if isinstance(w, Patch)}
     assert patches == {
         "free": {"ownerReferences": [reference_to(owner)], "resourceVersion": "1"},
@@ -102,7 +115,7 @@ def test_matching_objects_are_adopted_and_others_released() -> None:
 
 
 def test_a_dependent_is_deleted_with_its_last_owner() -> None:
-    first, second = workload("ReplicaSet", "a"), workload("ReplicaSet", "b")
+    first, second = workload(ReplicaSet, "a"), workload(ReplicaSet, "b")
     both = pod("p", ownerReferences=[reference_to(first), reference_to(second)])
     assert garbage.collect(both, lambda uid: False) == []
     (kept,) = garbage.collect(both, lambda uid: uid == "uid-a")
@@ -119,7 +132,7 @@ def test_the_pods_of_a_deleted_node_are_deleted_after_a_delay() -> None:
     assert deleted(writes) == ["p"]
     assert [write.grace for write in writes if isinstance(write, Delete)] == [0]
     assert status(writes)["phase"] == "Failed"
-    assert collector.reconcile("n1", {"metadata": {"name": "n1"}}, pods, late) == []
+    assert collector.reconcile("n1", node("n1"), pods, late) == []
     assert collector.reconcile("n1", None, pods, late) == [Again(garbage.QUARANTINE_SECONDS)], (
         "the delay must start again"
     )
@@ -129,13 +142,13 @@ def test_the_pods_of_a_deleted_node_are_deleted_after_a_delay() -> None:
 
 
 def test_a_replica_set_creates_and_deletes_pods_and_writes_its_status() -> None:
-    owner = workload("ReplicaSet", replicas=3)
+    owner = workload(ReplicaSet, replicas=3)
     finished, ending = pod("f", owner, "Failed"), pod("e", owner, deletionTimestamp=THEN)
     writes = replica_set.reconcile(owner, [pod("a", owner), finished, ending], NOW)
     assert len(created(writes)) == 2
     assert status(writes)["readyReplicas"] == 1
-    owner["spec"]["replicas"] = 1
-    assert len(deleted(replica_set.reconcile(owner, [pod(n, owner) for n in "abc"], NOW))) == 2
+    smaller = workload(ReplicaSet, replicas=1)
+    assert len(deleted(replica_set.reconcile(smaller, [pod(n, owner) for n in "abc"], NOW))) == 2
 
 
 def test_the_least_useful_pods_are_deleted_first() -> None:
@@ -149,7 +162,7 @@ def test_the_least_useful_pods_are_deleted_first() -> None:
         pod("pending", phase="Pending"),
         pod("unplaced", phase="Pending", node=""),
     ]
-    order = [found["metadata"]["name"] for found in replica_set.surplus(pods, 5)]
+    order = [each.metadata.name for each in replica_set.surplus(pods, 5)]
     assert order[:3] == ["unplaced", "pending", "unready"]
     assert order[3] == "cheap"
     assert replica_set.surplus(pods, 0) == []
@@ -175,26 +188,26 @@ def test_percentages_are_rounded_up_or_down(
     ],
 )
 def test_the_limits_of_a_roll_out(rolling: Document, surge: int, unavailable: int) -> None:
-    owner = workload("Deployment", replicas=10, strategy={"rollingUpdate": rolling})
+    owner = workload(Deployment, replicas=10, strategy={"rollingUpdate": rolling})
     assert deployment.limits(owner) == deployment.Limits(surge, unavailable)
 
 
 def replica_set_of(
-    owner: Document, name: str, image: str, replicas: int, available: int
-) -> Document:
+    owner: Deployment, name: str, image: str, replicas: int, available: int
+) -> ReplicaSet:
     template = {**TEMPLATE, "spec": {"containers": [{"name": "c", "image": image}]}}
-    made = workload("ReplicaSet", name, replicas=replicas)
-    made["spec"]["template"] = template
-    made["metadata"]["labels"] = {**LABELS, deployment.HASH: template_hash(template)}
-    made["metadata"]["ownerReferences"] = [reference_to(owner)]
-    made["status"] = {"replicas": replicas, "availableReplicas": available}
-    return made
+    labels = {**LABELS, deployment.HASH: template_hash(template)}
+    document = {
+        "metadata": metadata_of(name, owner, labels=labels),
+        "spec": {"replicas": replicas, "template": template, "selector": {"matchLabels": LABELS}},
+        "status": {"replicas": replicas, "availableReplicas": available},
+    }
+    return read(document, ReplicaSet)
 
 
 def test_a_deployment_creates_a_replica_set_and_scales_it_step_by_step() -> None:
-    owner = workload(
-        "Deployment", replicas=4, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
-    )
+    spec = {"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}}
+    owner = workload(Deployment, **spec)
     (made,) = [write for write in deployment.reconcile(owner, [], NOW) if isinstance(write, Create)]
     assert made.document["spec"]["replicas"] == 4
     assert made.document["metadata"]["name"] == f"w-{template_hash(TEMPLATE)}"
@@ -212,41 +225,30 @@ def test_a_deployment_creates_a_replica_set_and_scales_it_step_by_step() -> None
     assert sizes((3, 3), (2, 0)) == {}
     assert sizes((3, 3), (2, 2)) == {"old": 1}
     assert sizes((0, 0), (4, 4)) == {}
-    owner["spec"]["paused"] = True
+    owner = workload(Deployment, **spec, paused=True)
     assert sizes((3, 3), (2, 2)) == {}, "a paused roll-out must not continue"
 
 
 def test_a_stateful_set_goes_one_by_one_unless_parallel() -> None:
-    owner = workload("StatefulSet", replicas=3, serviceName="s")
+    owner = workload(StatefulSet, replicas=3, serviceName="s")
     assert created(stateful_set.reconcile(owner, [], [], NOW)) == ["w-0"]
     assert created(stateful_set.reconcile(owner, [pod("w-0", owner, ready=False)], [], NOW)) == []
     assert created(stateful_set.reconcile(owner, [pod("w-0", owner)], [], NOW)) == ["w-1"]
-    owner["spec"]["podManagementPolicy"] = "Parallel"
-    assert created(stateful_set.reconcile(owner, [], [], NOW)) == ["w-0", "w-1", "w-2"]
-    owner["spec"] |= {
-        "podManagementPolicy": "OrderedReady",
-        "replicas": 1,
-        "ordinals": {"start": 1},
-    }
+    parallel = workload(StatefulSet, replicas=3, podManagementPolicy="Parallel")
+    assert created(stateful_set.reconcile(parallel, [], [], NOW)) == ["w-0", "w-1", "w-2"]
+    owner = workload(StatefulSet, replicas=1, ordinals={"start": 1})
     assert deleted(
         stateful_set.reconcile(owner, [pod(f"w-{i}", owner) for i in (1, 2, 3)], [], NOW)
     ) == ["w-3"]
 
 
-def claim_of(name: str, *owners: Document, **metadata: Any) -> Document:
-    references = [reference_to(owner) for owner in owners]
-    metadata = {"name": name, "namespace": "n", "resourceVersion": "1", **metadata}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {**metadata, "ownerReferences": references},
-        "spec": {},
-    }
+def claim_of(name: str, *owners: HasMetadata, **metadata: Any) -> PersistentVolumeClaim:
+    return read({"metadata": metadata_of(name, *owners, **metadata)}, PersistentVolumeClaim)
 
 
-def set_with_claims(**spec: Any) -> Document:
+def set_with_claims(**spec: Any) -> StatefulSet:
     templates = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "s"}}]
-    return workload("StatefulSet", volumeClaimTemplates=templates, **spec)
+    return workload(StatefulSet, volumeClaimTemplates=templates, **spec)
 
 
 def retaining(deleted: str, scaled: str) -> Document:
@@ -283,7 +285,7 @@ def test_claims_are_kept_or_deleted_by_the_retention_policy() -> None:
     def owners_after(policy: Document, replicas: int, *have: str) -> list[list[str]]:
         owner = set_with_claims(replicas=replicas, **policy)
         pods = [pod("w-0", owner), pod("w-1", owner)]
-        known = {"uid-w": owner, "uid-w-1": pods[1]}
+        known: dict[str, HasMetadata] = {"uid-w": owner, "uid-w-1": pods[1]}
         claims = [claim_of("data-w-1", *(known[uid] for uid in have))]
         writes = stateful_set.reconcile(owner, pods, claims, NOW)
         patches = [write for write in writes if isinstance(write, Patch)]
@@ -312,14 +314,24 @@ def test_claims_are_kept_or_deleted_by_the_retention_policy() -> None:
 # -- daemons, jobs
 
 
-def node(name: str, *taints: tuple[str, str], **labels: str) -> Document:
-    spec = {"taints": [{"key": key, "effect": effect} for key, effect in taints]}
-    metadata = {"name": name, "labels": labels, "uid": f"uid-{name}", "resourceVersion": "1"}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec}
+def node(
+    name: str, *taints: tuple[str, str], unschedulable: bool = False, **conditions: str
+) -> Node:
+    document = {
+        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1"},
+        "spec": {
+            "taints": [{"key": key, "effect": effect} for key, effect in taints],
+            "unschedulable": unschedulable,
+        },
+        "status": {
+            "conditions": [{"type": kind, "status": word} for kind, word in conditions.items()]
+        },
+    }
+    return read(document, Node)
 
 
 def test_a_daemon_runs_on_every_node_that_it_fits() -> None:
-    owner = workload("DaemonSet")
+    owner = workload(DaemonSet)
     nodes = [node("a"), node("b"), node("c", ("k", "NoSchedule")), node("d", ("k", "NoExecute")),
              node("e", ("node.kubernetes.io/unschedulable", "NoSchedule"))]  # fmt: skip
     pods = [pod(f"on-{name}", owner, node=name) for name in "acd"] + [
@@ -327,7 +339,9 @@ def test_a_daemon_runs_on_every_node_that_it_fits() -> None:
     ]
     writes = daemon_set.reconcile(owner, pods, nodes, NOW)
     targets = [
-        daemon_set.target_node(write.document) for write in writes if isinstance(write, Create)
+        daemon_set.target_node(read(write.document, Pod))
+        for write in writes
+        if isinstance(write, Create)
     ]
     assert targets == ["b", "e"]
     assert deleted(writes) == ["second", "on-d"], "a taint without NoExecute must not evict it"
@@ -338,8 +352,7 @@ def test_a_daemon_runs_on_every_node_that_it_fits() -> None:
 
 
 def test_a_job_runs_until_enough_have_succeeded() -> None:
-    owner = workload("Job", completions=3, parallelism=2, backoffLimit=1)
-    owner["spec"]["selector"] = {"matchLabels": LABELS}
+    owner = workload(Job, completions=3, parallelism=2, backoffLimit=1)
     assert len(created(job.reconcile(owner, [], NOW))) == 2
     done = [pod(f"d{i}", owner, "Succeeded") for i in range(2)]
     assert len(created(job.reconcile(owner, [*done, pod("f", owner, "Failed")], NOW))) == 1
@@ -348,13 +361,22 @@ def test_a_job_runs_until_enough_have_succeeded() -> None:
     assert {c["type"] for c in status(ended)["conditions"]} == {"SuccessCriteriaMet", "Complete"}
     failed = job.reconcile(owner, [pod(f"f{i}", owner, "Failed") for i in range(2)], NOW)
     assert status(failed)["conditions"][-1]["reason"] == "BackoffLimitExceeded"
-    owner["spec"]["suspend"] = True
-    assert deleted(job.reconcile(owner, [pod("active", owner)], NOW)) == ["active"]
+    suspended = workload(Job, suspend=True)
+    assert deleted(job.reconcile(suspended, [pod("active", owner)], NOW)) == ["active"]
+
+
+def test_a_resumed_job_says_so_and_runs() -> None:
+    suspended = job.reconcile(workload(Job, suspend=True), [], NOW)
+    resumed = job.reconcile(workload(Job, "w", status(suspended)), [], NOW)
+    assert len(created(resumed)) == 1
+    (condition,) = status(resumed)["conditions"]
+    assert (condition["type"], condition["status"]) == ("Suspended", "False")
+    settled = workload(Job, "w", {**status(suspended), **status(resumed)})
+    assert not [write for write in job.reconcile(settled, [], NOW) if isinstance(write, Patch)]
 
 
 def test_an_indexed_job_runs_each_index() -> None:
-    owner = workload("Job", completions=4, parallelism=4, completionMode="Indexed")
-    owner["spec"]["selector"] = {"matchLabels": LABELS}
+    owner = workload(Job, completions=4, parallelism=4, completionMode="Indexed")
     pods = [pod(f"p{i}", owner, "Succeeded", annotations={job.INDEX: str(i)}) for i in (0, 1, 3)]
     writes = job.reconcile(owner, pods, NOW)
     (made,) = [write.document for write in writes if isinstance(write, Create)]
@@ -366,36 +388,29 @@ def test_an_indexed_job_runs_each_index() -> None:
 
 
 def test_a_nodes_conditions_become_taints_and_other_taints_stay() -> None:
-    found = node("a", ("mine", "NoSchedule"), ("node.kubernetes.io/not-ready", "NoExecute"))
-    found["spec"]["unschedulable"] = True
-    found["status"] = {
-        "conditions": [
-            {"type": "Ready", "status": "True"},
-            {"type": "DiskPressure", "status": "True"},
-        ]
-    }
-    (write,) = node_lifecycle.reconcile(found, NOW)
+    state: Any = {"unschedulable": True, "Ready": "True", "DiskPressure": "True"}
+    odd = node("a", ("mine", "NoSchedule"), ("node.kubernetes.io/not-ready", "NoExecute"), **state)
+    (write,) = node_lifecycle.reconcile(odd, NOW)
     assert isinstance(write, Patch)
-    assert [taint["key"].rpartition("/")[2] for taint in write.body["spec"]["taints"]] == [
+    taints = [(taint["key"], taint["effect"]) for taint in write.body["spec"]["taints"]]
+    assert [key.rpartition("/")[2] for key, _ in taints] == [
         "mine", "unschedulable", "disk-pressure",
     ]  # fmt: skip
-    found["spec"]["taints"] = write.body["spec"]["taints"]
-    assert node_lifecycle.reconcile(found, NOW) == []
-    found["status"]["conditions"][0]["status"] = "Unknown"
-    assert ("node.kubernetes.io/unreachable", "NoExecute") in node_lifecycle.wanted_taints(found)
+    assert node_lifecycle.reconcile(node("a", *taints, **state), NOW) == []
+    unknown = node("a", *taints, **{**state, "Ready": "Unknown"})
+    assert ("node.kubernetes.io/unreachable", "NoExecute") in node_lifecycle.wanted_taints(unknown)
 
 
 def test_a_taint_evicts_at_once_after_the_toleration_or_never() -> None:
     eviction, tainted = TaintEviction(), node("n1", ("k", "NoExecute"))
-    pods = {name: pod(name) for name in ("none", "patient", "short")}
-    pods["patient"]["spec"]["tolerations"] = [{"key": "k", "operator": "Exists"}]
-    pods["short"]["spec"]["tolerations"] = [
-        {"key": "k", "operator": "Exists", "tolerationSeconds": 10}
+    tolerated = {"key": "k", "operator": "Exists"}
+    rest = [
+        pod("patient", tolerations=(tolerated,)),
+        pod("short", tolerations=({**tolerated, "tolerationSeconds": 10},)),
     ]
-    writes = eviction.reconcile("n1", tainted, list(pods.values()), NOW)
+    writes = eviction.reconcile("n1", tainted, [pod("none"), *rest], NOW)
     assert deleted(writes) == ["none"]
     assert writes[-1] == Again(10.0)
-    rest = [pods["patient"], pods["short"]]
     assert eviction.reconcile("n1", tainted, rest, NOW + timedelta(seconds=4)) == [Again(6.0)]
     assert deleted(eviction.reconcile("n1", tainted, rest, NOW + timedelta(seconds=10))) == [
         "short"
@@ -411,10 +426,10 @@ def test_a_taint_evicts_at_once_after_the_toleration_or_never() -> None:
 def test_a_budget_allows_disruptions_of_surplus_healthy_pods(
     spec: Document, desired: int, allowed: int
 ) -> None:
-    owner = workload("ReplicaSet", replicas=4)
+    owner = workload(ReplicaSet, replicas=4)
     pods = [pod("a", owner), pod("b", owner), pod("c", owner), pod("d", owner, ready=False)]
-    budget = workload("PodDisruptionBudget", "b", **spec)
-    told = status(disruption.reconcile(budget, pods, lambda reference: owner, NOW))
+    budget = workload(PodDisruptionBudget, "b", **spec)
+    told = status(disruption.reconcile(budget, pods, lambda *place: owner, NOW))
     counts = (
         told["expectedPods"],
         told["currentHealthy"],
@@ -426,18 +441,14 @@ def test_a_budget_allows_disruptions_of_surplus_healthy_pods(
 
 def test_a_granted_eviction_counts_until_the_pod_is_gone_or_too_much_time_passed() -> None:
     pods = [pod("a"), pod("b")]
-    budget = workload("PodDisruptionBudget", "b", minAvailable=1)
-    budget["status"] = {
-        "disruptedPods": {"a": "2026-01-01T00:00:00Z", "gone": "2026-01-01T00:00:00Z"}
-    }
-    writes = disruption.reconcile(budget, pods, lambda reference: None, NOW)
+    granted = {"a": "2026-01-01T00:00:00Z", "gone": "2026-01-01T00:00:00Z"}
+    budget = workload(PodDisruptionBudget, "b", {"disruptedPods": granted}, minAvailable=1)
+    writes = disruption.reconcile(budget, pods, lambda *place: None, NOW)
     assert (status(writes)["currentHealthy"], status(writes)["disruptionsAllowed"]) == (1, 0)
     assert writes[-1] == Again(disruption.FORGET_SECONDS)
     late = NOW + timedelta(seconds=disruption.FORGET_SECONDS)
     assert (
-        status(disruption.reconcile(budget, pods, lambda reference: None, late))[
-            "disruptionsAllowed"
-        ]
+        status(disruption.reconcile(budget, pods, lambda *place: None, late))["disruptionsAllowed"]
         == 1
     )
 
@@ -446,12 +457,12 @@ def test_a_granted_eviction_counts_until_the_pod_is_gone_or_too_much_time_passed
 
 
 def test_the_cluster_ignores_old_events() -> None:
-    cluster, owner = Cluster(), workload("ReplicaSet")
+    cluster, owner = Cluster(), workload(ReplicaSet)
     first, second = pod("p", owner), pod("p", owner, resourceVersion="2")
     assert cluster.put(second) is not None
     assert cluster.put(first) is None
     assert (
-        cluster.candidates("Pod", owner)
+        cluster.candidates(Pod, owner)
         == cluster.dependents("uid-w")
         == cluster.pods_on("n1")
         == [second]
@@ -464,12 +475,12 @@ def test_the_cluster_ignores_old_events() -> None:
     reborn = pod("p", owner, resourceVersion="4", uid="uid-new")
     assert cluster.put(reborn) is not None
     assert cluster.remove(second) is None, "another object has that name now"
-    assert cluster.find("Pod", "n", "p") == reborn
-    changes = cluster.replace("Pod", [pod("q", resourceVersion="5")])
+    assert cluster.find(Pod, "n", "p") == reborn
+    changes = cluster.replace(Pod, [pod("q", resourceVersion="5")])
     assert [(change.before is None, change.after is None) for change in changes] == [
         (False, True),
         (True, False),
     ]
     assert (
-        cluster.pods_on("n1") == cluster.candidates("Pod", owner) == [pod("q", resourceVersion="5")]
+        cluster.pods_on("n1") == cluster.candidates(Pod, owner) == [pod("q", resourceVersion="5")]
     )

@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 
-from berth.tools.hollow.device_claims import pool_key
+from berth.actors.scheduling.kube.devices import (
+    DeviceTaint,
+    DeviceToleration,
+    ResourceClaim,
+    ResourceSlice,
+)
+from berth.tools.hollow.device_claims import pool_of
 from berth.tools.hollow.devices import eviction
 from berth.tools.hollow.devices.eviction import tolerated_seconds
+from berth.tools.hollow.objects import Pod, read
 from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
-from tests.unit.tools.hollow.devices.documents import (
+from tests.unit.tools.hollow.devices.objects import (
+    ALLOCATION,
     LATER,
     NOW,
     Document,
@@ -26,33 +34,27 @@ TAINT = {"key": "broken", "value": "yes", "effect": "NoExecute", "timeAdded": LA
 USER = pod("p", named(), on="n1", phase="Running")
 
 
-def slice_of(*taints: Document, generation: int = 1) -> Document:
+def slice_of(*taints: Document, generation: int = 1) -> ResourceSlice:
     devices = [{"name": "gpu-0", "taints": list(taints)}, {"name": "gpu-1", "taints": [TAINT]}]
     pool = {"name": "n1", "generation": generation, "resourceSliceCount": 1}
-    return {
-        "metadata": {"name": "s"},
-        "spec": {"driver": "d.com", "pool": pool, "devices": devices},
-    }
+    spec = {"driver": "d.com", "pool": pool, "devices": devices}
+    return read({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)
 
 
-def used(*tolerations: Document, user: Document = USER) -> Document:
-    found = claim("c", user, allocated=True)
-    (result,) = found["status"]["allocation"]["devices"]["results"]
-    found["status"] = {
-        **found["status"],
-        "allocation": {"devices": {"results": [{**result, "tolerations": list(tolerations)}]}},
-    }
-    return found
+def used(*tolerations: Document, user: Pod = USER) -> ResourceClaim:
+    (result,) = ALLOCATION["devices"]["results"]
+    results = [{**result, "tolerations": list(tolerations)}]
+    return claim("c", user, allocated=True, allocation={"devices": {"results": results}})
 
 
 def decide(
-    found: Document, *slices: Document, user: Document = USER, after: float = 0
+    of: ResourceClaim, *slices: ResourceSlice, user: Pod = USER, after: float = 0
 ) -> list[Write]:
     by_pool = {"d.com/n1": list(slices)}
-    assert all(pool_key(one["spec"]) in by_pool for one in slices)
+    assert all(pool_of(slice_) in by_pool for slice_ in slices)
     return eviction.reconcile(
         user,
-        {found["metadata"]["name"]: found}.get,
+        {of.metadata.name: of}.get,
         lambda pool: by_pool.get(pool, []),
         NOW + timedelta(seconds=after),
     )
@@ -131,9 +133,10 @@ def test_a_taint_may_be_tolerated_for_some_time_after_it_was_added() -> None:
     ],
 )
 def test_tolerations(tolerations: list[dict[str, Any]], seconds: float | None) -> None:
-    given = [{**toleration, "effect": "NoExecute"} for toleration in tolerations]
-    assert tolerated_seconds(TAINT, given) == seconds
+    typed = [read({**each, "effect": "NoExecute"}, DeviceToleration) for each in tolerations]
+    assert tolerated_seconds(read(TAINT, DeviceTaint), typed) == seconds
 
 
 def test_a_toleration_must_name_the_effect() -> None:
-    assert tolerated_seconds(TAINT, [{"operator": "Exists"}]) == 0
+    everything = DeviceToleration(operator="Exists")
+    assert tolerated_seconds(read(TAINT, DeviceTaint), [everything]) == 0

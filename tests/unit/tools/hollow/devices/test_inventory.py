@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.tools.demo.command import DEVICES
 from berth.tools.hollow.devices.inventory import (
     InventoryError,
@@ -19,12 +21,8 @@ from berth.tools.hollow.devices.inventory import (
 Document = dict[str, Any]
 
 
-def node(name: str, **labels: str) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "uid": f"uid-{name}", "labels": labels},
-    }
+def node(name: str, **labels: str) -> Node:
+    return Node(metadata=ObjectMeta(name=name, uid=f"uid-{name}", labels=labels))
 
 
 NODES = [node("node-1", zone="a"), node("node-2", zone="b"), node("node-3", zone="a")]

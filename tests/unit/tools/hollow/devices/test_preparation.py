@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from berth.actors.scheduling.kube.core import Pod
 from berth.tools.hollow.devices.preparation import Preparation
-from tests.unit.tools.hollow.devices.documents import (
-    Document,
+from tests.unit.tools.hollow.devices.objects import (
     claim,
     from_template,
     named,
@@ -16,16 +13,12 @@ from tests.unit.tools.hollow.devices.documents import (
     pod,
 )
 
-DOCUMENT = pod("p", named(), on="n1")
+USER = pod("p", named(), on="n1")
 OTHER = pod("other")
 
 
-def typed(document: Document) -> Pod:
-    return msgspec.convert(document, Pod)
-
-
 def test_a_pod_waits_until_its_claim_is_allocated_and_reserved_for_it() -> None:
-    preparation, user = Preparation(), typed(DOCUMENT)
+    preparation, user = Preparation(), USER
     assert preparation.wait(user).endswith(
         'fetch ResourceClaim c: resourceclaims.resource.k8s.io "c" not found'
     )
@@ -35,57 +28,56 @@ def test_a_pod_waits_until_its_claim_is_allocated_and_reserved_for_it() -> None:
     assert preparation.wait(user) == (
         "prepare dynamic resources: pod p (uid-p) is not allowed to use resource claim c (uid-c)"
     )
-    assert preparation.put(claim("c", OTHER, DOCUMENT, allocated=True)) == [user]
+    assert preparation.put(claim("c", OTHER, USER, allocated=True)) == [user]
     assert preparation.wait(user) == ""
-    assert preparation.put(claim("c", DOCUMENT, allocated=True)) == [], "it waits no more"
+    assert preparation.put(claim("c", USER, allocated=True)) == [], "it waits no more"
 
 
 def test_a_claim_from_a_template_must_exist_and_belong_to_the_pod() -> None:
     preparation = Preparation()
-    early = typed(pod("p", from_template(), on="n1"))
+    early = pod("p", from_template(), on="n1")
     assert preparation.wait(early).endswith('pod "n/p": ResourceClaim not created yet')
-    document = pod("p", from_template(), on="n1", made_claims={"gpu": "c"})
-    user, ready = typed(document), claim("c", document, allocated=True)
+    user = pod("p", from_template(), on="n1", made_claims={"gpu": "c"})
+    ready = claim("c", user, allocated=True)
     preparation.put(owned(ready, OTHER))
     assert preparation.wait(user).endswith(
         "ResourceClaim n/c was not created for Pod n/p (Pod is not owner)"
     )
-    preparation.put(owned(ready, document))
+    preparation.put(owned(ready, user))
     assert preparation.wait(user) == ""
 
 
 def test_a_pod_without_claims_need_not_wait() -> None:
-    assert Preparation().wait(typed(pod("p"))) == ""
-    unneeded = pod("p", from_template())
-    unneeded["status"]["resourceClaimStatuses"] = [{"name": "gpu"}]
-    assert Preparation().wait(typed(unneeded)) == ""
+    assert Preparation().wait(pod("p")) == ""
+    unneeded = pod("p", from_template(), made_claims={"gpu": None})
+    assert Preparation().wait(unneeded) == ""
 
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_deleted_claim_is_missing_again(listed: bool) -> None:
-    preparation, user = Preparation(), typed(DOCUMENT)
-    preparation.replace([claim("c", DOCUMENT, allocated=True)])
+    preparation, user = Preparation(), USER
+    preparation.replace([claim("c", USER, allocated=True)])
     assert preparation.wait(user) == ""
     if listed:
         preparation.replace([])
     else:
         preparation.remove(claim("c"))
     assert preparation.wait(user)
-    assert preparation.replace([claim("c", DOCUMENT, allocated=True)]) == [user]
+    assert preparation.replace([claim("c", USER, allocated=True)]) == [user]
 
 
 def test_a_pod_that_is_gone_is_forgotten() -> None:
-    preparation, user = Preparation(), typed(DOCUMENT)
+    preparation, user = Preparation(), USER
     assert preparation.wait(user)
     preparation.forget(user)
-    assert preparation.put(claim("c", DOCUMENT, allocated=True)) == []
+    assert preparation.put(claim("c", USER, allocated=True)) == []
 
 
 def test_a_claim_of_an_older_version_counts_where_v1_has_none() -> None:
-    preparation, user = Preparation(), typed(DOCUMENT)
+    preparation, user = Preparation(), USER
     preparation.replace([])
     preparation.wait(user)
-    assert preparation.put(claim("c", DOCUMENT, allocated=True), "v1alpha2") == [user]
+    assert preparation.put(claim("c", USER, allocated=True), "v1alpha2") == [user]
     assert preparation.wait(user) == ""
     preparation.put(claim("c"))
     assert preparation.wait(user).endswith("ResourceClaim n/c is not allocated")

@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.devices import ResourceSlice
+from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.tools.hollow.devices.inventory import Pool
 from berth.tools.hollow.devices.publication import Publish, Withdraw, publication
+from berth.tools.hollow.objects import Node, read
 
 Document = dict[str, Any]
-NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "uid-n1"}}
+NODE = Node(metadata=ObjectMeta(name="n1", uid="uid-n1"))
 DRIVER = "d.com"
 
 
-def pool(*slices: Sequence[str], node: Document | None = NODE, name: str = "n1") -> Pool:
+def pool(*slices: Sequence[str], node: Node | None = NODE, name: str = "n1") -> Pool:
     """A pool with a slice for each of these lists of devices."""
     specs = [
         {"driver": DRIVER, "nodeName": name, "devices": [{"name": device} for device in devices]}
@@ -32,7 +35,8 @@ class Server:
         self.version = 0
 
     def publish(self, *pools: Pool) -> list[Publish | Withdraw]:
-        writes = publication(pools, list(self.slices.values()))
+        slices = [read(document, ResourceSlice) for document in self.slices.values()]
+        writes = publication(pools, slices)
         for write in writes:
             match write:
                 case Publish(document):
@@ -89,7 +93,7 @@ def test_the_slices_of_a_node_that_goes_are_withdrawn(server: Server) -> None:
 
 def test_a_node_of_the_same_name_gets_its_own_slices(server: Server) -> None:
     server.publish(pool(["a"]))
-    again = {**NODE, "metadata": {"name": "n1", "uid": "new"}}
+    again = Node(metadata=ObjectMeta(name="n1", uid="new"))
     server.publish(pool(["a"], node=again))
     (owner,) = server.slices["n1-d.com-0"]["metadata"]["ownerReferences"]
     assert owner["uid"] == "new"

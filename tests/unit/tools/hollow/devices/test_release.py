@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from berth.tools.hollow.device_claims import FINALIZER
+from berth.actors.scheduling.kube.devices import FINALIZER, ResourceClaim
 from berth.tools.hollow.devices.release import ClaimRelease
+from berth.tools.hollow.objects import Pod
 from berth.tools.hollow.writes import Again, Delete, Patch, Write
-from tests.unit.tools.hollow.devices.documents import (
-    ALLOCATION,
+from tests.unit.tools.hollow.devices.objects import (
     LATER,
     NOW,
     Document,
@@ -22,13 +22,13 @@ from tests.unit.tools.hollow.devices.documents import (
 
 def decide(
     controller: ClaimRelease,
-    found: Document,
-    *pods: Document,
+    of: ResourceClaim,
+    *pods: Pod,
     gone: Collection[str] = (),
     now: datetime = NOW,
 ) -> list[Write]:
-    by_name = {one["metadata"]["name"]: one for one in pods}
-    return controller.reconcile(found, by_name.get, lambda uid: uid in gone, now)
+    by_name = {pod.metadata.name: pod for pod in pods}
+    return controller.reconcile(of, by_name.get, lambda uid: uid in gone, now)
 
 
 def changed(writes: list[Write]) -> Document:
@@ -45,8 +45,9 @@ def test_pods_that_are_gone_replaced_or_finished_lose_their_reservation() -> Non
     unbound = pod("unbound", deletionTimestamp=LATER)
     going = pod("going", on="n1", deletionTimestamp=LATER)
     gone, replaced = pod("gone"), pod("replaced")
-    found = claim("c", runs, ended, unbound, going, gone, replaced, allocated=True)
-    found["status"]["reservedFor"].append({"apiGroup": "x", "resource": "y", "uid": "z"})
+    others = ({"apiGroup": "x", "resource": "y", "uid": "z"},)
+    users = runs, ended, unbound, going, gone, replaced
+    found = claim("c", *users, others=others, allocated=True)
     present = runs, ended, unbound, going, pod("replaced", uid="new")
     body = changed(decide(ClaimRelease(), found, *present, gone=["uid-gone"]))
     left = body["status"]["reservedFor"]
@@ -129,4 +130,3 @@ def test_one_pod_may_be_missing_while_another_is_gone() -> None:
     assert isinstance(patch, Patch)
     assert patch.body["status"] == {"reservedFor": [consumer(new)]}
     assert isinstance(again, Again)
-    assert found["status"]["allocation"] == ALLOCATION

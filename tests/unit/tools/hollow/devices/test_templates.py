@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from berth.actors.scheduling.kube.claims import controller_uid
+from berth.actors.scheduling.kube.devices import ResourceClaim
 from berth.tools.hollow.devices.templates import ClaimTemplates
+from berth.tools.hollow.objects import Pod, ResourceClaimTemplate, read
 from berth.tools.hollow.writes import Create, Patch, Write
-from tests.unit.tools.hollow.devices.documents import (
+from tests.unit.tools.hollow.devices.objects import (
     LATER,
     NOW,
-    Document,
     claim,
     from_template,
     named,
@@ -18,21 +20,16 @@ from tests.unit.tools.hollow.devices.documents import (
 
 
 def decide(
-    user: Document,
-    *claims: Document,
-    templates: tuple[Document, ...] = (template(),),
+    user: Pod,
+    *claims: ResourceClaim,
+    templates: tuple[ResourceClaimTemplate, ...] = (template(),),
     controller: ClaimTemplates | None = None,
 ) -> list[Write]:
-    by_name = {one["metadata"]["name"]: one for one in claims}
-    uid = user["metadata"]["uid"]
-    own = [
-        one
-        for one in claims
-        if any(owner["uid"] == uid for owner in one["metadata"].get("ownerReferences", ()))
-    ]
-    known = {one["metadata"]["name"]: one for one in templates}
+    by_name = {claim.metadata.name: claim for claim in claims}
+    own = [claim for claim in claims if controller_uid(claim) == user.metadata.uid]
+    sources = {template.metadata.name: template for template in templates}
     controller = controller or ClaimTemplates()
-    return controller.reconcile(user, own, by_name.get, known.get, NOW)
+    return controller.reconcile(user, own, by_name.get, sources.get, NOW)
 
 
 def test_a_pod_owns_the_claim_that_is_made_for_it() -> None:
@@ -47,7 +44,7 @@ def test_a_pod_owns_the_claim_that_is_made_for_it() -> None:
         "annotations": {"c": "d", "resource.kubernetes.io/pod-claim-name": "gpu"},
         "ownerReferences": [owner],
     }
-    assert write.document["spec"] == template()["spec"]["spec"]
+    assert write.document["spec"] == template().spec.spec
 
 
 def test_both_parts_of_a_long_name_are_shortened() -> None:
@@ -125,8 +122,5 @@ def test_the_claim_of_another_pod_is_not_reserved() -> None:
 
 
 def test_odd_pods_are_tolerated() -> None:
-    user = pod("p", {})
-    assert decide(user) == []
-    user["spec"]["resourceClaims"] = None
-    user["status"] = None
-    assert decide(user) == []
+    assert decide(pod("p", {})) == []
+    assert decide(read({"spec": {"resourceClaims": None}, "status": None}, Pod)) == []

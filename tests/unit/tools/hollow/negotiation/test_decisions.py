@@ -6,49 +6,74 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.tools.hollow.cluster import Cluster
 from berth.tools.hollow.negotiation.decisions import allocate_immediately, answer, free
+from berth.tools.hollow.objects import Node, Pod, read
+from berth.tools.hollow.resource_v1alpha2 import ResourceClaim
 from berth.tools.hollow.writes import Delete, Patch, Write
+from berth.tools.negotiation.kinds import PodSchedulingContext, ResourceClass
 
 Document = dict[str, Any]
 FINALIZER = "gpu.example.com/deletion-protection"
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-def made(kind: str, name: str, metadata: Document | None = None, **fields: Any) -> Document:
-    namespace = {} if kind in ("Node", "ResourceClass") else {"namespace": "n"}
-    known = {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", **namespace}
-    return {"kind": kind, "metadata": {**known, **(metadata or {})}, **fields}
+def metadata_of(name: str, **metadata: Any) -> Document:
+    return {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", **metadata}
 
 
 def claim(
-    name: str, on: str = "", metadata: Document | None = None, /, mode: str = "", **status: Any
-) -> Document:
+    name: str,
+    on: str = "",
+    metadata: Document | None = None,
+    /,
+    mode: str = "",
+    resource_class: str = "gpu",
+    **status: Any,
+) -> ResourceClaim:
     """A claim, allocated on a node if one is given."""
-    spec = {"resourceClassName": "gpu", "allocationMode": mode or "WaitForFirstConsumer"}
     allocation = {"allocation": {"resourceHandles": [{"data": on}]}} if on else {}
-    return made("ResourceClaim", name, metadata, spec=spec, status={**allocation, **status})
+    document = {
+        "metadata": metadata_of(name, namespace="n", **(metadata or {})),
+        "spec": {
+            "resourceClassName": resource_class,
+            "allocationMode": mode or "WaitForFirstConsumer",
+        },
+        "status": {**allocation, **status},
+    }
+    return read(document, ResourceClaim)
 
 
-def pod(*claims: str) -> Document:
+def pod(*claims: str) -> Pod:
     entries = [{"name": name, "resourceClaimName": name} for name in claims]
-    return made("Pod", "p", spec={"resourceClaims": entries}, status={"phase": "Pending"})
+    document = {
+        "metadata": metadata_of("p", namespace="n"),
+        "spec": {"resourceClaims": entries},
+        "status": {"phase": "Pending"},
+    }
+    return read(document, Pod)
 
 
-def context(selected: str = "", *potential: str, owner: str = "uid-p", **status: Any) -> Document:
+def context(
+    selected: str = "", *potential: str, owner: str = "uid-p", **status: Any
+) -> PodSchedulingContext:
     owners = [{"kind": "Pod", "name": "p", "uid": owner, "controller": True}]
-    spec = {"selectedNode": selected, "potentialNodes": list(potential)}
-    metadata = {"ownerReferences": owners, "uid": "uid-context"}
-    return made("PodSchedulingContext", "p", metadata, spec=spec, status=status)
+    document = {
+        "metadata": metadata_of("p", namespace="n", ownerReferences=owners, uid="uid-context"),
+        "spec": {"selectedNode": selected, "potentialNodes": list(potential)},
+        "status": status,
+    }
+    return read(document, PodSchedulingContext)
 
 
-def cluster(*documents: Document, room: str = "1") -> Cluster:
-    found = Cluster()
-    annotations = {"annotations": {"berth.dev/claims-per-node": room}}
-    of_class = made("ResourceClass", "gpu", annotations, driverName="gpu.example.com")
-    for document in (of_class, *documents):
-        found.put(document)
-    return found
+def cluster(*objects: HasMetadata, room: str = "1") -> Cluster:
+    metadata = metadata_of("gpu", annotations={"berth.dev/claims-per-node": room})
+    gpus = read({"metadata": metadata, "driverName": "gpu.example.com"}, ResourceClass)
+    full = Cluster()
+    for obj in (gpus, *objects):
+        full.put(obj)
+    return full
 
 
 def answers(writes: list[Write]) -> dict[str, list[str]]:
@@ -92,7 +117,7 @@ def test_nodes_without_room_for_all_claims_of_the_pod_are_unsuitable() -> None:
 
 
 def test_claims_that_need_no_negotiation_get_no_answer() -> None:
-    other = {**claim("o"), "spec": {"resourceClassName": "other"}}
+    other = claim("o", resource_class="other")
     found = (claim("a", "x"), claim("i", mode="Immediate"), claim("g", "", GONE), other)
     known = cluster(pod("a", "i", "g", "o", "missing"), *found)
     assert answer(known, context("b", "b")) == []
@@ -113,7 +138,7 @@ def test_a_pod_that_the_driver_has_not_heard_of_has_to_wait() -> None:
 
 
 def test_immediate_claims_get_the_first_node_with_room() -> None:
-    nodes = [made("Node", name) for name in ("b", "a", "c")]
+    nodes = [read({"metadata": metadata_of(name)}, Node) for name in ("b", "a", "c")]
     known = cluster(*nodes, claim("used", "a"))
     assert allocated(allocate_immediately(known, claim("c", mode="Immediate"))) == {"c": "b"}
     assert allocate_immediately(known, claim("c")) == []

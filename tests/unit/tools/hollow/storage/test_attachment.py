@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from berth.actors.scheduling.kube.storage import VolumeAttachment
+from berth.tools.hollow.objects import read
 from berth.tools.hollow.storage import attachment
 from berth.tools.hollow.storage.attachment import attachment_name, new_attachment
-from tests.unit.tools.hollow.storage.documents import (
+from tests.unit.tools.hollow.storage.objects import (
     LATER,
-    Document,
     deleted,
     made,
     patches,
@@ -16,10 +17,14 @@ from tests.unit.tools.hollow.storage.documents import (
 CSI = volume(csi={"driver": "d", "volumeHandle": "h"})
 
 
-def existing(attached: bool, name: str = "", **metadata: str) -> Document:
-    document = new_attachment(CSI, "n1")
+def existing(attached: bool, name: str = "", **metadata: str) -> VolumeAttachment:
     named = {"uid": "u", "resourceVersion": "1", "name": name or attachment_name(CSI, "n1")}
-    return {**document, "metadata": {**named, **metadata}, "status": {"attached": attached}}
+    document = {
+        **new_attachment(CSI, "n1"),
+        "metadata": {**named, **metadata},
+        "status": {"attached": attached},
+    }
+    return read(document, VolumeAttachment)
 
 
 def test_a_volume_is_attached_once_a_pod_uses_it_and_detached_when_none_does() -> None:

@@ -15,6 +15,8 @@ from berth.actors.scheduling.kube.annotations import (
     PROVISIONER,
     SELECTED_NODE,
 )
+from berth.actors.scheduling.kube.storage import PersistentVolume, PersistentVolumeClaim
+from berth.tools.hollow.objects import read
 from berth.tools.hollow.storage.binder import (
     QUARANTINE_SECONDS,
     UNRECYCLABLE,
@@ -24,7 +26,7 @@ from berth.tools.hollow.storage.binder import (
     find_reserved,
 )
 from berth.tools.hollow.writes import Again, Write
-from tests.unit.tools.hollow.storage.documents import (
+from tests.unit.tools.hollow.storage.objects import (
     LATER,
     NOW,
     Document,
@@ -40,12 +42,12 @@ BOUND = {BIND_COMPLETED: "yes"}
 NO_DELETER = 'error getting deleter volume plugin for volume "v":'
 
 
-def decide(of: Document, **around: Any) -> list[Write]:
+def decide(of: PersistentVolumeClaim, **around: Any) -> list[Write]:
     return Binder().reconcile_claim(of, Surroundings(**around))
 
 
 def decide_volume(
-    of: Document, for_claim: Document | None = None, *, is_gone: bool = True
+    of: PersistentVolume, for_claim: PersistentVolumeClaim | None = None, *, is_gone: bool = True
 ) -> list[Write]:
     return Binder().reconcile_volume(of, for_claim, is_gone, NOW)
 
@@ -57,7 +59,7 @@ def test_the_smallest_volume_that_is_large_enough_is_chosen() -> None:
     found = [volume("small", "1Gi"), volume("large", "3Gi"), volume("fits", "2Gi")]
     chosen = find_free(claim(size="1500Mi"), found)
     assert chosen is not None
-    assert chosen["metadata"]["name"] == "fits"
+    assert chosen.metadata.name == "fits"
     assert find_free(claim(size="4Gi"), found) is None
 
 
@@ -65,7 +67,7 @@ def test_few_access_modes_come_before_a_small_size() -> None:
     plenty = volume("plenty", "1Gi", accessModes=["ReadWriteOnce", "ReadOnlyMany"])
     chosen = find_free(claim(), [plenty, volume("plain", "2Gi")])
     assert chosen is not None
-    assert chosen["metadata"]["name"] == "plain"
+    assert chosen.metadata.name == "plain"
 
 
 @pytest.mark.parametrize(
@@ -146,13 +148,13 @@ def test_binding_writes_the_volume_first_then_the_claim_then_its_status() -> Non
             },
         ),
     ]
-    found["status"]["phase"] = "Bound"
+    found = volume(size="2Gi", phase="Bound", claimRef=body["spec"]["claimRef"])
     wanted = claim(metadata={"annotations": BOUND}, volumeName="v")
     status = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}}
     assert patches(decide(wanted, named=found)) == [
         ("PersistentVolumeClaim", "status", {"status": status})
     ]
-    wanted["status"] = status
+    wanted = claim(metadata={"annotations": BOUND}, volumeName="v", status=status)
     assert decide(wanted, named=found) == []
 
 
@@ -208,7 +210,7 @@ def test_a_volume_reserved_by_its_user_gets_the_uid_only() -> None:
     ],
 )
 def test_a_claim_that_names_its_volume_gets_it_or_waits(
-    named: Document | None, binds: bool
+    named: PersistentVolume | None, binds: bool
 ) -> None:
     writes = patches(decide(claim(volumeName="v"), named=named))
     assert [body["spec"]["claimRef"]["uid"] for _, _, body in writes] == ["uid-c"] * binds
@@ -230,15 +232,15 @@ def test_a_claim_that_names_its_volume_is_not_marked_as_bound_by_the_controller(
         volume(claimRef={"namespace": "n", "name": "c"}),
     ],
 )
-def test_a_bound_claim_without_its_volume_is_lost(named: Document | None) -> None:
-    wanted = claim(phase="Bound", metadata={"annotations": BOUND}, volumeName="v")
-    wanted["status"] |= {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
-    status = {"phase": "Lost", "capacity": None, "accessModes": None}
+def test_a_bound_claim_without_its_volume_is_lost(named: PersistentVolume | None) -> None:
+    mine: Document = {"metadata": {"annotations": BOUND}, "volumeName": "v"}
+    status = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    wanted = claim(phase="Bound", status=status, **mine)
+    lost = {"phase": "Lost", "capacity": None, "accessModes": None}
     assert patches(decide(wanted, named=named)) == [
-        ("PersistentVolumeClaim", "status", {"status": status})
+        ("PersistentVolumeClaim", "status", {"status": lost})
     ]
-    wanted["status"] = {"phase": "Lost"}
-    assert decide(wanted, named=named) == []
+    assert decide(claim(phase="Lost", **mine), named=named) == []
 
 
 def test_a_claim_without_a_class_gets_the_default_class_if_no_volume_matches() -> None:
@@ -290,7 +292,7 @@ def test_a_volume_is_bound_once_the_claim_names_it() -> None:
 
 
 @pytest.mark.parametrize("other", [None, claim(metadata={"uid": "newer"})])
-def test_a_volume_is_released_when_its_claim_is_gone(other: Document | None) -> None:
+def test_a_volume_is_released_when_its_claim_is_gone(other: PersistentVolumeClaim | None) -> None:
     found = volume(phase="Bound", claimRef=reference(claim()))
     released = [("PersistentVolume", "status", {"status": {"phase": "Released"}})]
     assert patches(decide_volume(found, other)) == released
@@ -359,16 +361,14 @@ def test_a_volume_whose_claim_is_bound_elsewhere_is_unbound_or_released() -> Non
 
 
 def test_odd_claims_and_volumes_are_tolerated() -> None:
-    bare: Document = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
+    bare_claim: Document = {
         "metadata": {"name": "c", "namespace": "n", "uid": "u", "resourceVersion": "1"},
         "spec": None,
         "status": None,
     }
-    empty = {**bare, "kind": "PersistentVolume", "spec": {"claimRef": None, "capacity": None}}
+    bare_volume = {**bare_claim, "spec": {"claimRef": None, "capacity": None}}
+    bare, empty = read(bare_claim, PersistentVolumeClaim), read(bare_volume, PersistentVolume)
     assert find_free(bare, [empty]) is None
-    bare["metadata"]["annotations"] = None
     assert patches(decide(bare)) == [
         ("PersistentVolumeClaim", "status", {"status": {"phase": "Pending"}})
     ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from berth.actors.scheduling.kube.storage import CSINode
 from berth.tools.hollow.documents import reference_to
+from berth.tools.hollow.objects import Pod, read
 from berth.tools.hollow.storage import csi_node, ephemeral
-from tests.unit.tools.hollow.storage.documents import LATER, made, node, pod
+from tests.unit.tools.hollow.storage.objects import LATER, made, node, pod
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"storageClassName": "s"}}
 
@@ -24,16 +26,15 @@ def test_a_pod_owns_the_claim_of_its_ephemeral_volume() -> None:
 def test_a_claim_of_that_name_and_a_pod_that_ends_are_left_alone() -> None:
     user = pod("p", ephemeral=TEMPLATE)
     assert ephemeral.reconcile(user, {"p-scratch"}) == []
-    user["metadata"]["deletionTimestamp"] = LATER
-    assert ephemeral.reconcile(user, set()) == []
+    ending = pod("p", ephemeral=TEMPLATE, deletionTimestamp=LATER)
+    assert ephemeral.reconcile(ending, set()) == []
 
 
 def test_odd_volumes_are_tolerated() -> None:
-    user = pod("p")
-    user["spec"]["volumes"] = [{"name": "a", "ephemeral": {}}, {"name": "b", "emptyDir": {}}]
-    assert ephemeral.reconcile(user, set()) == []
-    user["spec"]["volumes"] = None
-    assert ephemeral.reconcile(user, set()) == []
+    volumes = [{"name": "a", "ephemeral": {}}, {"name": "b", "emptyDir": {}}]
+    for odd in (volumes, None):
+        user = read({"metadata": {"name": "p"}, "spec": {"volumes": odd}}, Pod)
+        assert ephemeral.reconcile(user, set()) == []
 
 
 def test_a_node_gets_a_csi_node_unless_it_has_one() -> None:
@@ -45,6 +46,5 @@ def test_a_node_gets_a_csi_node_unless_it_has_one() -> None:
     (driver,) = document["spec"]["drivers"]
     assert (driver["name"], driver["nodeID"]) == ("hollow.csi.berth.dev", "n1")
     assert driver["topologyKeys"] == ["topology.kubernetes.io/zone"]
-    assert csi_node.reconcile(of, document) == []
-    of["metadata"]["deletionTimestamp"] = LATER
-    assert csi_node.reconcile(of, None) == []
+    assert csi_node.reconcile(of, read(document, CSINode)) == []
+    assert csi_node.reconcile(node("n1", deletionTimestamp=LATER), None) == []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from berth.tools.hollow.objects import Pod
 from berth.tools.hollow.storage import protection
-from tests.unit.tools.hollow.storage.documents import (
+from tests.unit.tools.hollow.storage.objects import (
     LATER,
     Document,
     claim,
@@ -15,7 +16,7 @@ from tests.unit.tools.hollow.storage.documents import (
     volume,
 )
 
-ENDING = {"deletionTimestamp": LATER, "finalizers": ["a/b", protection.CLAIM_FINALIZER]}
+ENDING: Document = {"deletionTimestamp": LATER, "finalizers": ["a/b", protection.CLAIM_FINALIZER]}
 REMOVED = [("PersistentVolumeClaim", "", {"metadata": {"finalizers": ["a/b"]}})]
 
 
@@ -55,7 +56,7 @@ def test_a_claim_gets_its_finalizer_when_a_pod_uses_it_and_a_volume_when_it_is_b
     ],
 )
 def test_a_deleted_claim_stays_until_no_pod_on_a_node_uses_it(
-    user: Document | None, stays: bool
+    user: Pod | None, stays: bool
 ) -> None:
     writes = protection.reconcile_claim(claim(metadata=ENDING), [user] if user else [])
     assert patches(writes) == ([] if stays else REMOVED)
@@ -69,8 +70,8 @@ def test_an_ephemeral_claim_stays_while_its_own_pod_runs(
     phase: str, own: bool, stays: bool
 ) -> None:
     user = pod("p", on="n1", phase=phase, ephemeral={"spec": {}})
-    ending = claim("p-scratch", metadata=ENDING)
-    writes = protection.reconcile_claim(owned_by(ending, user) if own else ending, [user])
+    metadata = {**ENDING, **owned_by(user)} if own else ENDING
+    writes = protection.reconcile_claim(claim("p-scratch", metadata=metadata), [user])
     assert patches(writes) == ([] if stays else REMOVED)
 
 

@@ -12,11 +12,20 @@ from berth.actors.scheduling.kube.annotations import (
     PROVISIONER,
     SELECTED_NODE,
 )
+from berth.actors.scheduling.kube.storage import (
+    CSIDriver,
+    CSIDriverSpec,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from berth.tools.hollow.objects import read
 from berth.tools.hollow.storage import capacity, provisioner
 from berth.tools.hollow.storage.capacity import PROVISIONED, quantity_of
 from berth.tools.hollow.storage.provisioner import PROVISION_SECONDS, Place, Provisioner
 from berth.tools.hollow.writes import Again, Write
-from tests.unit.tools.hollow.storage.documents import (
+from tests.unit.tools.hollow.storage.objects import (
     LATER,
     NOW,
     ZONE,
@@ -24,6 +33,7 @@ from tests.unit.tools.hollow.storage.documents import (
     claim,
     deleted,
     made,
+    metadata_of,
     node,
     patches,
     storage_class,
@@ -34,25 +44,27 @@ PLACES = {
     "n1": Place(node("n1", "zone-a"), (ZONE,)),
     "n2": Place(node("n2", "zone-b"), (ZONE,)),
 }
-TRACKS: Document = {"spec": {"storageCapacity": True}}
+TRACKS = CSIDriver(spec=CSIDriverSpec(storage_capacity=True))
 
 
-def asking(name: str = "c", on: str = "", size: str = "1Gi", **spec: Any) -> Document:
-    selected = {SELECTED_NODE: on} if on else {}
-    return claim(name, size, metadata={"annotations": {PROVISIONER: "d", **selected}}, **spec)
+def asking(
+    name: str = "c", on: str = "", size: str = "1Gi", metadata: Document | None = None, **spec: Any
+) -> PersistentVolumeClaim:
+    annotations = {PROVISIONER: "d", **({SELECTED_NODE: on} if on else {})}
+    return claim(name, size, metadata={"annotations": annotations, **(metadata or {})}, **spec)
 
 
-def waiting_class(*zones: str, **fields: Any) -> Document:
+def waiting_class(*zones: str, **fields: Any) -> StorageClass:
     terms = [{"matchLabelExpressions": [{"key": ZONE, "values": list(zones)}]}] if zones else []
     return storage_class(mode="WaitForFirstConsumer", allowedTopologies=terms, **fields)
 
 
 def decide(
-    of: Document,
-    *claims: Document,
-    volumes: tuple[Document, ...] = (),
+    of: StorageClass,
+    *claims: PersistentVolumeClaim,
+    volumes: tuple[PersistentVolume, ...] = (),
     places: dict[str, Place] = PLACES,
-    capacities: tuple[Document, ...] | None = None,
+    capacities: tuple[CSIStorageCapacity, ...] | None = None,
 ) -> list[Write]:
     return Provisioner().reconcile(of, claims, volumes, places, capacities, NOW)
 
@@ -81,7 +93,8 @@ def test_a_volume_is_made_for_a_claim() -> None:
     assert spec["csi"] == {"driver": "d", "volumeHandle": "hollow-uid-c"}
     assert (spec["claimRef"]["name"], spec["claimRef"]["uid"]) == ("c", "uid-c")
     assert zones(document)[0] in ("zone-a", "zone-b")
-    assert decide(storage_class(), wanted, volumes=(document,)) == [], "it is made once"
+    volumes = (read(document, PersistentVolume),)
+    assert decide(storage_class(), wanted, volumes=volumes) == [], "it is made once"
 
 
 @pytest.mark.parametrize(
@@ -106,10 +119,10 @@ def test_every_provisioner_has_a_csi_driver(name: str, driver: str) -> None:
         claim(metadata={"annotations": {PROVISIONER: "another"}}),
         asking(volumeName="v"),
         asking(selector={"matchLabels": {"a": "b"}}),
-        {**asking(), "metadata": {**asking()["metadata"], "deletionTimestamp": LATER}},
+        asking(metadata={"deletionTimestamp": LATER}),
     ],
 )
-def test_no_volume_is_made_for_a_claim_that_does_not_ask(other: Document) -> None:
+def test_no_volume_is_made_for_a_claim_that_does_not_ask(other: PersistentVolumeClaim) -> None:
     assert decide(storage_class(), other) == []
 
 
@@ -128,7 +141,7 @@ def test_the_volume_of_a_selected_node_belongs_to_its_zone() -> None:
     ("of", "on"), [(waiting_class("zone-a"), "n2"), (waiting_class("zone-a"), "gone")]
 )
 def test_a_node_that_cannot_get_the_volume_is_given_back_to_the_scheduler(
-    of: Document, on: str
+    of: StorageClass, on: str
 ) -> None:
     assert patches(decide(of, asking(on=on))) == [
         (
@@ -155,7 +168,7 @@ def test_a_provisioner_may_take_its_time_or_never_answer() -> None:
     slow = waiting_class(parameters={PROVISION_SECONDS: "5"})
     hollow = Provisioner()
 
-    def after(seconds: float, *claims: Document) -> list[Write]:
+    def after(seconds: float, *claims: PersistentVolumeClaim) -> list[Write]:
         now = NOW + timedelta(seconds=seconds)
         return hollow.reconcile(slow, claims, [], PLACES, None, now)
 
@@ -191,26 +204,19 @@ def test_a_released_volume_is_deleted_if_the_policy_says_so() -> None:
 # -- capacity
 
 
-def room(zone: str, left: str, provisioned: str | None = "0", **fields: Any) -> Document:
+def room(zone: str, left: str, provisioned: str | None = "0", **fields: Any) -> CSIStorageCapacity:
     annotations = {} if provisioned is None else {PROVISIONED: provisioned}
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "CSIStorageCapacity",
-        "metadata": {
-            "name": zone,
-            "namespace": "n",
-            "uid": f"uid-{zone}",
-            "resourceVersion": "1",
-            "annotations": annotations,
-        },
+    document = {
+        "metadata": metadata_of(zone, namespace="n", annotations=annotations),
         "storageClassName": "s",
         "nodeTopology": {"matchLabels": {ZONE: zone}},
         "capacity": left,
         **fields,
     }
+    return read(document, CSIStorageCapacity)
 
 
-def in_zone(zone: str, size: str, name: str = "v") -> Document:
+def in_zone(zone: str, size: str, name: str = "v") -> PersistentVolume:
     affinity = {
         "required": {
             "nodeSelectorTerms": [
@@ -278,8 +284,8 @@ def test_capacity_falls_by_what_is_provisioned_and_rises_by_what_is_deleted() ->
     assert patches(capacity.reconcile(room("zone-a", "5Gi", None), volumes, TRACKS)) == [
         ("CSIStorageCapacity", "", {"metadata": {"annotations": {PROVISIONED: "2Gi"}}})
     ], "a new capacity says what is left now"
-    others: list[Document | None] = [None, {"spec": {"storageCapacity": False}}, {"spec": {}}]
-    for driver in others:
+    untracked = CSIDriver(spec=CSIDriverSpec(storage_capacity=False))
+    for driver in (None, untracked, CSIDriver()):
         assert capacity.reconcile(room("zone-a", "5Gi"), volumes, driver) == []
 
 

@@ -6,15 +6,18 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from berth.actors.scheduling.kube.annotations import PROVISIONER
+from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.tools.hollow.cluster import Change, Cluster
 from berth.tools.hollow.items import Item
+from berth.tools.hollow.objects import TYPES, read
 from berth.tools.hollow.routing import Controllers, touched
 from berth.tools.hollow.storage.attachment import new_attachment
 from berth.tools.hollow.writes import Create, Patch, Write
-from tests.unit.tools.hollow.storage.documents import (
+from tests.unit.tools.hollow.storage.objects import (
     NOW,
     Document,
     claim,
@@ -31,10 +34,14 @@ VOLUME = volume(csi={"driver": "d", "volumeHandle": "h"}, claimRef=reference(cla
 
 def of_storage(kind: str, name: str = "x", **fields: Any) -> Document:
     metadata = {"name": name, "uid": f"uid-{kind}", "resourceVersion": "1"}
-    return {"apiVersion": "storage.k8s.io/v1", "kind": kind, "metadata": metadata, **fields}
+    return {"kind": kind, "metadata": metadata, **fields}
 
 
-DOCUMENTS = [
+def document_of(obj: HasMetadata) -> Document:
+    return {"kind": type(obj).__name__, **msgspec.to_builtins(obj)}
+
+
+OBJECTS: list[HasMetadata] = [
     storage_class(
         parameters={"a": "b"},
         allowedTopologies=[{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}],
@@ -45,6 +52,9 @@ DOCUMENTS = [
     VOLUME,
     volume("free"),
     pod("p", "c", on="n1", ephemeral={"metadata": {"labels": {"a": "b"}}, "spec": {}}),
+]
+DOCUMENTS = [
+    *map(document_of, OBJECTS),
     of_storage("CSINode", spec={"drivers": [{"name": "d", "topologyKeys": ["zone"]}]}),
     of_storage("CSIDriver", "d", spec={"storageCapacity": True, "attachRequired": True}),
     of_storage(
@@ -58,7 +68,7 @@ DOCUMENTS = [
         "status": {"attached": False},
     },
 ]
-REQUIRED = ("name", "uid", "resourceVersion", "apiVersion", "kind", "metadata")
+REQUIRED = ("name", "uid", "resourceVersion", "kind", "metadata")
 
 
 def without(value: Any) -> Iterator[Any]:
@@ -76,8 +86,9 @@ def without(value: Any) -> Iterator[Any]:
 def decisions(documents: list[Document]) -> list[Write]:
     cluster, controllers = Cluster(), Controllers()
     items: dict[Item, None] = {}
-    changes = [cluster.put(document) for document in documents]
-    changes += [Change(one["kind"], one, None) for one in documents]
+    objects = [read(document, TYPES[document["kind"]]) for document in documents]
+    changes = [cluster.put(obj) for obj in objects]
+    changes += [Change(obj, None) for obj in objects]
     for change in changes:
         if change is not None:
             items.update(dict.fromkeys(touched(cluster, change)))

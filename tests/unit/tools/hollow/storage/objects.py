@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from berth.actors.scheduling.kube.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from berth.tools.hollow.documents import reference_to
+from berth.tools.hollow.objects import Node, Pod, read
 from berth.tools.hollow.writes import Create, Delete, Patch, Write
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -14,12 +20,8 @@ ZONE = "topology.kubernetes.io/zone"
 Document = dict[str, Any]
 
 
-def _made(kind: str, name: str, version: str = "v1", **metadata: Any) -> Document:
-    return {
-        "apiVersion": version,
-        "kind": kind,
-        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", **metadata},
-    }
+def metadata_of(name: str, **metadata: Any) -> Document:
+    return {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", **metadata}
 
 
 def volume(
@@ -28,16 +30,20 @@ def volume(
     phase: str = "Available",
     metadata: Document | None = None,
     **spec: Any,
-) -> Document:
-    given = {
+) -> PersistentVolume:
+    usual = {
         "capacity": {"storage": size},
         "accessModes": ["ReadWriteOnce"],
         "persistentVolumeReclaimPolicy": "Retain",
         "volumeMode": "Filesystem",
         "storageClassName": "s",
     }
-    made = _made("PersistentVolume", name, **(metadata or {}))
-    return {**made, "spec": {**given, **spec}, "status": {"phase": phase}}
+    document = {
+        "metadata": metadata_of(name, **(metadata or {})),
+        "spec": {**usual, **spec},
+        "status": {"phase": phase},
+    }
+    return read(document, PersistentVolume)
 
 
 def claim(
@@ -45,40 +51,45 @@ def claim(
     size: str = "1Gi",
     phase: str = "Pending",
     metadata: Document | None = None,
+    status: Document | None = None,
     **spec: Any,
-) -> Document:
-    given = {
+) -> PersistentVolumeClaim:
+    usual = {
         "resources": {"requests": {"storage": size}},
         "accessModes": ["ReadWriteOnce"],
         "volumeMode": "Filesystem",
         "storageClassName": "s",
     }
-    made = _made("PersistentVolumeClaim", name, namespace="n", **(metadata or {}))
-    return {**made, "spec": {**given, **spec}, "status": {"phase": phase}}
+    document = {
+        "metadata": metadata_of(name, namespace="n", **(metadata or {})),
+        "spec": {**usual, **spec},
+        "status": {"phase": phase, **(status or {})},
+    }
+    return read(document, PersistentVolumeClaim)
 
 
-def reference(of: Document, *, uid: bool = True) -> Document:
+def reference(of: PersistentVolumeClaim, *, uid: bool = True) -> Document:
     """The claimRef of a volume for a claim."""
-    metadata = of["metadata"]
-    named = {"namespace": metadata["namespace"], "name": metadata["name"]}
-    return {**named, "uid": metadata["uid"]} if uid else named
+    named = {"namespace": of.metadata.namespace, "name": of.metadata.name}
+    return {**named, "uid": of.metadata.uid} if uid else named
 
 
 def storage_class(
     name: str = "s", mode: str = "Immediate", metadata: Document | None = None, **fields: Any
-) -> Document:
-    return {
-        **_made("StorageClass", name, "storage.k8s.io/v1", **(metadata or {})),
+) -> StorageClass:
+    document = {
+        "metadata": metadata_of(name, **(metadata or {})),
         "provisioner": "d",
         "reclaimPolicy": "Delete",
         "volumeBindingMode": mode,
         **fields,
     }
+    return read(document, StorageClass)
 
 
-def node(name: str, zone: str = "", **labels: str) -> Document:
-    zones = {ZONE: zone} if zone else {}
-    return {**_made("Node", name, labels={**zones, **labels}), "spec": {}}
+def node(name: str, zone: str = "", **metadata: Any) -> Node:
+    labels = {ZONE: zone} if zone else {}
+    return read({"metadata": metadata_of(name, labels=labels, **metadata)}, Node)
 
 
 def pod(
@@ -87,23 +98,24 @@ def pod(
     on: str = "",
     phase: str = "Running",
     ephemeral: Document | None = None,
-) -> Document:
+    **metadata: Any,
+) -> Pod:
     volumes: list[Document] = [
-        {"name": f"v-{one}", "persistentVolumeClaim": {"claimName": one}} for one in claims
+        {"name": f"v-{claim}", "persistentVolumeClaim": {"claimName": claim}} for claim in claims
     ]
     if ephemeral is not None:
         volumes.append({"name": "scratch", "ephemeral": {"volumeClaimTemplate": ephemeral}})
-    made = _made("Pod", name, namespace="n")
-    return {
-        **made,
+    document = {
+        "metadata": metadata_of(name, namespace="n", **metadata),
         "spec": {"nodeName": on, "volumes": volumes},
         "status": {"phase": phase},
     }
+    return read(document, Pod)
 
 
-def owned_by(document: Document, owner: Document) -> Document:
-    metadata = {**document["metadata"], "ownerReferences": [reference_to(owner)]}
-    return {**document, "metadata": metadata}
+def owned_by(owner: Pod) -> Document:
+    """The metadata of an object that the pod controls."""
+    return {"ownerReferences": [reference_to(owner)]}
 
 
 def patches(writes: list[Write]) -> list[tuple[str, str, Document]]:

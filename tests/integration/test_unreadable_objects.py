@@ -1,0 +1,67 @@
+"""The toy cluster's controllers leave objects alone that they cannot read, and go on."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import anyio
+from structlog.testing import capture_logs
+
+from berth.actors.client.rest import Client, Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.tools.apiserver.app import serve
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Store
+from berth.tools.hollow.controllers import run_controllers
+
+Document = dict[str, Any]
+REPLICA_SETS, PODS = BY_KIND["apps/v1", "ReplicaSet"], BY_KIND["v1", "Pod"]
+
+
+def replica_set(name: str, replicas: Any) -> Document:
+    container = {"name": "c", "image": "i"}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "2"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": metadata,
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template,
+        },
+    }
+
+
+async def test_an_object_that_cannot_be_read_is_left_alone_until_it_changes() -> None:
+    store = Store()
+    for name, replicas in (("good", 2), ("odd", "many")):
+        store.restore(REPLICA_SETS, replica_set(name, replicas))
+    async with (
+        serve(store=store) as url,
+        Client(Connection(url)) as client,
+        anyio.create_task_group() as group,
+    ):
+
+        async def count(app: str) -> int:
+            path = f"{PODS.path()}?labelSelector=app={app}"
+            return len((await client.call("GET", path, dict))["items"])
+
+        async def wait_for(app: str, pods: int) -> None:
+            with anyio.fail_after(20):
+                while await count(app) != pods:
+                    await anyio.sleep(0.02)
+
+        with capture_logs() as logs:
+            await group.start(run_controllers, client, SystemClock(), Random(1))
+            await wait_for("good", 2)
+            assert await count("odd") == 0
+            body = {"spec": {"replicas": 1}}
+            await client.patch(REPLICA_SETS.path("default", "odd"), body, dict, "merge")
+            await wait_for("odd", 1)
+        (warning,) = [line for line in logs if line["event"] == "object cannot be read"]
+        assert (warning["kind"], warning["object"]) == ("ReplicaSet", "default/odd")
+        assert "spec.replicas" in warning["why"]
+        group.cancel_scope.cancel()

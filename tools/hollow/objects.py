@@ -1,0 +1,390 @@
+"""The objects that the controllers read: the scheduler's structs, with what only controllers need.
+
+What a controller copies into new objects, such as the template of a pod, stays a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from berth.actors.scheduling.kube import apps, core, policy
+from berth.actors.scheduling.kube.core import FINISHED, NodeCondition, PodCondition
+from berth.actors.scheduling.kube.devices import ResourceClaim, ResourceSlice
+from berth.actors.scheduling.kube.meta import (
+    HasMetadata,
+    Int32,
+    Int64,
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    OwnerReference,
+)
+from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+
+Document = dict[str, Any]
+IntOrPercent = Int32 | str
+T = TypeVar("T", bound=HasMetadata)
+S = TypeVar("S")
+
+
+class HasStatus(HasMetadata, Protocol):
+    @property
+    def status(self) -> msgspec.Struct: ...
+
+
+class Condition(Object, frozen=True, kw_only=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    last_update_time: str | None = None
+    last_probe_time: str | None = None
+    observed_generation: Int64 = 0
+
+
+# --------------------------------------------------------------------------------- pods and nodes
+
+
+class EphemeralVolumeSource(core.OpaqueVolumeSource, frozen=True, kw_only=True):
+    volume_claim_template: Document | None = None
+
+
+class Volume(core.Volume, frozen=True, kw_only=True):
+    ephemeral: EphemeralVolumeSource | None = None
+
+
+class PodSpec(core.PodSpec, frozen=True, kw_only=True):
+    volumes: tuple[Volume, ...] = ()
+
+
+class Pod(core.Pod, frozen=True, kw_only=True):
+    spec: PodSpec = PodSpec()
+
+
+class NodeAddress(Object, frozen=True, kw_only=True):
+    type: str = ""
+    address: str = ""
+
+
+class NodeSystemInfo(Object, frozen=True, kw_only=True):
+    kubelet_version: str = ""
+
+
+class NodeStatus(core.NodeStatus, frozen=True, kw_only=True):
+    addresses: tuple[NodeAddress, ...] = ()
+    node_info: NodeSystemInfo = NodeSystemInfo()
+
+
+class Node(core.Node, frozen=True, kw_only=True):
+    status: NodeStatus = NodeStatus()
+
+
+# -------------------------------------------------------------------------------------- workloads
+
+
+class RollingUpdate(Object, frozen=True, kw_only=True):
+    max_surge: IntOrPercent | None = None
+    max_unavailable: IntOrPercent | None = None
+    partition: Int32 = 0
+
+
+class UpdateStrategy(Object, frozen=True, kw_only=True):
+    type: str = ""
+    rolling_update: RollingUpdate = RollingUpdate()
+
+
+class ReplicaSetSpec(apps.WorkloadSpec, frozen=True, kw_only=True):
+    template: Document = msgspec.field(default_factory=dict)
+    min_ready_seconds: Int32 = 0
+
+
+class ReplicaSetStatus(Object, frozen=True, kw_only=True):
+    replicas: Int32 = 0
+    fully_labeled_replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    available_replicas: Int32 = 0
+    observed_generation: Int64 = 0
+
+
+class ReplicaSet(apps.ReplicaSet, frozen=True, kw_only=True):
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class ReplicationControllerSpec(apps.ReplicationControllerSpec, frozen=True, kw_only=True):
+    template: Document = msgspec.field(default_factory=dict)
+    min_ready_seconds: Int32 = 0
+
+
+class ReplicationController(apps.ReplicationController, frozen=True, kw_only=True):
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class DeploymentSpec(ReplicaSetSpec, frozen=True, kw_only=True):
+    strategy: UpdateStrategy = UpdateStrategy()
+    paused: bool = False
+    revision_history_limit: Int32 | None = None
+    progress_deadline_seconds: Int32 | None = None
+
+
+class DeploymentStatus(Object, frozen=True, kw_only=True):
+    observed_generation: Int64 = 0
+    replicas: Int32 = 0
+    updated_replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    available_replicas: Int32 = 0
+    unavailable_replicas: Int32 = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class Deployment(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
+
+
+class Ordinals(Object, frozen=True, kw_only=True):
+    start: Int32 = 0
+
+
+class ClaimRetentionPolicy(Object, frozen=True, kw_only=True):
+    when_deleted: str = ""
+    when_scaled: str = ""
+
+
+class StatefulSetSpec(ReplicaSetSpec, frozen=True, kw_only=True):
+    service_name: str = ""
+    pod_management_policy: str = ""
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    ordinals: Ordinals = Ordinals()
+    volume_claim_templates: tuple[Document, ...] = ()
+    persistent_volume_claim_retention_policy: ClaimRetentionPolicy = ClaimRetentionPolicy()
+
+
+class StatefulSetStatus(Object, frozen=True, kw_only=True):
+    observed_generation: Int64 = 0
+    replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    available_replicas: Int32 = 0
+    current_replicas: Int32 = 0
+    updated_replicas: Int32 = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    collision_count: Int32 | None = None
+
+
+class StatefulSet(apps.StatefulSet, frozen=True, kw_only=True):
+    spec: StatefulSetSpec = StatefulSetSpec()
+    status: StatefulSetStatus = StatefulSetStatus()
+
+
+class DaemonSetSpec(Object, frozen=True, kw_only=True):
+    selector: LabelSelector | None = None
+    template: Document = msgspec.field(default_factory=dict)
+    min_ready_seconds: Int32 = 0
+    update_strategy: UpdateStrategy = UpdateStrategy()
+
+
+class DaemonSetStatus(Object, frozen=True, kw_only=True):
+    desired_number_scheduled: Int32 = 0
+    current_number_scheduled: Int32 = 0
+    number_misscheduled: Int32 = 0
+    number_ready: Int32 = 0
+    updated_number_scheduled: Int32 = 0
+    number_available: Int32 = 0
+    number_unavailable: Int32 = 0
+    observed_generation: Int64 = 0
+
+
+class DaemonSet(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DaemonSetSpec = DaemonSetSpec()
+    status: DaemonSetStatus = DaemonSetStatus()
+
+
+class JobSpec(Object, frozen=True, kw_only=True):
+    selector: LabelSelector | None = None
+    template: Document = msgspec.field(default_factory=dict)
+    parallelism: Int32 | None = None
+    completions: Int32 | None = None
+    completion_mode: str = ""
+    backoff_limit: Int32 | None = None
+    active_deadline_seconds: Int64 | None = None
+    ttl_seconds_after_finished: Int32 | None = None
+    suspend: bool = False
+
+
+class JobStatus(Object, frozen=True, kw_only=True):
+    active: Int32 = 0
+    ready: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
+    completed_indexes: str = ""
+    start_time: str | None = None
+    completion_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+class PodDisruptionBudgetSpec(policy.PodDisruptionBudgetSpec, frozen=True, kw_only=True):
+    max_unavailable: IntOrPercent | None = None
+    min_available: IntOrPercent | None = None
+
+
+class PodDisruptionBudgetStatus(policy.PodDisruptionBudgetStatus, frozen=True, kw_only=True):
+    observed_generation: Int64 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodDisruptionBudget(policy.PodDisruptionBudget, frozen=True, kw_only=True):
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+# ---------------------------------------------------------------------------------------- devices
+
+
+class ResourceClaimTemplateSpec(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Document = msgspec.field(default_factory=dict)
+
+
+class ResourceClaimTemplate(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+Replicated = ReplicaSet | ReplicationController | StatefulSet | Deployment
+Workload = Replicated | DaemonSet | Job
+
+# The type of each kind that controllers follow, by its name.
+TYPES: dict[str, type[HasMetadata]] = {
+    kind.__name__: kind
+    for kind in (
+        Pod,
+        Node,
+        ReplicaSet,
+        ReplicationController,
+        Deployment,
+        StatefulSet,
+        DaemonSet,
+        Job,
+        PodDisruptionBudget,
+        PersistentVolumeClaim,
+        PersistentVolume,
+        StorageClass,
+        CSINode,
+        CSIDriver,
+        CSIStorageCapacity,
+        VolumeAttachment,
+        ResourceClaim,
+        ResourceClaimTemplate,
+        ResourceSlice,
+    )
+}
+
+
+def read(document: Document, kind: type[S]) -> S:
+    """Returns an object, or a part of one, from its document. Raises msgspec.ValidationError."""
+    return Reader(kind).convert(document)
+
+
+# ---------------------------------------------------------------------------------------- readers
+
+
+class _HasType(Protocol):
+    @property
+    def type(self) -> str: ...
+
+
+C = TypeVar("C", bound=_HasType)
+
+
+def condition_of(conditions: Iterable[C], kind: str) -> C | None:
+    return next((condition for condition in conditions if condition.type == kind), None)
+
+
+def holds(conditions: Iterable[Condition | PodCondition | NodeCondition], kind: str) -> bool:
+    """True if a condition of this type is True."""
+    condition = condition_of(conditions, kind)
+    return condition is not None and condition.status == "True"
+
+
+def deleting(obj: HasMetadata) -> bool:
+    return bool(obj.metadata.deletion_timestamp)
+
+
+def controller_of(obj: HasMetadata) -> OwnerReference | None:
+    """Returns the reference to the owner that controls this object; None if no owner does."""
+    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
+
+
+def replicas_of(owner: Replicated) -> int:
+    return 1 if owner.spec.replicas is None else owner.spec.replicas
+
+
+def phase_of(obj: core.Pod | PersistentVolume | PersistentVolumeClaim) -> str:
+    return obj.status.phase or "Pending"
+
+
+def is_finished(pod: core.Pod) -> bool:
+    return pod.status.phase in FINISHED
+
+
+def is_active(pod: core.Pod) -> bool:
+    """True if the pod is neither finished nor being deleted."""
+    return not deleting(pod) and not is_finished(pod)
+
+
+def is_ready(pod: core.Pod) -> bool:
+    return holds(pod.status.conditions, "Ready")
+
+
+def seconds_since(text: str | None, now: datetime) -> float:
+    """0 if there is no time."""
+    return (now - datetime.fromisoformat(text)).total_seconds() if text else 0.0
+
+
+def seconds_to_available(pod: core.Pod, min_ready_seconds: int, now: datetime) -> float | None:
+    """0 or less once the pod has been ready for long enough; None while it is not ready."""
+    condition = condition_of(pod.status.conditions, "Ready")
+    if condition is None or condition.status != "True":
+        return None
+    if not min_ready_seconds:
+        return 0.0
+    return min_ready_seconds - seconds_since(condition.last_transition_time, now)
+
+
+def int_or_percent(value: int | str, total: int, *, round_up: bool) -> int:
+    """Returns the number, or the percentage of `total`."""
+    if isinstance(value, str) and value.endswith("%"):
+        share = int(value[:-1]) * total
+        return -(-share // 100) if round_up else share // 100
+    return int(value)
+
+
+def taints_of(node: core.Node | None, effects: Sequence[str]) -> list[core.Taint]:
+    return [taint for taint in node.spec.taints if taint.effect in effects] if node else []

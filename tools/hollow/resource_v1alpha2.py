@@ -1,0 +1,49 @@
+"""The objects of resource.k8s.io/v1alpha2 as their driver reads them: those of the scheduler's
+plugin, with what only the driver writes.
+"""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.kube.meta import HasMetadata, Object
+
+from ..apiserver.resources import BY_KIND, Kind
+from ..negotiation import kinds
+from ..negotiation.kinds import API_VERSION, PodSchedulingContext, ResourceClass
+from .objects import Node, Pod
+
+
+class ConsumerReference(kinds.ResourceClaimConsumerReference, frozen=True, kw_only=True):
+    api_group: str = ""
+
+
+class ResourceHandle(Object, frozen=True, kw_only=True):
+    """What a driver keeps with an allocation; the hollow one keeps the name of the node."""
+
+    data: str = ""
+
+
+class AllocationResult(kinds.AllocationResult, frozen=True, kw_only=True):
+    resource_handles: tuple[ResourceHandle, ...] = ()
+
+
+class ResourceClaimStatus(kinds.ResourceClaimStatus, frozen=True, kw_only=True):
+    driver_name: str = ""
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ConsumerReference, ...] = ()
+
+
+class ResourceClaim(kinds.ResourceClaim, frozen=True, kw_only=True):
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+
+# Where each kind that the driver follows is served, and its type.
+FOLLOWED: dict[str, tuple[Kind, type[HasMetadata]]] = {
+    type_.__name__: (BY_KIND[version, type_.__name__], type_)
+    for version, type_ in (
+        ("v1", Pod),
+        ("v1", Node),
+        (API_VERSION, ResourceClass),
+        (API_VERSION, ResourceClaim),
+        (API_VERSION, PodSchedulingContext),
+    )
+}
