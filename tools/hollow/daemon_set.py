@@ -53,22 +53,22 @@ def reconcile(
         should[name], stays = fits(spec, node)
         if not deleting(owner):
             writes += _on_node(owner, name, on[name], should[name], stays)
-    wanted = {name for name, runs in should.items() if runs}
+    eligible = {name for name, runs in should.items() if runs}
     if not deleting(owner) and not writes:
         writes += _update(
             owner,
-            [pod for name in sorted(wanted) for pod in on[name] if is_active(pod)],
-            len(wanted),
+            [pod for name in sorted(eligible) for pod in on[name] if is_active(pod)],
+            len(eligible),
         )
-    return writes + _status(owner, on, wanted, now)
+    return writes + _status(owner, on, eligible, now)
 
 
 def tolerations(spec: Document) -> list[Document]:
     """The tolerations of the pod and those that every daemon gets."""
     daemon = (*_TOLERATED, _HOST_NETWORK) if spec.get("hostNetwork") else _TOLERATED
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in daemon]
-    given = spec.get("tolerations") or []
-    return [*given, *(toleration for toleration in added if toleration not in given)]
+    own = spec.get("tolerations") or []
+    return [*own, *(toleration for toleration in added if toleration not in own)]
 
 
 def daemon_spec(owner: DaemonSet) -> PodSpec:
@@ -136,34 +136,34 @@ def _pod(owner: DaemonSet, node: str) -> Document:
     return pod
 
 
-def _update(owner: DaemonSet, pods: list[Pod], wanted: int) -> list[Write]:
+def _update(owner: DaemonSet, pods: list[Pod], desired: int) -> list[Write]:
     """Deletes pods of an old template, unready ones first, within the limit of maxUnavailable."""
     strategy = owner.spec.update_strategy
     if strategy.type == "OnDelete":
         return []
     most = strategy.rolling_update.max_unavailable
-    allowed = 1 if most is None else max(int_or_percent(most, wanted, round_up=True), 1)
+    allowed = 1 if most is None else max(int_or_percent(most, desired, round_up=True), 1)
     revision = template_hash(owner.spec.template)
     old = [pod for pod in pods if pod.metadata.labels.get(REVISION) != revision]
-    away = wanted - sum(map(is_ready, pods))
+    away = desired - sum(map(is_ready, pods))
     unready = [pod for pod in old if not is_ready(pod)]
     ready = [pod for pod in old if is_ready(pod)]
     return [delete(pod) for pod in [*unready, *ready[: max(allowed - away, 0)]]]
 
 
 def _status(
-    owner: DaemonSet, on: dict[str, list[Pod]], wanted: set[str], now: datetime
+    owner: DaemonSet, on: dict[str, list[Pod]], eligible: set[str], now: datetime
 ) -> list[Write]:
     revision = template_hash(owner.spec.template)
-    placed = [next((pod for pod in on[name] if is_active(pod)), None) for name in sorted(wanted)]
+    placed = [next((pod for pod in on[name] if is_active(pod)), None) for name in sorted(eligible)]
     pods = [pod for pod in placed if pod is not None]
     available, again = count_available(pods, owner.spec.min_ready_seconds, now)
     misplaced = [
-        name for name, here in on.items() if name not in wanted and any(map(is_active, here))
+        name for name, here in on.items() if name not in eligible and any(map(is_active, here))
     ]
     status = {
         **status_of(owner),
-        "desiredNumberScheduled": len(wanted),
+        "desiredNumberScheduled": len(eligible),
         "currentNumberScheduled": len(pods),
         "numberMisscheduled": len(misplaced),
         "numberReady": sum(map(is_ready, pods)),
@@ -171,7 +171,7 @@ def _status(
             pod.metadata.labels.get(REVISION) == revision for pod in pods
         ),
         "numberAvailable": available,
-        "numberUnavailable": len(wanted) - available,
+        "numberUnavailable": len(eligible) - available,
         "observedGeneration": owner.metadata.generation,
     }
     return status_writes(owner, status) + again

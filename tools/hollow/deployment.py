@@ -164,10 +164,10 @@ def _renewed(deployment: Deployment, new: ReplicaSet, revision: int) -> list[Wri
 
 def _new_size(deployment: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]) -> int:
     """The number of replicas that the new ReplicaSet should have now."""
-    wanted, have = replicas_of(deployment), 0 if new is None else replicas_of(new)
+    desired, have = replicas_of(deployment), 0 if new is None else replicas_of(new)
     total = sum(map(replicas_of, old)) + have
-    allowed = max(wanted + limits(deployment).surge - total, 0)
-    return wanted if have >= wanted else have + min(allowed, wanted - have)
+    allowed = max(desired + limits(deployment).surge - total, 0)
+    return desired if have >= desired else have + min(allowed, desired - have)
 
 
 def _shrink(deployment: Deployment, new: ReplicaSet, old: list[ReplicaSet]) -> list[Write]:
@@ -220,7 +220,7 @@ def _history(deployment: Deployment, old: list[ReplicaSet]) -> list[Write]:
 def _status(
     deployment: Deployment, new: ReplicaSet | None, sets: list[ReplicaSet], now: datetime
 ) -> list[Write]:
-    wanted = replicas_of(deployment)
+    desired = replicas_of(deployment)
     available = sum(each.status.available_replicas for each in sets)
     status: Document = {
         "observedGeneration": deployment.metadata.generation,
@@ -230,13 +230,13 @@ def _status(
         "availableReplicas": available,
         "unavailableReplicas": max(sum(map(replicas_of, sets)) - available, 0),
     }
-    enough = available >= wanted - limits(deployment).unavailable
+    enough = available >= desired - limits(deployment).unavailable
     reason = "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable"
     message = f"Deployment {'has' if enough else 'does not have'} minimum availability."
     conditions = with_condition(
         deployment.status.conditions, "Available", enough, reason, message, now
     )
-    complete = status["replicas"] == status["updatedReplicas"] == available == wanted
+    complete = status["replicas"] == status["updatedReplicas"] == available == desired
     conditions, again = _progressing(deployment, conditions, status, new, complete, now)
     return status_writes(deployment, {**status, "conditions": conditions}) + again
 

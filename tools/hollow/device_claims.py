@@ -32,11 +32,13 @@ class DeviceClaim(msgspec.Struct, frozen=True):
 
 
 def device_claims(pod: Pod) -> list[DeviceClaim]:
-    made = {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses}
+    generated = {
+        entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses
+    }
     claims: list[DeviceClaim] = []
     for entry in pod.spec.resource_claims:
         template = entry.resource_claim_template_name or ""
-        claim = made.get(entry.name, "") if template else entry.resource_claim_name or ""
+        claim = generated.get(entry.name, "") if template else entry.resource_claim_name or ""
         claims.append(DeviceClaim(entry.name, template, claim))
     return claims
 

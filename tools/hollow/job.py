@@ -104,10 +104,10 @@ def _pods(job: Job, active: list[Pod], succeeded: list[Pod]) -> list[Write]:
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     completions = _completions(job)
     if completions is None:
-        wanted = min(len(active), parallelism) if succeeded else parallelism
+        desired = min(len(active), parallelism) if succeeded else parallelism
     else:
-        wanted = min(parallelism, completions - len(succeeded))
-    missing = wanted - len(active)
+        desired = min(parallelism, completions - len(succeeded))
+    missing = desired - len(active)
     if missing <= 0:
         return [delete(pod) for pod in surplus(active, -missing)]
     if not _indexed(job):

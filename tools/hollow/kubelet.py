@@ -193,13 +193,13 @@ def run_seconds(pod: Pod) -> float | None:
     """How long the containers run; None for ever, which is the case for pods that are restarted."""
     if pod.spec.restart_policy not in ("Never", "OnFailure"):
         return None
-    given = pod.metadata.annotations.get(RUN_SECONDS)
-    if given is not None:
+    text = pod.metadata.annotations.get(RUN_SECONDS)
+    if text is not None:
         try:
-            return max(float(given), 0.0)
+            return max(float(text), 0.0)
         except ValueError:
             log.warning(
-                "annotation is not a number", pod=key(pod), annotation=RUN_SECONDS, value=given
+                "annotation is not a number", pod=key(pod), annotation=RUN_SECONDS, value=text
             )
     of_job = any(
         owner.controller and owner.kind == "Job" for owner in pod.metadata.owner_references
@@ -348,12 +348,12 @@ class _Kubelets:
                 self._ending.add(uid)
                 self._group.start_soon(self._end, pod, seconds)
 
-    async def _start(self, known: Pod) -> None:
+    async def _start(self, pod_before: Pod) -> None:
         """Starts the latest version of a pod, or reports that it waits for volumes or devices.
 
         Guarded by the resourceVersion: if the pod has changed, the watch reports it again.
         """
-        pod = self._pending.get(known.metadata.uid)
+        pod = self._pending.get(pod_before.metadata.uid)
         if pod is None:
             return
         host = self._addresses.get(pod.spec.node_name, "")

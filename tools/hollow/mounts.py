@@ -128,5 +128,5 @@ class Mounts:
         return list(self._waiting.get(place, {}).values())
 
     def _all(self) -> list[Pod]:
-        found = {uid: pod for pods in self._waiting.values() for uid, pod in pods.items()}
-        return list(found.values())
+        waiting = {uid: pod for pods in self._waiting.values() for uid, pod in pods.items()}
+        return list(waiting.values())

@@ -27,12 +27,12 @@ _OWNED = {
 def reconcile(node: Node, now: datetime) -> list[Write]:
     """Adds the taints that the node's state requires, and removes those that it no longer does."""
     have = node.spec.taints
-    wanted = wanted_taints(node)
-    kept = [t for t in have if (t.key, t.effect) not in _OWNED or (t.key, t.effect) in wanted]
+    required = required_taints(node)
+    kept = [t for t in have if (t.key, t.effect) not in _OWNED or (t.key, t.effect) in required]
     present = {(taint.key, taint.effect) for taint in have}
     added = [
         {"key": key, "effect": effect, "timeAdded": stamp(now)}
-        for key, effect in wanted
+        for key, effect in required
         if (key, effect) not in present
     ]
     if not added and len(kept) == len(have):
@@ -40,17 +40,17 @@ def reconcile(node: Node, now: datetime) -> list[Write]:
     return [patch(node, {"spec": {"taints": [*documents_of(kept), *added]}}, guarded=True)]
 
 
-def wanted_taints(node: Node) -> list[tuple[str, str]]:
+def required_taints(node: Node) -> list[tuple[str, str]]:
     """Key and effect of each taint that the node's state requires.
 
     A node without conditions counts as healthy.
     """
-    wanted = [(UNSCHEDULABLE, "NoSchedule")] if node.spec.unschedulable else []
+    required = [(UNSCHEDULABLE, "NoSchedule")] if node.spec.unschedulable else []
     ready = condition_of(node.status.conditions, "Ready")
     if ready is not None and ready.status != "True":
         key = NOT_READY if ready.status == "False" else UNREACHABLE
-        wanted += [(key, "NoSchedule"), (key, "NoExecute")]
+        required += [(key, "NoSchedule"), (key, "NoExecute")]
     for kind, key in _PRESSURES.items():
         if holds(node.status.conditions, kind):
-            wanted.append((key, "NoSchedule"))
-    return wanted
+            required.append((key, "NoSchedule"))
+    return required

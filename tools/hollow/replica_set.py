@@ -33,11 +33,11 @@ def reconcile(
     """Adopts, creates or deletes pods, and writes the status."""
     pods, writes = claim(owner, candidates)
     active = [pod for pod in pods if is_active(pod)]
-    wanted = replicas_of(owner)
+    desired = replicas_of(owner)
     if not deleting(owner):
-        missing = min(wanted - len(active), BURST)
+        missing = min(desired - len(active), BURST)
         writes += [Create("Pod", pod_from(owner)) for _ in range(missing)]
-        writes += [delete(pod) for pod in surplus(active, len(active) - wanted)]
+        writes += [delete(pod) for pod in surplus(active, len(active) - desired)]
     labels = labels_in(owner.spec.template)
     available, again = count_available(active, owner.spec.min_ready_seconds, now)
     status = {

@@ -43,8 +43,8 @@ def reconcile(
     now: datetime,
 ) -> list[Write]:
     """`claims` are the PersistentVolumeClaims of the namespace."""
-    found, writes = claim(owner, candidates)
-    pods = {ordinal: pod for pod in found if (ordinal := ordinal_of(owner, pod)) is not None}
+    mine, writes = claim(owner, candidates)
+    pods = {ordinal: pod for pod in mine if (ordinal := ordinal_of(owner, pod)) is not None}
     if not deleting(owner):
         named = {each.metadata.name: each for each in claims}
         writes += _retention(owner, pods, named) or _step(owner, pods, named)
@@ -93,18 +93,18 @@ def _retention(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list
         elif policy.when_deleted == "Delete":
             goes_with = owner
         for template in owner.spec.volume_claim_templates:
-            made = claims.get(f"{_name(template)}-{pod.metadata.name}")
-            if made is not None and not deleting(made):
-                writes += _owned(made, goes_with, (owner, pod))
+            existing = claims.get(f"{_name(template)}-{pod.metadata.name}")
+            if existing is not None and not deleting(existing):
+                writes += _owned(existing, goes_with, (owner, pod))
     return writes
 
 
 def _owned(
-    made: PersistentVolumeClaim, owner: HasMetadata | None, mine: Sequence[HasMetadata]
+    existing: PersistentVolumeClaim, owner: HasMetadata | None, mine: Sequence[HasMetadata]
 ) -> list[Write]:
     """Makes one of `mine`, or none, an owner of the claim; other controllers keep it."""
     uids = {each.metadata.uid for each in mine}
-    controller, owners = controller_of(made), made.metadata.owner_references
+    controller, owners = controller_of(existing), existing.metadata.owner_references
     if controller is not None and controller.uid not in uids:
         return []
     have = {reference.uid for reference in owners} & uids
@@ -113,15 +113,15 @@ def _owned(
     references = documents_of(reference for reference in owners if reference.uid not in uids)
     if owner is not None:
         references.append(reference_to(owner))
-    return [patch(made, {"metadata": {"ownerReferences": references}}, guarded=True)]
+    return [patch(existing, {"metadata": {"ownerReferences": references}}, guarded=True)]
 
 
 def _step(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Write]:
     """Adds and replaces pods from the lowest, removes from the highest, then updates."""
     in_order = owner.spec.pod_management_policy != "Parallel"
-    wanted = _ordinals(owner)
+    ordinals = _ordinals(owner)
     writes: list[Write] = []
-    for ordinal in wanted:
+    for ordinal in ordinals:
         pod = pods.get(ordinal)
         if pod is None:
             writes += _create(owner, ordinal, claims)
@@ -133,7 +133,7 @@ def _step(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Writ
             continue
         if in_order:
             return writes
-    condemned = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
+    condemned = sorted((ordinal for ordinal in pods if ordinal not in ordinals), reverse=True)
     for ordinal in condemned:
         if not deleting(pods[ordinal]):
             writes.append(delete(pods[ordinal]))

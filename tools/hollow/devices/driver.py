@@ -104,8 +104,8 @@ class _Driver:
         failures, started = 0, False
         while True:
             self._news = anyio.Event()
-            wanted = pools(self._inventories, self._cluster.all(Node))
-            writes = publication(wanted, self._cluster.all(ResourceSlice))
+            offered = pools(self._inventories, self._cluster.all(Node))
+            writes = publication(offered, self._cluster.all(ResourceSlice))
             if all([await self._write(write) for write in writes]):
                 failures = 0
                 if not started:

@@ -196,18 +196,18 @@ def with_pool(spec: Document, pool: str, generation: int, count: int) -> Documen
 
 def pools(inventories: Iterable[Inventory], nodes: Iterable[Node]) -> list[Pool]:
     """The pools of these nodes; inventories of a driver for the same node are joined."""
-    found: dict[tuple[str, str], tuple[Node | None, list[Inventory]]] = {}
+    offered: dict[tuple[str, str], tuple[Node | None, list[Inventory]]] = {}
     listed = list(nodes)
     for inventory in inventories:
         if inventory.network:
-            found[inventory.driver, inventory.pool] = (None, [inventory])
+            offered[inventory.driver, inventory.pool] = (None, [inventory])
             continue
         for node in filter(inventory.is_for, listed):
             place = inventory.driver, node.metadata.name
-            found.setdefault(place, (node, []))[1].append(inventory)
+            offered.setdefault(place, (node, []))[1].append(inventory)
     return [
         Pool(driver, pool, node, _specs(driver, pool, node, joined))
-        for (driver, pool), (node, joined) in found.items()
+        for (driver, pool), (node, joined) in offered.items()
     ]
 
 

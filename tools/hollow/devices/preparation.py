@@ -29,8 +29,8 @@ class Preparation:
     def replace(self, claims: Iterable[ResourceClaim], version: str = "v1") -> list[Pod]:
         """Replaces all claims of a version. Returns the waiting pods that may be ready."""
         self._claims[version] = {key(claim): claim for claim in claims}
-        found = {uid: pod for pods in self._waiting.values() for uid, pod in pods.items()}
-        return list(found.values())
+        waiting = {uid: pod for pods in self._waiting.values() for uid, pod in pods.items()}
+        return list(waiting.values())
 
     def put(self, claim: ResourceClaim, version: str = "v1") -> list[Pod]:
         """Stores a claim. Returns the waiting pods that may be ready."""
@@ -45,7 +45,7 @@ class Preparation:
 
         A pod that waits is returned when its claims change.
         """
-        why = next(filter(None, (self._lacks(pod, *found) for found in _claims_of(pod))), "")
+        why = next(filter(None, (self._lacks(pod, *claim) for claim in _claims_of(pod))), "")
         if not why:
             self.forget(pod)
             return ""

@@ -69,8 +69,8 @@ def _of_pool(pool: Pool, have: dict[str, ResourceSlice]) -> list[Publish | Withd
             metadata["ownerReferences"] = [reference_to(pool.node)]
         if name in have:
             metadata["resourceVersion"] = have[name].metadata.resource_version
-        made = with_pool(spec, pool.name, generation, len(names))
-        writes.append(Publish({**made, "metadata": metadata}))
+        document = with_pool(spec, pool.name, generation, len(names))
+        writes.append(Publish({**document, "metadata": metadata}))
     return writes + [
         Withdraw(name, slice_.metadata.uid) for name, slice_ in have.items() if name not in names
     ]

@@ -49,21 +49,21 @@ class ClaimTemplates:
         if not is_active(pod):
             return []
         writes: list[Write] = []
-        made: dict[str, str] = {}
+        names: dict[str, str] = {}
         for entry in device_claims(pod):
             if not entry.template or entry.claim is None or _exists(claim(entry.claim), pod):
                 continue
             orphan = next((each for each in own if entry_of(each) == entry.name), None)
             if orphan is not None:
-                made[entry.name] = orphan.metadata.name
+                names[entry.name] = orphan.metadata.name
                 continue
             source = template(entry.template)
             if source is None:
                 writes += self._complain(pod, entry, now)
             else:
                 writes.append(Create("ResourceClaim", _from_template(pod, entry, source)))
-        if made:
-            writes.append(_recorded(pod, made))
+        if names:
+            writes.append(_recorded(pod, names))
         return writes + (_reservations(pod, claim) if pod.spec.node_name else [])
 
     def _complain(self, pod: Pod, entry: DeviceClaim, now: datetime) -> list[Write]:
@@ -109,14 +109,14 @@ def _base(pod: str, entry: str) -> str:
     return f"{pod}-{entry}"
 
 
-def _recorded(pod: Pod, made: dict[str, str]) -> Write:
+def _recorded(pod: Pod, names: dict[str, str]) -> Write:
     """Records the names of generated claims in the pod's status, which only this controller does.
 
     So the patch does not depend on the pod's version.
     """
     metadata, before = pod.metadata, pod.status.resource_claim_statuses
-    entries = documents_of(entry for entry in before if entry.name not in made)
-    entries += [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
+    entries = documents_of(entry for entry in before if entry.name not in names)
+    entries += [{"name": name, "resourceClaimName": claim} for name, claim in names.items()]
     body = {"metadata": {"uid": metadata.uid}, "status": {"resourceClaimStatuses": entries}}
     return Patch("Pod", metadata.namespace, metadata.name, body, "status")
 

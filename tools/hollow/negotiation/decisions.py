@@ -38,13 +38,13 @@ def answer(cluster: Cluster, context: PodSchedulingContext) -> list[Write]:
         return []
     selected, potential = context.spec.selected_node, context.spec.potential_nodes
     pending = dict(_pending(cluster, pod))
-    wanted = Counter(claim.spec.resource_class_name for claim in pending.values())
+    demand = Counter(claim.spec.resource_class_name for claim in pending.values())
     nodes = list(dict.fromkeys(filter(None, (selected, *potential))))[:LONGEST]
     unsuitable = {
         name: [
             node
             for node in nodes
-            if not _has_room(cluster, claim.spec.resource_class_name, node, wanted)
+            if not _has_room(cluster, claim.spec.resource_class_name, node, demand)
         ]
         for name, claim in pending.items()
     }
@@ -110,7 +110,7 @@ def _driver_of(cluster: Cluster, claim: ResourceClaim) -> str:
     return resource_class.driver_name if resource_class else ""
 
 
-def _has_room(cluster: Cluster, class_name: str, node: str, wanted: Counter[str]) -> bool:
+def _has_room(cluster: Cluster, class_name: str, node: str, demand: Counter[str]) -> bool:
     """True if a node can hold these many more claims of a class."""
     used = sum(
         claim.spec.resource_class_name == class_name and _node_of(claim) == node
@@ -119,7 +119,7 @@ def _has_room(cluster: Cluster, class_name: str, node: str, wanted: Counter[str]
     resource_class = cluster.find(ResourceClass, "", class_name)
     annotations = resource_class.metadata.annotations if resource_class else {}
     text = annotations.get(CLAIMS_PER_NODE, "1")
-    return used + wanted[class_name] <= (int(text) if text.isdecimal() else 1)
+    return used + demand[class_name] <= (int(text) if text.isdecimal() else 1)
 
 
 def _node_of(claim: ResourceClaim) -> str:

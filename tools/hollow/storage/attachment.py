@@ -26,16 +26,16 @@ def reconcile(
 
     `attachments` are all of the node's.
     """
-    wanted = {attachment_name(volume, node): volume for volume in volumes}
+    needed = {attachment_name(volume, node): volume for volume in volumes}
     creates: list[Write] = []
     deletes: list[Write] = []
     attached: list[Write] = []
     have = {attachment.metadata.name: attachment for attachment in attachments}
-    for name, volume in wanted.items():
+    for name, volume in needed.items():
         if name not in have:
             creates.append(Create("VolumeAttachment", new_attachment(volume, node)))
     for name, attachment in have.items():
-        if name not in wanted and name.startswith(PREFIX):
+        if name not in needed and name.startswith(PREFIX):
             deletes += [] if deleting(attachment) else [delete(attachment)]
         elif not attachment.status.attached:
             attached += status_writes(attachment, {**status_of(attachment), "attached": True})

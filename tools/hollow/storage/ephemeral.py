@@ -25,15 +25,15 @@ def reconcile(pod: Pod, claims: Collection[str]) -> list[Write]:
         template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
         if template is None or name in claims:
             continue
-        given = template.get("metadata") or {}
+        source = template.get("metadata") or {}
         metadata: Document = {
             "name": name,
             "namespace": pod.metadata.namespace,
             "ownerReferences": [reference_to(pod)],
         }
         for field in ("labels", "annotations"):
-            if given.get(field):
-                metadata[field] = given[field]
+            if source.get(field):
+                metadata[field] = source[field]
         document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
         writes.append(
             Create("PersistentVolumeClaim", {**document, "spec": template.get("spec") or {}})

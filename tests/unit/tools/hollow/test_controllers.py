@@ -398,7 +398,9 @@ def test_a_nodes_conditions_become_taints_and_other_taints_stay() -> None:
     ]  # fmt: skip
     assert node_lifecycle.reconcile(node("a", *taints, **state), NOW) == []
     unknown = node("a", *taints, **{**state, "Ready": "Unknown"})
-    assert ("node.kubernetes.io/unreachable", "NoExecute") in node_lifecycle.wanted_taints(unknown)
+    assert ("node.kubernetes.io/unreachable", "NoExecute") in node_lifecycle.required_taints(
+        unknown
+    )
 
 
 def test_a_taint_evicts_at_once_after_the_toleration_or_never() -> None:
