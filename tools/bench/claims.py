@@ -27,9 +27,9 @@ from berth.actors.scheduling.kube.meta import (
 )
 from berth.actors.scheduling.kube.reading import Reader
 
+from ..hollow.device_claims import POD_CLAIM
 from .templates import Document
 
-CLAIM_OF_POD = "resource.kubernetes.io/pod-claim-name"
 _SPEC = Reader(ResourceClaimSpec)
 
 
@@ -64,7 +64,7 @@ class ClaimTemplates:
             generate_name=f"{pod.metadata.name}-{entry}-",
             namespace=pod.metadata.namespace,
             labels=given.get("labels") or {},
-            annotations={**(given.get("annotations") or {}), CLAIM_OF_POD: entry},
+            annotations={**(given.get("annotations") or {}), POD_CLAIM: entry},
             owner_references=(owner,),
         )
         return ResourceClaim(metadata=metadata, spec=self._spec(template))
