@@ -128,14 +128,12 @@ class PointRecord:
         "not_kept",
         "now",
         "ran",
-        "watched",
     )
 
     def __init__(self, times: PointTimes, *, detailed: bool) -> None:
         self.detailed = detailed
         self.marks = times.marks
         self.idle = times.idle
-        self.watched: dict[int, tuple[object, object]] = {}
         self.now = times.now
         self.ran = times.ran
         self.kept = times.kept

@@ -64,7 +64,6 @@ class TracedRecord:
         self.marks: list[float] = []
         self.idle = times.idle
         self.plugins: list[_Plugin] = []
-        self.watched: dict[int, tuple[object, object]] = {}
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
         self.plugins.append(_Plugin(plugin, point, code, started, self.now()))

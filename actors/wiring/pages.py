@@ -134,7 +134,7 @@ def count_when_read(
     async def count() -> None:
         queue = await ask(mailboxes.queue, MeasureQueue)
         cache = await ask(mailboxes.cache, CountCached)
-        evaluations = {name: profile.evaluations.by_point() for name, profile in profiles.items()}
+        evaluations = {name: profile.evaluations for name, profile in profiles.items()}
         instruments.count(queue, cache, evaluations)
 
     instruments.registry.refresh_by(count)

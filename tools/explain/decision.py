@@ -21,16 +21,14 @@ from berth.actors.scheduling.decision.algorithm import (
 )
 from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.failed_attempt import Attempt
+from berth.actors.scheduling.decision.failures import PluginError
 from berth.actors.scheduling.decision.feasibility import Evaluation
 from berth.actors.scheduling.decision.plain import (
     Plain,
     summed,
 )
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.rules import (
-    PluginError,
-    PluginScores,
-)
+from berth.actors.scheduling.decision.rules import PluginScores
 from berth.actors.scheduling.decision.sampling import every_node
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.post_filter import (

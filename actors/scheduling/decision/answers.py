@@ -34,6 +34,10 @@ class WrongAnswerError(Exception):
     """A plugin gave an invalid answer; the message has what was expected and what was given."""
 
 
+class ScoreRangeError(WrongAnswerError):
+    """A final score is out of range."""
+
+
 def expected(what: str, came: object) -> WrongAnswerError:
     return WrongAnswerError(f"expected {what}, got {_shown(came)}")
 
@@ -76,7 +80,7 @@ def node_names_of(answer: PreFilterResult) -> frozenset[str] | None:
     raise expected("node_names as a frozenset of names", names)
 
 
-def as_verdicts(answer: object, nodes: NodeView) -> Verdicts:
+def as_verdicts(answer: object, nodes: NodeView, _hook: object = None) -> Verdicts:
     """The answer, if it is Verdicts of the right size. The codes are checked later, when they are
     used.
     """
@@ -88,13 +92,13 @@ def as_verdicts(answer: object, nodes: NodeView) -> Verdicts:
     return answer
 
 
-def as_passing(answer: Bools | None, nodes: NodeView) -> Bools | None:
+def as_passing(answer: Bools | None, nodes: NodeView, _hook: object = None) -> Bools | None:
     if answer is not None and not _is_vector(answer, nodes.size, "b"):
         raise expected(f"a bool for each of {nodes.size} nodes, or None", answer)
     return answer
 
 
-def as_raw_scores(answer: Ints, nodes: NodeView) -> Ints:
+def as_raw_scores(answer: Ints, nodes: NodeView, _hook: object = None) -> Ints:
     """int64[nodes.size]: the scores before normalisation."""
     if type(answer) is np.ndarray and answer.dtype == np.int64 and answer.shape == (nodes.size,):
         return answer
@@ -109,7 +113,7 @@ def _is_vector(array: object, size: int, kinds: str) -> bool:
     return array.shape == (size,) and array.dtype.kind in kinds
 
 
-def as_raw_score(answer: object) -> int:
+def as_raw_score(answer: object, _about: object = None, _hook: object = None) -> int:
     """One node's score before normalisation, which may be a fraction."""
     if isinstance(answer, int | np.integer) or (
         isinstance(answer, float | np.floating) and not isnan(answer)
@@ -118,8 +122,14 @@ def as_raw_score(answer: object) -> int:
     raise expected("a number", answer)
 
 
-def as_final_scores(answer: object, nodes: NodeView) -> Ints:
-    """int64[nodes.size], in any range."""
+def as_final_scores(answer: Ints, nodes: NodeView, _hook: object = None) -> Ints:
+    """Returns the scores of a plugin that does not normalise them."""
+    return check_range(as_raw_scores(answer, nodes), nodes)
+
+
+def as_normalized(answer: object, raw: tuple[object, NodeView], _hook: object = None) -> Ints:
+    """Returns the scores of nodes as int64[nodes.size], given the raw scores and the nodes."""
+    nodes = raw[1]
     scores = answer if isinstance(answer, np.ndarray) else np.asarray(answer)
     if scores.shape != (nodes.size,):
         raise expected(f"a score for each of {nodes.size} nodes", answer)
@@ -130,20 +140,20 @@ def as_final_scores(answer: object, nodes: NodeView) -> Ints:
                     f"expected an integer, got {_shown(score)} (node {nodes.name(position)})"
                 )
         scores = np.clip(scores, -MOST_NODE_SCORE, MOST_NODE_SCORE)  # some may not fit into 64 bits
-    whole: Ints = scores.astype(np.int64, copy=False)
-    return whole
+    return check_range(scores.astype(np.int64, copy=False), nodes)
 
 
-def check_range(scores: Ints, nodes: NodeView) -> None:
-    """Checks final scores; the message is kube-scheduler's."""
+def check_range(scores: Ints, nodes: NodeView) -> Ints:
+    """Returns the final scores if they are in range; the message is kube-scheduler's."""
     if (
         nodes.size and highest(scores.view(np.uint64)) > MAX_NODE_SCORE
     ):  # a negative number is large when read without its sign
         position = int(((scores < 0) | (scores > MAX_NODE_SCORE)).argmax())
         limits = f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
-        raise WrongAnswerError(
+        raise ScoreRangeError(
             f"returns an invalid score {scores[position]}, {limits} (node {nodes.name(position)})"
         )
+    return scores
 
 
 def as_permission(answer: object) -> tuple[Status, float]:
@@ -241,7 +251,7 @@ def _check_patch(patch: Patch | Deletion) -> None:
         raise expected("a Patch with a mapping as changes", changes)
 
 
-def as_post_filtered(answer: object, attempt: FailedAttempt) -> PostFiltered:
+def as_post_filtered(answer: object, attempt: FailedAttempt, _hook: object = None) -> PostFiltered:
     """A PostFilter plugin's answer about an attempt."""
     if not isinstance(answer, PostFiltered):
         raise expected("PostFiltered", answer)

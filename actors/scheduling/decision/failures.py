@@ -27,13 +27,23 @@ CRASHES = BaseException
 MOST_CHARACTERS = 1_000  # of an exception's text
 
 
+class PluginError(Exception):
+    """The failure of a plugin, which ends the attempt; has the status."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
 class Point(msgspec.Struct, frozen=True):
     """An extension point, and the beginning of the message about a plugin's failure there. The
-    error follows.
+    error follows. `metric` is the point's name in metrics if it has another one there, and "" if
+    its plugins are not timed.
     """
 
     name: str
     failed: str
+    metric: str | None = None
 
 
 PRE_ENQUEUE = Point("PreEnqueue", 'running PreEnqueue plugin "{}": ')
@@ -43,10 +53,14 @@ FILTER = Point("Filter", 'running "{}" filter plugin: ')
 POST_FILTER = Point("PostFilter", 'running PostFilter plugin "{}": ')
 PRE_SCORE = Point("PreScore", 'running PreScore plugin "{}": ')
 SCORE = Point("Score", 'running Score plugins: plugin "{}" failed with: ')
-NORMALIZE = Point("NormalizeScore", 'running Normalize on Score plugins: plugin "{}" failed with: ')
+NORMALIZE = Point(
+    "NormalizeScore",
+    'running Normalize on Score plugins: plugin "{}" failed with: ',
+    "ScoreExtensionNormalize",
+)
 APPLY_WEIGHTS = Point("Score", 'applying score defaultWeights on Score plugins: plugin "{}" ')
 RESERVE = Point("Reserve", 'running Reserve plugin "{}": ')
-ROLL_BACK = Point("RollBack", 'running RollBack of PreBind plugin "{}": ')
+ROLL_BACK = Point("RollBack", 'running RollBack of PreBind plugin "{}": ', "")
 UNRESERVE = Point("Unreserve", 'running Unreserve plugin "{}": ')
 PERMIT = Point("Permit", 'running Permit plugin "{}": ')
 PRE_BIND_PRE_FLIGHT = Point("PreBindPreFlight", 'running PreBindPreFlight "{}": ')

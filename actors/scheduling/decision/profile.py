@@ -1,13 +1,13 @@
 """The profile runner: the plugins of one profile, run in order at each extension point.
 
-This module and `rules` are the only ones that catch everything a plugin raises. An exception
-becomes an ERROR status that names the plugin and fails that pod's attempt, never the process; so
-does an invalid answer. Mirrors frameworkImpl.
+What a plugin does wrong becomes an ERROR status that names the plugin and fails that pod's attempt,
+never the process (see guard). Mirrors frameworkImpl.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -16,39 +16,24 @@ from ..framework import measuring as at
 from ..framework.cycle_state import CycleState
 from ..framework.events import ALWAYS, Concerns, Hint, Registration
 from ..framework.interface import (
-    BindPlugin,
-    PermitPlugin,
     Plugin,
-    PostBindPlugin,
-    PostFilterPlugin,
-    PreBindPlugin,
     PreBindPreFlightResult,
     PreEnqueuePlugin,
     QueueSortPlugin,
     Reads,
-    ReservePlugin,
 )
 from ..framework.measuring import UNMEASURED, Record
 from ..framework.post_filter import Deletion, FailedAttempt, Patch, PostFiltered
-from ..framework.questions import Answer, Steps
+from ..framework.questions import Steps
 from ..framework.status import SKIP, SUCCESS, Code, Status, error
 from ..kube.core import Pod
-from ..kube.meta import key
+from ..kube.kinds import type_of
+from ..kube.meta import HasMetadata, key
 from ..model.cluster_objects import UnlistedError
 from ..model.pod_info import PodInfo
-from .answers import (
-    as_hint,
-    as_keys,
-    as_permission,
-    as_post_filtered,
-    as_question,
-    as_registrations,
-    as_sort_key,
-    as_status,
-)
+from .answers import as_hint, as_keys, as_post_filtered, as_registrations, as_sort_key
 from .failures import (
     BIND,
-    CRASHES,
     EVENTS_TO_REGISTER,
     PERMIT,
     POST_BIND,
@@ -61,72 +46,34 @@ from .failures import (
     RESERVE,
     ROLL_BACK,
     UNRESERVE,
-    as_error,
-    crashed,
-    refused,
+    PluginError,
     signed,
-    unsupported_pre_flight,
 )
-from .rules import KEPT, PluginError, Points, Rules
-from .timing import watched
+from .guard import Hook, IsCancelled, Points, harmless, hooks
+from .rules import KEPT, Rules
+from .statuses import as_binding, as_permitted, as_pre_flight, as_success, unchecked
 
 PreBindStep = Callable[[], Awaitable[Status]]
-# True if the running task is being cancelled: then a cancelled wait is not the plugin's failure.
-IsCancelled = Callable[[], bool]
 
 
 def hinting(plugin: Plugin, registration: Registration) -> Registration:
-    """The registration with a guarded hint: if the hint fails, the pod is tried again, as in
-    kube-scheduler.
+    """Returns the registration with a guarded hint: if the hint fails, the pod is tried again, as
+    in kube-scheduler. If a function of `concerns` fails, the change or the pod is concerned by all.
     """
     hint, concerns = registration.hint, registration.concerns
+    guarded = partial(harmless, plugin, QUEUEING_HINT)
     if concerns is not None:
-        concerns = _concerning(plugin, concerns)
-    if hint is None:
-        return msgspec.structs.replace(registration, concerns=concerns)
-
-    def guarded(pod: Pod, old: object | None, new: object | None) -> Hint:
-        try:
-            return as_hint(hint(pod, old, new))
-        except CRASHES as exception:
-            crashed(plugin, QUEUEING_HINT, exception, pod=key(pod))
-            return Hint.QUEUE
-
-    return Registration(registration.event, guarded, concerns)
-
-
-def _concerning(plugin: Plugin, concerns: Concerns) -> Concerns:
-    """The same, guarded: if a function fails, the change or the pod is concerned by all."""
-
-    def of_pod(pod: Pod) -> Iterable[str]:
-        try:
-            return as_keys(concerns.of_pod(pod))
-        except CRASHES as exception:
-            crashed(plugin, QUEUEING_HINT, exception, pod=key(pod))
-            return (ALWAYS,)
-
-    def of_change(old: object | None, new: object | None) -> Iterable[str] | None:
-        try:
-            keys = concerns.of_change(old, new)
-            return None if keys is None else as_keys(keys)
-        except CRASHES as exception:
-            crashed(plugin, QUEUEING_HINT, exception)
-            return None
-
-    return Concerns(of_pod, of_change)
-
-
-def _asking(steps: Generator[object, Answer, object]) -> Steps[object]:
-    """A plugin's questions, checked. Raises WrongAnswerError for anything but a question to
-    extenders.
-    """
-    answer: Answer | None = None
-    while True:
-        try:
-            question = next(steps) if answer is None else steps.send(answer)
-        except StopIteration as done:
-            return done.value
-        answer = yield as_question(question)
+        concerns = Concerns(
+            guarded(concerns.of_pod, as_keys, lambda *_: (ALWAYS,), key),
+            guarded(
+                concerns.of_change,
+                lambda keys: None if keys is None else as_keys(keys),
+                lambda *_: None,
+            ),
+        )
+    if hint is not None:
+        hint = guarded(hint, as_hint, lambda *_: Hint.QUEUE, lambda pod, *_: key(pod))
+    return Registration(registration.event, hint, concerns)
 
 
 class Profile(Rules):
@@ -142,7 +89,7 @@ class Profile(Rules):
         gate: Record = UNMEASURED,
     ) -> None:
         super().__init__(points)
-        self._gate = gate
+        self._gate = CycleState(gate)
         self.parts: Mapping[Reads, Rules] = {reads: self.reading(reads) for reads in Reads}
         self.of_cluster = self.parts[Reads.CLUSTER]
         self.of_pod = self.reading(Reads.CLAIMS, Reads.CLUSTER)
@@ -152,50 +99,62 @@ class Profile(Rules):
         every = {plugin.name: plugin for plugins in points.values() for plugin, _ in plugins}
         self.plugins: tuple[Plugin, ...] = tuple(every.values())
 
-        def at(point: str) -> list[Plugin]:
-            return [plugin for plugin, _ in points.get(point, ())]
+        sort = next(p for p, _ in points["queueSort"] if isinstance(p, QueueSortPlugin))
+        # The queue needs a key: if the plugin fails, the pod gets the key of PrioritySort.
+        self.sort_key = harmless(
+            sort,
+            QUEUE_SORT,
+            sort.sort_key,
+            as_sort_key,
+            lambda _, info, enqueued_at: (-info.priority, enqueued_at),
+            lambda info, _: info.key,
+        )
+        self._pre_enqueue = [
+            Hook(p, PRE_ENQUEUE, partial(_of_pod, p.pre_enqueue), as_success, SUCCESS)
+            for p, _ in points.get("preEnqueue", ())
+            if isinstance(p, PreEnqueuePlugin)
+        ]
+        self._post_filter = hooks(
+            points, "postFilter", POST_FILTER, "post_filter", as_post_filtered
+        )
+        self._reserve = hooks(points, "reserve", RESERVE, "reserve", as_success, SUCCESS)
+        self._unreserve = hooks(points, "reserve", UNRESERVE, "unreserve", unchecked, None)[::-1]
+        self._permit = hooks(points, "permit", PERMIT, "permit", as_permitted)
+        self._pre_flight = hooks(
+            points,
+            "preBind",
+            PRE_BIND_PRE_FLIGHT,
+            "pre_bind_pre_flight",
+            as_pre_flight,
+            SUCCESS,
+            SKIP,
+        )
+        self._pre_bind = hooks(points, "preBind", PRE_BIND, "pre_bind", as_success)
+        self._roll_back = hooks(points, "preBind", ROLL_BACK, "roll_back", unchecked)[::-1]
+        self._bind = hooks(points, "bind", BIND, "bind", as_binding)
+        self._post_bind = hooks(points, "postBind", POST_BIND, "post_bind", unchecked, None)
 
-        self.pre_enqueue_plugins = [p for p in at("preEnqueue") if isinstance(p, PreEnqueuePlugin)]
-        self.queue_sort = next(p for p in at("queueSort") if isinstance(p, QueueSortPlugin))
-        self._post_filter = [p for p in at("postFilter") if isinstance(p, PostFilterPlugin)]
-        self._reserve = [p for p in at("reserve") if isinstance(p, ReservePlugin)]
-        self._permit = [p for p in at("permit") if isinstance(p, PermitPlugin)]
-        self._pre_bind = [p for p in at("preBind") if isinstance(p, PreBindPlugin)]
-        self._bind = [p for p in at("bind") if isinstance(p, BindPlugin)]
-        self._post_bind = [p for p in at("postBind") if isinstance(p, PostBindPlugin)]
+    @property
+    def lookups(self) -> frozenset[type[HasMetadata]]:
+        return frozenset(type_of(kind) for plugin in self.plugins for kind in plugin.lookups)
 
     # ----------------------------------------------------------------------------- before the queue
 
     def pre_enqueue(self, pod: Pod) -> Status:
-        """The first status that keeps the pod out of the active queue, or success."""
-        record, plugins, answer = self._gate, self.pre_enqueue_plugins, SUCCESS
+        """Returns the first status that keeps the pod out of the active queue, or success."""
+        record, answer = self._gate.record, SUCCESS
         began = record.now()
-        for plugin in watched(record, plugins) if record.detailed else plugins:
-            try:
-                status = as_status(plugin.pre_enqueue(pod))
-            except CRASHES as exception:
-                answer = crashed(plugin, PRE_ENQUEUE, exception, pod=key(pod))
-                break
-            if not status.ok:
-                answer = refused(plugin, PRE_ENQUEUE, status)
-                break
+        try:
+            for hook in self._pre_enqueue:
+                hook.ask(self._gate, pod, None)
+        except PluginError as failure:
+            answer = failure.status
         # As in kube-scheduler, this counts as a success whatever the plugins answer.
         record.marks.extend((at.PRE_ENQUEUE, began, at.SUCCEEDED, record.now()))
         return answer
 
-    def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
-        """The pod's sort key in the active queue, which hands out the least first.
-
-        The queue needs a key: if the plugin fails, the pod gets the key of PrioritySort.
-        """
-        try:
-            return as_sort_key(self.queue_sort.sort_key(info, enqueued_at))
-        except CRASHES as exception:
-            crashed(self.queue_sort, QUEUE_SORT, exception, pod=info.key)
-            return (-info.priority, enqueued_at)
-
     def hints(self) -> dict[str, Sequence[Registration]]:
-        """The events that each plugin registered for, by the plugin's name.
+        """Returns the events that each plugin registered for, by the plugin's name.
 
         A plugin is left out if it does not override events_to_register, or fails there: then every
         event may help the pods that it rejected.
@@ -204,14 +163,18 @@ class Profile(Rules):
         for plugin in self.plugins:
             if type(plugin).events_to_register is Plugin.events_to_register:
                 continue
-            try:
-                registrations = as_registrations(plugin.events_to_register())
-            except CRASHES as exception:
-                crashed(plugin, EVENTS_TO_REGISTER, exception)
-                continue
-            registered[plugin.name] = tuple(
-                hinting(plugin, registration) for registration in registrations
+            register = harmless(
+                plugin,
+                EVENTS_TO_REGISTER,
+                plugin.events_to_register,
+                as_registrations,
+                lambda _: None,
             )
+            registrations = register()
+            if registrations is not None:
+                registered[plugin.name] = tuple(
+                    hinting(plugin, registration) for registration in registrations
+                )
         return registered
 
     # --------------------------------------------------------------------------- where no node fits
@@ -220,13 +183,19 @@ class Profile(Rules):
         """Runs PostFilter until a plugin makes room; None if there is no plugin.
 
         The reasons of the plugins that could not are joined; an error replaces them. Raises
-        PluginError if a plugin looks up objects that are not listed.
+        PluginError if a plugin looks up objects that are not listed: without them nothing can be
+        decided, and the pod is tried again.
         """
         if not self._post_filter:
             return None
         record = attempt.state.record
         began = record.now()
-        answer = yield from self._post_filtered(attempt)
+        try:
+            answer = yield from self._post_filtered(attempt)
+        except PluginError as failure:
+            if isinstance(failure.__cause__, UnlistedError):
+                raise
+            answer = PostFiltered(failure.status)
         record.marks.extend((at.POST_FILTER, began, answer.status.code, record.now()))
         return answer
 
@@ -234,33 +203,18 @@ class Profile(Rules):
         reasons: list[str] = []
         patches: tuple[Patch | Deletion, ...] = ()
         denominate = False
-        for plugin in watched(attempt.state.record, self._post_filter):
-            try:
-                answer: object = plugin.post_filter(attempt)
-                if isinstance(answer, Generator):
-                    answer = yield from _asking(answer)
-                made = as_post_filtered(answer, attempt)
-            except PluginError as failure:
-                return PostFiltered(failure.status)
-            except (
-                UnlistedError
-            ) as unlisted:  # Without these objects nothing can be decided; the pod is tried again.
-                raise PluginError(crashed(plugin, POST_FILTER, unlisted)) from None
-            except CRASHES as exception:
-                return PostFiltered(crashed(plugin, POST_FILTER, exception, pod=attempt.info.key))
-            patches += made.patches
-            made = msgspec.structs.replace(
-                made, status=signed(plugin, made.status), patches=patches
-            )
-            status = made.status
+        for hook in self._post_filter:
+            answer = yield from hook.steps(attempt)
+            patches += answer.patches
+            status = signed(hook.plugin, answer.status)
             if (
                 status.ok
                 or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
                 or not status.rejected
             ):
-                return made
+                return msgspec.structs.replace(answer, status=status, patches=patches)
             reasons += status.reasons
-            denominate = denominate or made.denominate
+            denominate = denominate or answer.denominate
         status = Status(Code.UNSCHEDULABLE, tuple(reasons))
         return PostFiltered(status, denominate=denominate, patches=patches)
 
@@ -268,18 +222,13 @@ class Profile(Rules):
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         """Runs Reserve in order. The first failure ends it; the caller then runs unreserve."""
-        record = state.record
+        record, status = state.record, SUCCESS
         began = record.now()
-        status = SUCCESS
-        for plugin in watched(record, self._reserve) if record.detailed else self._reserve:
-            try:
-                status = as_status(plugin.reserve(state, info, node))
-            except CRASHES as exception:
-                status = crashed(plugin, RESERVE, exception, pod=info.key, node=node)
-                break
-            if not status.ok:
-                status = refused(plugin, RESERVE, status)
-                break
+        try:
+            for hook in self._reserve:
+                hook.ask(state, info, node)
+        except PluginError as failure:
+            status = failure.status
         record.marks.extend((at.RESERVE, began, status.code, record.now()))
         return status
 
@@ -287,138 +236,92 @@ class Profile(Rules):
         """Runs Unreserve of every plugin, in reverse order."""
         record = state.record
         began = record.now()
-        for plugin in reversed(watched(state.record, self._reserve)):
-            try:
-                plugin.unreserve(state, info, node)
-            except CRASHES as exception:
-                crashed(plugin, UNRESERVE, exception, pod=info.key, node=node)
+        for hook in self._unreserve:
+            with suppress(PluginError):
+                hook.ask(state, info, node)
         record.marks.extend((at.UNRESERVE, began, at.SUCCEEDED, record.now()))
 
     def permit(
         self, state: CycleState, info: PodInfo, node: str
     ) -> tuple[Status, dict[str, float]]:
         """Runs Permit. WAIT comes with the seconds that each waiting plugin grants."""
-        record = state.record
+        record, waits = state.record, dict[str, float]()
         if not self._permit:
             record.idle.append(at.PERMIT)
-            return SUCCESS, {}
+            return SUCCESS, waits
         began = record.now()
-        status, waits = self._permitted(state, info, node)
+        try:
+            for hook in self._permit:
+                status, seconds = hook.ask(state, info, node)
+                if not status.ok:
+                    waits[hook.name] = seconds
+            status = Status(Code.WAIT) if waits else SUCCESS
+        except PluginError as failure:
+            status, waits = failure.status, {}
         record.marks.extend((at.PERMIT, began, status.code, record.now()))
         return status, waits
 
-    def _permitted(
-        self, state: CycleState, info: PodInfo, node: str
-    ) -> tuple[Status, dict[str, float]]:
-        waits: dict[str, float] = {}
-        for plugin in watched(state.record, self._permit):
-            try:
-                status, seconds = as_permission(plugin.permit(state, info, node))
-            except CRASHES as exception:
-                return crashed(plugin, PERMIT, exception, pod=info.key, node=node), {}
-            if status.code is Code.WAIT:
-                waits[plugin.name] = seconds
-            elif not status.ok:
-                return refused(plugin, PERMIT, status), {}
-        return (Status(Code.WAIT), waits) if waits else (SUCCESS, {})
-
     def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """SKIP if no PreBind plugin has anything to do for the pod. Plugins that return SKIP are
-        left out of PreBind.
+        """Returns SKIP if no PreBind plugin has anything to do for the pod. Plugins that return
+        SKIP are left out of PreBind.
         """
         record = state.record
         began = record.now()
-        status = self._flown(state, info, node)
+        state.skip_pre_bind, state.parallel_pre_bind = set(), set()
+        try:
+            for hook in self._pre_flight:
+                answer = hook.ask(state, info, node)
+                if answer is SKIP:
+                    state.skip_pre_bind.add(hook.name)
+                elif isinstance(answer, PreBindPreFlightResult) and answer.allow_parallel:
+                    state.parallel_pre_bind.add(hook.name)
+            status = SKIP if len(state.skip_pre_bind) == len(self._pre_flight) else SUCCESS
+        except PluginError as failure:
+            status = failure.status
         record.marks.extend((at.PRE_BIND_PRE_FLIGHT, began, status.code, record.now()))
         return status
-
-    def _flown(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        state.skip_pre_bind, state.parallel_pre_bind = set(), set()
-        plugins, record = self._pre_bind, state.record
-        for plugin in watched(record, plugins) if record.detailed else plugins:
-            try:
-                answer = plugin.pre_bind_pre_flight(state, info, node)
-                if isinstance(answer, PreBindPreFlightResult):
-                    if answer.allow_parallel:
-                        state.parallel_pre_bind.add(plugin.name)
-                    continue
-                status = as_status(answer)
-            except CRASHES as exception:
-                return crashed(plugin, PRE_BIND_PRE_FLIGHT, exception, pod=info.key, node=node)
-            if status.code is Code.SKIP:
-                state.skip_pre_bind.add(plugin.name)
-            elif status.code is Code.ERROR:
-                return as_error(plugin, PRE_BIND_PRE_FLIGHT, status)
-            elif not status.ok:
-                return unsupported_pre_flight(plugin, status)
-        return SKIP if len(state.skip_pre_bind) == len(self._pre_bind) else SUCCESS
 
     def pre_bind_steps(
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> list[list[PreBindStep]]:
-        """The PreBind calls that the pre-flight left, in order; the calls of one list may run at
-        the same time.
+        """Returns the PreBind calls that the pre-flight left, in order; the calls of one list may
+        run at the same time.
         """
         steps: list[list[PreBindStep]] = []
         joins = False
-        for plugin in watched(state.record, self._pre_bind):
-            if plugin.name in state.skip_pre_bind:
+        for hook in self._pre_bind:
+            if hook.name in state.skip_pre_bind:
                 continue
-            in_parallel = plugin.name in state.parallel_pre_bind
+            in_parallel = hook.name in state.parallel_pre_bind
             if not (joins and in_parallel):
                 steps.append([])
             joins = in_parallel
-            steps[-1].append(partial(self._pre_bind_one, plugin, state, info, node, is_cancelled))
+            steps[-1].append(partial(_pre_bound, hook, state, info, node, is_cancelled))
         return steps
-
-    @staticmethod
-    async def _pre_bind_one(
-        plugin: PreBindPlugin,
-        state: CycleState,
-        info: PodInfo,
-        node: str,
-        is_cancelled: IsCancelled,
-    ) -> Status:
-        try:
-            status = as_status(await plugin.pre_bind(state, info, node))
-        except CRASHES as exception:
-            if not isinstance(exception, Exception) and is_cancelled():
-                raise
-            return crashed(plugin, PRE_BIND, exception, pod=info.key, node=node)
-        return status if status.ok else refused(plugin, PRE_BIND, status)
 
     async def roll_back(
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> None:
         """Runs the roll-back of every PreBind plugin, in reverse order."""
-        for plugin in reversed(self._pre_bind):
-            try:
-                await plugin.roll_back(state, info, node)
-            except CRASHES as exception:
-                if not isinstance(exception, Exception) and is_cancelled():
-                    raise
-                crashed(plugin, ROLL_BACK, exception, pod=info.key, node=node)
+        for hook in self._roll_back:
+            with suppress(PluginError):
+                await hook.ask_async(state, info, node, is_cancelled)
 
     async def bind(
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> Status:
-        """The status of the first bind plugin that does not skip the pod."""
+        """Returns the status of the first bind plugin that does not skip the pod."""
         record = state.record
         began = record.now()
-        status = SKIP
-        for plugin in watched(record, self._bind) if record.detailed else self._bind:
-            try:
-                status = as_status(await plugin.bind(state, info, node))
-            except CRASHES as exception:
-                if not isinstance(exception, Exception) and is_cancelled():
-                    raise
-                status = crashed(plugin, BIND, exception, pod=info.key, node=node)
-                break
-            if status.code is not Code.SKIP:
-                status = status if status.ok else refused(plugin, BIND, status)
-                break
-        if status.code is Code.SKIP:
-            status = error(f"no bind plugin of profile {self.scheduler_name} took the pod")
+        try:
+            for hook in self._bind:
+                status = await hook.ask_async(state, info, node, is_cancelled)
+                if status is SUCCESS:
+                    break
+            else:
+                status = error(f"no bind plugin of profile {self.scheduler_name} took the pod")
+        except PluginError as failure:
+            status = failure.status
         record.marks.extend((at.BIND, began, status.code, record.now()))
         return status
 
@@ -429,9 +332,20 @@ class Profile(Rules):
             record.idle.append(at.POST_BIND)
             return
         began = record.now()
-        for plugin in watched(state.record, self._post_bind):
-            try:
-                plugin.post_bind(state, info, node)
-            except CRASHES as exception:
-                crashed(plugin, POST_BIND, exception, pod=info.key, node=node)
+        for hook in self._post_bind:
+            with suppress(PluginError):
+                hook.ask(state, info, node)
         record.marks.extend((at.POST_BIND, began, at.SUCCEEDED, record.now()))
+
+
+async def _pre_bound(
+    hook: Hook[Status], state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
+) -> Status:
+    try:
+        return await hook.ask_async(state, info, node, is_cancelled)
+    except PluginError as failure:
+        return failure.status
+
+
+def _of_pod(pre_enqueue: Callable[[Pod], Status], _: CycleState, pod: Pod, __: None) -> Status:
+    return pre_enqueue(pod)

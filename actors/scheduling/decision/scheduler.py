@@ -13,10 +13,10 @@ from ..model.pod_info import PodInfo
 from ..model.snapshot import Snapshot
 from .algorithm import Failed, Outcome, Unfit, schedule_pod
 from .candidates import Candidates
+from .failures import PluginError
 from .plain import Plain
 from .profile import Profile
 from .recall.recall import Recall
-from .rules import PluginError
 from .sampling import Sampling
 from .witness import Witness, Witnessed
 

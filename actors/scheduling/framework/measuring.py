@@ -80,11 +80,6 @@ class Record(Protocol):
         """The extension points that had nothing to do; they count, and take no time."""
         ...
 
-    @property
-    def watched(self) -> dict[int, tuple[object, object]]:
-        """What decision/timing.py keeps for this record."""
-        ...
-
     def now(self) -> float:
         """Monotonic seconds."""
         ...
@@ -118,7 +113,6 @@ class Unmeasured:
     def __init__(self) -> None:
         self.marks: MutableSequence[float] = deque(maxlen=0)
         self.idle: MutableSequence[int] = deque(maxlen=0)
-        self.watched: dict[int, tuple[object, object]] = {}
 
     def now(self) -> float:
         return 0.0

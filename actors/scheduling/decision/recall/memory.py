@@ -21,9 +21,10 @@ from ...model.bookmark import Bookmark
 from ...model.pod_info import PodInfo
 from ...model.snapshot import NodeView, Snapshot
 from ...model.vectors import Bools, Flags, Ints, Rows, any_true
+from ..failures import PluginError
 from ..feasibility import reject_for_nominated
 from ..profile import Profile
-from ..rules import KEPT, PluginError, RawScores, Rules, normalized
+from ..rules import KEPT, RawScores, Rules
 from .promised import Promised
 from .rejections import Rejections
 
@@ -54,11 +55,13 @@ class Answers:
             return
         fresh = self._rules.raw_scores(self._state, info, nodes)
         final = [
-            raw.scores if raw.weight == 1 else raw.scores * raw.weight for raw in fresh if raw.final
+            raw.scores if raw.by.weight == 1 else raw.scores * raw.by.weight
+            for raw in fresh
+            if raw.by.normalize is None
         ]
         if final:
             self.sums[at] = sum(final[1:], final[0])
-        others = [raw for raw in fresh if not raw.final]
+        others = [raw for raw in fresh if raw.by.normalize is not None]
         if not self.raws:
             self.raws = [
                 msgspec.structs.replace(raw, scores=np.zeros(nodes.size, dtype=np.int64))
@@ -199,9 +202,11 @@ class Memory:
         """
         total = self._sums[at]
         for raw in self._raws:
-            scores = raw.scores[at]
-            if scores.any():  # A copy, because a plugin may normalise in place.
-                total = total + normalized(raw, self.state, info, scores.copy(), nodes) * raw.weight
+            scores, normalize = raw.scores[at], raw.by.normalize
+            if normalize is not None and scores.any():
+                # A copy, because a plugin may normalise in place.
+                normal = normalize.ask(self.state, info, (scores.copy(), nodes))
+                total = total + normal * raw.by.weight
         return total
 
     def besides_nominated(

@@ -19,9 +19,9 @@ from ...model.pod_template import PodTemplate
 from ...model.snapshot import Snapshot
 from ...model.vectors import Bools, Ints, Rows, all_true, any_true
 from ..candidates import Candidates
+from ..failures import PluginError
 from ..feasibility import Evaluation, evaluate
 from ..profile import Profile
-from ..rules import PluginError
 from .memory import Memory, NotReusableError
 
 T = TypeVar("T")

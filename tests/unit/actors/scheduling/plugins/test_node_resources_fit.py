@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from berth.actors.scheduling.decision.rules import PluginError, Rules
+from berth.actors.scheduling.decision.failures import PluginError
+from berth.actors.scheduling.decision.rules import Rules
 from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.kube.devices import DEVICE_CLASS_PREFIX
 from berth.actors.scheduling.kube.kinds import decode

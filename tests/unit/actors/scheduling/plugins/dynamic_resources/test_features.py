@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from berth.actors.scheduling.decision.rules import PluginError, Rules
+from berth.actors.scheduling.decision.failures import PluginError
+from berth.actors.scheduling.decision.rules import Rules
 from berth.actors.scheduling.framework.status import SKIP
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.plugin import ArgsError, CycleState, PodInfo

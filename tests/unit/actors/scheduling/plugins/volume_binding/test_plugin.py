@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from berth.actors.scheduling.decision.rules import PluginError, Rules
+from berth.actors.scheduling.decision.failures import PluginError
+from berth.actors.scheduling.decision.rules import Rules
 from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.framework.status import SKIP, Code, Status
 from berth.actors.scheduling.kube.kinds import decode

@@ -1,0 +1,211 @@
+"""The guard around plugins: each call of a plugin is timed, checked and caught here.
+
+Plugins are other people's code. What a plugin raises, an invalid answer, and a status that its
+extension point does not allow become a PluginError, which names the plugin and fails the attempt of
+one pod, never the process. A plugin is timed if the attempt is recorded in detail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ..framework.cycle_state import CycleState
+from ..framework.interface import Plugin
+from ..framework.measuring import Record
+from ..framework.post_filter import FailedAttempt, PostFiltered
+from ..framework.questions import Answer, Steps
+from ..framework.status import Code, Status
+from ..framework.verdicts import PASSES, Verdicts
+from ..kube.core import Pod
+from ..kube.meta import key
+from ..model.node_info import NodeInfo
+from ..model.pod_info import PodInfo
+from ..model.vectors import any_true
+from .answers import ScoreRangeError, as_question
+from .failures import APPLY_WEIGHTS, CRASHES, PluginError, Point, crashed
+
+A = TypeVar("A")
+T = TypeVar("T")
+# An extension point's name in the configuration -> its plugins in order, each with its weight.
+Points = Mapping[str, Sequence[tuple[Plugin, int]]]
+# True if the running task is being cancelled: then a cancelled wait is not the plugin's failure.
+IsCancelled = Callable[[], bool]
+# Takes a plugin's answer, what the plugin was asked about, and the hook; returns the answer in the
+# form that the profile works with. Raises WrongAnswerError for an invalid answer, and PluginError
+# for a status that ends the attempt.
+Check = Callable[[Any, Any, "Hook[Any]"], A]
+_NO_ANSWER = object()
+
+
+class Hook(Generic[A]):
+    """One plugin at one extension point: the method that is called there, under guard.
+
+    `call` takes the CycleState, the pod and what the plugin is asked about, such as the snapshot,
+    nodes, or the name of a node. The answers `usual` and `skip` need no check. A hook that is asked
+    within the call of another one is not `timed`. `asked` is the number of pods or nodes that the
+    plugin was asked about.
+    """
+
+    __slots__ = ("asked", "call", "check", "metric", "name", "plugin", "point", "skip", "usual")
+
+    def __init__(
+        self,
+        plugin: Plugin,
+        point: Point,
+        call: Callable[..., Any],
+        check: Check[A],
+        usual: object = _NO_ANSWER,
+        skip: object = _NO_ANSWER,
+        *,
+        timed: bool = True,
+    ) -> None:
+        self.plugin = plugin
+        self.name = plugin.name
+        self.point = point
+        self.call = call
+        self.check = check
+        self.usual = usual
+        self.skip = skip
+        self.metric = "" if not timed else point.name if point.metric is None else point.metric
+        self.asked = 0
+
+    def ask(self, state: CycleState, info: PodInfo | Pod, about: Any) -> A:
+        """Returns the plugin's answer. Raises PluginError."""
+        record = state.record
+        started = record.now() if record.detailed else 0.0
+        try:
+            answer: A = self.call(state, info, about)
+            if answer is not self.usual and answer is not self.skip:
+                answer = self.check(answer, about, self)
+        except CRASHES as exception:
+            raise self._failure(exception, record, started, info, about) from exception
+        if record.detailed:
+            self._ran(record, code_of(answer), started)
+        return answer
+
+    async def ask_async(
+        self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
+    ) -> A:
+        """`ask` for a method that may wait. Raises the cancellation of the task as it is."""
+        record = state.record
+        started = record.now() if record.detailed else 0.0
+        try:
+            answer: A = self.check(await self.call(state, info, node), node, self)
+        except CRASHES as exception:
+            if not isinstance(exception, Exception) and is_cancelled():
+                raise
+            raise self._failure(exception, record, started, info, node) from exception
+        self._ran(record, code_of(answer), started)
+        return answer
+
+    def steps(self, attempt: FailedAttempt) -> Steps[A]:
+        """`ask` for PostFilter, which may put questions to extenders before it answers."""
+        record = attempt.state.record
+        started = record.now() if record.detailed else 0.0
+        try:
+            reply = self.call(attempt)
+            if isinstance(reply, Generator):
+                reply = yield from _questions(reply)
+            answer: A = self.check(reply, attempt, self)
+        except CRASHES as exception:
+            raise self._failure(exception, record, started, attempt.info) from exception
+        self._ran(record, code_of(answer), started)
+        return answer
+
+    def _failure(
+        self,
+        exception: BaseException,
+        record: Record,
+        started: float,
+        asker: PodInfo | Pod,
+        about: object = None,
+    ) -> PluginError:
+        """Raises the exception again if it does not come from the plugin."""
+        if isinstance(exception, PluginError):
+            status = exception.status
+        else:
+            point = APPLY_WEIGHTS if isinstance(exception, ScoreRangeError) else self.point
+            pod = key(asker) if isinstance(asker, Pod) else asker.key
+            node = about if isinstance(about, str) else ""
+            named = about.name if isinstance(about, NodeInfo) else ""
+            status = crashed(self.plugin, point, exception, pod=pod, node=node, named=named)
+        self._ran(record, status.code, started)
+        return PluginError(status)
+
+    def _ran(self, record: Record, code: Code, started: float) -> None:
+        if record.detailed and self.metric:
+            record.ran(self.name, self.metric, code, started)
+
+
+def hooks(
+    points: Points,
+    at: str,
+    point: Point,
+    method: str,
+    check: Check[A],
+    usual: object = _NO_ANSWER,
+    skip: object = _NO_ANSWER,
+) -> list[Hook[A]]:
+    """Returns the hooks of the plugins at an extension point, in order."""
+    return [
+        Hook(plugin, point, getattr(plugin, method), check, usual, skip)
+        for plugin, _ in points.get(at, ())
+    ]
+
+
+def harmless(
+    plugin: Plugin,
+    point: Point,
+    call: Callable[..., Any],
+    check: Callable[[Any], T],
+    instead: Callable[..., T],
+    pod_of: Callable[..., str] = lambda *_: "",
+) -> Callable[..., T]:
+    """Returns `call` under guard, for a call that no attempt can fail with: what a failure means is
+    said by `instead`, which takes the failure's status and the arguments. `pod_of` takes the
+    arguments and gives the pod's key for the log.
+    """
+
+    def ask(*args: Any) -> T:
+        try:
+            return check(call(*args))
+        except CRASHES as exception:
+            return instead(crashed(plugin, point, exception, pod=pod_of(*args)), *args)
+
+    return ask
+
+
+def code_of(answer: object) -> Code:
+    """Returns the code of a plugin's answer, whatever its form.
+
+    A filter's verdicts on many nodes count as success if one node passes.
+    """
+    if type(answer) is Status:
+        return answer.code
+    match answer:
+        case PostFiltered(status=status):
+            return status.code
+        case (Status(code=code), _):  # Permit
+            return code
+        case Verdicts(codes=codes):
+            return code_of(np.asarray(codes == PASSES))
+        case np.ndarray(dtype=np.bool_):
+            return Code.SUCCESS if any_true(answer) or not len(answer) else Code.UNSCHEDULABLE
+        case _:
+            return Code.SUCCESS
+
+
+def _questions(steps: Generator[object, Answer, object]) -> Steps[object]:
+    """Passes a plugin's questions on. Raises WrongAnswerError for anything but a question to
+    extenders.
+    """
+    answer: Answer | None = None
+    while True:
+        try:
+            question = next(steps) if answer is None else steps.send(answer)
+        except StopIteration as done:
+            return done.value
+        answer = yield as_question(question)

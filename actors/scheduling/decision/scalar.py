@@ -1,0 +1,76 @@
+"""The scalar forms of Filter and Score, which look at one node at a time, as vector forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from ..framework.cycle_state import CycleState
+from ..framework.interface import NodeFilterPlugin, NodeScorePlugin
+from ..framework.status import SUCCESS, Status
+from ..framework.verdicts import PASSES, Verdicts
+from ..model.columns import Bools, Ints
+from ..model.pod_info import PodInfo
+from ..model.snapshot import NodeView
+from .answers import as_normalized, as_raw_score
+from .failures import FILTER, NORMALIZE, SCORE
+from .guard import Hook
+from .statuses import as_verdict
+
+S = TypeVar("S")
+# Nodes, and where the plugins before leave them feasible: only these are asked about.
+Feasible = tuple[NodeView, Bools]
+
+
+class FilterEach:
+    """The vector form of a filter in the scalar form."""
+
+    def __init__(self, plugin: NodeFilterPlugin) -> None:
+        self._each = Hook(plugin, FILTER, plugin.filter_node, as_verdict, SUCCESS, timed=False)
+
+    def filter(self, state: CycleState, info: PodInfo, feasible: Feasible) -> Verdicts:
+        nodes, left = feasible
+        statuses: list[Status] = [SUCCESS]
+        codes = np.zeros(nodes.size, dtype=np.int8)
+        keys = np.zeros(nodes.size, dtype=np.int64)
+        for position in np.flatnonzero(left).tolist():
+            node = nodes.info(position)
+            if node is None:
+                continue
+            status = self._each.ask(state, info, node)
+            if not status.ok:
+                codes[position] = status.code
+                keys[position] = len(statuses)
+                statuses.append(status)
+        return Verdicts(codes, keys, lambda key: statuses[key].reasons)
+
+    def passing(self, state: CycleState, info: PodInfo, feasible: Feasible) -> Bools:
+        return np.asarray(self.filter(state, info, feasible).codes == PASSES)
+
+
+def normalizing(
+    normalize: Callable[[CycleState, PodInfo, S], S],
+) -> Callable[[CycleState, PodInfo, tuple[S, NodeView]], S]:
+    """Returns a function that takes the nodes beside the raw scores: the check needs them."""
+    return lambda state, info, raw: normalize(state, info, raw[0])
+
+
+class ScoreEach:
+    """The vector form of a score in the scalar form."""
+
+    def __init__(self, plugin: NodeScorePlugin) -> None:
+        self._each = Hook(plugin, SCORE, plugin.score_node, as_raw_score, timed=False)
+        self._normalize = Hook(
+            plugin, NORMALIZE, normalizing(plugin.normalize_scores), as_normalized, timed=False
+        )
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        """Returns the final scores."""
+        scores = []
+        for position in range(nodes.size):
+            node = nodes.info(position)
+            if node is not None:
+                scores.append(self._each.ask(state, info, node))
+        return self._normalize.ask(state, info, (scores, nodes))
