@@ -168,11 +168,11 @@ class BindingActor(Actor[BindingMessage]):
         self._queue.tell(Done(info.uid))
         record = placement.cycle.record
         if not flight.ok:
-            record.idle.append(PRE_BIND)
+            record.idle(PRE_BIND)
             return None
         began = record.now()
         status = await self._prepared(profile, placement)
-        record.marks.extend((PRE_BIND, began, status.code, record.now()))
+        record.took(PRE_BIND, began, status.code)
         if not status.ok:
             return failed(Stage.AFTER_DONE, status)
         return None

@@ -1,8 +1,11 @@
 """Records: the durations of extension points and plugins.
 
-All attempts of a profile that are not traced write into one list of marks, since nothing else runs
-between two marks of an interval. `settle` counts the list into histograms, thousands of marks in a
-few steps. A detailed record writes into the same list, and times the plugins besides.
+A record is a list of marks, because it is written many times for each pod: the extension point that
+begins or the code with which it ended, and when, as two numbers. An interval lasts from a mark that
+begins something to the next mark. All attempts of a profile that are not traced write into one
+list, since nothing else runs between two marks of an interval. `settle` counts the list into
+histograms, thousands of marks in a few steps. A detailed record writes into the same list, and
+times the plugins besides.
 """
 
 from __future__ import annotations
@@ -12,14 +15,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..scheduling.framework.measuring import DISCARDED, NO_RECALL, POINTS, RECALL
+from ..scheduling.framework.measuring import POINTS, RECALL
 from ..scheduling.framework.status import Code
 from ..scheduling.model.columns import Ints
 from .families import Families
 from .measures import Floats, Histogram
 
 MOST_MARKS = 16_384  # two numbers each
-FIRST = DISCARDED + 1
+# How an interval ends that does not count, besides the numbers of the codes.
+SUCCEEDED = int(Code.SUCCESS)
+DISCARDED = len(Code)
+MISSED = len(Code) + 1
+FIRST = len(Code) + 2  # the first number that begins an interval
 KINDS = max(POINTS) + 1
 
 
@@ -37,9 +44,9 @@ class PointTimes:
         self.marks: list[float] = []
         self.idle: list[int] = []
         self._plugins: dict[tuple[str, str, int], Callable[[float], None]] = {}
-        self.plain = PointRecord(self, detailed=False)
-        self.detailed = PointRecord(self, detailed=True)
-        self.gate = PointRecord(self, detailed=True)
+        self.plain = PointRecord(self, self.marks, detailed=False)
+        self.detailed = PointRecord(self, self.marks, detailed=True)
+        self.gate = PointRecord(self, self.marks, detailed=True)
         self._bounds = np.array(families.point_duration.buckets)
         self._hint_bounds = np.array(families.node_hint_duration.buckets)
 
@@ -54,12 +61,12 @@ class PointTimes:
         begun = np.flatnonzero(kinds[:-1] >= FIRST)
         kind, seconds = kinds[begun], pairs[begun + 1, 1] - pairs[begun, 1]
         end = kinds[begun + 1]
-        code = np.where(end < FIRST, end, int(Code.SUCCESS))
+        code = np.where(end < FIRST, end, SUCCEEDED)
         self._count_points(kind, code, seconds)
-        self._count_recall(kind, seconds)
+        self._count_recall(end[kind == RECALL], seconds[kind == RECALL])
         for point, number in Counter(self.idle).items():
             zeros = (0,) * len(self._bounds)
-            self._duration(point, int(Code.SUCCESS)).add((number, *zeros), 0.0)
+            self._duration(point, SUCCEEDED).add((number, *zeros), 0.0)
         self.idle.clear()
 
     def _count_points(self, kind: Ints, code: Ints, seconds: Floats) -> None:
@@ -71,24 +78,24 @@ class PointTimes:
         totals = np.bincount(ended, weights=seconds, minlength=KINDS * FIRST)
         for row in np.flatnonzero(counts.any(axis=1)).tolist():
             point, status = divmod(row, FIRST)
-            if point in POINTS and status != DISCARDED:
+            if status < DISCARDED:
                 self._duration(point, status).add(counts[row].tolist(), float(totals[row]))
 
     def _duration(self, point: int, code: int) -> Histogram:
         return self.families.point_duration.child(POINTS[point], Code(code).label, self.profile)
 
-    def _count_recall(self, kind: Ints, seconds: Floats) -> None:
-        for wanted, hinted, result in (
-            (RECALL, "hint", "hint_used"),
-            (NO_RECALL, "no_hint", "no_hint"),
+    def _count_recall(self, end: Ints, seconds: Floats) -> None:
+        for chosen, hinted, result in (
+            (end != MISSED, "hint", "hint_used"),
+            (end == MISSED, "no_hint", "no_hint"),
         ):
-            found = seconds[kind == wanted]
-            if len(found):
-                place = np.searchsorted(self._hint_bounds, found, side="left")
+            taken = seconds[chosen]
+            if len(taken):
+                place = np.searchsorted(self._hint_bounds, taken, side="left")
                 counts = np.bincount(place, minlength=len(self._hint_bounds) + 1)
                 child = self.families.node_hint_duration.child(hinted, self.profile)
-                child.add(counts.tolist(), float(found.sum()))
-                self.families.batch_attempts.child(self.profile, result).inc(len(found))
+                child.add(counts.tolist(), float(taken.sum()))
+                self.families.batch_attempts.child(self.profile, result).inc(len(taken))
 
     # -------------------------------------------------------------- what a record notes besides
 
@@ -108,10 +115,6 @@ class PointTimes:
         self.families.batch_flushed.child(self.profile, "pod_not_batchable").inc()
 
     def dropped(self) -> None:
-        self.marks += (DISCARDED, self.now())
-        self.count_dropped()
-
-    def count_dropped(self) -> None:
         self.families.batch_attempts.child(self.profile, "hint_not_used").inc()
         self.families.batch_flushed.child(self.profile, "pod_failed").inc()
 
@@ -119,26 +122,33 @@ class PointTimes:
 class PointRecord:
     """Implements framework.measuring.Record, for any number of attempts."""
 
-    __slots__ = (
-        "detailed",
-        "dropped",
-        "idle",
-        "kept",
-        "marks",
-        "not_kept",
-        "now",
-        "ran",
-    )
-
-    def __init__(self, times: PointTimes, *, detailed: bool) -> None:
+    def __init__(self, times: PointTimes, marks: list[float], *, detailed: bool) -> None:
         self.detailed = detailed
-        self.marks = times.marks
-        self.idle = times.idle
+        self._times = times
+        self.marks = marks
         self.now = times.now
+        self.idle = times.idle.append
         self.ran = times.ran
-        self.kept = times.kept
         self.not_kept = times.not_kept
-        self.dropped = times.dropped
+
+    def enter(self, point: int) -> None:
+        self.marks += (point, self.now())
+
+    def leave(self, code: int = SUCCEEDED) -> None:
+        self.marks += (code, self.now())
+
+    def took(self, point: int, started: float, code: int = SUCCEEDED) -> None:
+        self.marks += (point, started, code, self.now())
+
+    def missed(self) -> None:
+        self.leave(MISSED)
+
+    def kept(self) -> None:
+        self._times.kept(self.marks[-1])
+
+    def dropped(self) -> None:
+        self.leave(DISCARDED)
+        self._times.dropped()
 
     def end(self, result: str, node: str = "") -> None:
         """The instruments count the results."""

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
-from ..scheduling.framework.measuring import DISCARDED, POINTS
+from ..scheduling.framework.measuring import POINTS
 from ..scheduling.framework.status import Code
 from ..scheduling.model.pod_info import PodInfo
-from .records import FIRST, PointTimes
+from .records import DISCARDED, FIRST, PointRecord, PointTimes
 
 log = get_logger(__name__)
 
@@ -41,38 +41,27 @@ class _Plugin(NamedTuple):
     ended: float
 
 
-class TracedRecord:
-    """Implements framework.measuring.Record, for one attempt that is traced. When it ends, the
-    marks join those of the other attempts of the profile. `offset` is the time of day less that of
-    the monotonic clock.
+class TracedRecord(PointRecord):
+    """The record of one attempt that is traced. When it ends, the marks join those of the other
+    attempts of the profile. `offset` is the time of day less that of the monotonic clock.
     """
-
-    detailed = True
 
     def __init__(
         self, tracing: Tracing, times: PointTimes, span: Any, offset: float, *, sampled: bool
     ) -> None:
+        super().__init__(times, [], detailed=True)
         self._tracing = tracing
-        self._times = times
-        self._sampled = sampled
         self._offset = offset
+        self._sampled = sampled
         self.span = span
         self.ended = 0.0
-        self.now = times.now
-        self.kept = times.kept
-        self.not_kept = times.not_kept
-        self.marks: list[float] = []
-        self.idle = times.idle
         self.plugins: list[_Plugin] = []
+        self.ran = self._note
 
-    def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
+    def _note(self, plugin: str, point: str, code: Code, started: float) -> None:
         self.plugins.append(_Plugin(plugin, point, code, started, self.now()))
         if self._sampled:
             self._times.ran(plugin, point, code, started)
-
-    def dropped(self) -> None:
-        self.marks += (DISCARDED, self.now())
-        self._times.count_dropped()
 
     def end(self, result: str, node: str = "") -> None:
         self.ended = self.now()
@@ -91,10 +80,9 @@ class TracedRecord:
         kinds, times = self.marks[::2], self.marks[1::2]
         pairs = zip(kinds, kinds[1:], times, times[1:], strict=False)
         for kind, end, began, ended in pairs:
-            point = POINTS.get(int(kind))
-            if point is not None and end != DISCARDED:
+            if kind >= FIRST and (end < DISCARDED or end >= FIRST):
                 code = Code(int(end)) if end < FIRST else Code.SUCCESS
-                yield point, code, began, ended
+                yield POINTS[int(kind)], code, began, ended
 
 
 class Tracing:

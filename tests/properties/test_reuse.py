@@ -8,6 +8,7 @@ up to date. The other gets a newly built snapshot for each pod, and has never se
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from random import Random
 from typing import Any, ClassVar
@@ -37,11 +38,13 @@ from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, 
 from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.recall.recall import Recall
+from berth.actors.scheduling.decision.recall.memory import NotReusableError
+from berth.actors.scheduling.decision.recall.recall import Recall, recalled
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
 from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.model.vectors import Rows
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
@@ -257,6 +260,12 @@ class PlainScheduler:
         return unasked(schedule_pod(plain, self.sampling, self.rng, extended=False))
 
 
+def totals(candidates: Candidates, positions: Rows) -> Ints:
+    nodes = candidates.view(positions)
+    candidates.pre_score(nodes)
+    return candidates.totals(nodes, positions)
+
+
 def compare(remembered: Candidates, plain: Candidates, start: int, wanted: int) -> None:
     """Both give the same answers; scores may differ by a constant."""
     assert remembered.order.tolist() == plain.order.tolist()
@@ -268,7 +277,7 @@ def compare(remembered: Candidates, plain: Candidates, start: int, wanted: int) 
     assert every[found].tolist() == every[expected].tolist()
     assert looked_at == expected_looks
     if len(every[found]) > 1:
-        difference = remembered.totals(found) - plain.totals(expected)
+        difference = totals(remembered, found) - totals(plain, expected)
         assert len(set(difference.tolist())) == 1
     if not len(every[found]):
         why, expected_why = remembered.evaluation(), plain.evaluation()
@@ -412,7 +421,10 @@ class ReuseHistory(RuleBasedStateMachine):
         snapshot = take(self.cache)
         info = PodInfo(self.pod(0, self.kinds[drawn % len(self.kinds)]))
         if len(snapshot):
-            remembered = self.recall.candidates(self.PROFILE, info, snapshot)
+            memory = None
+            with suppress(NotReusableError):
+                memory = self.recall.memory(self.PROFILE, info, snapshot)
+            remembered = None if memory is None else recalled(memory, info, snapshot)
             if remembered is not None:
                 compare(remembered, Plain(self.FRESH, info, snapshot), start, wanted)
 

@@ -253,7 +253,8 @@ def _scored(decision: Decision, plain: Plain, chosen: Chosen, heard: Heard) -> D
     if not len(rows):  # PreFilter leaves other nodes than the nominated one, and none fits.
         return msgspec.structs.replace(decision, hosts=hosts)
     feasible = plain.snapshot.rows(rows)
-    scores = plain.scores(np.flatnonzero(np.isin(plain.order, rows)))
+    plain.pre_score(feasible)
+    scores = plain.scores(feasible)
     if heard.priorities is not None:
         scores.append(PluginScores(EXTENDER, heard.priorities))
     totals = _by_node(summed(scores, plain.profile, feasible.size), feasible)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from ..framework.cycle_state import CycleState
-from ..framework.measuring import FILTER, SUCCEEDED
+from ..framework.measuring import FILTER, PRE_SCORE, SCORE
 from ..framework.post_filter import Nomination, PostFiltered, Rng
 from ..framework.questions import Filtered, FilterNodes, PrioritizeNodes, Steps
 from ..framework.status import Status
@@ -68,19 +68,21 @@ def schedule_pod(
     candidates: Candidates, search: Search, rng: Rng, *, extended: bool
 ) -> Steps[Outcome]:
     """Choose a node; `extended` if there are extenders to ask. Raises PluginError."""
-    if candidates.rejected:
-        return (yield from _no_node(candidates, None, rng, extended))
     record = candidates.state.record
+    if candidates.rejected:
+        record.leave(candidates.evaluation().prefilter.status.code)
+        return (yield from _no_node(candidates, None, rng, extended))
+    record.enter(FILTER)
     nominated = candidates.snapshot.nominations.node_of(candidates.info.key)
     if nominated:
         fits = yield from _still_fits(candidates, nominated, extended)
         if fits:
             return Chosen(nominated, candidates.state, 1, 1)
-        record.marks.extend((FILTER, record.now()))
+        record.enter(FILTER)
     positions, evaluated = search(candidates)
     rows = candidates.order[positions]
     if extended or len(rows) == 1:
-        record.marks.extend((SUCCEEDED, record.now()))  # The next is PreScore, or an extender.
+        record.leave()  # The next is PreScore, or an extender.
     filtered: Filtered | None = None
     if extended and len(rows):
         answer = yield FilterNodes(candidates.view(positions))
@@ -94,10 +96,14 @@ def schedule_pod(
         return (yield from _no_node(candidates, filtered, rng, extended))
     best = 0
     if len(rows) > 1:
-        totals = candidates.totals(positions)
-        record.marks.extend((SUCCEEDED, record.now()))
+        nodes = candidates.view(positions)
+        record.enter(PRE_SCORE)
+        candidates.pre_score(nodes)
+        record.enter(SCORE)
+        totals = candidates.totals(nodes, positions)
+        record.leave()
         if extended:
-            answer = yield PrioritizeNodes(candidates.view(positions))
+            answer = yield PrioritizeNodes(nodes)
             assert isinstance(answer, np.ndarray)
             totals = totals + answer
         best = _select_host(totals, rng)
@@ -110,7 +116,7 @@ def _still_fits(candidates: Candidates, node: str, extended: bool) -> Steps[bool
     row = candidates.snapshot.columns.row_of.get(node)
     fits = row is not None and candidates.fits_on(row)
     record = candidates.state.record
-    record.marks.extend((SUCCEEDED, record.now()))
+    record.leave()
     if row is None or not fits:
         return False
     if not extended:
@@ -132,7 +138,7 @@ def _no_node(
     """Why no node is left, and what PostFilter makes of it."""
     evaluation, snapshot = candidates.evaluation(), candidates.snapshot
     record = candidates.state.record
-    record.marks.extend((SUCCEEDED, record.now()))
+    record.leave()
     if filtered is not None:
         evaluation = evaluation.besides(filtered)
     attempt = Attempt(

@@ -22,8 +22,7 @@ class Candidates(ABC):
     """The nodes that PreFilter leaves for a pod.
 
     `order` holds their rows in the node tree's order; a position is an index into it. `rejected` is
-    true if PreFilter rejected the pod for all nodes; otherwise `state.record` is in Filter when the
-    candidates are made. Every method raises PluginError.
+    true if PreFilter rejected the pod for all nodes. Every method raises PluginError.
     """
 
     __slots__ = ("info", "order", "profile", "rejected", "snapshot", "state")
@@ -62,8 +61,14 @@ class Candidates(ABC):
         """
 
     @abstractmethod
-    def totals(self, positions: Rows) -> Ints:
-        """int64 a position: the sums of all plugins' scores, up to a constant."""
+    def pre_score(self, nodes: NodeView) -> None:
+        """Prepares the scores of nodes."""
+
+    @abstractmethod
+    def totals(self, nodes: NodeView, positions: Rows) -> Ints:
+        """Returns int64[nodes.size]: the sums of all plugins' scores, up to a constant, for the
+        nodes at these positions.
+        """
 
     @abstractmethod
     def evaluation(self) -> Evaluation:

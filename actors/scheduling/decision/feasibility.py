@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from ..framework.cycle_state import CycleState
-from ..framework.measuring import FILTER, UNMEASURED, Record
 from ..framework.questions import Filtered
 from ..framework.status import Status, fit_error
 from ..framework.verdicts import Diagnosis
@@ -64,19 +63,18 @@ class Evaluation(msgspec.Struct, frozen=True):
         return self.diagnosis.pending_plugins(self.live)
 
 
-def evaluate(
-    rules: Rules, info: PodInfo, snapshot: Snapshot, record: Record = UNMEASURED
-) -> Evaluation:
-    """Run PreFilter and the filters over every node that PreFilter leaves. Raises PluginError.
+def evaluate(rules: Rules, info: PodInfo, snapshot: Snapshot) -> Evaluation:
+    """Runs PreFilter and the filters over every node that PreFilter leaves. Raises PluginError."""
+    state = CycleState()
+    return filtered(rules, state, info, snapshot, rules.pre_filter(state, info, snapshot))
 
-    The record is in PreFilter, and in Filter afterwards, unless PreFilter rejects the pod.
-    """
-    state = CycleState(record)
-    prefilter = rules.pre_filter(state, info, snapshot)
+
+def filtered(
+    rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot, prefilter: PreFiltered
+) -> Evaluation:
+    """Runs the filters over every node that PreFilter left. Raises PluginError."""
     if not prefilter.status.ok:
-        record.marks.extend((prefilter.status.code, record.now()))
         return Evaluation(state, prefilter)
-    record.marks.extend((FILTER, record.now()))
     columns = snapshot.columns
     if prefilter.node_names is None:
         view = snapshot.all()

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..framework.measuring import PRE_SCORE, SCORE, UNMEASURED, Record
+from ..framework.cycle_state import CycleState
+from ..framework.measuring import UNMEASURED, Record
 from ..model.pod_info import PodInfo
-from ..model.snapshot import Snapshot
+from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Bools, Ints, Rows, all_true
 from .candidates import Candidates
-from .feasibility import Evaluation, evaluate
+from .feasibility import Evaluation, filtered
 from .profile import Profile
 from .rules import PluginScores
 
@@ -22,50 +23,61 @@ NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Plain(Candidates):
-    """Runs PreFilter and all filters when it is made, which raises PluginError."""
+    """Runs PreFilter when it is made, which raises PluginError, and all filters once the question
+    is where the pod fits.
+    """
 
-    __slots__ = ("_evaluation", "_fitting")
+    __slots__ = ("_evaluation", "_prefilter")
 
     def __init__(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record = UNMEASURED
     ) -> None:
-        self._evaluation = evaluate(profile, info, snapshot, record)
-        diagnosis, live = self._evaluation.diagnosis, self._evaluation.live
-        order, rejected = NO_ROWS, diagnosis is None
-        self._fitting: Bools = np.zeros(0, dtype=np.bool_)
-        if diagnosis is not None and live is not None:
-            self._fitting = diagnosis.feasible() & live
-            order = np.arange(snapshot.columns.size)[diagnosis.view.rows]
-            if self._evaluation.prefilter.node_names is None:  # a view of all rows, dead ones too
-                order = snapshot.columns.order
-                self._fitting = self._fitting[order]
-        super().__init__(profile, info, snapshot, self._evaluation.state, order, rejected=rejected)
+        state = CycleState(record)
+        self._evaluation: Evaluation | None = None
+        self._prefilter = prefilter = profile.pre_filter(state, info, snapshot)
+        order, columns = NO_ROWS, snapshot.columns
+        if prefilter.status.ok:
+            names = prefilter.node_names
+            order = columns.order if names is None else columns.rows_of(names)
+        super().__init__(profile, info, snapshot, state, order, rejected=not prefilter.status.ok)
 
     def first_fitting(self, start: int, wanted: int) -> tuple[Rows, int]:
+        fitting = self._fitting()
         nodes, stop = len(self.order), start + wanted
-        if stop <= nodes and all_true(self._fitting[start:stop]):
+        if stop <= nodes and all_true(fitting[start:stop]):
             return slice(start, stop), wanted
-        found = self._fitting.nonzero()[0]
-        found = np.roll(found, -int(np.searchsorted(found, start)))
-        if len(found) <= wanted:
-            return found, nodes
-        found = found[:wanted]
-        return found, (int(found[-1]) - start) % nodes + 1
+        positions = fitting.nonzero()[0]
+        positions = np.roll(positions, -int(np.searchsorted(positions, start)))
+        if len(positions) <= wanted:
+            return positions, nodes
+        positions = positions[:wanted]
+        return positions, (int(positions[-1]) - start) % nodes + 1
 
-    def scores(self, positions: Rows) -> list[PluginScores]:
-        """Run PreScore and Score on feasible nodes; none if the profile has no Score plugin."""
-        if self.profile.scores_nothing:
-            return []
-        nodes, record = self.view(positions), self.state.record
-        record.marks.extend((PRE_SCORE, record.now()))
-        self.profile.pre_score(self.state, self.info, nodes)
-        record.marks.extend((SCORE, record.now()))
+    def _fitting(self) -> Bools:
+        """Returns bool[len(order)]: where the pod fits."""
+        evaluation = self.evaluation()
+        if evaluation.diagnosis is None or evaluation.live is None:
+            return np.zeros(0, dtype=np.bool_)
+        fitting = evaluation.diagnosis.feasible() & evaluation.live
+        # Without names the evaluation is about all rows, dead ones too.
+        return fitting[self.order] if self._prefilter.node_names is None else fitting
+
+    def pre_score(self, nodes: NodeView) -> None:
+        if not self.profile.scores_nothing:
+            self.profile.pre_score(self.state, self.info, nodes)
+
+    def scores(self, nodes: NodeView) -> list[PluginScores]:
+        """Returns the scores of each plugin; none if the profile has no Score plugin."""
         return self.profile.score(self.state, self.info, nodes)
 
-    def totals(self, positions: Rows) -> Ints:
-        return summed(self.scores(positions), self.profile, len(self.order[positions]))
+    def totals(self, nodes: NodeView, positions: Rows) -> Ints:
+        return summed(self.scores(nodes), self.profile, nodes.size)
 
     def evaluation(self) -> Evaluation:
+        if self._evaluation is None:
+            self._evaluation = filtered(
+                self.profile, self.state, self.info, self.snapshot, self._prefilter
+            )
         return self._evaluation
 
 

@@ -150,7 +150,7 @@ class Profile(Rules):
         except PluginError as failure:
             answer = failure.status
         # As in kube-scheduler, this counts as a success whatever the plugins answer.
-        record.marks.extend((at.PRE_ENQUEUE, began, at.SUCCEEDED, record.now()))
+        record.took(at.PRE_ENQUEUE, began)
         return answer
 
     def hints(self) -> dict[str, Sequence[Registration]]:
@@ -196,7 +196,7 @@ class Profile(Rules):
             if isinstance(failure.__cause__, UnlistedError):
                 raise
             answer = PostFiltered(failure.status)
-        record.marks.extend((at.POST_FILTER, began, answer.status.code, record.now()))
+        record.took(at.POST_FILTER, began, answer.status.code)
         return answer
 
     def _post_filtered(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
@@ -229,7 +229,7 @@ class Profile(Rules):
                 hook.ask(state, info, node)
         except PluginError as failure:
             status = failure.status
-        record.marks.extend((at.RESERVE, began, status.code, record.now()))
+        record.took(at.RESERVE, began, status.code)
         return status
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
@@ -239,7 +239,7 @@ class Profile(Rules):
         for hook in self._unreserve:
             with suppress(PluginError):
                 hook.ask(state, info, node)
-        record.marks.extend((at.UNRESERVE, began, at.SUCCEEDED, record.now()))
+        record.took(at.UNRESERVE, began)
 
     def permit(
         self, state: CycleState, info: PodInfo, node: str
@@ -247,7 +247,7 @@ class Profile(Rules):
         """Runs Permit. WAIT comes with the seconds that each waiting plugin grants."""
         record, waits = state.record, dict[str, float]()
         if not self._permit:
-            record.idle.append(at.PERMIT)
+            record.idle(at.PERMIT)
             return SUCCESS, waits
         began = record.now()
         try:
@@ -258,7 +258,7 @@ class Profile(Rules):
             status = Status(Code.WAIT) if waits else SUCCESS
         except PluginError as failure:
             status, waits = failure.status, {}
-        record.marks.extend((at.PERMIT, began, status.code, record.now()))
+        record.took(at.PERMIT, began, status.code)
         return status, waits
 
     def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
@@ -278,7 +278,7 @@ class Profile(Rules):
             status = SKIP if len(state.skip_pre_bind) == len(self._pre_flight) else SUCCESS
         except PluginError as failure:
             status = failure.status
-        record.marks.extend((at.PRE_BIND_PRE_FLIGHT, began, status.code, record.now()))
+        record.took(at.PRE_BIND_PRE_FLIGHT, began, status.code)
         return status
 
     def pre_bind_steps(
@@ -322,20 +322,20 @@ class Profile(Rules):
                 status = error(f"no bind plugin of profile {self.scheduler_name} took the pod")
         except PluginError as failure:
             status = failure.status
-        record.marks.extend((at.BIND, began, status.code, record.now()))
+        record.took(at.BIND, began, status.code)
         return status
 
     def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
         """Runs PostBind of every plugin."""
         record = state.record
         if not self._post_bind:
-            record.idle.append(at.POST_BIND)
+            record.idle(at.POST_BIND)
             return
         began = record.now()
         for hook in self._post_bind:
             with suppress(PluginError):
                 hook.ask(state, info, node)
-        record.marks.extend((at.POST_BIND, began, at.SUCCEEDED, record.now()))
+        record.took(at.POST_BIND, began)
 
 
 async def _pre_bound(

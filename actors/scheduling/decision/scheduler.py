@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from berth.config.types import Extender
 
-from ..framework.measuring import FAILED, FILTER, NO_RECALL, PRE_FILTER, RECALL, UNMEASURED, Record
+from ..framework.measuring import PRE_FILTER, RECALL, UNMEASURED, Record
 from ..framework.post_filter import Rng
 from ..framework.questions import Steps, unasked
+from ..framework.status import Code
 from ..model.pod_info import PodInfo
 from ..model.snapshot import Snapshot
 from .algorithm import Failed, Outcome, Unfit, schedule_pod
@@ -16,7 +17,8 @@ from .candidates import Candidates
 from .failures import PluginError
 from .plain import Plain
 from .profile import Profile
-from .recall.recall import Recall
+from .recall.memory import NotReusableError
+from .recall.recall import Recall, recalled
 from .sampling import Sampling
 from .witness import Witness, Witnessed
 
@@ -65,14 +67,11 @@ class Scheduler:
         if not len(snapshot):
             return Unfit(NO_NODES, frozenset())
         start = self._sampling.start
-        marks, began = record.marks, record.now()
         remembered = None
         if self._remembers:
-            remembered = self._recall.candidates(profile, info, snapshot, record)
-            if remembered is None:
-                marks += (NO_RECALL, began)
+            record.enter(RECALL)
+            remembered = self._remembered(profile, info, snapshot, record)
         if remembered is not None:
-            marks += (RECALL, began, FILTER, record.now())
             try:
                 seen = self._shown(remembered)
                 return (yield from schedule_pod(seen, self._sampling, self._rng, extended=extended))
@@ -82,13 +81,31 @@ class Scheduler:
                 self._recall.drop(info.template)
                 self._sampling.start = start
                 record.dropped()
-        marks += (PRE_FILTER, record.now())
+        record.enter(PRE_FILTER)
         try:
             plain = self._shown(Plain(profile, info, snapshot, record))
             return (yield from schedule_pod(plain, self._sampling, self._rng, extended=extended))
         except PluginError as failure:
-            marks += (FAILED, record.now())
+            record.leave(Code.ERROR)
             return Failed(failure.status)
+
+    def _remembered(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record
+    ) -> Candidates | None:
+        """Returns the candidates for the pod from what is remembered of its template."""
+        try:
+            memory = self._recall.memory(profile, info, snapshot)
+        except NotReusableError:
+            record.not_kept()
+            memory = None
+        candidates = None
+        if memory is not None:
+            if memory.is_new:
+                record.kept()
+            candidates = recalled(memory, info, snapshot, record)
+        if candidates is None:
+            record.missed()
+        return candidates
 
     def _shown(self, candidates: Candidates) -> Candidates:
         return candidates if self._witness is None else Witnessed(candidates, self._witness)

@@ -54,12 +54,15 @@ class Witnessed(Candidates):
     def first_fitting(self, start: int, wanted: int) -> tuple[Rows, int]:
         return self._candidates.first_fitting(start, wanted)
 
-    def totals(self, positions: Rows) -> Ints:
+    def pre_score(self, nodes: NodeView) -> None:
+        self._candidates.pre_score(nodes)
+
+    def totals(self, nodes: NodeView, positions: Rows) -> Ints:
         if not isinstance(self._candidates, Plain) or not self._witness.wants_scores():
-            return self._candidates.totals(positions)
-        scores = self._candidates.scores(positions)
-        self._witness.scored(self.info, self.view(positions), scores)
-        return summed(scores, self.profile, len(self.order[positions]))
+            return self._candidates.totals(nodes, positions)
+        scores = self._candidates.scores(nodes)
+        self._witness.scored(self.info, nodes, scores)
+        return summed(scores, self.profile, nodes.size)
 
     def evaluation(self) -> Evaluation:
         evaluation = self._candidates.evaluation()

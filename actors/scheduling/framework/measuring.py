@@ -3,34 +3,29 @@
 The library has no clock. Callers that measure an attempt pass a Record, which stays in the
 attempt's CycleState; UNMEASURED is for all others. In-tree plugins count with `handle.measures`.
 
-A record is a list of marks, because it is written many times for each pod: what begins or ends,
-and when, as two numbers. An interval lasts from a mark that begins something to the next mark. If
-that one begins something too, the interval ended with success; otherwise it says how it ended, with
-the number of a Code. Between two marks of an interval nothing else may run: an extension point that
-waits notes both at its end.
+The runner says where a decision is: an extension point lasts from `enter` to `leave`, or to the
+next `enter`, and then it ended with success. Nothing else may be recorded meanwhile: extension
+points that wait, or that may cause others to run, are noted when they have ended.
 
-    marks += (FILTER, now())
+    record.enter(FILTER)
     ...
-    marks += (SUCCEEDED, now())
+    record.leave()
+
+    began = record.now()
+    ...
+    record.took(BIND, began, status.code)
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, MutableSequence
+from collections.abc import Iterable
 from typing import Protocol
 
-from .status import SUCCESS, Code
+from .status import Code
 
-# How an interval ends, besides the numbers of the codes: it does not count.
-SUCCEEDED = int(SUCCESS.code)
-FAILED = int(Code.ERROR)
-DISCARDED = 7
-# What begins. The first is a PreFilter that found answers kept from other pods; the second is the
-# search for such answers if there are none, before PreFilter.
+# The extension points. RECALL is a PreFilter whose answers are kept from other pods.
 (
     RECALL,
-    NO_RECALL,
     PRE_ENQUEUE,
     PRE_FILTER,
     FILTER,
@@ -44,8 +39,8 @@ DISCARDED = 7
     PRE_BIND,
     BIND,
     POST_BIND,
-) = range(DISCARDED + 1, DISCARDED + 16)
-# The extension points, as kube-scheduler's metrics name them.
+) = range(len(Code) + 2, len(Code) + 16)
+# As kube-scheduler's metrics name them.
 POINTS = {
     RECALL: "PreFilter",
     PRE_ENQUEUE: "PreEnqueue",
@@ -72,24 +67,36 @@ class Record(Protocol):
     @property
     def detailed(self) -> bool: ...
 
-    @property
-    def marks(self) -> MutableSequence[float]: ...
-
-    @property
-    def idle(self) -> MutableSequence[int]:
-        """The extension points that had nothing to do; they count, and take no time."""
-        ...
-
     def now(self) -> float:
         """Monotonic seconds."""
+        ...
+
+    def enter(self, point: int) -> None:
+        """Note that an extension point begins."""
+        ...
+
+    def leave(self, code: Code = Code.SUCCESS) -> None:
+        """Note that the extension point has ended."""
+        ...
+
+    def took(self, point: int, started: float, code: Code = Code.SUCCESS) -> None:
+        """Note that an extension point has ended that began at the time `started`."""
+        ...
+
+    def idle(self, point: int) -> None:
+        """Note that an extension point had nothing to do; it counts, and takes no time."""
         ...
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
         """Note that a plugin, asked at the time `started`, has answered."""
         ...
 
-    def kept(self, started: float) -> None:
-        """Note that answers about the pod were put away for others, from the time `started` on."""
+    def missed(self) -> None:
+        """Note that no answers are kept for the pod, which ends RECALL."""
+        ...
+
+    def kept(self) -> None:
+        """Note that answers about the pod were put away for others, since RECALL began."""
         ...
 
     def not_kept(self) -> None:
@@ -110,17 +117,28 @@ class Unmeasured:
 
     detailed = False
 
-    def __init__(self) -> None:
-        self.marks: MutableSequence[float] = deque(maxlen=0)
-        self.idle: MutableSequence[int] = deque(maxlen=0)
-
     def now(self) -> float:
         return 0.0
+
+    def enter(self, point: int) -> None:
+        pass
+
+    def leave(self, code: Code = Code.SUCCESS) -> None:
+        pass
+
+    def took(self, point: int, started: float, code: Code = Code.SUCCESS) -> None:
+        pass
+
+    def idle(self, point: int) -> None:
+        pass
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
         pass
 
-    def kept(self, started: float) -> None:
+    def missed(self) -> None:
+        pass
+
+    def kept(self) -> None:
         pass
 
     def not_kept(self) -> None:

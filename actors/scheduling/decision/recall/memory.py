@@ -78,11 +78,13 @@ class Memory:
     stands for: the node tree's, or those of the nodes that PreFilter leaves. `fits` and `scores`
     are up to date at the positions that were settled last. `looked_at` is how many nodes the last
     search took, a guess for the next one. `unfit` is true if the last pod fitted nowhere, so that
-    the search for the next one begins with the remembered rejections.
+    the search for the next one begins with the remembered rejections. `is_new` is true until the
+    memory is asked for again.
     """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
         self.profile = profile
+        self.is_new = True
         self.looked_at = 0
         self.unfit = False
         self._rejections: Rejections | None = None
@@ -127,8 +129,13 @@ class Memory:
         self._note_nodes()
         self._put_together(slice(0, every.size))
 
-    def anew(self, info: PodInfo, snapshot: Snapshot) -> Memory:
-        """A memory of the present cluster. Raises PluginError and NotReusableError."""
+    def refreshed(self, info: PodInfo, snapshot: Snapshot) -> Memory:
+        """Returns a memory of the present cluster: this one, or a new one if too much changed.
+        Raises PluginError and NotReusableError.
+        """
+        if self.refresh(snapshot):
+            self.is_new = False
+            return self
         memory = Memory(self.profile, info, snapshot)
         memory.looked_at, memory.unfit = self.looked_at, self.unfit
         return memory

@@ -12,11 +12,11 @@ from typing import TypeVar
 import numpy as np
 
 from ...framework.cycle_state import CycleState
-from ...framework.measuring import PRE_SCORE, SCORE, UNMEASURED, Record
+from ...framework.measuring import UNMEASURED, Record
 from ...framework.verdicts import PASSES
 from ...model.pod_info import PodInfo
 from ...model.pod_template import PodTemplate
-from ...model.snapshot import Snapshot
+from ...model.snapshot import NodeView, Snapshot
 from ...model.vectors import Bools, Ints, Rows, all_true, any_true
 from ..candidates import Candidates
 from ..failures import PluginError
@@ -43,13 +43,12 @@ class Recalled(Candidates):
         self,
         memory: Memory,
         state: CycleState,
-        profile: Profile,
         info: PodInfo,
         snapshot: Snapshot,
         *,
         alone: bool,
     ) -> None:
-        super().__init__(profile, info, snapshot, state, memory.order)
+        super().__init__(memory.profile, info, snapshot, state, memory.order)
         self._memory = memory
         self._alone = alone
 
@@ -118,19 +117,15 @@ class Recalled(Candidates):
             memory.settle(self.info, self.snapshot, start, stop, fitting)
         return fitting
 
-    def totals(self, positions: Rows) -> Ints:
-        nodes, rules = self.view(positions), self._memory.of_pod
-        scores, record = not rules.scores_nothing, self.state.record
-        marks, began = record.marks, record.now()
-        if scores:
+    def pre_score(self, nodes: NodeView) -> None:
+        rules = self._memory.of_pod
+        if not rules.scores_nothing:
             rules.pre_score(self.state, self.info, nodes)
-            marks += (PRE_SCORE, began, SCORE, record.now())
-        else:
-            marks += (PRE_SCORE, began, SCORE, began)
+
+    def totals(self, nodes: NodeView, positions: Rows) -> Ints:
         totals = self._memory.scores(self.info, nodes, positions)
-        if scores:
-            for plugin in rules.score(self.state, self.info, nodes):
-                totals = totals + plugin.scores
+        for plugin in self._memory.of_pod.score(self.state, self.info, nodes):
+            totals = totals + plugin.scores
         return totals
 
     def evaluation(self) -> Evaluation:
@@ -145,6 +140,21 @@ class Recalled(Candidates):
         return rejections.evaluation(self.state)
 
 
+def recalled(
+    memory: Memory, info: PodInfo, snapshot: Snapshot, record: Record = UNMEASURED
+) -> Recalled | None:
+    """Returns the candidates for the pod, or None if it has to be decided without the memory."""
+    memory.state.record = record  # The kept rules are asked again with this state.
+    state, rules = memory.state.copy(), memory.of_pod
+    try:
+        prefiltered = rules.pre_filter(state, info, snapshot)
+    except PluginError:
+        return None  # The consequence depends on the order of all rules.
+    if not prefiltered.status.ok or prefiltered.node_names is not None:
+        return None
+    return Recalled(memory, state, info, snapshot, alone=rules.filters_nothing(state))
+
+
 class Recall:
     """The memories of the templates met last.
 
@@ -156,32 +166,10 @@ class Recall:
         self._memories: dict[PodTemplate, Memory] = {}
         self._met: dict[PodTemplate, None] = {}
 
-    def candidates(
-        self,
-        profile: Profile,
-        info: PodInfo,
-        snapshot: Snapshot,
-        record: Record = UNMEASURED,
-    ) -> Recalled | None:
-        """The candidates for the pod, or None if it has to be decided without a memory."""
-        memory = self._memory(profile, info, snapshot, record)
-        if memory is None:
-            return None
-        memory.state.record = record  # The kept rules are asked again with this state.
-        state, rules = memory.state.copy(), memory.of_pod
-        try:
-            prefiltered = rules.pre_filter(state, info, snapshot)
-        except PluginError:
-            return None  # The consequence depends on the order of all rules.
-        if not prefiltered.status.ok or prefiltered.node_names is not None:
-            return None
-        alone = rules.filters_nothing(state)
-        return Recalled(memory, state, profile, info, snapshot, alone=alone)
-
-    def _memory(
-        self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record
-    ) -> Memory | None:
-        """An up-to-date memory for the pod's template."""
+    def memory(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Memory | None:
+        """Returns an up-to-date memory for the pod's template, None if there is none yet. Raises
+        NotReusableError.
+        """
         if info.pod.spec.node_name:
             return None  # which is no part of the template
         template = info.template
@@ -190,19 +178,14 @@ class Recall:
             memory = None  # The profiles were swapped.
         try:
             if memory is not None:
-                if not memory.refresh(snapshot):
-                    began = record.now()
-                    memory = memory.anew(info, snapshot)
-                    record.kept(began)
+                memory = memory.refreshed(info, snapshot)
             elif template in self._met:
-                began = record.now()
                 memory = Memory(profile, info, snapshot)
-                record.kept(began)
                 del self._met[template]
-        except (NotReusableError, PluginError):
+        except (NotReusableError, PluginError) as failure:
             self._memories.pop(template, None)
-            memory = None
-            record.not_kept()
+            _remember(self._met, template, None, MOST_MET)
+            raise NotReusableError from failure
         if memory is None:
             _remember(self._met, template, None, MOST_MET)
         else:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from berth.actors.scheduling.framework.measuring import (
     BIND,
     FILTER,
-    NO_RECALL,
     PRE_FILTER,
     RECALL,
-    SUCCEEDED,
 )
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.telemetry.families import Families
@@ -21,21 +21,27 @@ DURATION = "framework_extension_point_duration_seconds"
 
 
 class Time:
+    """Calls functions at given times."""
+
     now = 0.0
 
-    def __call__(self) -> float:
-        return self.now
+    def __call__(self, now: float, call: Callable[..., None], *args: object) -> None:
+        self.now = now
+        call(*args)
 
 
 def made() -> tuple[PointTimes, Reader, Time]:
     registry, time = Registry(), Time()
-    return PointTimes(Families(registry, DEFAULTS), "p", time), Reader(registry), time
+    return PointTimes(Families(registry, DEFAULTS), "p", lambda: time.now), Reader(registry), time
 
 
 def test_an_interval_ends_where_the_next_one_begins_or_with_a_code() -> None:
-    times, read, _ = made()
-    times.plain.marks.extend((PRE_FILTER, 1.0, FILTER, 1.001, Code.ERROR, 1.05))
-    times.plain.marks.extend((BIND, 2.0, SUCCEEDED, 2.1))
+    times, read, at = made()
+    record = times.plain
+    at(1.0, record.enter, PRE_FILTER)
+    at(1.001, record.enter, FILTER)
+    at(1.05, record.leave, Code.ERROR)
+    at(2.1, record.took, BIND, 2.0)
     times.settle()
     assert read.numbers(DURATION) == {
         ("PreFilter", "Success", "p"): 1,
@@ -48,9 +54,15 @@ def test_an_interval_ends_where_the_next_one_begins_or_with_a_code() -> None:
 
 
 def test_a_pre_filter_with_kept_answers_counts_as_a_hint_too() -> None:
-    times, read, _ = made()
-    times.plain.marks.extend((RECALL, 1.0, FILTER, 1.5, SUCCEEDED, 1.5))
-    times.plain.marks.extend((NO_RECALL, 2.0, PRE_FILTER, 2.25, SUCCEEDED, 3.0))
+    times, read, at = made()
+    record = times.plain
+    at(1.0, record.enter, RECALL)
+    at(1.5, record.enter, FILTER)
+    at(1.5, record.leave)
+    at(2.0, record.enter, RECALL)
+    at(2.25, record.missed)
+    at(2.25, record.enter, PRE_FILTER)
+    at(3.0, record.leave)
     times.settle()
     assert read.numbers(DURATION) == {
         ("PreFilter", "Success", "p"): 2,
@@ -62,12 +74,19 @@ def test_a_pre_filter_with_kept_answers_counts_as_a_hint_too() -> None:
     assert read.numbers("batch_attempts_total") == {("p", "hint_used"): 1, ("p", "no_hint"): 1}
 
 
+def test_what_is_put_away_takes_its_time_from_the_beginning_of_the_recall() -> None:
+    times, read, at = made()
+    at(1.0, times.plain.enter, RECALL)
+    at(1.25, times.plain.kept)
+    assert read.distribution("store_schedule_results_duration_seconds", "p").sum == 0.25
+
+
 def test_an_interval_without_an_end_is_counted_later() -> None:
-    times, read, _ = made()
-    times.plain.marks.extend((FILTER, 1.0))
+    times, read, at = made()
+    at(1.0, times.plain.enter, FILTER)
     times.settle()
     assert read.numbers(DURATION) == {}
-    times.plain.marks.extend((SUCCEEDED, 2.0))
+    at(2.0, times.plain.leave)
     times.settle()
     assert read.numbers(DURATION) == {("Filter", "Success", "p"): 1}
     times.settle()
@@ -75,19 +94,21 @@ def test_an_interval_without_an_end_is_counted_later() -> None:
 
 
 def test_a_decision_that_begins_anew_does_not_count_twice() -> None:
-    times, read, time = made()
-    times.plain.marks.extend((RECALL, 1.0, FILTER, 1.5))
-    time.now = 2.0
-    times.plain.dropped()
-    times.plain.marks.extend((PRE_FILTER, 2.0, FILTER, 2.5, SUCCEEDED, 3.0))
+    times, read, at = made()
+    record = times.plain
+    at(1.0, record.enter, RECALL)
+    at(1.5, record.enter, FILTER)
+    at(2.0, record.dropped)
+    at(2.0, record.enter, PRE_FILTER)
+    at(2.5, record.enter, FILTER)
+    at(3.0, record.leave)
     times.settle()
     assert read.numbers(DURATION)["Filter", "Success", "p"] == 1
     assert read.numbers("batch_cache_flushed_total") == {("p", "pod_failed"): 1}
 
 
 def test_a_plugin_is_timed_by_its_answer() -> None:
-    times, read, time = made()
-    time.now = 5.5
-    times.detailed.ran("Fit", "Filter", Code.UNSCHEDULABLE, 5.0)
+    times, read, at = made()
+    at(5.5, times.detailed.ran, "Fit", "Filter", Code.UNSCHEDULABLE, 5.0)
     found = read.distribution("plugin_execution_duration_seconds", "Fit", "Filter", "Unschedulable")
     assert found == Distribution((0,) * 20 + (1,), 0.5)

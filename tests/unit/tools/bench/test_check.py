@@ -30,7 +30,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.devices import DeviceRequestAllocationResult, InFlightAllocation
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.scheduling.model.vectors import Ints, Rows
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
@@ -131,8 +131,8 @@ class Reversed(Recalled):
 
     __slots__ = ()
 
-    def totals(self, positions: Rows) -> Ints:
-        return -super().totals(positions)
+    def totals(self, nodes: NodeView, positions: Rows) -> Ints:
+        return -super().totals(nodes, positions)
 
 
 def test_a_scheduler_that_takes_the_worst_node_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
