@@ -93,12 +93,15 @@ class Hook(Generic[A]):
         record = state.record
         started = record.now() if record.detailed else 0.0
         try:
-            answer: A = self.check(await self.call(state, info, node), node, self)
+            answer: A = await self.call(state, info, node)
+            if answer is not self.usual and answer is not self.skip:
+                answer = self.check(answer, node, self)
         except CRASHES as exception:
             if not isinstance(exception, Exception) and is_cancelled():
                 raise
             raise self._failure(exception, record, started, info, node) from exception
-        self._ran(record, code_of(answer), started)
+        if record.detailed:
+            self._ran(record, code_of(answer), started)
         return answer
 
     def steps(self, attempt: FailedAttempt) -> Steps[A]:
@@ -112,7 +115,8 @@ class Hook(Generic[A]):
             answer: A = self.check(reply, attempt, self)
         except CRASHES as exception:
             raise self._failure(exception, record, started, attempt.info) from exception
-        self._ran(record, code_of(answer), started)
+        if record.detailed:
+            self._ran(record, code_of(answer), started)
         return answer
 
     def _failure(

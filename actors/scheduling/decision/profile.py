@@ -129,9 +129,9 @@ class Profile(Rules):
             SUCCESS,
             SKIP,
         )
-        self._pre_bind = hooks(points, "preBind", PRE_BIND, "pre_bind", as_success)
+        self._pre_bind = hooks(points, "preBind", PRE_BIND, "pre_bind", as_success, SUCCESS)
         self._roll_back = hooks(points, "preBind", ROLL_BACK, "roll_back", unchecked)[::-1]
-        self._bind = hooks(points, "bind", BIND, "bind", as_binding)
+        self._bind = hooks(points, "bind", BIND, "bind", as_binding, SUCCESS, SKIP)
         self._post_bind = hooks(points, "postBind", POST_BIND, "post_bind", unchecked, None)
 
     @property

@@ -79,7 +79,7 @@ class Memory:
     are up to date at the positions that were settled last. `looked_at` is how many nodes the last
     search took, a guess for the next one. `unfit` is true if the last pod fitted nowhere, so that
     the search for the next one begins with the remembered rejections. `is_new` is true until the
-    memory is asked for again.
+    memory is refreshed.
     """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
@@ -129,13 +129,8 @@ class Memory:
         self._note_nodes()
         self._put_together(slice(0, every.size))
 
-    def refreshed(self, info: PodInfo, snapshot: Snapshot) -> Memory:
-        """Returns a memory of the present cluster: this one, or a new one if too much changed.
-        Raises PluginError and NotReusableError.
-        """
-        if self.refresh(snapshot):
-            self.is_new = False
-            return self
+    def anew(self, info: PodInfo, snapshot: Snapshot) -> Memory:
+        """Returns a memory of the present cluster. Raises PluginError and NotReusableError."""
         memory = Memory(self.profile, info, snapshot)
         memory.looked_at, memory.unfit = self.looked_at, self.unfit
         return memory
@@ -153,7 +148,8 @@ class Memory:
         self._raws = [raw for raw in (*node.raws, *nodes.raws) if raw.scores.any()] + row.raws
 
     def refresh(self, snapshot: Snapshot) -> bool:
-        """Take in what changed; False if too much did, and a new memory has to be made."""
+        """Takes in what changed; False if too much did, and a new memory has to be made."""
+        self.is_new = False
         objects = snapshot.objects
         if any(objects.version(kind) != version for kind, version in self._lookups.items()):
             return False

@@ -178,7 +178,8 @@ class Recall:
             memory = None  # The profiles were swapped.
         try:
             if memory is not None:
-                memory = memory.refreshed(info, snapshot)
+                if not memory.refresh(snapshot):
+                    memory = memory.anew(info, snapshot)
             elif template in self._met:
                 memory = Memory(profile, info, snapshot)
                 del self._met[template]
