@@ -44,6 +44,7 @@ from .recorder.state import RecorderState
 from .runtime.clock import BootClock, Clock
 from .runtime.logger import get_logger
 from .runtime.supervisor import Child, OnCrash, Supervisor
+from .scheduling.decision.observer import DecisionObserver
 from .scheduling.decision.scheduler import Scheduler
 from .server.actor import PROCESS_START, ServerActor, Shown
 from .server.metrics.page import warn_of_unknown
@@ -66,8 +67,8 @@ class Daemon:
     """The scheduler as a process. The constructor makes each part from those above it, and
     `children` lists the parts in the order of their start.
 
-    `instruments` and `scheduler` may be of derived classes. The profiles follow `file`, if there is
-    one.
+    `instruments` may be of a derived class. `observer` is told of each decision; without it, the
+    log is. The profiles follow `file`, if there is one.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Daemon:
         options: Options = DEFAULT_OPTIONS,
         *,
         instruments: Instruments | None = None,
-        scheduler: Scheduler | None = None,
+        observer: DecisionObserver | None = None,
         file: ConfigurationFile | None = None,
     ) -> None:
         """Raises RegistryError with every field of the configuration that is wrong."""
@@ -150,12 +151,12 @@ class Daemon:
             instruments,
             nominates=gates["NominatedNodeNameForExpectation"],
         )
-        scheduler = scheduler or Scheduler(
+        scheduler = Scheduler(
             rng,
             configuration.percentage_of_nodes_to_score,
             configuration.extenders,
             remembers=gates["OpportunisticBatching"],
-            witness=decision_log(),
+            observer=observer or decision_log(),
         )
         self._cycle = CycleActor(
             mailboxes,

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..runtime.logger import Logger, get_logger
 from ..scheduling.decision.feasibility import Evaluation
+from ..scheduling.decision.observer import DecisionObserver
 from ..scheduling.decision.rules import PluginScores
-from ..scheduling.decision.witness import Witness
 from ..scheduling.model.pod_info import PodInfo
 from ..scheduling.model.snapshot import NodeView
 
@@ -20,14 +20,12 @@ SCORED = 10  # as kube-scheduler's
 log = get_logger(__name__)
 
 
-class DecisionLog:
-    """A witness that logs."""
+class DecisionLog(DecisionObserver):
+    """Logs what it is told."""
 
     def __init__(self, bound: Logger) -> None:
         self._log = bound
-
-    def wants_scores(self) -> bool:
-        return self._log.shows(SCORED)
+        self.wants_scores = bound.shows(SCORED)
 
     def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
         diagnosis, live = evaluation.diagnosis, evaluation.live
@@ -46,6 +44,8 @@ class DecisionLog:
         )
 
     def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:
+        if not self.wants_scores:
+            return
         names = [nodes.name(position) for position in range(nodes.size)]
         for position, node in enumerate(names):
             for plugin in scores:
@@ -74,7 +74,7 @@ def _names(evaluation: Evaluation) -> list[str]:
     return sorted(names - {""})
 
 
-def decision_log() -> Witness | None:
-    """A witness if its lines are shown."""
+def decision_log() -> DecisionObserver | None:
+    """Returns an observer that logs, None if its lines are not shown."""
     bound = log.bind()
     return DecisionLog(bound) if bound.shows(FILTERED) else None

@@ -14,7 +14,7 @@ import msgspec
 
 from ..messages.queue import AttemptFailed, QueuedPod
 from ..messages.recorder import RecordEvent, SetUnschedulable
-from ..scheduling.decision.algorithm import Unfit
+from ..scheduling.decision.outcome import Unfit
 from ..scheduling.framework.status import Code, Status
 from ..scheduling.kube.core import Pod
 from .pod_events import failed_scheduling

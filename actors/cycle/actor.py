@@ -29,7 +29,7 @@ from ..messages.preemption import Preempt, PreemptNow, SendPatches
 from ..messages.queue import Activate, Done, NextPod, PendingPodDeleted, QueuedPod
 from ..runtime.ask import Reply, ask
 from ..runtime.clock import Clock
-from ..scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
+from ..scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
 from ..scheduling.decision.profile import Profile
 from ..scheduling.decision.scheduler import Scheduler
 from ..scheduling.framework.measuring import Record

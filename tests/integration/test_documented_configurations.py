@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from berth.actors.configuration.file import ConfigurationFile
-from berth.actors.scheduling.decision.algorithm import Chosen
+from berth.actors.scheduling.decision.outcome import Chosen
 from berth.actors.scheduling.decision.registry import extension_points
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.feature_gates import DEFAULTS

@@ -23,11 +23,9 @@ from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import Changed, Deleted, Listed
 from berth.actors.configuration.file import ConfigurationFile
-from berth.actors.scheduling.decision.algorithm import Outcome
+from berth.actors.scheduling.decision.observer import DecisionObserver
+from berth.actors.scheduling.decision.outcome import Outcome
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
-from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.kinds import PODS, WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata
@@ -252,27 +250,20 @@ class VirtualCluster:
                     self.group.start_soon(end, pod)
 
 
-class Witness(Scheduler):
+class _Decisions(DecisionObserver):
     """Notes the decisions, and the snapshot that they are made on, which the cache updates."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
-        super().__init__(Random(1))
         self._cluster = cluster
 
-    def steps(
-        self,
-        profile: Profile,
-        info: PodInfo,
-        snapshot: Snapshot,
-        record: Record = UNMEASURED,
-        *,
-        extended: bool,
-    ) -> Steps[Outcome]:
+    def begun(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
+    ) -> None:
+        self._cluster.snapshot = snapshot
+
+    def decided(self, info: PodInfo, outcome: Outcome) -> None:
         cluster = self._cluster
-        cluster.snapshot = snapshot
-        outcome = yield from super().steps(profile, info, snapshot, record, extended=extended)
         cluster.decisions.append(Decision(cluster.clock.now(), info.pod, outcome))
-        return outcome
 
 
 @asynccontextmanager
@@ -310,7 +301,7 @@ async def virtual_cluster(
             Random(1),
             Options(),
             instruments=cluster.instruments,
-            scheduler=Witness(cluster),
+            observer=_Decisions(cluster),
             file=file,
         )
         async with anyio.create_task_group() as scheduler:

@@ -26,7 +26,7 @@ from berth.actors.messages.cache import (
     TakeDump,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed
+from berth.actors.scheduling.decision.outcome import Chosen, Failed
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.extender.merging import Filtering
-from berth.actors.scheduling.decision.algorithm import Failed
+from berth.actors.scheduling.decision.outcome import Failed
 from berth.actors.scheduling.framework.questions import Filtered
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.telemetry.logs import configure_logs

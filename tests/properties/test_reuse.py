@@ -34,8 +34,9 @@ from berth.actors.messages.cache import (
     TakeSnapshot,
     Unnominate,
 )
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit, schedule_pod
+from berth.actors.scheduling.decision.algorithm import schedule_pod
 from berth.actors.scheduling.decision.candidates import Candidates
+from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.memory import NotReusableError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from berth.actors.messages.cache import AssumeObject, ObjectPut, ObjectRemoved, RestoreObject
-from berth.actors.scheduling.decision.algorithm import Chosen
+from berth.actors.scheduling.decision.outcome import Chosen
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.meta import HasMetadata

@@ -30,19 +30,10 @@ from berth.actors.messages.cache import (
     ObjectPut,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.algorithm import (
-    Chosen,
-    Failed,
-    Outcome,
-    Unfit,
-)
+from berth.actors.scheduling.decision.observer import DecisionObserver
+from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.sampling import Sampling
-from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.measuring import (
-    UNMEASURED,
-    Record,
-)
 from berth.actors.scheduling.framework.questions import unasked
 from berth.actors.scheduling.kube.core import (
     Node,
@@ -54,10 +45,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.wiring.profiles import profiles_of
-from berth.config.types import (
-    Extender,
-    KubeSchedulerConfiguration,
-)
+from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.decision import Decision, steps
 from ..explain.handle import ReadOnlyHandle
@@ -118,24 +106,18 @@ class Sample(Generic[T]):
         self.kept[place : place + 1] = [item]
 
 
-class Witness(Scheduler):
-    """A scheduler that keeps a sample of its decisions in each window.
+class SampledDecisions(DecisionObserver):
+    """Keeps a sample of the decisions in each window; `chance` is what the scheduler draws from.
 
     It leaves out decisions in which an extender takes part.
     """
 
-    def __init__(
-        self,
-        rng: Random,
-        percentage_of_nodes_to_score: int,
-        size: int,
-        extenders: Sequence[Extender] = (),
-    ) -> None:
-        super().__init__(rng, percentage_of_nodes_to_score, extenders)
-        self._chance_of_all = rng
+    def __init__(self, chance: Random, size: int) -> None:
+        self._chance = chance
         self._size = size
         self._picking = Random(SEED)
         self._open = False
+        self._keep: Callable[[Outcome], None] | None = None
         self.windows: list[Sample[Kept]] = []
 
     def open(self) -> None:
@@ -145,39 +127,43 @@ class Witness(Scheduler):
     def close(self) -> None:
         self._open = False
 
-    def schedule(
-        self,
-        profile: Profile,
-        info: PodInfo,
-        snapshot: Snapshot,
-        record: Record = UNMEASURED,
-    ) -> Outcome:
-        place = self.windows[-1].place() if self._open and len(snapshot) else None
+    def begun(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
+    ) -> None:
+        self._keep = None
+        if not self._open or extended or not len(snapshot):
+            return
+        window = self.windows[-1]
+        place = window.place()
         if place is None:
-            return super().schedule(profile, info, snapshot, record)
-        cluster, start = written(snapshot), self._sampling.start
-        chance = Random()
-        chance.setstate(self._chance_of_all.getstate())
-        outcome = super().schedule(profile, info, snapshot, record)
-        self.windows[-1].keep(
-            place, Kept(profile.scheduler_name, info.pod, cluster, start, chance, outcome)
-        )
-        return outcome
+            return
+        cluster, chance = written(snapshot), Random()
+        chance.setstate(self._chance.getstate())
+
+        def keep(outcome: Outcome) -> None:
+            kept = Kept(profile.scheduler_name, info.pod, cluster, start, chance, outcome)
+            window.keep(place, kept)
+
+        self._keep = keep
+
+    def decided(self, info: PodInfo, outcome: Outcome) -> None:
+        if self._keep is not None:
+            self._keep(outcome)
 
 
-class WitnessMeter:
-    """A meter that opens and closes the witness's windows with its own."""
+class SamplingMeter:
+    """A meter that opens and closes the windows of the sample with its own."""
 
-    def __init__(self, meter: Meter, witness: Witness) -> None:
+    def __init__(self, meter: Meter, decisions: SampledDecisions) -> None:
         self._meter = meter
-        self._witness = witness
+        self._decisions = decisions
 
     async def start(self) -> None:
-        self._witness.open()
+        self._decisions.open()
         await self._meter.start()
 
     async def stop(self) -> Effort:
-        self._witness.close()
+        self._decisions.close()
         return await self._meter.stop()
 
 

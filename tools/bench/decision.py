@@ -26,7 +26,7 @@ from berth.actors.messages.cache import (
     ObjectPut,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Unfit
+from berth.actors.scheduling.decision.outcome import Chosen, Failed, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta

@@ -39,7 +39,7 @@ from berth.config.load import (
 )
 from berth.config.types import KubeSchedulerConfiguration
 
-from .check import Witness, WitnessMeter, check
+from .check import SampledDecisions, SamplingMeter, check
 from .cluster import ClusterError
 from .inproc import InProcess
 from .measure import Checked, Effort, Meter, Result, Stopwatch, TimedInstruments
@@ -167,7 +167,7 @@ async def run_in_process(order: RunWorkload) -> Answer:
         configuration = configuration_of(scheduler_config_of(run))
         pods, watch, report = PodTracker(), Stopwatch(profile=order.profile), _Reporter().report
         cluster, clock, rng = InProcess(pods), SystemClock(), Random(0)
-        scheduler, meter = _witnessed(configuration, rng, watch, order.check)
+        decisions, meter = _sampled(rng, watch, order.check)
         async with (
             Extenders(configuration.extenders) as extenders,
             anyio.create_task_group() as group,
@@ -179,13 +179,13 @@ async def run_in_process(order: RunWorkload) -> Answer:
                 clock,
                 rng,
                 instruments=TimedInstruments(watch, clock.now),
-                scheduler=scheduler,
+                observer=decisions,
             )
             await group.start(daemon.run)
             results = await Executor(run, cluster, pods, meter, order.stall, report).run()
             group.cancel_scope.cancel()
-        if scheduler is not None:
-            checks = check(scheduler.windows, configuration, partial(report, CHECKING))
+        if decisions is not None:
+            checks = check(decisions.windows, configuration, partial(report, CHECKING))
             pairs = zip(results, checks, strict=True)
             results = [
                 msgspec.structs.replace(result, checked=checked) for result, checked in pairs
@@ -206,7 +206,7 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
         _say(NotRun(str(problem), False))
         return
     clock, rng, watch = SystemClock(), Random(0), Stopwatch(profile=order.profile)
-    scheduler, meter = _witnessed(configuration, rng, watch, order.check)
+    decisions, meter = _sampled(rng, watch, order.check)
     pauses = PauseMeter(meter)
     limits = configuration.client_connection
     async with (
@@ -226,7 +226,7 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
             clock,
             rng,
             instruments=TimedInstruments(watch, clock.now),
-            scheduler=scheduler,
+            observer=decisions,
         )
         await group.start(daemon.run)
         _say(Ready())
@@ -240,23 +240,19 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
                 case last:
                     break
         group.cancel_scope.cancel()
-    if isinstance(last, CheckDecisions) and scheduler is not None:
+    if isinstance(last, CheckDecisions) and decisions is not None:
         report = partial(_Reporter().report, CHECKING)
-        _say(DecisionsChecked(list(check(scheduler.windows, configuration, report))))
+        _say(DecisionsChecked(list(check(decisions.windows, configuration, report))))
         while await orders.next() is not None:
             pass
 
 
-def _witnessed(
-    configuration: KubeSchedulerConfiguration, rng: Random, watch: Stopwatch, number: int
-) -> tuple[Witness | None, Meter]:
-    """The scheduler that keeps `number` decisions (None for 0), and the meter to use with it."""
+def _sampled(rng: Random, watch: Stopwatch, number: int) -> tuple[SampledDecisions | None, Meter]:
+    """Returns what keeps `number` decisions (None for 0), and the meter to use with it."""
     if not number:
         return None, watch
-    witness = Witness(
-        rng, configuration.percentage_of_nodes_to_score, number, configuration.extenders
-    )
-    return witness, WitnessMeter(watch, witness)
+    decisions = SampledDecisions(rng, number)
+    return decisions, SamplingMeter(watch, decisions)
 
 
 class _Orders:

@@ -11,18 +11,12 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.decision.algorithm import (
-    Chosen,
-    Failed,
-    Outcome,
-    Search,
-    Unfit,
-    schedule_pod,
-)
-from berth.actors.scheduling.decision.candidates import Candidates
+from berth.actors.scheduling.decision.algorithm import Search, schedule_pod
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.failures import PluginError
 from berth.actors.scheduling.decision.feasibility import Evaluation
+from berth.actors.scheduling.decision.observer import DecisionObserver
+from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.plain import (
     Plain,
     summed,
@@ -37,9 +31,7 @@ from berth.actors.scheduling.framework.post_filter import (
 )
 from berth.actors.scheduling.framework.questions import (
     EXTENDER,
-    Answer,
     Filtered,
-    Question,
     Steps,
     Victims,
     unasked,
@@ -159,36 +151,25 @@ class First:
         return 0
 
 
-class Heard:
+class Heard(DecisionObserver):
     """What the search found and what extenders answered while the algorithm ran.
 
     `positions` is None if no search was made: the pod fits on the node that it is nominated to.
     """
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self) -> None:
         self.positions: Rows | None = None
-        self.filtered: Filtered | None = None
+        self.left_by_extenders: Filtered | None = None
         self.priorities: Ints | None = None
-        self._search = search
 
-    def search(self, candidates: Candidates) -> tuple[Rows, int]:
-        self.positions, looked_at = self._search(candidates)
-        return self.positions, looked_at
+    def searched(self, positions: Rows) -> None:
+        self.positions = positions
 
-    def listen(self, steps: Steps[T]) -> Steps[T]:
-        """Pass on questions and answers."""
-        answer: Answer | None = None
-        while True:
-            try:
-                question: Question = next(steps) if answer is None else steps.send(answer)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            answer = yield question
-            if isinstance(answer, np.ndarray):
-                self.priorities = answer
-            elif isinstance(answer, Filtered) and self.positions is not None:
-                self.filtered = answer
+    def filtered(self, filtered: Filtered) -> None:
+        self.left_by_extenders = filtered
+
+    def prioritized(self, priorities: Ints) -> None:
+        self.priorities = priorities
 
 
 def decide(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | Failure:
@@ -209,16 +190,15 @@ def steps(
 
     `search` finds the nodes to score, and `chance` breaks ties; without it the first is taken.
     """
-    heard, rng = Heard(search), First() if chance is None else chance
+    heard, rng = Heard(), First() if chance is None else chance
     try:
         plain = Plain(profile, info, snapshot)
-        algorithm = schedule_pod(plain, heard.search, rng, extended=extended)
-        outcome = yield from heard.listen(algorithm)
+        outcome = yield from schedule_pod(plain, search, rng, heard, extended=extended)
         if isinstance(outcome, Failed):
             return Explained(Failure(outcome.status.message), outcome)
         evaluation = plain.evaluation()
-        if heard.filtered is not None:
-            evaluation = evaluation.besides(heard.filtered)
+        if heard.left_by_extenders is not None:
+            evaluation = evaluation.besides(heard.left_by_extenders)
         decision = _filtered(plain, evaluation)
         if isinstance(outcome, Chosen):
             return Explained(_scored(decision, plain, outcome, heard), outcome)
@@ -247,8 +227,8 @@ def _scored(decision: Decision, plain: Plain, chosen: Chosen, heard: Heard) -> D
     """The part of Score, also where the pod is nominated to a node and needs no scores."""
     positions = every_node(plain)[0] if heard.positions is None else heard.positions
     rows = plain.order[positions]
-    if heard.filtered is not None:
-        rows = rows[np.isin(rows, heard.filtered.rows)]
+    if heard.left_by_extenders is not None:
+        rows = rows[np.isin(rows, heard.left_by_extenders.rows)]
     hosts = [chosen.node]
     if not len(rows):  # PreFilter leaves other nodes than the nominated one, and none fits.
         return msgspec.structs.replace(decision, hosts=hosts)

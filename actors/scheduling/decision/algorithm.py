@@ -9,69 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import numpy as np
 
-from ..framework.cycle_state import CycleState
 from ..framework.measuring import FILTER, PRE_SCORE, SCORE
-from ..framework.post_filter import Nomination, PostFiltered, Rng
+from ..framework.post_filter import Rng
 from ..framework.questions import Filtered, FilterNodes, PrioritizeNodes, Steps
 from ..framework.status import Status
 from ..model.vectors import Ints, Rows, highest
 from .candidates import Candidates
 from .failed_attempt import Attempt
+from .observer import DecisionObserver
+from .outcome import Chosen, Failed, Outcome, Unfit
 
 # Finds the positions of the feasible nodes to score, and says how many nodes it looked at.
 Search = Callable[[Candidates], tuple[Rows, int]]
 
 
-class Chosen(msgspec.Struct, frozen=True):
-    """The node for the pod, and the CycleState of the attempt.
-
-    `evaluated` nodes were looked at, `feasible` of them were compared.
-    """
-
-    node: str
-    state: CycleState
-    evaluated: int
-    feasible: int
-
-
-class Unfit(msgspec.Struct, frozen=True):
-    """No node fits; `message` says why, PostFilter's part included.
-
-    `rejected_by` are the plugins whose events may help, `pending` those of them that wait for an
-    event: when it happens, the pod skips its backoff. `post_filtered` is what PostFilter answered,
-    None if there is no PostFilter plugin.
-    """
-
-    message: str
-    rejected_by: frozenset[str]
-    pending: frozenset[str] = frozenset()
-    post_filtered: PostFiltered | None = None
-
-    @property
-    def nomination(self) -> Nomination | None:
-        return None if self.post_filtered is None else self.post_filtered.nomination
-
-
-class Failed(msgspec.Struct, frozen=True):
-    """The attempt ended with an error, not with a verdict on the nodes."""
-
-    status: Status
-
-
-Outcome = Chosen | Unfit | Failed
-
-
 def schedule_pod(
-    candidates: Candidates, search: Search, rng: Rng, *, extended: bool
+    candidates: Candidates,
+    search: Search,
+    rng: Rng,
+    observer: DecisionObserver | None = None,
+    *,
+    extended: bool,
 ) -> Steps[Outcome]:
-    """Choose a node; `extended` if there are extenders to ask. Raises PluginError."""
+    """Chooses a node; `extended` if there are extenders to ask. Raises PluginError."""
     record = candidates.state.record
     if candidates.rejected:
         record.leave(candidates.evaluation().prefilter.status.code)
-        return (yield from _no_node(candidates, None, rng, extended))
+        return (yield from _no_node(candidates, None, rng, observer, extended))
     record.enter(FILTER)
     nominated = candidates.snapshot.nominations.node_of(candidates.info.key)
     if nominated:
@@ -80,6 +46,8 @@ def schedule_pod(
             return Chosen(nominated, candidates.state, 1, 1)
         record.enter(FILTER)
     positions, evaluated = search(candidates)
+    if observer is not None:
+        observer.searched(positions)
     rows = candidates.order[positions]
     if extended or len(rows) == 1:
         record.leave()  # The next is PreScore, or an extender.
@@ -90,10 +58,12 @@ def schedule_pod(
             return Failed(answer)
         assert isinstance(answer, Filtered)
         filtered = answer
+        if observer is not None:
+            observer.filtered(filtered)
         positions = np.arange(len(candidates.order))[positions][np.isin(rows, filtered.rows)]
         rows = candidates.order[positions]
     if not len(rows):
-        return (yield from _no_node(candidates, filtered, rng, extended))
+        return (yield from _no_node(candidates, filtered, rng, observer, extended))
     best = 0
     if len(rows) > 1:
         nodes = candidates.view(positions)
@@ -102,9 +72,13 @@ def schedule_pod(
         record.enter(SCORE)
         totals = candidates.totals(nodes, positions)
         record.leave()
+        if observer is not None:
+            observer.scored(candidates.info, nodes, candidates.scores_by_plugin)
         if extended:
             answer = yield PrioritizeNodes(nodes)
             assert isinstance(answer, np.ndarray)
+            if observer is not None:
+                observer.prioritized(answer)
             totals = totals + answer
         best = _select_host(totals, rng)
     node = candidates.snapshot.columns.names[rows[best]]
@@ -133,12 +107,17 @@ def _select_host(totals: Ints, rng: Rng) -> int:
 
 
 def _no_node(
-    candidates: Candidates, filtered: Filtered | None, rng: Rng, extended: bool
+    candidates: Candidates,
+    filtered: Filtered | None,
+    rng: Rng,
+    observer: DecisionObserver | None,
+    extended: bool,
 ) -> Steps[Unfit]:
     """Why no node is left, and what PostFilter makes of it."""
     evaluation, snapshot = candidates.evaluation(), candidates.snapshot
-    record = candidates.state.record
-    record.leave()
+    candidates.state.record.leave()
+    if observer is not None:
+        observer.rejected(candidates.info, evaluation)
     if filtered is not None:
         evaluation = evaluation.besides(filtered)
     attempt = Attempt(

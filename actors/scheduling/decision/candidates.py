@@ -7,6 +7,7 @@ pod to pod. Both give the same answers, which tests/properties/test_reuse.py com
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,16 +17,26 @@ from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Ints, Rows
 from .feasibility import Evaluation, fits_on
 from .profile import Profile
+from .rules import PluginScores
 
 
 class Candidates(ABC):
     """The nodes that PreFilter leaves for a pod.
 
     `order` holds their rows in the node tree's order; a position is an index into it. `rejected` is
-    true if PreFilter rejected the pod for all nodes. Every method raises PluginError.
+    true if PreFilter rejected the pod for all nodes. `scores_by_plugin` are the latest scores where
+    each plugin's are known. Every method raises PluginError.
     """
 
-    __slots__ = ("info", "order", "profile", "rejected", "snapshot", "state")
+    __slots__ = (
+        "info",
+        "order",
+        "profile",
+        "rejected",
+        "scores_by_plugin",
+        "snapshot",
+        "state",
+    )
 
     def __init__(
         self,
@@ -43,6 +54,7 @@ class Candidates(ABC):
         self.state = state
         self.order = order
         self.rejected = rejected
+        self.scores_by_plugin: Sequence[PluginScores] = ()
 
     def view(self, positions: Rows) -> NodeView:
         return self.snapshot.rows(self.order[positions])

@@ -71,7 +71,8 @@ class Plain(Candidates):
         return self.profile.score(self.state, self.info, nodes)
 
     def totals(self, nodes: NodeView, positions: Rows) -> Ints:
-        return summed(self.scores(nodes), self.profile, nodes.size)
+        self.scores_by_plugin = scores = self.scores(nodes)
+        return summed(scores, self.profile, nodes.size)
 
     def evaluation(self) -> Evaluation:
         if self._evaluation is None:

@@ -12,15 +12,16 @@ from ..framework.questions import Steps, unasked
 from ..framework.status import Code
 from ..model.pod_info import PodInfo
 from ..model.snapshot import Snapshot
-from .algorithm import Failed, Outcome, Unfit, schedule_pod
+from .algorithm import schedule_pod
 from .candidates import Candidates
 from .failures import PluginError
+from .observer import DecisionObserver
+from .outcome import Failed, Outcome, Unfit
 from .plain import Plain
 from .profile import Profile
 from .recall.memory import NotReusableError
 from .recall.recall import Recall, recalled
 from .sampling import Sampling
-from .witness import Witness, Witnessed
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -33,16 +34,16 @@ class Scheduler:
         extenders: Sequence[Extender] = (),
         *,
         remembers: bool = True,
-        witness: Witness | None = None,
+        observer: DecisionObserver | None = None,
     ) -> None:
         """`extenders` are all that are configured, whichever pods they are interested in. Without
-        `remembers`, every pod is decided on its own, as it is for a witness that wants scores.
+        `remembers`, every pod is decided on its own, as it is for an observer that wants scores.
         """
-        self._witness = witness
+        self._observer = observer
         self._rng = rng
         self._sampling = Sampling(percentage_of_nodes_to_score, extenders)
         self._recall = Recall()
-        self._remembers = remembers and not (witness is not None and witness.wants_scores())
+        self._remembers = remembers and not (observer is not None and observer.wants_scores)
 
     def schedule(
         self,
@@ -63,7 +64,23 @@ class Scheduler:
         *,
         extended: bool,
     ) -> Steps[Outcome]:
-        """Choose a node for the pod; `extended` if there are extenders to ask."""
+        """Chooses a node for the pod; `extended` if there are extenders to ask."""
+        observer = self._observer
+        if observer is not None:
+            observer.begun(profile, info, snapshot, self._sampling.start, extended=extended)
+        outcome = yield from self._decide(profile, info, snapshot, record, extended)
+        if observer is not None:
+            observer.decided(info, outcome)
+        return outcome
+
+    def _decide(
+        self,
+        profile: Profile,
+        info: PodInfo,
+        snapshot: Snapshot,
+        record: Record,
+        extended: bool,
+    ) -> Steps[Outcome]:
         if not len(snapshot):
             return Unfit(NO_NODES, frozenset())
         start = self._sampling.start
@@ -73,8 +90,7 @@ class Scheduler:
             remembered = self._remembered(profile, info, snapshot, record)
         if remembered is not None:
             try:
-                seen = self._shown(remembered)
-                return (yield from schedule_pod(seen, self._sampling, self._rng, extended=extended))
+                return (yield from self._chosen(remembered, extended))
             except PluginError:
                 # Recall asks more than this decision needs, and its memory is incomplete now. The
                 # plain candidates may still succeed.
@@ -83,11 +99,15 @@ class Scheduler:
                 record.dropped()
         record.enter(PRE_FILTER)
         try:
-            plain = self._shown(Plain(profile, info, snapshot, record))
-            return (yield from schedule_pod(plain, self._sampling, self._rng, extended=extended))
+            return (yield from self._chosen(Plain(profile, info, snapshot, record), extended))
         except PluginError as failure:
             record.leave(Code.ERROR)
             return Failed(failure.status)
+
+    def _chosen(self, candidates: Candidates, extended: bool) -> Steps[Outcome]:
+        return schedule_pod(
+            candidates, self._sampling, self._rng, self._observer, extended=extended
+        )
 
     def _remembered(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record
@@ -106,6 +126,3 @@ class Scheduler:
         if candidates is None:
             record.missed()
         return candidates
-
-    def _shown(self, candidates: Candidates) -> Candidates:
-        return candidates if self._witness is None else Witnessed(candidates, self._witness)

@@ -18,7 +18,7 @@ from berth.actors.attempt.failure import (
 )
 from berth.actors.messages.queue import AttemptFailed, QueuedPod
 from berth.actors.messages.recorder import EventType, SetUnschedulable
-from berth.actors.scheduling.decision.algorithm import Unfit
+from berth.actors.scheduling.decision.outcome import Unfit
 from berth.plugin import (
     SUCCESS,
     Code,

@@ -4,10 +4,11 @@ one is caught.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from berth.actors.cache.state import CacheState
@@ -20,22 +21,20 @@ from berth.actors.messages.cache import (
     NodeDeleted,
     Nominate,
 )
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
-from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.recall.memory import Memory
 from berth.actors.scheduling.decision.recall.recall import Recalled
-from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
-from berth.actors.scheduling.framework.questions import Steps
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.devices import DeviceRequestAllocationResult, InFlightAllocation
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.model.snapshot import NodeView
 from berth.actors.scheduling.model.vectors import Ints, Rows
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.check import Sample, Witness, check, restored, written
+from berth.tools.bench.check import Sample, SampledDecisions, check, restored, written
 from berth.tools.bench.decision import SPECS, make_node, make_pod, take
 from berth.tools.bench.measure import Checked
 from berth.tools.explain.handle import ReadOnlyHandle
@@ -56,16 +55,19 @@ def mixed(number: int) -> list[Pod]:
     return [make_pod(100 + i, *specs[i % len(specs)]) for i in range(number)]
 
 
-def decided(
-    witness: Witness,
+def checked_of(
     pods: Sequence[Pod],
     configuration: KubeSchedulerConfiguration = CONFIGURATION,
     *,
     crowded: bool = False,
+    altered: Callable[[Outcome], Outcome] = lambda outcome: outcome,
 ) -> Checked:
     """Schedules the pods one after the other, in a cluster that is full or changes all the time.
-    Returns the check's result.
+    Returns the check's result; `altered` takes the place of each outcome before the check.
     """
+    rng = Random(1)
+    decisions = SampledDecisions(rng, EVERY)
+    scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score, observer=decisions)
     profile = profiles_of(configuration, ReadOnlyHandle())["default-scheduler"]
     cache = CacheState()
     for number in range(NODES):
@@ -74,10 +76,10 @@ def decided(
             where = {"nodeName": f"n{number}"}
             cache.handle(AssignedPodAdded(make_pod(-1 - 4 * number - other, where, 950)))
     chance, placed = Random(7), list[Pod]()
-    witness.open()
+    decisions.open()
     for turn, pod in enumerate(pods):
         info = PodInfo(pod)
-        match witness.schedule(profile, info, take(cache)):
+        match scheduler.schedule(profile, info, take(cache)):
             case Chosen(node):
                 cache.handle(Assume(info, node))
                 placed.append(pod)
@@ -93,18 +95,22 @@ def decided(
         if turn % 25 == 24:
             cache.handle(NodeDeleted(make_node(turn % NODES)))
             cache.handle(NodeAdded(make_node(turn % NODES)))
-    (checked,) = check(witness.windows, configuration, nothing)
+    (window,) = decisions.windows
+    window.kept = [
+        msgspec.structs.replace(kept, outcome=altered(kept.outcome)) for kept in window.kept
+    ]
+    (checked,) = check([window], configuration, nothing)
     return checked
 
 
 def test_remembered_answers_and_running_counts_agree_with_explain() -> None:
-    checked = decided(Witness(Random(1), 0, EVERY), mixed(240))
+    checked = checked_of(mixed(240))
     assert (checked.pods, checked.agree, checked.differ) == (240, 240, ())
 
 
 def test_a_full_cluster_in_which_preemption_makes_room() -> None:
     eager = [make_pod(i, {"priority": 5}, 1_900) for i in range(20)]
-    checked = decided(Witness(Random(1), 0, EVERY), [*eager, *mixed(40)], crowded=True)
+    checked = checked_of([*eager, *mixed(40)], crowded=True)
     assert (checked.agree, checked.differ) == (60, ())
 
 
@@ -118,8 +124,7 @@ def test_a_percentage_of_nodes_and_a_profile_that_scores_nothing() -> None:
             **more,
         }
         configuration = from_mapping(document)
-        checked = decided(
-            Witness(Random(1), configuration.percentage_of_nodes_to_score, EVERY),
+        checked = checked_of(
             mixed(60),
             configuration,
         )
@@ -137,7 +142,7 @@ class Reversed(Recalled):
 
 def test_a_scheduler_that_takes_the_worst_node_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("berth.actors.scheduling.decision.recall.recall.Recalled", Reversed)
-    checked = decided(Witness(Random(1), 0, EVERY), mixed(60))
+    checked = checked_of(mixed(60))
     assert checked.agree < checked.pods == 60
     assert checked.agree + len(checked.differ) == 60
     assert "; explain chooses " in checked.differ[0].difference
@@ -149,36 +154,25 @@ def test_a_stale_memory_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [
         make_pod(i, {}, 3_000) for i in range(NODES + 10)
     ]  # one for each node, and none for the last pods
-    checked = decided(Witness(Random(1), 0, EVERY), pods)
+    checked = checked_of(pods)
     assert checked.agree < checked.pods
     assert any("NodeResourcesFit" in differs.difference for differs in checked.differ)
 
 
-class Grumpy(Witness):
+def grumpy(outcome: Outcome) -> Outcome:
     """Names no plugin for a pod that does not fit, and nominates it nowhere."""
-
-    def steps(
-        self,
-        profile: Profile,
-        info: PodInfo,
-        snapshot: Snapshot,
-        record: Record = UNMEASURED,
-        *,
-        extended: bool,
-    ) -> Steps[Outcome]:
-        outcome = yield from super().steps(profile, info, snapshot, record, extended=extended)
-        match outcome:
-            case Unfit(message, plugins, nomination=None):
-                return Unfit(message, plugins - {"NodeResourcesFit"})
-            case Unfit(message, plugins):
-                return Unfit(message, plugins)
-            case _:
-                return outcome
+    match outcome:
+        case Unfit(message, plugins, nomination=None):
+            return Unfit(message, plugins - {"NodeResourcesFit"})
+        case Unfit(message, plugins):
+            return Unfit(message, plugins)
+        case _:
+            return outcome
 
 
 def test_a_difference_in_rejecting_plugins_or_nomination_is_caught() -> None:
     pods = [make_pod(0, {"priority": 5}, 1_900), make_pod(1, {}, 1_900)]
-    checked = decided(Grumpy(Random(1), 0, EVERY), pods, crowded=True)
+    checked = checked_of(pods, crowded=True, altered=grumpy)
     promised, blamed = checked.differ
     assert promised.difference.startswith("the nomination is cleared; explain's is n")
     assert (

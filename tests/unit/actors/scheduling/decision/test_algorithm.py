@@ -11,7 +11,7 @@ import pytest
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import NodeAdded, Nominate, TakeSnapshot
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import (
     Answer,

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from berth.actors.binding.state import PodsInBinding
-from berth.actors.scheduling.decision.algorithm import Failed, Unfit
+from berth.actors.scheduling.decision.outcome import Failed, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler

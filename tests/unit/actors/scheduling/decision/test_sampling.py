@@ -9,7 +9,7 @@ import pytest
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import Assume, NodeAdded, TakeSnapshot
-from berth.actors.scheduling.decision.algorithm import Chosen, Unfit
+from berth.actors.scheduling.decision.outcome import Chosen, Unfit
 from berth.actors.scheduling.decision.sampling import sample_size
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod

@@ -10,7 +10,7 @@ import pytest
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import NodeAdded, NodeUpdated, TakeSnapshot
-from berth.actors.scheduling.decision.algorithm import Chosen
+from berth.actors.scheduling.decision.outcome import Chosen
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler

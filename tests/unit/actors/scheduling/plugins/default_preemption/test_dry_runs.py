@@ -16,7 +16,7 @@ from berth.actors.messages.cache import (
     ObjectPut,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.algorithm import Unfit
+from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget

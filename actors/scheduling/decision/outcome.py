@@ -1,0 +1,48 @@
+"""The outcome of a decision."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..framework.cycle_state import CycleState
+from ..framework.post_filter import Nomination, PostFiltered
+from ..framework.status import Status
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The node for the pod, and the CycleState of the attempt.
+
+    `evaluated` nodes were looked at, `feasible` of them were compared.
+    """
+
+    node: str
+    state: CycleState
+    evaluated: int
+    feasible: int
+
+
+class Unfit(msgspec.Struct, frozen=True):
+    """No node fits; `message` says why, PostFilter's part included.
+
+    `rejected_by` are the plugins whose events may help, `pending` those of them that wait for an
+    event: when it happens, the pod skips its backoff. `post_filtered` is what PostFilter answered,
+    None if there is no PostFilter plugin.
+    """
+
+    message: str
+    rejected_by: frozenset[str]
+    pending: frozenset[str] = frozenset()
+    post_filtered: PostFiltered | None = None
+
+    @property
+    def nomination(self) -> Nomination | None:
+        return None if self.post_filtered is None else self.post_filtered.nomination
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The attempt ended with an error, not with a verdict on the nodes."""
+
+    status: Status
+
+
+Outcome = Chosen | Unfit | Failed
