@@ -256,7 +256,7 @@ class _Decisions(DecisionObserver):
     def __init__(self, cluster: VirtualCluster) -> None:
         self._cluster = cluster
 
-    def begun(
+    def deciding(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
     ) -> None:
         self._cluster.snapshot = snapshot

@@ -127,7 +127,7 @@ class SampledDecisions(DecisionObserver):
     def close(self) -> None:
         self._open = False
 
-    def begun(
+    def deciding(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
     ) -> None:
         self._keep = None

@@ -25,7 +25,7 @@ class DecisionObserver:
 
     wants_scores: bool = False
 
-    def begun(
+    def deciding(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
     ) -> None:
         """The search for nodes is to begin at `start`; `extended` if there are extenders to ask."""

@@ -67,7 +67,7 @@ class Scheduler:
         """Chooses a node for the pod; `extended` if there are extenders to ask."""
         observer = self._observer
         if observer is not None:
-            observer.begun(profile, info, snapshot, self._sampling.start, extended=extended)
+            observer.deciding(profile, info, snapshot, self._sampling.start, extended=extended)
         outcome = yield from self._decide(profile, info, snapshot, record, extended)
         if observer is not None:
             observer.decided(info, outcome)
@@ -90,7 +90,11 @@ class Scheduler:
             remembered = self._remembered(profile, info, snapshot, record)
         if remembered is not None:
             try:
-                return (yield from self._chosen(remembered, extended))
+                return (
+                    yield from schedule_pod(
+                        remembered, self._sampling, self._rng, self._observer, extended=extended
+                    )
+                )
             except PluginError:
                 # Recall asks more than this decision needs, and its memory is incomplete now. The
                 # plain candidates may still succeed.
@@ -99,15 +103,15 @@ class Scheduler:
                 record.dropped()
         record.enter(PRE_FILTER)
         try:
-            return (yield from self._chosen(Plain(profile, info, snapshot, record), extended))
+            plain = Plain(profile, info, snapshot, record)
+            return (
+                yield from schedule_pod(
+                    plain, self._sampling, self._rng, self._observer, extended=extended
+                )
+            )
         except PluginError as failure:
             record.leave(Code.ERROR)
             return Failed(failure.status)
-
-    def _chosen(self, candidates: Candidates, extended: bool) -> Steps[Outcome]:
-        return schedule_pod(
-            candidates, self._sampling, self._rng, self._observer, extended=extended
-        )
 
     def _remembered(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record

@@ -1,0 +1,73 @@
+"""Observers of decisions: what they are told, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from berth.actors.scheduling.decision.feasibility import Evaluation
+from berth.actors.scheduling.decision.observer import DecisionObserver
+from berth.actors.scheduling.decision.outcome import Chosen, Outcome, Unfit
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.rules import PluginScores
+from berth.actors.scheduling.decision.scheduler import Scheduler
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.model.vectors import Rows
+from berth.actors.wiring.profiles import profiles_of
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.bench.decision import make_cache, make_pod, take
+from berth.tools.explain.handle import ReadOnlyHandle
+
+PROFILE = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-scheduler"]
+
+
+class Notes(DecisionObserver):
+    def __init__(self, *, wants_scores: bool = False) -> None:
+        self.wants_scores = wants_scores
+        self.told: list[Any] = []
+
+    def deciding(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
+    ) -> None:
+        self.told.append((info.pod.metadata.name, start, extended))
+
+    def searched(self, positions: Rows) -> None:
+        self.told.append("searched")
+
+    def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:
+        self.told.append([plugin.plugin for plugin in scores if plugin.scores.any()])
+
+    def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
+        self.told.append(sorted(evaluation.rejected_by()))
+
+    def decided(self, info: PodInfo, outcome: Outcome) -> None:
+        self.told.append(type(outcome))
+
+
+def told(observer: Notes, *millicores: int) -> list[Any]:
+    scheduler, snapshot = Scheduler(Random(1), observer=observer), take(make_cache(3))
+    for number, amount in enumerate(millicores):
+        scheduler.schedule(PROFILE, PodInfo(make_pod(number, {}, amount)), snapshot)
+    return observer.told
+
+
+def test_an_observer_is_told_of_each_step() -> None:
+    steps: list[Any] = ["searched", [], Chosen]
+    assert told(Notes(), 100, 100, 100)[4:] == [("p1", 0, False), *steps, ("p2", 0, False), *steps]
+
+
+def test_an_observer_is_told_why_no_node_is_left() -> None:
+    assert told(Notes(), 9_000) == [
+        ("p0", 0, False),
+        "searched",
+        ["NodeResourcesFit"],
+        Unfit,
+    ]
+
+
+def test_an_observer_that_wants_scores_gets_those_of_every_decision() -> None:
+    scores = told(Notes(wants_scores=True), 100, 100, 100)[2::4]
+    assert scores[0] == scores[1] == scores[2]
+    assert "NodeResourcesFit" in scores[0]
