@@ -17,7 +17,7 @@ from berth.config.feature_gates import DEFAULTS
 from ..messages.cache import CacheStatistics
 from ..messages.queue import QueuedPod, QueueMeasures
 from ..runtime.clock import Clock
-from ..scheduling.framework.measuring import Record
+from ..scheduling.framework.measuring import PluginMeasures, Record
 from ..scheduling.framework.status import Code
 from ..scheduling.model.pod_info import PodInfo
 from .families import Families
@@ -39,7 +39,7 @@ _DETAILED = tuple(number * 37 % 100 < 10 for number in range(100))
 SETTLE_SECONDS = 1.0
 
 
-class Instruments:
+class Instruments(PluginMeasures):
     """`now` is in monotonic seconds. `bindings` is the number of binding cycles under way. Without
     `tracing`, no attempt is traced.
     """

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..scheduling.framework.measuring import POINTS, RECALL
+from ..scheduling.framework.measuring import POINTS, RECALL, Record
 from ..scheduling.framework.status import Code
 from ..scheduling.model.columns import Ints
 from .families import Families
@@ -119,17 +119,14 @@ class PointTimes:
         self.families.batch_flushed.child(self.profile, "pod_failed").inc()
 
 
-class PointRecord:
-    """Implements framework.measuring.Record, for any number of attempts."""
+class PointRecord(Record):
+    """The record of any number of attempts."""
 
     def __init__(self, times: PointTimes, marks: list[float], *, detailed: bool) -> None:
+        super().__init__(times.now)
         self.detailed = detailed
-        self._times = times
         self.marks = marks
-        self.now = times.now
-        self.idle = times.idle.append
-        self.ran = times.ran
-        self.not_kept = times.not_kept
+        self._times = times
 
     def enter(self, point: int) -> None:
         self.marks += (point, self.now())
@@ -140,15 +137,21 @@ class PointRecord:
     def took(self, point: int, started: float, code: int = SUCCEEDED) -> None:
         self.marks += (point, started, code, self.now())
 
+    def idle(self, point: int) -> None:
+        self._times.idle.append(point)
+
+    def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
+        self._times.ran(plugin, point, code, started)
+
     def missed(self) -> None:
         self.leave(MISSED)
 
     def kept(self) -> None:
         self._times.kept(self.marks[-1])
 
+    def not_kept(self) -> None:
+        self._times.not_kept()
+
     def dropped(self) -> None:
         self.leave(DISCARDED)
         self._times.dropped()
-
-    def end(self, result: str, node: str = "") -> None:
-        """The instruments count the results."""

@@ -56,12 +56,11 @@ class TracedRecord(PointRecord):
         self.span = span
         self.ended = 0.0
         self.plugins: list[_Plugin] = []
-        self.ran = self._note
 
-    def _note(self, plugin: str, point: str, code: Code, started: float) -> None:
+    def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
         self.plugins.append(_Plugin(plugin, point, code, started, self.now()))
         if self._sampled:
-            self._times.ran(plugin, point, code, started)
+            super().ran(plugin, point, code, started)
 
     def end(self, result: str, node: str = "") -> None:
         self.ended = self.now()

@@ -18,8 +18,7 @@ points that wait, or that may cause others to run, are noted when they have ende
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 from .status import Code
 
@@ -59,115 +58,62 @@ POINTS = {
 }
 
 
-class Record(Protocol):
+class Record:
     """The measurements of an attempt. If it is `detailed`, plugins are timed one by one, as
-    kube-scheduler does for one attempt in ten.
+    kube-scheduler does for one attempt in ten. `now` gives monotonic seconds. This one measures
+    nothing.
     """
-
-    @property
-    def detailed(self) -> bool: ...
-
-    def now(self) -> float:
-        """Monotonic seconds."""
-        ...
-
-    def enter(self, point: int) -> None:
-        """Note that an extension point begins."""
-        ...
-
-    def leave(self, code: Code = Code.SUCCESS) -> None:
-        """Note that the extension point has ended."""
-        ...
-
-    def took(self, point: int, started: float, code: Code = Code.SUCCESS) -> None:
-        """Note that an extension point has ended that began at the time `started`."""
-        ...
-
-    def idle(self, point: int) -> None:
-        """Note that an extension point had nothing to do; it counts, and takes no time."""
-        ...
-
-    def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
-        """Note that a plugin, asked at the time `started`, has answered."""
-        ...
-
-    def missed(self) -> None:
-        """Note that no answers are kept for the pod, which ends RECALL."""
-        ...
-
-    def kept(self) -> None:
-        """Note that answers about the pod were put away for others, since RECALL began."""
-        ...
-
-    def not_kept(self) -> None:
-        """Note that the answers about the pod depend on more than what others share with it."""
-        ...
-
-    def dropped(self) -> None:
-        """Note that answers kept from other pods could not be used: the decision begins anew."""
-        ...
-
-    def end(self, result: str, node: str = "") -> None:
-        """Note that the attempt has ended: scheduled, unschedulable or error."""
-        ...
-
-
-class Unmeasured:
-    """Measures nothing."""
 
     detailed = False
 
-    def now(self) -> float:
-        return 0.0
+    def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
+        self.now = now
 
     def enter(self, point: int) -> None:
-        pass
+        """Note that an extension point begins."""
 
     def leave(self, code: Code = Code.SUCCESS) -> None:
-        pass
+        """Note that the extension point has ended."""
 
     def took(self, point: int, started: float, code: Code = Code.SUCCESS) -> None:
-        pass
+        """Note that an extension point has ended that began at the time `started`."""
 
     def idle(self, point: int) -> None:
-        pass
+        """Note that an extension point had nothing to do; it counts, and takes no time."""
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
-        pass
+        """Note that a plugin, asked at the time `started`, has answered."""
 
     def missed(self) -> None:
-        pass
+        """Note that no answers are kept for the pod, which ends RECALL."""
 
     def kept(self) -> None:
-        pass
+        """Note that answers about the pod were put away for others, since RECALL began."""
 
     def not_kept(self) -> None:
-        pass
+        """Note that the answers about the pod depend on more than what others share with it."""
 
     def dropped(self) -> None:
-        pass
+        """Note that answers kept from other pods could not be used: the decision begins anew."""
 
     def end(self, result: str, node: str = "") -> None:
-        pass
+        """Note that the attempt has ended: scheduled, unschedulable or error."""
 
 
-UNMEASURED = Unmeasured()
+UNMEASURED = Record()
 
 
-class PluginMeasures(Protocol):
-    """The counts of in-tree plugins, under kube-scheduler's names."""
+class PluginMeasures:
+    """The counts of in-tree plugins, under kube-scheduler's names. This one counts nothing."""
 
     def preemption_attempted(self) -> None:
         """Count a search for victims."""
-        ...
 
     def claim_created(self, *, success: bool) -> None:
         """Count a request to create a ResourceClaim for extended resources."""
-        ...
 
     def volumes_failed(self, operation: str) -> None:
         """Count an error with a pod's volumes in `predicate`, `assume` or `bind`."""
-        ...
 
     def devices_bound(
         self,
@@ -181,30 +127,6 @@ class PluginMeasures(Protocol):
         `conditional` that of each device with conditions. `outcome` is `success`, `failure`,
         `timeout` or `error`.
         """
-        ...
 
 
-class NoMeasures:
-    """Counts nothing."""
-
-    def preemption_attempted(self) -> None:
-        pass
-
-    def claim_created(self, *, success: bool) -> None:
-        pass
-
-    def volumes_failed(self, operation: str) -> None:
-        pass
-
-    def devices_bound(
-        self,
-        profile: str,
-        drivers: Iterable[str],
-        conditional: Iterable[str],
-        outcome: str,
-        seconds: float,
-    ) -> None:
-        pass
-
-
-NO_MEASURES = NoMeasures()
+NO_MEASURES = PluginMeasures()
