@@ -1,5 +1,5 @@
-"""The extenders of a configuration: their validation, and the resources that they take over from
-NodeResourcesFit.
+"""Validates the extenders of a configuration, and lets NodeResourcesFit ignore the resources that
+only extenders count.
 
 An extender may manage extended resources. Resources marked as ignored by the scheduler are counted
 by the extender alone, so NodeResourcesFit of every profile ignores them. Mirrors kube-scheduler's
@@ -20,7 +20,7 @@ FIT = "NodeResourcesFit"
 
 
 def extender_problems(extenders: Sequence[Extender]) -> list[str]:
-    """A line for each problem."""
+    """Returns a line for each problem."""
     problems: list[str] = []
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
@@ -69,7 +69,7 @@ def is_url(text: str) -> bool:
 def without_ignored_resources(
     configuration: KubeSchedulerConfiguration,
 ) -> KubeSchedulerConfiguration:
-    """The configuration in which NodeResourcesFit ignores what only extenders count."""
+    """Returns the configuration in which NodeResourcesFit ignores what only extenders count."""
     ignored = [
         resource.name
         for extender in configuration.extenders
@@ -85,6 +85,6 @@ def without_ignored_resources(
 def _ignoring(profile: KubeSchedulerProfile, resources: Sequence[str]) -> KubeSchedulerProfile:
     args = next((entry.args for entry in profile.plugin_config if entry.name == FIT), {})
     others = [entry for entry in profile.plugin_config if entry.name != FIT]
-    # As in kube-scheduler, the profile's own list counts no longer.
+    # As in kube-scheduler, this replaces the list in the profile.
     fit = PluginConfig(FIT, {**args, "ignoredResources": list(resources)})
     return msgspec.structs.replace(profile, plugin_config=(*others, fit))

@@ -1,7 +1,7 @@
 """The feature gates of kube-scheduler 1.36: names, stages, defaults and rules.
 
 Mirrors k8s.io/component-base/featuregate. AllAlpha and AllBeta set the gates of their stage that
-are not given themselves.
+the user does not set one by one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BOOLEANS = {
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """`locked`: no other value than the default is allowed. `needs`: the gates that must be on if
-    this one is.
+    """A feature gate. If it is `locked`, it cannot have another value than the default. `needs` are
+    the gates that must be on if this one is.
     """
 
     name: str
@@ -35,19 +35,19 @@ class Gate(msgspec.Struct, frozen=True):
 
 
 class FeatureGateError(ValueError):
-    """Gates that cannot be set as given; the message names them."""
+    """The gates cannot be set in this way; the message names them."""
 
 
-def _known() -> Iterator[Gate]:
+def _all_gates() -> Iterator[Gate]:
     for line in TABLE.strip().splitlines():
         name, stage, default, *locked = line.split()
         yield Gate(name, stage, default == "true", bool(locked), DEPENDENCIES.get(name, ()))
 
 
-GATES: Mapping[str, Gate] = {gate.name: gate for gate in _known()}
+GATES: Mapping[str, Gate] = {gate.name: gate for gate in _all_gates()}
 DEFAULTS: Mapping[str, bool] = {gate.name: gate.default for gate in GATES.values()}
 
-# What kube-scheduler does with these gates, berth does not do.
+# The gates that kube-scheduler knows and that berth does not implement.
 NOT_IMPLEMENTED: tuple[str, ...] = (
     "ClientsAllowCBOR",
     "ClientsPreferCBOR",
@@ -65,10 +65,10 @@ NOT_IMPLEMENTED: tuple[str, ...] = (
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """The gates in a flag's text, such as `A=true,B=false` or `kube:A=true`; of several values for
-    a gate, the last one counts. Raises FeatureGateError.
+    """Reads the gates in a flag's text, such as `A=true,B=false` or `kube:A=true`; of several
+    values for a gate, the last one counts. Raises FeatureGateError.
     """
-    given, prefixes = {}, set()
+    settings, prefixes = {}, set()
     for part in filter(None, (part.strip() for part in text.split(","))):
         prefix, colon, pair = part.rpartition(":")
         if colon and prefix.strip() != COMPONENT:
@@ -81,41 +81,41 @@ def parse_gates(text: str) -> dict[str, bool]:
             raise FeatureGateError(
                 f"feature gates: invalid value of {name}={value}: expected true or false"
             )
-        given[name] = BOOLEANS[value]
+        settings[name] = BOOLEANS[value]
     if len(prefixes) > 1:
         raise FeatureGateError(
             "feature gates: set kube feature gates with default empty prefix or kube: prefix "
             "consistently, do not mix use"
         )
-    return given
+    return settings
 
 
-def with_defaults(given: Mapping[str, bool]) -> dict[str, bool]:
-    """Every gate with its value. Raises FeatureGateError, with all problems, if a gate is unknown
-    or locked to another value, or is on while a gate that it needs is off.
+def with_defaults(settings: Mapping[str, bool]) -> dict[str, bool]:
+    """Returns every gate with its value. Raises FeatureGateError, with all problems, if a gate is
+    unknown or locked to another value, or is on while a gate that it needs is off.
     """
-    problems = [*_unsettable(given)]
+    problems = [*_unsettable(settings)]
     if not problems:
-        values = {**DEFAULTS, **_of_stages(given), **given}
+        values = {**DEFAULTS, **_of_stages(settings), **settings}
         problems = [*_unmet(values)]
     if problems:
         raise FeatureGateError(f"feature gates: {'; '.join(problems)}")
     return values
 
 
-def _of_stages(given: Mapping[str, bool]) -> dict[str, bool]:
-    """The gates that AllAlpha and AllBeta set."""
+def _of_stages(settings: Mapping[str, bool]) -> dict[str, bool]:
+    """Returns the gates that AllAlpha and AllBeta set."""
     return {
-        gate.name: given[switch]
+        gate.name: settings[switch]
         for switch, stage in ALL_OF_STAGE.items()
-        if switch in given
+        if switch in settings
         for gate in GATES.values()
         if gate.stage == stage and gate.name not in ALL_OF_STAGE
     }
 
 
-def _unsettable(given: Mapping[str, bool]) -> Iterator[str]:
-    for name, value in given.items():
+def _unsettable(settings: Mapping[str, bool]) -> Iterator[str]:
+    for name, value in settings.items():
         gate = GATES.get(name)
         if gate is None:
             near = get_close_matches(name, GATES, 1)
@@ -142,26 +142,27 @@ def _text(value: bool) -> str:
     return str(value).lower()
 
 
-def gate_warnings(given: Mapping[str, bool]) -> list[str]:
-    """One line for each gate that is given although it is GA or deprecated, and one for the gates
-    that are on and that berth does not implement. `given` is what `with_defaults` accepted.
+def gate_warnings(settings: Mapping[str, bool]) -> list[str]:
+    """Returns a line for each gate that is set although it is GA or deprecated, and a line for the
+    gates that are on and that berth does not implement. `settings` is what `with_defaults`
+    accepted.
     """
     ending = {GA: "GA", DEPRECATED: "deprecated"}
     lines = [
         f"Warning: setting {ending[GATES[name].stage]} feature gate. It will be removed in a "
         f"future release: {name}={_text(value)}"
-        for name, value in given.items()
+        for name, value in settings.items()
         if GATES[name].stage in ending
     ]
-    values = with_defaults(given)
+    values = with_defaults(settings)
     if on := [name for name in NOT_IMPLEMENTED if values[name]]:
         lines.append(f"feature gates without an effect: berth does not implement {', '.join(on)}")
     return lines
 
 
 def feature_enabled(values: Mapping[str, bool]) -> Iterator[tuple[str, str, bool]]:
-    """Name, stage and value of every gate, as the metric kubernetes_feature_enabled has them: the
-    stage of a GA gate is empty.
+    """Yields name, stage and value of every gate, as the metric kubernetes_feature_enabled has
+    them: the stage of a GA gate is empty.
     """
     for gate in GATES.values():
         yield gate.name, "" if gate.stage == GA else gate.stage, values[gate.name]

@@ -1,8 +1,8 @@
 """Reads a document by the types of msgspec Structs, as strictly as kube-scheduler reads Go's.
 
 An unknown field, a value of another type and a number out of range are problems. All of them are
-found, each begins with its path and says what was expected. As in Go, a null counts as a field
-that is not given, and a null in a list as an item without fields.
+reported; each begins with its path and says what was expected. As in Go, a null counts as an absent
+field, and a null in a list as an item without fields.
 """
 
 from __future__ import annotations
@@ -47,19 +47,20 @@ class Problems(list[str]):
 
 
 def read_document(document: object, into: type, problems: Problems, path: str = "") -> object:
-    """The document as `msgspec.convert` takes it; what does not fit is added to the problems."""
+    """Returns the document in the form that `msgspec.convert` takes. Adds a problem for each part
+    that does not fit.
+    """
     return _read(document, _type_info(into), path, problems)
 
 
 def converted(document: object, into: type[Any]) -> Any:
-    """The value of a document in which `read_document` found no problem."""
+    """Returns the value of a document in which `read_document` found no problem."""
     return msgspec.convert(document, into, dec_hook=_decode)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """ ", did you mean X?" if a known name is near, otherwise nothing."""
-    names = list(known)
-    by_lower = {one.lower(): one for one in names}
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Returns ", did you mean X?" if one of the names is near, otherwise nothing."""
+    by_lower = {candidate.lower(): candidate for candidate in names}
     near = get_close_matches(name.lower(), by_lower, 1)
     return f", did you mean {by_lower[near[0]]}?" if near else ""
 
@@ -84,7 +85,7 @@ def _read(value: Any, at: inspect.Type, path: str, problems: Problems) -> Any:
     if isinstance(at, inspect.UnionType):
         if value is None:
             return None
-        return _read(value, _given(at), path, problems)
+        return _read(value, _non_null(at), path, problems)
     match at:
         case inspect.StructType():
             return _read_struct(value, at, path, problems)
@@ -93,8 +94,8 @@ def _read(value: Any, at: inspect.Type, path: str, problems: Problems) -> Any:
                 problems.expect(False, path, "a list", shown(value))
                 return value
             return [
-                _read(_item(one, at.item_type), at.item_type, f"{path}[{i}]", problems)
-                for i, one in enumerate(value)
+                _read(_item(item, at.item_type), at.item_type, f"{path}[{i}]", problems)
+                for i, item in enumerate(value)
             ]
         case inspect.DictType():
             problems.expect(isinstance(value, Mapping), path, "a mapping", shown(value))
@@ -116,13 +117,13 @@ def _read(value: Any, at: inspect.Type, path: str, problems: Problems) -> Any:
     return value
 
 
-def _given(at: inspect.UnionType) -> inspect.Type:
-    """The type of a value that is not null."""
-    return next(one for one in at.types if not isinstance(one, inspect.NoneType))
+def _non_null(at: inspect.UnionType) -> inspect.Type:
+    """Returns the type of a value that is not null."""
+    return next(choice for choice in at.types if not isinstance(choice, inspect.NoneType))
 
 
 def _item(value: Any, at: inspect.Type) -> Any:
-    """An item of a list; a null is the zero value of Go's type."""
+    """Returns an item of a list; a null is the zero value of Go's type."""
     if value is not None:
         return value
     return "" if isinstance(at, inspect.StrType) else {}
@@ -144,14 +145,14 @@ def _read_struct(value: Any, at: inspect.StructType, path: str, problems: Proble
 
 
 def _is_absent(value: Any, at: inspect.Type) -> bool:
-    """True if Go cannot tell the value of a field from one that is not given."""
+    """True if Go cannot tell the value of a field from an absent one."""
     while isinstance(at, inspect.Metadata):
         at = at.type
     if isinstance(at, inspect.UnionType):
-        return value is None or (value == "" and isinstance(_given(at), inspect.LiteralType))
+        return value is None or (value == "" and isinstance(_non_null(at), inspect.LiteralType))
     if isinstance(at, inspect.LiteralType):
         return value is None or value == ""
-    # A duration reads its null as text, and refuses it.
+    # Go reads the null of a duration as text, and refuses it.
     return value is None and not isinstance(at, inspect.CustomType)
 
 
@@ -206,7 +207,9 @@ def _check_duration(value: Any, path: str, problems: Problems) -> None:
 
 
 def shown(value: object) -> str:
-    """A value for a message: text in quotes, numbers in digits, and the kind of anything else."""
+    """Returns a value for a message: text in quotes, numbers in digits, and the kind of anything
+    else.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -217,7 +220,7 @@ def shown(value: object) -> str:
 
 
 def sort_of(value: object) -> str:
-    """A value's kind in plain words, for messages."""
+    """Returns the kind of a value in plain words, for messages."""
     return _WORDS.get(type(value), "a mapping")
 
 
@@ -232,19 +235,19 @@ def path_first(invalid: msgspec.ValidationError, into: type) -> str:
     """
     text, _, path = str(invalid).replace(" | null`", "`").partition(" - at `$")
     path = path.rstrip("`").lstrip(".")
-    if found := _AT_FIELD.fullmatch(text):
-        text, path = _PHRASES[found[1]], f"{path}.{found[2]}".lstrip(".")
+    if at_field := _AT_FIELD.fullmatch(text):
+        text, path = _PHRASES[at_field[1]], f"{path}.{at_field[2]}".lstrip(".")
     elif text.startswith("Invalid enum value") and (choices := _choices(into, path)):
         text = f"expected {', '.join(choices)}, got {text.removeprefix('Invalid enum value ')}"
     return f"{path}: {text}" if path else text
 
 
 def _choices(into: type, path: str) -> list[str]:
-    """The values that the type allows at a path, if they can be listed."""
+    """Returns the values that the type allows at a path; [] if they cannot be listed."""
     at: Any = inspect.type_info(into)
     for step in _STEP.finditer(path):
         among = at.types if isinstance(at, inspect.UnionType) else (at,)
-        at = next((one for one in among if not isinstance(one, inspect.NoneType)), None)
+        at = next((choice for choice in among if not isinstance(choice, inspect.NoneType)), None)
         if step[1] is None:
             at = getattr(at, "item_type", None) or getattr(at, "value_type", None)
         else:
@@ -254,5 +257,8 @@ def _choices(into: type, path: str) -> list[str]:
             )
     among = at.types if isinstance(at, inspect.UnionType) else (at,)
     return [
-        str(value) for one in among if isinstance(one, inspect.LiteralType) for value in one.values
+        str(value)
+        for choice in among
+        if isinstance(choice, inspect.LiteralType)
+        for value in choice.values
     ]

@@ -1,4 +1,4 @@
-"""Configurations of versions that Kubernetes has removed, and what becomes of them in v1.
+"""Configurations of versions that Kubernetes has removed, and how they are converted to v1.
 
 `convert` gives the same decisions in v1, with a line for each change. A setting without an
 equivalent has a line of its own, to be done by hand. Parts of a wrong type are left for the reader
@@ -17,7 +17,7 @@ from .profiles import REMOVED, removed
 from .types import API_VERSION, EXTENSION_POINTS, KIND
 
 GROUP = "kubescheduler.config.k8s.io"
-# The removed versions, and the release of Kubernetes that no longer has them, where that is known.
+# The removed versions, each with the release of Kubernetes that dropped it, or "" if unknown.
 RELEASES: Mapping[str, str] = {
     "v1alpha1": "",
     "v1alpha2": "",
@@ -44,7 +44,7 @@ Document = dict[str, Any]
 
 
 class Conversion(msgspec.Struct, frozen=True):
-    """A document of v1, what was changed, and what is to be done by hand."""
+    """A document of v1, the changes that were made to it, and those to be made by hand."""
 
     document: Document
     changes: tuple[str, ...]
@@ -58,7 +58,7 @@ class _Notes:
 
 
 def removed_version(document: Mapping[str, Any]) -> str | None:
-    """The removed version that a document is of; "Policy" for that older kind; None for others."""
+    """Returns the removed version of a document; "Policy" for that older kind; None for others."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if kind == "Policy" and version in ("v1", f"{GROUP}/v1", None):
         return "Policy"
@@ -69,7 +69,9 @@ def removed_version(document: Mapping[str, Any]) -> str | None:
 
 
 def refusal_of_removed(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """What to change in a document of a removed version, a line each; () for other documents."""
+    """Returns what to change in a document of a removed version, a line each; () for other
+    documents.
+    """
     version = removed_version(document)
     if version is None:
         return ()
@@ -78,17 +80,17 @@ def refusal_of_removed(document: Mapping[str, Any]) -> tuple[str, ...]:
             f"kind: Policy was removed from Kubernetes in 1.23: write a {KIND} of {API_VERSION}",
             *_policy_hints(document),
         )
-    found = convert(document)
+    conversion = convert(document)
     head = (
         f"apiVersion: {GROUP}/{version} was removed from Kubernetes{RELEASES[version]}: "
         "`berth config convert` writes the file in v1, with these changes"
     )
-    by_hand = (f"{line} (by hand)" for line in found.by_hand)
-    return (head, *found.changes, *by_hand)
+    by_hand = (f"{line} (by hand)" for line in conversion.by_hand)
+    return (head, *conversion.changes, *by_hand)
 
 
 def convert(document: Mapping[str, Any]) -> Conversion:
-    """The document in v1; one that is not of a removed version is returned as it is."""
+    """Returns the document in v1; one that is not of a removed version is returned as it is."""
     version = removed_version(document)
     if version is None or version == "Policy":
         return Conversion(dict(document), (), ())
@@ -112,11 +114,11 @@ def convert(document: Mapping[str, Any]) -> Conversion:
 
 
 def _mappings(value: object) -> list[Document]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _name(entry: Document) -> str:
-    """The name of a plugin, "" for what is none."""
+    """Returns the name of a plugin; "" if the entry has none."""
     name = entry.get("name")
     return name if isinstance(name, str) else ""
 
@@ -140,7 +142,7 @@ def _convert_leader_election(new: Document, notes: _Notes) -> None:
 
 
 def _convert_alpha(new: Document, version: str, notes: _Notes) -> None:
-    """The fields that became part of a profile, which v1alpha1 did not have."""
+    """Moves the fields that v1alpha1 had outside a profile into the profiles."""
     names = ("schedulerName", "plugins", "pluginConfig")
     own = {name: new.pop(name) for name in names if new.get(name) is not None}
     if not isinstance(new.get("profiles"), list):
@@ -193,7 +195,7 @@ def _convert_profile(profile: Document, version: str, path: str, notes: _Notes) 
 
 
 def _sets(profile: Document) -> Iterator[tuple[str, Document]]:
-    """The sets of a profile's plugins, by point."""
+    """Yields the sets of a profile's plugins, each with its extension point."""
     plugins = profile.get("plugins")
     if isinstance(plugins, dict):
         for point in (*EXTENSION_POINTS, "multiPoint"):
@@ -202,7 +204,7 @@ def _sets(profile: Document) -> Iterator[tuple[str, Document]]:
 
 
 def _set_at(profile: Document, point: str, which: str) -> list[Document]:
-    """The list of a set, made if there is none."""
+    """Returns the list of a set, after adding it if there is none."""
     at: Document = profile
     for name in ("plugins", point):
         if not isinstance(at.get(name), dict):
@@ -210,35 +212,37 @@ def _set_at(profile: Document, point: str, which: str) -> list[Document]:
         at = at[name]
     if not isinstance(at.get(which), list):
         at[which] = []
-    found: list[Document] = at[which]
-    return found
+    entries: list[Document] = at[which]
+    return entries
 
 
 def _args_of(profile: Document, plugin: str) -> Document:
-    """The args of a plugin, made if there are none."""
+    """Returns the args of a plugin, after adding them if there are none."""
     if not isinstance(profile.get("pluginConfig"), list):
         profile["pluginConfig"] = []
     for entry in _mappings(profile["pluginConfig"]):
         if _name(entry) == plugin:
             if not isinstance(entry.get("args"), dict):
                 entry["args"] = {}
-            found: Document = entry["args"]
-            return found
-    made: Document = {}
-    profile["pluginConfig"].append({"name": plugin, "args": made})
-    return made
+            args: Document = entry["args"]
+            return args
+    args = {}
+    profile["pluginConfig"].append({"name": plugin, "args": args})
+    return args
 
 
-def _take(profile: Document, wanted: Callable[[str], bool]) -> list[tuple[str, str, Document]]:
-    """The entries of sets whose name is wanted, removed from them, by point and list."""
+def _take(profile: Document, matches: Callable[[str], bool]) -> list[tuple[str, str, Document]]:
+    """Removes the entries whose name matches from the sets. Returns them, each with point and
+    list.
+    """
     taken = []
     for point, plugin_set in _sets(profile):
         for which in ("enabled", "disabled"):
             entries = _mappings(plugin_set.get(which))
-            if not any(wanted(_name(entry)) for entry in entries):
+            if not any(matches(_name(entry)) for entry in entries):
                 continue
-            taken += [(point, which, entry) for entry in entries if wanted(_name(entry))]
-            plugin_set[which] = [entry for entry in entries if not wanted(_name(entry))]
+            taken += [(point, which, entry) for entry in entries if matches(_name(entry))]
+            plugin_set[which] = [entry for entry in entries if not matches(_name(entry))]
             if not plugin_set[which]:
                 del plugin_set[which]
     return taken
@@ -268,7 +272,7 @@ def _drop_removed(profile: Document, path: str, notes: _Notes) -> None:
 
 
 def _convert_strategy(profile: Document, path: str, notes: _Notes) -> None:
-    """The plugins that score resources became strategies of NodeResourcesFit."""
+    """Makes the plugins that score resources strategies of NodeResourcesFit."""
     taken = _take(profile, _STRATEGIES.__contains__)
     config = [e for e in _mappings(profile.get("pluginConfig")) if _name(e) in _STRATEGIES]
     for entry in config:
@@ -298,8 +302,8 @@ def _convert_strategy(profile: Document, path: str, notes: _Notes) -> None:
         notes.changes.append(f"{path}.plugins.score: {_FIT} is disabled, it scores resources now")
         return
     ((name, entry),) = enabled.items()
-    given = by_name.get(name)
-    old: Document = given if isinstance(given, dict) else {}
+    args = by_name.get(name)
+    old: Document = args if isinstance(args, dict) else {}
     strategy: Document = {"type": _STRATEGIES[name]}
     if old.get("resources"):
         strategy["resources"] = old["resources"]
@@ -315,7 +319,7 @@ def _convert_strategy(profile: Document, path: str, notes: _Notes) -> None:
 
 
 def _keep_weights(profile: Document, path: str, notes: _Notes) -> None:
-    """Up to v1beta2 these plugins had a default weight of 1."""
+    """Sets the weight 1, which these plugins had by default up to v1beta2."""
     weighed = {
         _name(entry)
         for point, plugin_set in _sets(profile)

@@ -1,5 +1,5 @@
-"""Strict reading of a configuration, as kube-scheduler reads it: an unknown field or a value that
-does not fit is refused with the path of the field, and all problems are found at once.
+"""Reads a configuration as strictly as kube-scheduler does: an unknown field or a value that does
+not fit is refused with the path of the field, and all problems are reported at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .types import (
     PluginSet,
 )
 
-# The fields whose zero value Go cannot tell from one that is not given.
+# The fields of which Go cannot tell the zero value from an absent one.
 _ZERO_IS_DEFAULT = {
     "leader_election": (
         LeaderElectionConfiguration(),
@@ -41,8 +41,8 @@ _ZERO_IS_DEFAULT = {
 
 
 class ConfigError(ValueError):
-    """The configuration cannot be used; `problems` has a line for each reason, and `file` is where
-    it was read, or "".
+    """The configuration cannot be used. `problems` has a line for each reason; `file` is the file
+    that was read, or "".
     """
 
     def __init__(self, *problems: str, file: str = "") -> None:
@@ -62,9 +62,9 @@ def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfigurati
         raise ConfigError(*refusal)
     version, kind = document.get("apiVersion"), document.get("kind")
     if version != API_VERSION:
-        raise ConfigError(f"apiVersion: expected {API_VERSION}, got {_given(version)}")
+        raise ConfigError(f"apiVersion: expected {API_VERSION}, got {_shown_or_nothing(version)}")
     if kind != KIND:
-        raise ConfigError(f"kind: expected {KIND}, got {_given(kind)}")
+        raise ConfigError(f"kind: expected {KIND}, got {_shown_or_nothing(kind)}")
     problems = Problems()
     read: Any = read_document(document, KubeSchedulerConfiguration, problems)
     if problems:
@@ -73,7 +73,7 @@ def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfigurati
 
 
 def validated(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The configuration itself. Raises ConfigError with every problem in it."""
+    """Returns the configuration itself. Raises ConfigError with every problem in it."""
     problems = Problems()
     read_document(to_document(configuration), KubeSchedulerConfiguration, problems)
     _check_leader_election(configuration.leader_election, problems)
@@ -92,14 +92,16 @@ def validated(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfigu
 
 
 def to_document(configuration: KubeSchedulerConfiguration) -> object:
-    """The configuration with all its defaults, as plain mappings, lists and values."""
+    """Returns the configuration with all its defaults, as plain mappings, lists and values."""
     return plain(configuration)
 
 
 def plain(value: object) -> object:
-    """A value of the configuration as mappings, lists and values; durations as Go writes them."""
-    found: object = msgspec.to_builtins(value, enc_hook=_encoded)
-    return found
+    """Returns a value of the configuration as mappings, lists and values; durations as Go writes
+    them.
+    """
+    builtins: object = msgspec.to_builtins(value, enc_hook=_encoded)
+    return builtins
 
 
 def _encoded(value: object) -> object:
@@ -108,12 +110,12 @@ def _encoded(value: object) -> object:
     raise NotImplementedError(type(value))
 
 
-def _given(value: object) -> str:
+def _shown_or_nothing(value: object) -> str:
     return "nothing" if value is None else shown(value)
 
 
 def _completed(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with the defaults that depend on other fields."""
+    """Returns the document with the defaults that depend on other fields."""
     profiles = document.get("profiles") or [{}]
     if len(profiles) > 1:
         # Only a single profile has a default name.
@@ -125,9 +127,9 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
 def _defaulted(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
     changed = {}
     for part, (defaults, fields) in _ZERO_IS_DEFAULT.items():
-        given = getattr(configuration, part)
-        zero = {name: getattr(defaults, name) for name in fields if not getattr(given, name)}
-        changed[part] = msgspec.structs.replace(given, **zero)
+        settings = getattr(configuration, part)
+        zero = {name: getattr(defaults, name) for name in fields if not getattr(settings, name)}
+        changed[part] = msgspec.structs.replace(settings, **zero)
     return msgspec.structs.replace(configuration, **changed)
 
 
@@ -139,7 +141,7 @@ def _check_leader_election(election: LeaderElectionConfiguration, problems: Prob
     for name, duration in (("leaseDuration", lease), ("renewDeadline", renew)):
         problems.expect(duration > 0, f"{path}.{name}", "more than 0s", duration)
     problems.expect(retry > 0, f"{path}.retryPeriod", "more than 0s", retry)
-    # kube-scheduler's client refuses this one when it starts to elect.
+    # kube-scheduler refuses this only when the election starts.
     expected = f"more than 1.2 x retryPeriod ({retry})"
     problems.expect(renew > retry * 1.2, f"{path}.renewDeadline", expected, renew)
     expected = f"more than renewDeadline ({renew})"
@@ -175,7 +177,7 @@ def _check_profiles(profiles: Sequence[KubeSchedulerProfile], problems: Problems
 
 
 def _sorting(profile: KubeSchedulerProfile) -> object:
-    """What decides the order of the queue."""
+    """Returns the part of a profile that decides the order of the queue."""
     chosen: PluginSet = profile.plugins.queue_sort
     names = [ref.name for ref in chosen.enabled]
     args = [entry.args for entry in profile.plugin_config if entry.name in names[:1]]

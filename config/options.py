@@ -1,7 +1,7 @@
 """The settings of the process that are flags of `berth run`, and not part of the configuration
 file, with kube-scheduler's defaults.
 
-Each group is named as the group of its flags in `--help`. Durations are in seconds.
+Each group has the name of the group of its flags in `--help`. Durations are in seconds.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ HEALTH_PATHS = ("/healthz", "/readyz", "/livez")
 
 
 class NamedCertificate(msgspec.Struct, frozen=True):
-    """`--tls-sni-cert-key`: PEM files, and the domain patterns that they serve. Without patterns,
-    the names in the certificate count.
+    """A certificate of `--tls-sni-cert-key`: PEM files, and the domain patterns that they serve.
+    Without patterns, the names in the certificate count.
     """
 
     cert_file: str
@@ -27,10 +27,11 @@ class NamedCertificate(msgspec.Struct, frozen=True):
 
 
 class SecureServing(msgspec.Struct, frozen=True):
-    """Where and how HTTPS is served; nothing is served if `secure_port` is 0.
+    """The address of the HTTPS server and its certificates; nothing is served if `secure_port` is
+    0.
 
     Without `tls_cert_file` and `tls_private_key_file`, the process makes a certificate of its own,
-    and keeps it in `cert_dir` if that is given. `tls_cipher_suites` and `tls_min_version` have the
+    and keeps it in `cert_dir` if that is set. `tls_cipher_suites` and `tls_min_version` have the
     names of Go's constants; empty means Go's defaults.
     """
 
@@ -47,11 +48,11 @@ class SecureServing(msgspec.Struct, frozen=True):
 
 
 class Authentication(msgspec.Struct, frozen=True):
-    """Who asks: by client certificate, by an authenticating proxy's headers, or by bearer token,
-    for which a TokenReview is made with `kubeconfig`.
+    """How the server identifies a client: by a client certificate, by the headers of an
+    authenticating proxy, or by a bearer token, which a TokenReview checks with `kubeconfig`.
 
-    Unless `skip_lookup`, authorities and header names that are not given are read from the
-    ConfigMap kube-system/extension-apiserver-authentication.
+    Unless `skip_lookup`, authorities and header names that are not set are read from the ConfigMap
+    kube-system/extension-apiserver-authentication.
     """
 
     kubeconfig: str = ""
@@ -68,8 +69,8 @@ class Authentication(msgspec.Struct, frozen=True):
 
 
 class Authorization(msgspec.Struct, frozen=True):
-    """Who may: members of system:masters, everybody for `always_allow_paths`, and otherwise who a
-    SubjectAccessReview, made with `kubeconfig`, allows.
+    """Who may read a page: members of system:masters, everybody for `always_allow_paths`, and
+    otherwise those whom a SubjectAccessReview, sent with `kubeconfig`, allows.
     """
 
     kubeconfig: str = ""
@@ -79,8 +80,8 @@ class Authorization(msgspec.Struct, frozen=True):
 
 
 class MetricsOptions(msgspec.Struct, frozen=True):
-    """`disabled` are names of families. `allow_labels` maps "family,label" to the values that are
-    kept; other values become "unexpected".
+    """Which metrics are shown. `disabled` are names of families. `allow_labels` maps "family,label"
+    to the values that are kept; other values become "unexpected".
     """
 
     show_hidden_for_version: str = ""
@@ -89,9 +90,9 @@ class MetricsOptions(msgspec.Struct, frozen=True):
 
 
 class LoggingOptions(msgspec.Struct, frozen=True):
-    """`format` is text (klog's) or json. `vmodule` has patterns of file names with the verbosity
-    for their lines. With `split_stream`, errors go to standard error and other lines to standard
-    output.
+    """How logs are written. `format` is text (klog's) or json. `vmodule` has patterns of file names
+    with the verbosity for their lines. With `split_stream`, errors go to standard error and other
+    lines to standard output.
     """
 
     format: str = "text"
@@ -101,10 +102,10 @@ class LoggingOptions(msgspec.Struct, frozen=True):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """`max_unschedulable` is `--pod-max-in-unschedulable-pods-duration`. `feature_gates` has every
-    gate with its value. Nothing is served if `serving` is None. `flags` are all flags with their
-    values, as /flagz shows them. /livez fails if the event loop has stood still for
-    `liveness_stall` seconds.
+    """The settings of `berth run`. `max_unschedulable` is
+    `--pod-max-in-unschedulable-pods-duration`. `feature_gates` has every gate with its value.
+    Nothing is served if `serving` is None. `flags` are all flags with their values, as /flagz shows
+    them. /livez fails if the event loop has stood still for `liveness_stall` seconds.
     """
 
     max_unschedulable: float = 300.0

@@ -38,9 +38,9 @@ DEFAULT_MULTI_POINT = (
 )
 EVERY = "*"
 _BY_DRIVER = "NodeVolumeLimits counts the volumes of every CSI driver"
-# v1 refuses arguments for these, and takes those for other unknown plugins.
+# v1 refuses arguments for these plugins, and accepts arguments for other unknown plugins.
 _REFUSED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
-# The plugins that v1 no longer has, and what there is instead.
+# The plugins that v1 no longer has, each with its replacement.
 REMOVED: Mapping[str, str] = {
     **dict.fromkeys(_REFUSED, _BY_DRIVER),
     "NodeLabel": "NodeAffinity's addedAffinity requires or prefers labels of nodes",
@@ -54,7 +54,7 @@ REMOVED: Mapping[str, str] = {
 
 
 class ProfileError(ValueError):
-    """A profile's plugins cannot be used as written; each message begins with the field."""
+    """The plugins of a profile cannot be used as written; each message begins with the field."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("; ".join(problems))
@@ -67,13 +67,13 @@ class WeighedPlugin(msgspec.Struct, frozen=True):
 
 
 def default_multi_point(gates: Mapping[str, bool]) -> tuple[PluginRef, ...]:
-    """The default multiPoint with these feature gates."""
+    """Returns the default multiPoint with these feature gates."""
     # NodeDeclaredFeatures is also the name of its gate.
     return tuple(ref for ref in DEFAULT_MULTI_POINT if gates.get(ref.name, True))
 
 
 def merged_multi_point(profile: KubeSchedulerProfile, gates: Mapping[str, bool]) -> list[PluginRef]:
-    """The profile's multiPoint on top of the default one."""
+    """Returns the profile's multiPoint on top of the default one."""
     return _merged(profile.plugins.multi_point, default_multi_point(gates))
 
 
@@ -83,10 +83,10 @@ def expand_profile(
     path: str,
     gates: Mapping[str, bool],
 ) -> dict[str, list[WeighedPlugin]]:
-    """The plugins of every extension point, in the order in which they run.
+    """Returns the plugins of every extension point, in the order in which they run.
 
-    `points_of` gives the extension points that each known plugin implements. Raises ProfileError
-    for an unknown plugin, a negative weight, a plugin enabled twice or at a point that it does not
+    `points_of` has the extension points that each known plugin implements. Raises ProfileError for
+    an unknown plugin, a negative weight, a plugin enabled twice or at a point that it does not
     implement, and unless there is exactly one queueSort plugin.
     """
     problems = Problems()
@@ -134,7 +134,7 @@ def expand_profile(
 def profile_warnings(
     profile: KubeSchedulerProfile, points_of: Mapping[str, object], path: str
 ) -> list[str]:
-    """The names without effect that kube-scheduler accepts too, a line for each."""
+    """Returns a line for each name without effect that kube-scheduler accepts too."""
     warnings = Problems()
     for point in (*EXTENSION_POINTS, "multiPoint"):
         for i, ref in enumerate(profile.plugins.at(point).disabled):
@@ -149,8 +149,8 @@ def profile_warnings(
 
 
 def _merged(own: PluginSet, default: tuple[PluginRef, ...]) -> list[PluginRef]:
-    """The default multiPoint without what the profile's disables, with the profile's entries of the
-    same name in their places, followed by its new ones.
+    """Returns the default multiPoint without the plugins that the profile disables there. An entry
+    of the profile replaces the default one of the same name; the profile's other entries follow.
     """
     disabled = {ref.name for ref in own.disabled}
     named = {ref.name: ref for ref in own.enabled}
@@ -193,5 +193,5 @@ def _unknown(name: str, points_of: Mapping[str, object]) -> str:
 
 
 def removed(name: str) -> str:
-    """What to do about a plugin that Kubernetes has removed."""
+    """Returns the advice about a plugin that Kubernetes has removed."""
     return f"{name} was removed from Kubernetes, {REMOVED[name]}"

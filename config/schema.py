@@ -1,6 +1,6 @@
-"""The JSON Schema of a configuration file, made from the types by which it is read.
+"""The JSON Schema of a configuration file, derived from the types that read the file.
 
-Editors complete and check a file with it. It is stricter than reading in one point: null is only
+Editors complete and check a file with it. It is stricter than the reader in one point: null is only
 allowed where it means something.
 """
 
@@ -26,13 +26,15 @@ Schema = dict[str, Any]
 
 
 def json_schema(plugins: Iterable[str], args: Mapping[str, msgspec.Struct]) -> Schema:
-    """The schema, with these names of plugins, and the default arguments of those with some."""
-    found: dict[str, Schema] = {}
-    root = _schema(inspect.type_info(KubeSchedulerConfiguration), found)
+    """Returns the schema. `plugins` are the names that it suggests; `args` has the default
+    arguments of the plugins that take some.
+    """
+    definitions: dict[str, Schema] = {}
+    root = _schema(inspect.type_info(KubeSchedulerConfiguration), definitions)
     for name, default in args.items():
         kind = type(default)
-        _schema(inspect.type_info(kind), found)
-        fields = found[kind.__name__]["properties"]
+        _schema(inspect.type_info(kind), definitions)
+        fields = definitions[kind.__name__]["properties"]
         for own in msgspec.structs.fields(kind):
             if getattr(default, own.name) is not None:
                 fields[own.encode_name]["default"] = plain(getattr(default, own.name))
@@ -41,36 +43,36 @@ def json_schema(plugins: Iterable[str], args: Mapping[str, msgspec.Struct]) -> S
             "kind": {"const": f"{name}Args", "description": "The kind of the arguments."},
         }
     for component in ("PluginRef", "PluginConfig"):
-        field = found[component]["properties"]["name"]
+        field = definitions[component]["properties"]["name"]
         del field["type"], field["default"]
         field["anyOf"] = [{"enum": sorted(plugins)}, {"type": "string"}]
-        found[component]["required"] = ["name"]
-    found["PluginConfig"]["allOf"] = [
+        definitions[component]["required"] = ["name"]
+    definitions["PluginConfig"]["allOf"] = [
         {
             "if": {"properties": {"name": {"const": name}}},
             "then": {"properties": {"args": {"$ref": f"#/$defs/{type(args[name]).__name__}"}}},
         }
         for name in sorted(args)
     ]
-    found["KubeSchedulerConfiguration"]["required"] = ["apiVersion", "kind"]
-    return {"$schema": DIALECT, "title": "KubeSchedulerConfiguration", **root, "$defs": found}
+    definitions["KubeSchedulerConfiguration"]["required"] = ["apiVersion", "kind"]
+    return {"$schema": DIALECT, "title": "KubeSchedulerConfiguration", **root, "$defs": definitions}
 
 
-def _schema(at: inspect.Type, found: dict[str, Schema]) -> Schema:
-    """The schema of a type; those of structs are added to `found`."""
+def _schema(at: inspect.Type, definitions: dict[str, Schema]) -> Schema:
+    """Returns the schema of a type, and adds the schemas of structs to `definitions`."""
     match at:
         case inspect.Metadata(type=below, extra_json_schema=extra):
-            return {**_schema(below, found), **(extra or {})}
+            return {**_schema(below, definitions), **(extra or {})}
         case inspect.UnionType(types):
-            given = next(one for one in types if not isinstance(one, inspect.NoneType))
-            return {"anyOf": [_schema(given, found), {"type": "null"}]}
+            non_null = next(choice for choice in types if not isinstance(choice, inspect.NoneType))
+            return {"anyOf": [_schema(non_null, definitions), {"type": "null"}]}
         case inspect.StructType(cls):
-            if cls.__name__ not in found:
-                found[cls.__name__] = {}
-                found[cls.__name__] |= _struct(at, found)
+            if cls.__name__ not in definitions:
+                definitions[cls.__name__] = {}
+                definitions[cls.__name__] |= _struct(at, definitions)
             return {"$ref": f"#/$defs/{cls.__name__}"}
         case inspect.VarTupleType(item) | inspect.ListType(item):
-            return {"type": "array", "items": _schema(item, found)}
+            return {"type": "array", "items": _schema(item, definitions)}
         case inspect.IntType(ge=least, le=most) | inspect.FloatType(ge=least, le=most):
             kind = "integer" if isinstance(at, inspect.IntType) else "number"
             bounds = {"minimum": least, "maximum": most}
@@ -89,10 +91,10 @@ def _schema(at: inspect.Type, found: dict[str, Schema]) -> Schema:
             return {"type": "object"}
 
 
-def _struct(at: inspect.StructType, found: dict[str, Schema]) -> Schema:
+def _struct(at: inspect.StructType, definitions: dict[str, Schema]) -> Schema:
     fields = {}
     for field in at.fields:
-        fields[field.encode_name] = _schema(field.type, found)
+        fields[field.encode_name] = _schema(field.type, definitions)
         default = field.default
         if default is not msgspec.NODEFAULT and default is not None:
             fields[field.encode_name]["default"] = plain(default)

@@ -28,7 +28,7 @@ EXTENSION_POINTS = (
     "bind",
     "postBind",
 )
-# They belong to the scheduling of pod groups: their sets are read, and may not enable a plugin.
+# The points of pod groups: their sets are read, and may not enable a plugin.
 GROUP_POINTS = ("placementGenerate", "placementScore")
 MAX_INT32 = (1 << 31) - 1
 MAX_INT64 = (1 << 63) - 1
@@ -57,7 +57,7 @@ class Duration(float):
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Raises ValueError for text that is not a duration."""
+        """Reads a duration as Go writes it. Raises ValueError for other text."""
         sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
         if rest == "0":
             return cls(0)
@@ -85,7 +85,7 @@ class Duration(float):
         return ("-" if self < 0 else "") + ("".join(parts) or "0s")
 
     def in_go(self) -> str:
-        """The duration as Go prints it, such as 500ms, or 15m0s with the zero seconds."""
+        """Returns the duration as Go prints it, such as 500ms, or 15m0s with the zero seconds."""
         nanoseconds = round(abs(float(self)) * _SECOND)
         if nanoseconds < _SECOND:
             unit = next((u for u in ("ms", "µs", "ns") if nanoseconds >= _UNITS[u]), "s")
@@ -102,7 +102,7 @@ class Duration(float):
 
 
 def _decimal(amount: int, unit: int) -> str:
-    """The amount in this unit, a power of ten, without zeros at the end."""
+    """Returns the amount in this unit, a power of ten, without zeros at the end."""
     whole, rest = divmod(amount, unit)
     fraction = str(unit + rest)[1:].rstrip("0")
     return f"{whole}.{fraction}" if fraction else str(whole)
@@ -180,11 +180,11 @@ class Plugins(
     ] = PluginSet()
 
     def at(self, point: str) -> PluginSet:
-        """The set of an extension point, by its name in the file."""
-        found: PluginSet = getattr(
+        """Returns the set of an extension point, by its name in the file."""
+        plugin_set: PluginSet = getattr(
             self, re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), point)
         )
-        return found
+        return plugin_set
 
 
 class PluginConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
