@@ -1,4 +1,4 @@
-"""The option --feature-gates of commands of the workshop."""
+"""The option --feature-gates of the commands in tools."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ feature_gates_option = click.option(
 
 
 def gates_from(texts: Iterable[str]) -> dict[str, bool]:
-    """Every gate with its value. Prints warnings on standard error. Raises FeatureGateError."""
-    given = parse_gates(",".join(texts))
-    values = with_defaults(given)
-    for warning in gate_warnings(given):
+    """Returns every gate with its value. Prints warnings on standard error. Raises
+    FeatureGateError.
+    """
+    settings = parse_gates(",".join(texts))
+    values = with_defaults(settings)
+    for warning in gate_warnings(settings):
         click.echo(warning, err=True)
     return values

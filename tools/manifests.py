@@ -27,23 +27,23 @@ class ManifestError(ValueError):
 
 
 def read(paths: Iterable[Path]) -> list[tuple[Kind, Document]]:
-    """Every object of the files and, for folders, of their *.yaml, *.yml and *.json files.
+    """Reads every object of the files and, for folders, of their *.yaml, *.yml and *.json files.
 
     Raises ManifestError.
     """
-    return [(kind_of(document, where), document) for document, where in found_in(paths)]
+    return [(kind_of(document, where), document) for document, where in objects_in(paths)]
 
 
-def found_in(paths: Iterable[Path]) -> Iterator[tuple[Document, str]]:
-    """Objects of any kind, which have metadata, each with its place in the files.
+def objects_in(paths: Iterable[Path]) -> Iterator[tuple[Document, str]]:
+    """Yields every object that has metadata, of any kind, each with its place in the files.
 
     Raises ManifestError.
     """
-    return (found for path in paths for file in _files(path) for found in _objects_of(file))
+    return (placed for path in paths for file in _files(path) for placed in _objects_of(file))
 
 
 def _files(path: Path) -> list[Path]:
-    """Raises ManifestError for a folder without such files."""
+    """Returns the files of a path. Raises ManifestError for a folder without manifests."""
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
@@ -55,18 +55,20 @@ def _files(path: Path) -> list[Path]:
 
 
 def _objects_of(file: Path) -> Iterator[tuple[Document, str]]:
-    """Raises ManifestError, also for an empty file."""
+    """Yields the objects of a file, each with its place. Raises ManifestError, also for an empty
+    file.
+    """
     try:
-        found = [document for document in documents(file.read_bytes()) if document is not None]
+        contents = [document for document in documents(file.read_bytes()) if document is not None]
     except OSError as problem:
         raise ManifestError(f"{file}: cannot be read: {problem.strerror}") from None
     except YamlError as problem:
         raise ManifestError(f"{file}: cannot be read: {problem}") from None
-    if not found:
+    if not contents:
         raise ManifestError(
             f"{file}: expected an object with apiVersion, kind and metadata, got nothing"
         )
-    for number, document in enumerate(found, 1):
+    for number, document in enumerate(contents, 1):
         yield from _objects(document, f"{file}, document {number}")
 
 
@@ -87,18 +89,18 @@ def _objects(document: Any, where: str) -> Iterator[tuple[Document, str]]:
 
 
 def kind_of(document: Document, where: str) -> Kind:
-    """The kind of an object. Raises ManifestError if berth does not know it, or if the object does
-    not have its fields.
+    """Returns the kind of an object. Raises ManifestError if berth does not know the kind, or if
+    the object has fields that the kind does not have.
     """
     version, name = str(document["apiVersion"]), str(document["kind"])
     kind = BY_KIND.get((version, name))
     if kind is None:
         raise ManifestError(f"{where}: unknown kind {version} {name}")
-    found = unknown_and_mistyped(kind.type_name, document)
-    if found.mistyped:
-        raise ManifestError(f"{_named(where, document)}: {found.where}: {found.mistyped}")
-    if found.unknown:
-        raise ManifestError(f"{_named(where, document)}: {', '.join(found.unknown)}")
+    problems = unknown_and_mistyped(kind.type_name, document)
+    if problems.mistyped:
+        raise ManifestError(f"{_named(where, document)}: {problems.where}: {problems.mistyped}")
+    if problems.unknown:
+        raise ManifestError(f"{_named(where, document)}: {', '.join(problems.unknown)}")
     return kind
 
 

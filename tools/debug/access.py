@@ -1,4 +1,4 @@
-"""How `berth debug` reaches a scheduler: the user's credentials, and the certificates to trust."""
+"""The user's access to a scheduler: credentials, and the certificates to trust."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ DEFAULT_SERVER = "https://127.0.0.1:10259"
 
 
 class Trust(NamedTuple):
-    """`authority` is a PEM file. If `insecure`, every certificate is trusted."""
+    """The certificates that are trusted. `authority` is a PEM file. If `insecure`, every
+    certificate is.
+    """
 
     authority: str | None
     insecure: bool
 
 
 class Access(NamedTuple):
-    """`connection` is that to the API server, whose credentials are shown to the scheduler as well;
-    None for a user without any.
+    """The credentials and certificates for the requests. `connection` is the one to the API server;
+    its credentials are sent to the scheduler as well. It is None for a user without a kubeconfig.
     """
 
     connection: Connection | None
     trust: Trust
 
     async def proof(self) -> tuple[dict[str, str], ssl.SSLContext]:
-        """The headers of the next request, and the TLS context. Raises KubeconfigError."""
+        """Returns the headers of the next request, and the TLS context. Raises KubeconfigError."""
         if self.connection is None:
             return {}, self._trusting(client_context(None))
         proof = await self.connection.credentials.proof()
@@ -52,8 +54,8 @@ class Access(NamedTuple):
 
 
 def connection_of(kubeconfig: str | None, context: str) -> Connection | None:
-    """The connection of the user's kubeconfig; None without one. Raises KubeconfigError for one
-    that cannot be used.
+    """Returns the connection of the user's kubeconfig; None without a kubeconfig. Raises
+    KubeconfigError for one that cannot be used.
     """
     if kubeconfig or context:
         return load(kubeconfig, context, home=True)

@@ -1,7 +1,7 @@
-"""`berth debug`: shows the state of a `berth run`.
+"""`berth debug`: shows the state of a running scheduler.
 
-This is its cache, its difference from the API server, its queue, the pods that wait on Permit, and
-the objects that it cannot read.
+The sections are the cache, its differences from the API server, the queue, the pods that wait on
+Permit, and the objects that the scheduler cannot read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ WIDE = 200
 
 
 class NoAnswerError(click.ClickException):
-    """As with `kubectl diff`, exit code 1 means differences, and a higher one means trouble."""
+    """The scheduler does not answer. The exit code is above 1, which means differences, as with
+    `kubectl diff`.
+    """
 
     exit_code = 2
 
@@ -181,9 +183,8 @@ def _show_pod(key: str, body: bytes, output: str) -> None:
 
 
 def _console() -> Console:
-    """A console as wide as the terminal; if there is none, wide enough to keep names in one piece.
-
-    So a line of the output can be searched for.
+    """Returns a console as wide as the terminal. Without a terminal, it is wide enough to keep a
+    name in one piece, so that a line of the output can be searched for.
     """
     return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
 
@@ -191,8 +192,8 @@ def _console() -> Console:
 async def _fetch(
     access: Access, server: str, paths: list[str], lease: str, kubeconfig: str | None, context: str
 ) -> list[bytes]:
-    """Fetches one page after another, so as not to keep the scheduler busy. If `lease` names one,
-    its holder is asked.
+    """Fetches one page after another, so as not to keep the scheduler busy. Asks the holder of
+    `lease`, unless it is empty.
     """
     timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
     bodies = []
@@ -214,7 +215,7 @@ async def _fetch(
 
 
 def _reason(body: bytes) -> str:
-    """The message of a Status, or else the text."""
+    """Returns the message of a Status, or else the text."""
     try:
         return msgspec.json.decode(body, type=Status).message
     except msgspec.MsgspecError:

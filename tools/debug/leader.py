@@ -1,4 +1,4 @@
-"""The leader's pod, found through the lease, and reached through `kubectl port-forward`."""
+"""Finds the leader's pod through the lease, and reaches it through `kubectl port-forward`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NoLeaderError(Exception):
 async def forwarded(
     connection: Connection | None, lease: str, kubeconfig: str | None, context: str
 ) -> AsyncIterator[str]:
-    """Yields the URL at which the holder of the lease (NAMESPACE/NAME) answers, for the block.
+    """Yields the URL at which the holder of the lease (NAMESPACE/NAME) answers during the block.
     Raises NoLeaderError.
     """
     namespace, _, name = lease.partition("/")
@@ -57,8 +57,8 @@ async def forwarded(
 
 
 async def _leading_pod(connection: Connection, namespace: str, name: str) -> str:
-    """The pod's name. An identity is HOST_UUID, and a pod's host name is its name, unless it is in
-    the host's network, where a static pod is called kube-scheduler-HOST.
+    """Returns the name of the leader's pod. The holder's identity is HOST_UUID. The host name of a
+    pod is its name, except in the host's network, where a static pod is called kube-scheduler-HOST.
     """
     pods = f"/api/v1/namespaces/{namespace}/pods"
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
@@ -85,13 +85,13 @@ async def _leading_pod(connection: Connection, namespace: str, name: str) -> str
 
 
 async def _port(process: anyio.abc.Process, command: str) -> str:
-    """The local port that kubectl has chosen."""
+    """Returns the local port that kubectl has chosen."""
     assert process.stdout is not None
     said = ""
     with anyio.move_on_after(START_SECONDS):
         async for text in TextReceiveStream(process.stdout):
             said += text
-            found = _FORWARDING.search(said)
-            if found:
-                return found[1]
+            match = _FORWARDING.search(said)
+            if match:
+                return match[1]
     raise NoLeaderError(f"{command}: {' '.join(said.split()) or 'no answer in time'}")

@@ -25,7 +25,7 @@ from berth.actors.server.debug import (
 from berth.config.types import Duration
 
 MOST_NAMES = 8
-FRAME, FRAME_OF_COLUMN = 1, 3  # characters that lines and spaces take in a row of a table
+FRAME, FRAME_OF_COLUMN = 1, 3  # characters that lines and spaces take up in a row of a table
 PLACES = ("active", "backoff", "unschedulable", "gated", "in flight")
 IN_MEBIBYTES = ("memory", "ephemeral-storage")
 
@@ -61,8 +61,8 @@ def show_section(page: Page, console: Console) -> None:
                 "uid",
                 "problem",
             )
-            for found in objects:
-                cells = (found.kind, found.key, found.uid, found.problem)
+            for unreadable in objects:
+                cells = (unreadable.kind, unreadable.key, unreadable.uid, unreadable.problem)
                 table.add_row(*map(escape, cells), style="red")
             _print(table, console)
 
@@ -88,9 +88,9 @@ def _print(table: Table, console: Console) -> None:
     whole = [max(len(line) for text in column for line in text.splitlines()) for column in texts]
     spare = console.width - FRAME - sum(least) - FRAME_OF_COLUMN * len(columns)
     if spare >= 0:
-        wanted = sum(whole) - sum(least)
+        missing = sum(whole) - sum(least)
         for column, low, high in zip(table.columns, least, whole, strict=True):
-            column.width = high if wanted <= spare else low + (high - low) * spare // wanted
+            column.width = high if missing <= spare else low + (high - low) * spare // missing
         console.print(table)
         return
     lines = [str(table.title)]

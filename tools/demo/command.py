@@ -70,7 +70,7 @@ WORKLOADS = tuple(
         ("apps/v1", "DaemonSet"),
     )
 )
-# Objects that others refer to are created first.
+# Other objects refer to these, so they are created first.
 FIRST = (
     "Namespace",
     "PriorityClass",
@@ -80,7 +80,7 @@ FIRST = (
     "ResourceClass",
     "Node",
 )
-# The message of a pod for which drivers are about to answer.
+# The message of a pod that waits for the drivers of its devices.
 NEGOTIATES = "waiting for resource driver"
 SETTLED_SECONDS = 0.5
 REFRESH_SECONDS = 0.1
@@ -110,7 +110,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The user's options."""
+    """The options of the command."""
 
     manifests: list[tuple[Kind, Document]]
     nodes: int
@@ -242,7 +242,9 @@ def demo(
 
 
 def _of_devices(path: Path | None) -> list[tuple[Kind, Document]]:
-    """The objects in a file of devices. Raises InventoryError or ManifestError for a bad file."""
+    """Reads the objects in a file of devices. Raises InventoryError or ManifestError for a bad
+    file.
+    """
     if path is None:
         return []
     read_inventories(path)
@@ -266,13 +268,13 @@ async def _run(settings: Settings) -> Summary:
             else " until every pod is decided; --keep keeps it"
         )
         click.echo(f"API server at {url}{after}", err=True)
-        wanted = sorted(
+        manifests = sorted(
             settings.manifests,
-            key=lambda found: (found[0].kind not in FIRST, found[0].kind == "Pod"),
+            key=lambda manifest: (manifest[0].kind not in FIRST, manifest[0].kind == "Pod"),
         )
         for number in range(1, settings.nodes + 1):
             await _apply(client, NODES, hollow_node(number))
-        for kind, document in wanted:
+        for kind, document in manifests:
             await _apply(client, kind, document)
         group = await stack.enter_async_context(anyio.create_task_group())
         await group.start(run_kubelets, client, clock, rng)
@@ -331,7 +333,7 @@ async def _ensure_namespace(client: Client, name: str) -> None:
 
 
 class _Watching:
-    """Polls the cluster; on a terminal, shows it."""
+    """Polls the cluster, and shows it on a terminal."""
 
     def __init__(self, client: Client, live: bool) -> None:
         self._client = client
@@ -371,7 +373,9 @@ class _Watching:
         return items
 
     async def _expanded(self) -> bool:
-        """True once controllers have acted on every workload as it is now and jobs are over."""
+        """True once controllers have acted on every workload in its present form and all jobs are
+        over.
+        """
         for kind in WORKLOADS:
             for document in await self._items(kind):
                 status = document.get("status") or {}
@@ -387,10 +391,10 @@ class _Watching:
 
 
 def summarise(pods: list[Document], claims: Set[str]) -> Summary:
-    """The pods as rows; the message says why a pod is pending.
+    """Returns the pods as rows, with a message that says why a pod is pending.
 
-    `claims` are the ResourceClaims that exist. The scheduler does not try a pod that lacks one, and
-    writes nothing about it.
+    `claims` are the ResourceClaims that exist. The scheduler does not try a pod if one of its
+    claims is missing, and writes nothing about it.
     """
     rows = []
     for pod in pods:
@@ -416,7 +420,7 @@ def _key(metadata: Document) -> str:
 
 
 def _lacking(pod: Pod, claims: Set[str]) -> str:
-    """The first claim that the pod lacks, in the words of the scheduler's log; "" if none."""
+    """Returns the first claim that the pod lacks, as the scheduler's log words it; "" if none."""
     for entry in device_claims(pod):
         if entry.claim == "":
             return f'pod "{key(pod)}": ResourceClaim not created yet'
@@ -427,7 +431,9 @@ def _lacking(pod: Pod, claims: Set[str]) -> str:
 
 
 def pods_table(rows: list[Row]) -> Table:
-    """Pending pods first, with the reason. Without one there is no column for it."""
+    """Returns a table of the pods. Pending pods come first, with the reason; without a reason there
+    is no column for it.
+    """
     table = Table(title="pods", title_justify="left")
     columns = ["namespace", "name", "node", "phase"]
     if any(row.message for row in rows):
@@ -444,7 +450,7 @@ def pods_table(rows: list[Row]) -> Table:
 
 
 def nodes_table(nodes: list[Document], pods: list[Document]) -> Table:
-    """The nodes with their zone, state and number of pods."""
+    """Returns a table of the nodes with their zone, state and number of pods."""
     table = Table(title="nodes", title_justify="left")
     for column in ("name", "zone", "ready", "pods"):
         table.add_column(column)

@@ -42,7 +42,7 @@ from ..apiserver.resources import BY_KIND, Kind
 from ..apiserver.schema import TYPES, pruned
 from ..apiserver.store import Refused, Store
 from ..apiserver.validation import invalid_message, problems
-from ..manifests import ManifestError, found_in, kind_of
+from ..manifests import ManifestError, kind_of, objects_in
 from .cluster import decoded
 
 CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES)
@@ -76,7 +76,7 @@ def from_manifests(
     found: list[tuple[Kind, Document]] = []
     others: list[Document] = []
     try:
-        for document, where in found_in(paths):
+        for document, where in objects_in(paths):
             if (str(document["apiVersion"]), str(document["kind"])) in declared:
                 others.append(document)
             else:
