@@ -40,7 +40,7 @@ TOLERATED = tuple(
 
 
 def admitted_pod(store: Store, pod: Document) -> Document:
-    """The pod as the admission plugins leave it, with its first status.
+    """Returns the pod as the admission plugins leave it, with its first status.
 
     Raises Refused with 403 if an admission plugin rejects the pod.
     """
@@ -58,29 +58,29 @@ def admitted_pod(store: Store, pod: Document) -> Document:
 
 
 def readmitted_pod(pod: Document, before: Document) -> Document:
-    """An updated pod as admission leaves it.
+    """Returns an updated pod as admission leaves it.
 
     It keeps the priority and the preemption policy of the stored pod if the update omits them,
     since not every client knows these fields.
     """
-    given = {
+    kept = {
         field: before["spec"][field]
         for field in ("priority", "preemptionPolicy")
         if field in before["spec"]
     }
-    spec = {**given, **pod["spec"]}
+    spec = {**kept, **pod["spec"]}
     return {**pod, "spec": {**spec, "tolerations": _tolerations(spec)}}
 
 
 def admitted_claim(store: Store, claim: Document) -> Document:
-    """The claim; if it names no storage class, with the newest default class, if any."""
+    """Returns the claim. A claim without a storage class gets the newest default class, if any."""
     if "storageClassName" in claim["spec"] or BETA_CLASS in (
         claim["metadata"].get("annotations") or {}
     ):
         return claim
     classes = [stored.document["metadata"] for stored in store.list(STORAGE_CLASSES)]
     newest = max(
-        (one for one in classes if _is_default(one)),
+        (metadata for metadata in classes if _is_default(metadata)),
         key=lambda metadata: str(metadata["creationTimestamp"]),
         default=None,
     )
@@ -92,7 +92,7 @@ def admitted_claim(store: Store, claim: Document) -> Document:
 def admin_access_problems(
     store: Store, kind: Kind, document: Document, before: Document | None
 ) -> list[str]:
-    """The refusals of admin access to devices in a namespace that is not labelled for it.
+    """Returns the refusals of admin access to devices in a namespace that is not labelled for it.
 
     `before` is the stored claim if its status is updated.
     """
@@ -117,7 +117,7 @@ def _is_default(metadata: Document) -> bool:
 
 
 def qos_class(spec: dict[str, Any]) -> str:
-    """Guaranteed, Burstable or BestEffort, by the CPU and memory of the containers."""
+    """Returns Guaranteed, Burstable or BestEffort, by the CPU and memory of the containers."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     guaranteed, any_amount = bool(containers), False
     for container in containers:
@@ -133,19 +133,19 @@ def qos_class(spec: dict[str, Any]) -> str:
 def _give_priority(store: Store, spec: dict[str, Any]) -> None:
     name = spec.get("priorityClassName", "")
     if name:
-        found = store.find(PRIORITY_CLASSES, "", name)
-        if found is None:
+        priority_class = store.find(PRIORITY_CLASSES, "", name)
+        if priority_class is None:
             raise Refused(403, "Forbidden", f"no PriorityClass with name {name} was found")
     else:
         classes = [stored.document for stored in store.list(PRIORITY_CLASSES)]
-        found = min(
+        priority_class = min(
             (c for c in classes if c.get("globalDefault")),
             key=lambda c: int(c.get("value", 0)),
             default=None,
         )
-        if found is not None:
-            spec["priorityClassName"] = found["metadata"]["name"]
-    value = (found or {}).get("value", 0)
+        if priority_class is not None:
+            spec["priorityClassName"] = priority_class["metadata"]["name"]
+    value = (priority_class or {}).get("value", 0)
     if spec.get("priority", value) != value:
         message = (
             "the integer value of priority must not be provided in pod spec; "
@@ -153,7 +153,7 @@ def _give_priority(store: Store, spec: dict[str, Any]) -> None:
         )
         raise Refused(403, "Forbidden", message)
     spec["priority"] = value
-    policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
+    policy = (priority_class or {}).get("preemptionPolicy", "PreemptLowerPriority")
     if spec.get("preemptionPolicy", policy) != policy:
         message = (
             f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) "
@@ -166,11 +166,11 @@ def _give_priority(store: Store, spec: dict[str, Any]) -> None:
 
 def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
     name = spec["runtimeClassName"]
-    found = store.find(RUNTIME_CLASSES, "", name)
-    if found is None:
+    runtime_class = store.find(RUNTIME_CLASSES, "", name)
+    if runtime_class is None:
         message = f'pods "{pod}" is forbidden: pod rejected: RuntimeClass "{name}" not found'
         raise Refused(403, "Forbidden", message)
-    overhead = (found.get("overhead") or {}).get("podFixed") or {}
+    overhead = (runtime_class.get("overhead") or {}).get("podFixed") or {}
     if spec.get("overhead") and not overhead:
         raise _without_overhead(pod)
     if spec.get("overhead") and _amounts(spec["overhead"]) != _amounts(overhead):
@@ -182,7 +182,7 @@ def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
         )
     if overhead:
         spec["overhead"] = overhead
-    scheduling = found.get("scheduling") or {}
+    scheduling = runtime_class.get("scheduling") or {}
     selector, own = scheduling.get("nodeSelector") or {}, spec.get("nodeSelector") or {}
     for key, value in selector.items():
         if own.get(key, value) != value:
@@ -209,15 +209,15 @@ def _without_overhead(pod: str) -> Refused:
 
 
 def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """The pod's tolerations, and the two that every pod gets.
+    """Returns the pod's tolerations, and the two that every pod gets.
 
     These let the pod stay for 300 seconds on a node that is not ready or unreachable.
     """
     own = list(spec.get("tolerations") or ())
     return own + [
-        given
-        for given in TOLERATED
-        if not any(_tolerates(toleration, given["key"]) for toleration in own)
+        default
+        for default in TOLERATED
+        if not any(_tolerates(toleration, default["key"]) for toleration in own)
     ]
 
 

@@ -62,7 +62,7 @@ FINISHED = ("Succeeded", "Failed")
 
 
 class Api:
-    """Applies requests to a store.
+    """The requests to a store.
 
     `validation` is the request's fieldValidation. Unknown and `duplicates` fields are an error if
     it is Strict, and are added to `warnings` if it is Warn. Unknown fields are never stored.
@@ -103,19 +103,24 @@ class Api:
             "selfLink",
         ):
             metadata.pop(field, None)
-        made = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+        created = {
+            **document,
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": metadata,
+        }
         if kind.status:
             metadata["generation"] = 1
             if kind != NODES:
-                made.pop("status", None)
-        made = stored_form(kind, defaulted(kind, made))
+                created.pop("status", None)
+        created = stored_form(kind, defaulted(kind, created))
         if kind == PODS:
-            made = admitted_pod(self.store, made)
+            created = admitted_pod(self.store, created)
         elif kind == CLAIMS:
-            made = admitted_claim(self.store, made)
-        _refuse(kind, made, admin_access_problems(self.store, kind, made, None))
-        _check(kind, made, None)
-        return self.store.create(kind, made)
+            created = admitted_claim(self.store, created)
+        _refuse(kind, created, admin_access_problems(self.store, kind, created, None))
+        _check(kind, created, None)
+        return self.store.create(kind, created)
 
     def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
@@ -126,26 +131,26 @@ class Api:
         """
         before = self.store.get(kind, namespace, name)
         document = self._decoded(kind, document)
-        given = document.get("metadata") or {}
+        sent = document.get("metadata") or {}
         for field, here in (("name", name), ("namespace", namespace)):
-            if (given.get(field) or here) != here:
+            if (sent.get(field) or here) != here:
                 message = (
-                    f"the {field} of the object ({given[field]}) "
+                    f"the {field} of the object ({sent[field]}) "
                     f"does not match the {field} on the URL ({here})"
                 )
                 raise Refused(400, "BadRequest", message)
-        if given.get("uid", before["metadata"]["uid"]) != before["metadata"]["uid"]:
-            raise _conflict(kind, name, _other_uid(given["uid"], before))
-        wanted = _wanted_version(kind, given, before)
+        if sent.get("uid", before["metadata"]["uid"]) != before["metadata"]["uid"]:
+            raise _conflict(kind, name, _other_uid(sent["uid"], before))
+        version = _expected_version(kind, sent, before)
         if subresource == "status":
-            metadata = {**before["metadata"], "resourceVersion": wanted}
+            metadata = {**before["metadata"], "resourceVersion": version}
             after = {**before, "metadata": metadata, "status": document.get("status") or {}}
             if kind is DEVICE_CLAIMS[0]:
                 after = self._checked_status(kind, after, before)
             else:
                 _refuse(kind, after, status_problems(kind.type_name, after, before))
             return self.store.update(kind, defaulted(kind, after) if kind == NODES else after)
-        metadata = {**given, "name": name, "resourceVersion": wanted}
+        metadata = {**sent, "name": name, "resourceVersion": version}
         for field in OWNED_BY_SERVER:
             metadata.pop(field, None)
             if field in before["metadata"]:
@@ -186,11 +191,13 @@ class Api:
         )
 
     def _checked_status(self, kind: Kind, after: Document, before: Document) -> Document:
-        """A claim with its new status. Raises Refused with 422 if it may not change like this."""
+        """Returns a claim with its new status. Raises Refused with 422 if this change is not
+        allowed.
+        """
         status = without_deallocated(after["status"], before.get("status") or {})
         after = {**after, "status": status}
-        found = admin_access_problems(self.store, kind, after, before)
-        _refuse(kind, after, found + status_problems(kind.type_name, after, before))
+        problems = admin_access_problems(self.store, kind, after, before)
+        _refuse(kind, after, problems + status_problems(kind.type_name, after, before))
         return after
 
     def patch(
@@ -229,13 +236,15 @@ class Api:
         """
         before = self.store.stored(kind, namespace, name)
         metadata = before.document["metadata"]
-        wanted = options.preconditions or Preconditions()
-        for asked, have in (
-            (wanted.uid, metadata["uid"]),
-            (wanted.resource_version, metadata["resourceVersion"]),
+        preconditions = options.preconditions or Preconditions()
+        for expected, have in (
+            (preconditions.uid, metadata["uid"]),
+            (preconditions.resource_version, metadata["resourceVersion"]),
         ):
-            if asked is not None and asked != have:
-                raise _conflict(kind, name, f"Precondition failed: expected {asked}, found {have}")
+            if expected is not None and expected != have:
+                raise _conflict(
+                    kind, name, f"Precondition failed: expected {expected}, found {have}"
+                )
         if options.propagation_policy == "Orphan":
             self._orphan(metadata["uid"])
         if kind == NAMESPACES:
@@ -253,16 +262,18 @@ class Api:
     def delete_all(
         self, kind: Kind, namespace: str, matches: Matches | None, options: DeleteOptions
     ) -> list[Stored]:
-        found = [
+        selected = [
             s for s in self.store.list(kind, namespace) if matches is None or matches(s.document)
         ]
-        return [self.delete(kind, *_place(stored), options) for stored in found]
+        return [self.delete(kind, *_place(stored), options) for stored in selected]
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
-        """Raises Refused with 409 if the pod is bound, deleting or gated, or has another uid."""
+        """Binds the pod to a node. Raises Refused with 409 if the pod is bound, deleting or gated,
+        or has another uid.
+        """
         pod = self.store.get(PODS, namespace, name)
-        asked = converted(binding, Binding)
-        node, uid = (asked.target or Named()).name, (asked.metadata or Named()).uid
+        request = converted(binding, Binding)
+        node, uid = (request.target or Named()).name, (request.metadata or Named()).uid
         problem = ""
         if not node:
             raise Refused(
@@ -294,7 +305,7 @@ class Api:
         self.delete(PODS, namespace, name, options)
 
     def scale_of(self, kind: Kind, namespace: str, name: str) -> Document:
-        """The Scale of a workload."""
+        """Returns the Scale of a workload."""
         document = self.store.get(kind, namespace, name)
         kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
         selector = document["spec"].get("selector") or {}
@@ -313,47 +324,47 @@ class Api:
     def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> Stored:
         """Sets a workload's replicas from its Scale."""
         document = self.store.get(kind, namespace, name)
-        asked = converted(scale, Scale)
-        replicas = (asked.spec or Replicas()).replicas
+        request = converted(scale, Scale)
+        replicas = (request.spec or Replicas()).replicas
         if replicas < 0:
             problem = (
                 f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
             )
             raise Refused(422, "Invalid", f'Scale "{name}" is invalid: {problem}')
-        wanted = (asked.metadata or Named()).resource_version or document["metadata"][
+        version = (request.metadata or Named()).resource_version or document["metadata"][
             "resourceVersion"
         ]
-        metadata = {**document["metadata"], "resourceVersion": wanted}
+        metadata = {**document["metadata"], "resourceVersion": version}
         spec = {**document["spec"], "replicas": replicas}
         return self.update(
             kind, namespace, name, {**document, "metadata": metadata, "spec": spec}, ""
         )
 
     def _decoded(self, kind: Kind, document: Document) -> Document:
-        """The document without nulls and without fields that its kind does not have.
+        """Returns the document without nulls and without fields that its kind does not have.
 
         Raises Refused with 400 for a value of the wrong type and, if validation is Strict, for an
         unknown or duplicate field.
         """
-        found = unknown_and_mistyped(kind.type_name, document)
-        if found.mistyped:
-            raise Refused(400, "BadRequest", found.mistyped)
-        unknown = [*found.unknown, *self._duplicates]
+        findings = unknown_and_mistyped(kind.type_name, document)
+        if findings.mistyped:
+            raise Refused(400, "BadRequest", findings.mistyped)
+        unknown = [*findings.unknown, *self._duplicates]
         if unknown and self._validation == "Strict":
             raise Refused(400, "BadRequest", strict_message(kind.type_name, unknown))
         if self._validation == "Warn":
             self.warnings += unknown
-        if not found.nulls and not found.unknown:
+        if not findings.nulls and not findings.unknown:
             return document  # there is nothing to leave out
         kept: Document = pruned(TYPES[kind.type_name], document)
         return kept
 
     def _check_namespace(self, namespace: str, metadata: dict[str, Any]) -> None:
-        given = metadata.get("namespace") or namespace
-        if given != namespace:
+        named = metadata.get("namespace") or namespace
+        if named != namespace:
             message = (
                 "the namespace of the provided object does not match the namespace sent on the "
-                f"request: expected {namespace}, got {given}"
+                f"request: expected {namespace}, got {named}"
             )
             raise Refused(400, "BadRequest", message)
         if "deletionTimestamp" in self.store.get(NAMESPACES, "", namespace)["metadata"]:
@@ -416,14 +427,14 @@ class Api:
                 )
 
 
-def _wanted_version(kind: Kind, given: Document, before: Document) -> str:
-    """The resourceVersion that an update is based on: the latest if the update names none.
+def _expected_version(kind: Kind, metadata: Document, before: Document) -> str:
+    """Returns the resourceVersion that an update is based on: the latest if the update names none.
 
     Raises Refused with 422 if it names none and its kind requires one.
     """
-    wanted = given.get("resourceVersion") or "0"
-    if wanted != "0":
-        return str(wanted)
+    version = metadata.get("resourceVersion") or "0"
+    if version != "0":
+        return str(version)
     if kind.kind in CONDITIONAL:
         problem = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
         raise Refused(
@@ -436,23 +447,23 @@ def _check(kind: Kind, document: Document, before: Document | None) -> None:
     _refuse(kind, document, problems(kind.type_name, document, before))
 
 
-def _refuse(kind: Kind, document: Document, found: list[str]) -> None:
-    """Raises Refused with 422 and the object's problems, if any, at most MOST_PROBLEMS of them."""
-    if found:
-        found = found[:MOST_PROBLEMS]
+def _refuse(kind: Kind, document: Document, problems: list[str]) -> None:
+    """Raises Refused with 422 and the first MOST_PROBLEMS problems, if there are any."""
+    if problems:
+        problems = problems[:MOST_PROBLEMS]
         name = document["metadata"].get("name", "")
-        details = invalid_details(kind.type_name, name, found)
-        raise Refused(422, "Invalid", invalid_message(kind.type_name, name, found), details)
+        details = invalid_details(kind.type_name, name, problems)
+        raise Refused(422, "Invalid", invalid_message(kind.type_name, name, problems), details)
 
 
-def _grace(pod: Document, asked: int | None) -> int:
-    """Grace period in seconds; 0 for a pod that has no node or has finished."""
+def _grace(pod: Document, seconds: int | None) -> int:
+    """Returns the grace period in seconds; 0 for a pod that has no node or has finished."""
     if not pod["spec"].get("nodeName") or pod["status"].get("phase") in FINISHED:
         return 0
     return (
         int(pod["spec"].get("terminationGracePeriodSeconds", 30))
-        if asked is None
-        else max(asked, 0)
+        if seconds is None
+        else max(seconds, 0)
     )
 
 
@@ -461,10 +472,10 @@ def _place(stored: Stored) -> tuple[str, str]:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-def _other_uid(expected: str, found: Document) -> str:
+def _other_uid(expected: str, pod: Document) -> str:
     return (
         f"Precondition failed: UID in precondition: {expected}, "
-        f"UID in object meta: {found['metadata']['uid']}"
+        f"UID in object meta: {pod['metadata']['uid']}"
     )
 
 

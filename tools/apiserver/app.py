@@ -42,7 +42,9 @@ Answer = Stored | Document
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The kind, namespace, object and subresource that a path names; "" where it names none."""
+    """The kind, namespace, object and subresource that a path names; "" for each part that the path
+    omits.
+    """
 
     kind: Kind
     namespace: str
@@ -52,7 +54,7 @@ class Target(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def target_of(path: str) -> Target:
-    """Raises Refused with 404 if the server serves nothing at this path."""
+    """Parses a path. Raises Refused with 404 if the server serves nothing at it."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
@@ -73,7 +75,7 @@ def target_of(path: str) -> Target:
 
 
 class Server:
-    """Answers requests from one store.
+    """An API server with one store.
 
     `allowed_hosts` are names of the server in addition to the local ones, such as localhost.
     """
@@ -99,8 +101,8 @@ class Server:
             return Response(b"ok", content_type="text/plain")
         if path == "/openapi/v2":
             return Response(VERSION_2, content_type=VERSION_2_TYPE)
-        if request.method == "GET" and (found := discovery(path) or openapi(path)) is not None:
-            return _json(found)
+        if request.method == "GET" and (served := discovery(path) or openapi(path)) is not None:
+            return _json(served)
         target = target_of(path)
         if request.method == "GET":
             if not target.name and request.query.get("watch") in ("true", "1"):
@@ -137,7 +139,7 @@ class Server:
     ) -> tuple[Answer, int]:
         """Carries out a request that writes; returns the answer and its HTTP code.
 
-        `media_type` is that of the request's body.
+        `media_type` is the media type of the body.
         """
         kind, namespace, name, subresource = (
             target.kind,
@@ -180,7 +182,8 @@ class Server:
                 raise self._not_allowed(request, target)
 
     def _not_allowed(self, request: Request, target: Target) -> Refused:
-        """The refusal with 405; for a subresource that needs running containers, it says so.
+        """Returns the refusal with 405; for a subresource that needs running containers, it says
+        so.
 
         Raises Refused with 404 if the pod of such a subresource does not exist.
         """
@@ -196,29 +199,31 @@ class Server:
         )
 
     def _list(self, request: Request, target: Target) -> list[Stored]:
-        """All selected objects, in one piece; `_shown` divides them into pages."""
+        """Returns all selected objects, in one piece; `_shown` divides them into pages."""
         matches = _matches(request, target.kind)
         after, revision = _continued(request)
         if revision:
             self._store.check_known(target.kind, revision)
-        found = self._store.list(target.kind, target.namespace, after)
-        return [stored for stored in found if matches is None or matches(stored.document)]
+        listed = self._store.list(target.kind, target.namespace, after)
+        return [stored for stored in listed if matches is None or matches(stored.document)]
 
     def _shown(
         self, request: Request, kind: Kind, answer: Answer | list[Stored], code: int = 200
     ) -> Response:
-        """The answer in the form that the client accepts: objects, their metadata, or a table."""
+        """Returns the answer in the form that the client accepts: objects, their metadata, or a
+        table.
+        """
         accept = request.headers.get("accept", "")
         as_table = "as=Table" in accept.partition(",")[0]
         if isinstance(answer, Stored) and not as_table:
             return Response(served_raw(kind, answer), code)
         if isinstance(answer, dict):
             return _json(answer, code)
-        found = [answer] if isinstance(answer, Stored) else answer
+        selected = [answer] if isinstance(answer, Stored) else answer
         _, first_revision = _continued(request)
         revision, token = str(first_revision or self._store.revision), ""
-        items = found[: _limit(request)]
-        if len(items) < len(found):
+        items = selected[: _limit(request)]
+        if len(items) < len(selected):
             last = items[-1].document["metadata"]
             token = _token(revision, last.get("namespace", ""), last["name"])
         if as_table:
@@ -236,7 +241,7 @@ class Server:
             )
         metadata: Document = {"resourceVersion": revision}
         if token:
-            metadata |= {"continue": token, "remainingItemCount": len(found) - len(items)}
+            metadata |= {"continue": token, "remainingItemCount": len(selected) - len(items)}
         if "as=PartialObjectMetadataList" in accept:
             head = {
                 "kind": "PartialObjectMetadataList",
@@ -258,26 +263,28 @@ class Server:
 
 
 def _media_type(request: Request) -> str:
-    """The media type of the body: JSON if the header is missing.
+    """Returns the media type of the body: JSON if the header is missing.
 
     Raises Refused with 415 for a type that holds no object. This also keeps web pages out: a
-    browser sends forms and plain text to any site, and other types only to a site that agreed to
+    browser sends forms and plain text to any site, but other types only to a site that agreed to
     it.
     """
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    known: tuple[str, ...] = (JSON, YAML, PROTOBUF)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    accepted: tuple[str, ...] = (JSON, YAML, PROTOBUF)
     if request.method == "PATCH":
-        known = (STRATEGIC, MERGE, JSON_PATCH, APPLY)
-    elif not given or (request.method == "DELETE" and not request.body):
-        given = JSON
-    if given not in known:
-        message = f"Content-Type: expected {' or '.join(known)}, got {given!r}"
+        accepted = (STRATEGIC, MERGE, JSON_PATCH, APPLY)
+    elif not media_type or (request.method == "DELETE" and not request.body):
+        media_type = JSON
+    if media_type not in accepted:
+        message = f"Content-Type: expected {' or '.join(accepted)}, got {media_type!r}"
         raise Refused(415, "UnsupportedMediaType", message)
-    return given
+    return media_type
 
 
 def _body(raw: bytes, media_type: str) -> Any:
-    """The document in a body; None if it is empty. Raises Refused with 400 if it cannot be read."""
+    """Returns the document in a body; None if it is empty. Raises Refused with 400 if it cannot be
+    read.
+    """
     if not raw:
         return None
     if media_type == PROTOBUF:
@@ -292,7 +299,7 @@ def _body(raw: bytes, media_type: str) -> Any:
 
 
 def _object(document: Any) -> Document:
-    """The document. Raises Refused with 400 if it is not an object."""
+    """Returns the document. Raises Refused with 400 if it is not an object."""
     if not isinstance(document, dict):
         got = "nothing" if document is None else type(document).__name__
         raise Refused(400, "BadRequest", f"the body: expected an object, got {got}")
@@ -300,12 +307,12 @@ def _object(document: Any) -> Document:
 
 
 def _of_kind(kind: Kind, document: Any) -> Document:
-    """The document. Raises Refused with 400 if it is not an object of this kind."""
+    """Returns the document. Raises Refused with 400 if it is not an object of this kind."""
     read = _object(document)
     for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
-        given = read.get(field) or expected
-        if given != expected:
-            raise Refused(400, "BadRequest", f"{field}: expected {expected}, got {given}")
+        value = read.get(field) or expected
+        if value != expected:
+            raise Refused(400, "BadRequest", f"{field}: expected {expected}, got {value}")
     return read
 
 
@@ -320,7 +327,7 @@ def _token(revision: str, namespace: str, name: str) -> str:
 
 
 def _limit(request: Request) -> int | None:
-    """The number of objects on a page; None for all. Raises Refused with 400."""
+    """Returns the number of objects on a page; None for all. Raises Refused with 400."""
     try:
         return max(int(request.query.get("limit") or 0), 0) or None
     except ValueError as problem:
@@ -328,9 +335,9 @@ def _limit(request: Request) -> int | None:
 
 
 def _continued(request: Request) -> tuple[tuple[str, str] | None, int]:
-    """The key after which a list continues, and the revision of its first page.
+    """Returns the key after which a list continues, and the revision of its first page.
 
-    Raises Refused with 400 for a token that is not one of ours.
+    Raises Refused with 400 for a token that this server did not issue.
     """
     token = request.query.get("continue", "")
     if not token:
@@ -347,9 +354,10 @@ def _continued(request: Request) -> tuple[tuple[str, str] | None, int]:
 
 
 def _warnings(messages: list[str]) -> tuple[str, ...]:
-    """Warning headers, cut to the same total length as Kubernetes cuts them.
+    """Returns the Warning headers, cut to the same total length as Kubernetes cuts them.
 
-    A field's name may hold any character, so what could end the header is replaced or escaped.
+    The name of a field may hold any character. A character that could end the header is replaced or
+    escaped.
     """
     most = (
         MOST_WARNING_CHARACTERS
@@ -371,7 +379,7 @@ def _json(document: Document, code: int = 200) -> Response:
 
 
 def refusal(refused: Refused) -> Document:
-    """The metav1.Status that reports a refusal."""
+    """Returns the metav1.Status that reports a refusal."""
     details = {} if refused.details is None else {"details": refused.details}
     failed = {
         "status": "Failure",
@@ -389,7 +397,7 @@ async def serve(
     store: Store | None = None,
     allowed_hosts: Collection[str] = (),
 ) -> AsyncIterator[str]:
-    """Runs an API server while the block runs and yields its URL. Without a store it starts empty.
+    """Runs an API server during the block, and yields its URL. Without a store it starts empty.
 
     Raises OSError.
     """

@@ -16,7 +16,7 @@ from .journal import Journal, JournalError
 from .kubeconfig import kubeconfig
 from .store import Refused, Store
 
-# Documents are trees, so the last reader frees them. Searching all of them for cycles would only
+# Documents are trees, so reference counts free them. Searching all of them for cycles would only
 # make clients wait.
 COLLECT = (100_000, 50, 100)
 STOPPING = (signal.SIGTERM, signal.SIGINT)

@@ -9,7 +9,7 @@ from .store import Document
 def with_condition(
     status: Document, kind: str, value: str, reason: str = "", message: str = ""
 ) -> Document:
-    """A pod's status with this condition added, or put in the place of the one of the same type.
+    """Returns a pod's status with this condition in place of the one of the same type, or added.
 
     Its lastTransitionTime moves only if `value` (True or False) changes.
     """

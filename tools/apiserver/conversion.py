@@ -40,7 +40,7 @@ def served_form(kind: Kind, document: Document) -> Document:
 
 
 def served_raw(kind: Kind, stored: Stored) -> bytes:
-    """The JSON of `served_form`."""
+    """Returns the JSON of `served_form`."""
     return (
         stored.raw
         if kind.stored_as is None

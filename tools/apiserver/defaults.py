@@ -1,4 +1,4 @@
-"""Defaults of the API types, for the fields that something here reads."""
+"""Defaults of the API types, for the fields that berth's tools read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ SERVICE_NETWORK = int(IPv4Address("10.96.0.0"))
 
 
 def defaulted(kind: Kind, document: Document) -> Document:
-    """A well-formed document with its defaults; unchanged parts are shared with the one given."""
+    """Returns a well-formed document with its defaults. The result shares unchanged parts with the
+    argument.
+    """
     fill = _DEFAULTS.get(kind.type_name)
     return document if fill is None else fill(document)
 
 
 @recalled
 def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """A pod's spec with its defaults; a limit is the default of the request."""
+    """Returns a pod's spec with its defaults; a limit is the default of the request."""
     host = spec.get("hostNetwork", False)
     filled = {
         "restartPolicy": "Always",
@@ -60,7 +62,9 @@ def _container(container: dict[str, Any], *, host: bool) -> dict[str, Any]:
 
 
 def _port(port: dict[str, Any], *, host: bool) -> dict[str, Any]:
-    """The port with its defaults; on the host's network, its hostPort is its containerPort."""
+    """Returns the port with its defaults; on the host's network, hostPort defaults to
+    containerPort.
+    """
     on_host = {"hostPort": port["containerPort"]} if host and "containerPort" in port else {}
     return {**on_host, "protocol": "TCP", **port}
 
@@ -70,17 +74,17 @@ def _pod(document: Document) -> Document:
 
 
 def _templated(**defaults: Any) -> Callable[[Document], Document]:
-    """A function that sets defaults for fields of a workload's spec and for its pod template.
+    """Returns a function that sets defaults in a workload's spec and in its pod template.
 
     Go clients send a strategy that nobody set as an empty object, so this gets the default as well.
     """
 
     def fill(document: Document) -> Document:
-        given = document.get("spec") or {}
+        sent = document.get("spec") or {}
         spec = {
             **defaults,
-            **given,
-            **{field: defaults[field] for field in defaults if given.get(field) == {}},
+            **sent,
+            **{field: defaults[field] for field in defaults if sent.get(field) == {}},
         }
         template = spec.get("template")
         if isinstance(template, dict):
@@ -109,7 +113,7 @@ _plain_job = _templated(backoffLimit=6, completionMode="NonIndexed", suspend=Fal
 
 
 def _job(document: Document) -> Document:
-    """A job with its defaults: one pod if it sets neither completions nor parallelism."""
+    """Returns a job with its defaults: one pod if it sets neither completions nor parallelism."""
     filled = _plain_job(document)
     spec = filled["spec"]
     if "completions" not in spec and "parallelism" not in spec:
@@ -140,7 +144,9 @@ def _replication_controller(document: Document) -> Document:
 
 
 def _service(document: Document) -> Document:
-    """The cluster IP is derived from the object's uid, since nothing here routes to it."""
+    """Returns a service with its defaults. The cluster IP is derived from the object's uid, since
+    nothing here routes to it.
+    """
     spec = {"type": "ClusterIP", "sessionAffinity": "None", **(document.get("spec") or {})}
     spec["ports"] = [
         {"protocol": "TCP", "targetPort": port.get("port"), **port}
@@ -165,7 +171,7 @@ def _namespace(document: Document) -> Document:
 
 
 def _node(document: Document) -> Document:
-    """A node's allocatable defaults to its capacity."""
+    """Returns a node whose allocatable defaults to its capacity."""
     status = document.get("status") or {}
     if status.get("allocatable") is not None or status.get("capacity") is None:
         return document
@@ -186,7 +192,7 @@ def _storage_class(document: Document) -> Document:
 
 
 def _device_claim(spec: Document) -> Document:
-    """A claim's spec: requests are for one device, and tolerations compare values."""
+    """Returns a claim's spec: requests are for one device, and tolerations compare values."""
     devices = spec.get("devices") or {}
     requests = [_device_request(request) for request in devices.get("requests") or ()]
     return {**spec, "devices": {**devices, "requests": requests}} if requests else spec
@@ -195,19 +201,20 @@ def _device_claim(spec: Document) -> Document:
 def _device_request(request: Document) -> Document:
     filled = dict(request)
     if isinstance(request.get("exactly"), dict):
-        filled["exactly"] = _wanted_devices(request["exactly"])
+        filled["exactly"] = _device_count(request["exactly"])
     if request.get("firstAvailable"):
-        filled["firstAvailable"] = [_wanted_devices(one) for one in request["firstAvailable"]]
+        filled["firstAvailable"] = [_device_count(choice) for choice in request["firstAvailable"]]
     return filled
 
 
-def _wanted_devices(wanted: Document) -> Document:
-    filled = {**wanted, "allocationMode": wanted.get("allocationMode") or "ExactCount"}
-    if filled["allocationMode"] == "ExactCount" and not wanted.get("count"):
+def _device_count(request: Document) -> Document:
+    filled = {**request, "allocationMode": request.get("allocationMode") or "ExactCount"}
+    if filled["allocationMode"] == "ExactCount" and not request.get("count"):
         filled["count"] = 1
-    if wanted.get("tolerations"):
+    if request.get("tolerations"):
         filled["tolerations"] = [
-            {**one, "operator": one.get("operator") or "Equal"} for one in wanted["tolerations"]
+            {**toleration, "operator": toleration.get("operator") or "Equal"}
+            for toleration in request["tolerations"]
         ]
     return filled
 
@@ -222,7 +229,7 @@ def _resource_claim_template(document: Document) -> Document:
 
 
 def _resource_slice(document: Document) -> Document:
-    """A slice whose taints have a time: this one if they are new."""
+    """Returns a slice in which every taint has a time; the time of a new taint is now."""
     spec = document.get("spec") or {}
     if not any(device.get("taints") for device in spec.get("devices") or ()):
         return document

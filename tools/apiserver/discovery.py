@@ -23,7 +23,7 @@ VERSION = {
 
 
 def discovery(path: str) -> Document | None:
-    """The document at a discovery path; None for every other path."""
+    """Returns the document at a discovery path; None for every other path."""
     match path.strip("/").split("/"):
         case ["version"]:
             return VERSION
@@ -50,7 +50,7 @@ def _groups() -> list[str]:
 
 
 def _group(name: str) -> Document:
-    """A group and its versions, which sort by preference: v1, v1alpha2."""
+    """Returns a group and its versions, which sort by preference: v1, v1alpha2."""
     versions = sorted({kind.version for kind in KINDS if kind.group == name})
     served = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": served, "preferredVersion": served[0]}
@@ -70,7 +70,7 @@ def _resources(group: str, version: str) -> Document | None:
 
 
 def _entries(kind: Kind) -> list[Document]:
-    """The entries of a kind and of its subresources."""
+    """Returns the entries of a kind and of its subresources."""
     plain: Document = {
         "name": kind.plural,
         "singularName": kind.kind.lower(),

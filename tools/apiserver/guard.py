@@ -1,10 +1,10 @@
 """Refuses requests that a web page makes through a browser, since the server has no authentication.
 
-Any web page can send requests to a port of the machine whose browser shows it. Two headers set such
-requests apart from kubectl's. A page whose host name was made to resolve to 127.0.0.1 (DNS
-rebinding) sends that name as the Host. Requests of any other page carry its Origin if they could
-change something, or if the page could read the answer. The port in the Host is ignored: it differs
-for a forwarded connection, and it says nothing about the page.
+Any web page can send requests to a port of the machine on which the browser runs. Two headers
+distinguish such requests from kubectl's. A page whose host name resolves to 127.0.0.1 (DNS
+rebinding) sends that name as the Host. A request of any other page carries the page's Origin if it
+could change something, or if the page could read the answer. The port in the Host is ignored: it
+differs for a forwarded connection, and it says nothing about the page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _SCHEME = re.compile(r"https?://")
 
 
 class Guard:
-    """`hosts` are names and addresses of the server in addition to the local ones."""
+    """The check of requests. `hosts` are names and addresses of the server in addition to the local
+    ones.
+    """
 
     def __init__(self, hosts: Collection[str]) -> None:
         self._hosts = {host.lower() for host in (*LOCAL_HOSTS, *hosts)}

@@ -1,8 +1,8 @@
 """HTTP/1.1 for the embedded API server: whole requests; answers in one piece or as a stream.
 
-Most requests are small writes that are answered at once, so a request is answered as soon as its
-last byte has been read, without a task. Requests on one connection are answered in their order. A
-client that does not read its answers gets no more of them, and nothing more is read from it.
+Most requests are small writes that need no waiting, so a request is answered as soon as its last
+byte has been read, without a task. Requests on one connection are answered in their order. If a
+client does not read its answers, the server sends it no more answers and reads no more requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from .http_reader import BadRequestError, Request, RequestReader
 
 STOP_SECONDS = 0.5
-# As in kube-apiserver. It also limits a request that does not end and an answer that nobody reads.
+# As in kube-apiserver. Also the limit for an endless request and for an answer that nobody reads.
 IDLE_SECONDS = 90.0
 SWEEP_SECONDS = 10.0
 LINGER_SECONDS = 2.0
@@ -51,7 +51,7 @@ Answer = Callable[[Request], Response | Follow]
 
 
 class Connection(asyncio.Protocol):
-    """The connection of one client, which adds itself to `open_ones` while it is open."""
+    """The connection of one client. It is in `open_ones` while it is open."""
 
     def __init__(self, answer: Answer, open_ones: set[Connection]) -> None:
         self._answer = answer
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._unsent = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transport is one, but does not derive from it
+        # uvloop's transport has these methods, but is no subclass
         self._transport = cast("asyncio.Transport", transport)
         self._open_ones.add(self)
 
@@ -105,7 +105,9 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def close_if_idle(self) -> None:
-        """Closes the connection if the client has long sent no whole request, or read no answer."""
+        """Closes the connection if the client has not sent a whole request, or read an answer, for
+        long.
+        """
         if self._transport is None or self._following is not None:
             return
         unsent, self._unsent = self._unsent, self._transport.get_write_buffer_size()
@@ -152,7 +154,7 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def _answer_next(self) -> bool:
-        """Returns False if there is no whole request."""
+        """Answers the next request. Returns False if there is no whole request."""
         assert self._transport is not None
         try:
             request = self._reader.next()
@@ -209,7 +211,7 @@ class Connection(asyncio.Protocol):
 
 
 def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
-    """`length` is None for a body in chunks."""
+    """Returns the head of an answer. `length` is None for a body in chunks."""
     body = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
     more = "" if keep else "Connection: close\r\n"
     for warning in answer.warnings:
@@ -222,7 +224,7 @@ def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
 
 @asynccontextmanager
 async def listen(answer: Answer, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
-    """Answers requests while the block runs; yields the URL. Raises OSError."""
+    """Answers requests during the block; yields the URL. Raises OSError."""
     connections: set[Connection] = set()
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(answer, connections), host, port

@@ -23,7 +23,7 @@ _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 
 
 class Request(msgspec.Struct, frozen=True):
-    """`headers` has lower-case names; `query` has the first value of each name."""
+    """An HTTP request. `headers` has lower-case names; `query` has the first value of each name."""
 
     method: str
     path: str
@@ -42,7 +42,9 @@ class BadRequestError(Exception):
 
 
 class _Head(NamedTuple):
-    """`length` is that of the body in bytes; None if the body comes in chunks."""
+    """The head of a request. `length` is the length of the body in bytes; None if it comes in
+    chunks.
+    """
 
     method: str
     target: str
@@ -52,7 +54,7 @@ class _Head(NamedTuple):
 
 
 class RequestReader:
-    """Takes bytes in, and gives requests out until `next` returns None."""
+    """A parser that takes bytes, and returns requests from `next` until that returns None."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -62,7 +64,7 @@ class RequestReader:
         self._promised = False
 
     def __len__(self) -> int:
-        """The number of bytes it holds, of one request or of several."""
+        """Returns the number of unread bytes, of one request or of several."""
         return len(self._data) + len(self._body) + (self._head is not None)
 
     def feed(self, data: bytes) -> None:
@@ -80,7 +82,7 @@ class RequestReader:
         return True
 
     def next(self) -> Request | None:
-        """The next request; None if it has not all arrived. Raises BadRequestError."""
+        """Returns the next request; None if it is incomplete. Raises BadRequestError."""
         if self._head is None:
             self._head = self._read_head()
         head = self._head
@@ -90,8 +92,8 @@ class RequestReader:
         if body is None:
             return None
         self._head, self._promised = None, False
-        path, _, asked = head.target.partition("?")
-        query = dict(reversed(parse_qsl(asked, keep_blank_values=True))) if asked else {}
+        path, _, parameters = head.target.partition("?")
+        query = dict(reversed(parse_qsl(parameters, keep_blank_values=True))) if parameters else {}
         keep = head.minor == "1" and "close" not in head.headers.get("connection", "").lower()
         return Request(
             head.method, unquote(path) if "%" in path else path, query, head.headers, body, keep
@@ -159,7 +161,9 @@ class RequestReader:
 
 
 def _length(headers: Mapping[str, str]) -> int | None:
-    """The length of the body in bytes; None if it comes in chunks. Raises BadRequestError."""
+    """Returns the length of the body in bytes; None if it comes in chunks. Raises
+    BadRequestError.
+    """
     if "transfer-encoding" in headers:
         if headers["transfer-encoding"].lower() != "chunked" or "content-length" in headers:
             raise BadRequestError(400, "Transfer-Encoding: expected chunked, and no Content-Length")
@@ -177,7 +181,7 @@ def _too_long() -> BadRequestError:
 
 
 def _headers(text: str) -> Mapping[str, str]:
-    """The headers by lower-case name. Raises BadRequestError."""
+    """Returns the headers by lower-case name. Raises BadRequestError."""
     headers: dict[str, str] = {}
     for line in text.split("\r\n") if text else ():
         name, colon, value = line.partition(":")

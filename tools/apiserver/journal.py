@@ -34,7 +34,7 @@ class JournalError(ValueError):
 
 
 _HEAD = b'{"type":"'
-COMPACTED = "COMPACTED"  # the type of the line that says up to which revision history is left out
+COMPACTED = "COMPACTED"  # the type of the line with the last revision whose history is dropped
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -43,16 +43,18 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Tail:
-    """The end of a file to which data is added whole or not at all."""
+    """The end of a file. Data is added whole or not at all."""
 
     def __init__(self, file: int, length: int = 0) -> None:
-        """`file` is a descriptor; `length` is the number of its bytes that stay."""
+        """Takes a file descriptor, and the number of bytes that stay in the file."""
         self._file = file
         self._length = length
-        self._torn = False  # True if an incomplete write may follow that length
+        self._torn = False  # True if an incomplete write may follow these bytes
 
     def add(self, data: bytes) -> None:
-        """Raises OSError; the data is then not in the file, or is cut off before the next write."""
+        """Adds the data. After an OSError, the data is not in the file, or is cut off before the
+        next write.
+        """
         if self._torn:
             self._cut()
         self._torn = True
@@ -66,7 +68,7 @@ class Tail:
         self._length += len(data)
 
     def _put(self, data: bytes) -> None:
-        """Writes the data in as many pieces as the file takes."""
+        """Writes the data, in several pieces if the file does not take it at once."""
         at = 0
         while at < len(data):
             size = os.pwrite(self._file, memoryview(data)[at:], self._length + at)
@@ -87,7 +89,7 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises JournalError, or OSError if the file cannot be read or written.
+        """Opens the file. Raises JournalError, or OSError if the file cannot be read or written.
 
         The file is then unchanged.
         """
@@ -113,7 +115,7 @@ class Journal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Raises JournalError if the file cannot be synced."""
+        """Closes the file. Raises JournalError if it cannot be synced."""
         with self._file:
             try:
                 os.fsync(self._file.fileno())
@@ -123,7 +125,7 @@ class Journal:
                 ) from problem
 
     def _lock(self, file: BinaryIO | FileIO) -> None:
-        """Locks the file until it is closed; the end of the process closes it too."""
+        """Locks the file until it is closed, at the latest by the end of the process."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -156,7 +158,7 @@ class Journal:
         return file, tail
 
     def _write(self, kind: Kind, written: Event) -> None:
-        """Raises Refused with 500 if the file cannot be written to."""
+        """Adds a line for a write. Raises Refused with 500 if the file cannot be written to."""
         try:
             self._tail.add(_line(written.type.encode(), written.after.raw))
         except OSError as problem:
@@ -172,7 +174,7 @@ class Journal:
         lines = written.split(b"\n")
         self.cut_off = len(lines[-1])
         if not (lines[-1].startswith(_HEAD) or _HEAD.startswith(lines[-1])):
-            # not the beginning of a line of ours
+            # not the beginning of a journal's line
             raise JournalError(f"{self._path}, line {len(lines)}: not a write of an API server")
         living: dict[tuple[Kind, str, str], Document] = {}
         revision = 1

@@ -6,7 +6,9 @@ import msgspec
 
 
 def kubeconfig(url: str) -> str:
-    """A kubeconfig for an API server without authentication, in JSON, which is also YAML."""
+    """Returns a kubeconfig for an API server without authentication, in JSON, which is also
+    YAML.
+    """
     named = {"name": "berth"}
     document = {
         "apiVersion": "v1",

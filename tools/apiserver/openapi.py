@@ -1,9 +1,9 @@
-"""OpenAPI documents made from the schema. kubectl reads them before it validates or explains.
+"""OpenAPI documents derived from the schema. kubectl reads them before it validates or explains.
 
 For version 3 there is one document for each group version and an index of them, as Kubernetes
 publishes them, without descriptions. For version 2 there is one document, which defines nothing.
-kubectl reads it, always as protobuf, before it splits a List. It skips what the document does not
-define and leaves the validation of every item to the server.
+kubectl reads it, always as protobuf, before it splits a List. It skips kinds that the document does
+not define, and leaves the validation of every item to the server.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ _TITLE, _VERSION = "Kubernetes", "v1.36.2"
 
 
 def _length_delimited(number: int, octets: bytes) -> bytes:
-    """A length-delimited field of a protobuf message; all here are shorter than 128 bytes."""
+    """Returns a length-delimited field of a protobuf message; all fields here have at most 127
+    bytes.
+    """
     return bytes((number << 3 | 2, len(octets))) + octets
 
 
@@ -57,7 +59,9 @@ VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 def document(path: str) -> dict[str, Any] | None:
-    """The index at /openapi/v3, or a group version's document below it; None for other paths."""
+    """Returns the index at /openapi/v3, or a group version's document below it; None for other
+    paths.
+    """
     return _document(path) if path.startswith("/openapi/v3") else None
 
 
@@ -97,14 +101,16 @@ def _gvk(kind: Kind) -> dict[str, str]:
 
 
 def _component(shape: Shape) -> str:
-    """The name of a type's component: its Go package, with the domain reversed, and its name."""
+    """Returns the name of a type's component: its Go package, with the domain reversed, and its
+    name.
+    """
     group, _, version = shape.api_version.partition("/")
     package = _META if group == "meta" else f"io.k8s.api.{group.partition('.')[0]}.{version}"
     return f"{package}.{shape.name}"
 
 
 def _reference(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a field of this type; adds the types that it refers to to `schemas`."""
+    """Returns the schema of a field of this type. Adds the types that it refers to to `schemas`."""
     if shape.item is not None:
         return {"type": "array", "items": _reference(shape.item, schemas)}
     if shape.values is not None:
@@ -116,7 +122,9 @@ def _reference(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
     else:
         name = _component(shape)
         if name not in schemas:
-            schemas[name] = {"type": "object"}  # set before its fields: a type may refer to itself
+            schemas[name] = {
+                "type": "object"
+            }  # set before the fields are visited: a type may refer to itself
             schemas[name] |= _object(shape, schemas)
     return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
 
@@ -135,14 +143,14 @@ def _object(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
 
 def _paths(kind: Kind, reference: dict[str, Any]) -> dict[str, Any]:
     place = f"/{_prefix(kind)}/namespaces/{{namespace}}" if kind.namespaced else f"/{_prefix(kind)}"
-    one = f"{place}/{kind.plural}/{{name}}"
-    found = {
+    item = f"{place}/{kind.plural}/{{name}}"
+    paths = {
         f"{place}/{kind.plural}": {
             "post": _operation(kind, reference, "post", ("application/json",))
         },
-        one: _changes(kind, reference),
+        item: _changes(kind, reference),
     }
-    return {**found, f"{one}/status": _changes(kind, reference)} if kind.status else found
+    return {**paths, f"{item}/status": _changes(kind, reference)} if kind.status else paths
 
 
 def _changes(kind: Kind, reference: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ ORDER = "$setElementOrder/"
 
 
 def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Document:
-    """The document with the patch applied.
+    """Returns the document with the patch applied.
 
     Raises Refused: 415 for an unknown media type, 422 if the patch does not fit the document.
     """
@@ -78,7 +78,9 @@ def _json_patched(document: Any, patch: Any) -> Any:
 
 
 def _merge(old: Any, patch: Any) -> Any:
-    """RFC 7386, as Kubernetes does it: also the objects in a list lose the fields that are null."""
+    """Merges as RFC 7386 does, with Kubernetes' addition: also the objects in a list lose null
+    fields.
+    """
     if isinstance(patch, list | tuple):
         return [item if item is None else _merge(None, item) for item in patch]
     if not isinstance(patch, dict):
@@ -137,17 +139,17 @@ def _listed(directive: str, value: Any) -> list[Any]:
 
 
 def _identity(item: Any, key: str = BY_VALUE) -> Any:
-    """What identifies an item within a list: the value of its merge key, or the item itself."""
+    """Returns the identity of an item in a list: the value of its merge key, or the item itself."""
     value = item.get(key) if key != BY_VALUE and isinstance(item, dict) else item
     return value if isinstance(value, str | int | float | None) else msgspec.json.encode(value)
 
 
 def _places(items: list[Any], key: str) -> dict[Any, list[int]]:
-    """The indices of the items with each identity."""
-    found: dict[Any, list[int]] = {}
+    """Returns the indices of the items with each identity."""
+    places: dict[Any, list[int]] = {}
     for i, item in enumerate(items):
-        found.setdefault(_identity(item, key), []).append(i)
-    return found
+        places.setdefault(_identity(item, key), []).append(i)
+    return places
 
 
 def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: str) -> list[Any]:
@@ -155,14 +157,14 @@ def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: str) -> l
 
     The other items stay before the items that they preceded in the old list.
     """
-    wanted, was = _places(order, key), _places(old, key)
-    found = [(_identity(item, key), item) for item in merged]
+    ordered, was = _places(order, key), _places(old, key)
+    pairs = [(_identity(item, key), item) for item in merged]
     named = deque(
-        sorted((pair for pair in found if pair[0] in wanted), key=lambda pair: wanted[pair[0]][0])
+        sorted((pair for pair in pairs if pair[0] in ordered), key=lambda pair: ordered[pair[0]][0])
     )
     result: list[Any] = []
-    for identity, other in found:
-        if identity in wanted:
+    for identity, other in pairs:
+        if identity in ordered:
             continue
         if identity not in was:
             raise Refused(

@@ -25,7 +25,7 @@ CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = range(6)  # the wire types
-_WIRES = {"bool": _VARINT, "int32": _VARINT, "int64": _VARINT}  # all others are _BYTES
+_WIRES = {"bool": _VARINT, "int32": _VARINT, "int64": _VARINT}  # all other fields are _BYTES
 _ZEROS = frozenset(("string", "bool", "int32", "int64", "intstr"))  # their zero may mean absence
 _VARINT_BYTES = 10
 _NUMBERS = 1 << 29
@@ -37,7 +37,7 @@ Numbers = dict[int, "tuple[str, Field] | Numbers"]
 
 
 class _MalformedError(ValueError):
-    """The bytes are not a valid message; the error says why."""
+    """The bytes are not a valid message; the text says why."""
 
 
 class _Record(NamedTuple):
@@ -50,7 +50,7 @@ class _Record(NamedTuple):
 
 
 def decoded(body: bytes) -> Document:
-    """The JSON form of the object in a body. Raises Refused with 400."""
+    """Returns the JSON form of the object in a body. Raises Refused with 400."""
     try:
         return _document(body)
     except (_MalformedError, UnicodeDecodeError, msgspec.DecodeError, RecursionError) as problem:
@@ -76,9 +76,9 @@ def _document(body: bytes) -> Document:
 
 
 def _shape_of(api_version: str, kind: str) -> Shape:
-    """The type of a kind. A type of the group meta is a kind of every group."""
-    known = BY_KIND.get((api_version, kind))
-    shape = TYPES.get(kind if known is None else known.type_name)
+    """Returns the type of a kind. A type of the group meta is a kind of every group."""
+    served = BY_KIND.get((api_version, kind))
+    shape = TYPES.get(kind if served is None else served.type_name)
     if shape is not None and shape.api_version.removeprefix("core/") in (api_version, "meta/v1"):
         own = (shape.fields or {}).get("apiVersion")
         if own is not None and not own.numbers:  # only a kind has its apiVersion in the envelope
@@ -88,17 +88,17 @@ def _shape_of(api_version: str, kind: str) -> Shape:
 
 @cache
 def _numbers(shape: Shape) -> Numbers:
-    found: Numbers = {}
+    numbers: Numbers = {}
     for name, field in (shape.fields or {}).items():
         if field.numbers:
             *around, number = field.numbers
-            place = found
+            place = numbers
             for outer in around:
                 below = place.setdefault(outer, {})
                 assert isinstance(below, dict), f"{shape.name}: {outer} is the number of two things"
                 place = below
             place[number] = (name, field)
-    return found
+    return numbers
 
 
 def _fill(document: Document, numbers: Numbers, data: bytes) -> None:
@@ -107,11 +107,11 @@ def _fill(document: Document, numbers: Numbers, data: bytes) -> None:
     A field that occurs again is merged, or replaced if it is a scalar.
     """
     for record in _records(data):
-        known = numbers.get(record.number)
-        if isinstance(known, dict):
-            _fill(document, known, _expected(record, _BYTES).octets)
-        elif known is not None:
-            _put(document, *known, record)
+        target = numbers.get(record.number)
+        if isinstance(target, dict):
+            _fill(document, target, _expected(record, _BYTES).octets)
+        elif target is not None:
+            _put(document, *target, record)
 
 
 def _put(document: Document, name: str, field: Field, record: _Record) -> None:
@@ -133,7 +133,7 @@ def _put(document: Document, name: str, field: Field, record: _Record) -> None:
 
 
 def _items(shape: Shape, record: _Record) -> list[Any]:
-    """What a field adds to a list: one item, or several packed numbers."""
+    """Returns the items that a field adds to a list: one item, or several packed numbers."""
     if record.wire != _BYTES or _WIRES.get(shape.name) != _VARINT:
         return [_value(shape, record)]
     items: list[Any] = []
@@ -145,7 +145,7 @@ def _items(shape: Shape, record: _Record) -> list[Any]:
 
 
 def _value(shape: Shape, record: _Record) -> Any:
-    """A value in its JSON form; None for the zero time and for raw JSON of no bytes."""
+    """Returns a value in its JSON form; None for the zero time and for raw JSON of no bytes."""
     octets = _expected(record, _WIRES.get(shape.name, _BYTES)).octets
     if shape.fields is not None:
         document: Document = {}
@@ -180,7 +180,7 @@ def _value(shape: Shape, record: _Record) -> Any:
 
 
 def _time(octets: bytes, *, micro: bool) -> str:
-    """Times have whole seconds, as in JSON; only a MicroTime has fractions."""
+    """Returns a time with whole seconds, as in JSON; only a MicroTime has fractions."""
     seconds, nanos = _flat(octets, _VARINT, _VARINT)
     more = _signed(nanos.integer, 32) // 1000 if micro else 0
     try:
@@ -193,15 +193,15 @@ def _time(octets: bytes, *, micro: bool) -> str:
 
 
 def _flat(data: bytes, *wires: int) -> list[_Record]:
-    """The fields 1, 2, ... of a message, which have these wire types.
+    """Returns the fields 1, 2, ... of a message, which have these wire types.
 
-    Of each field, the last occurrence; its zero if it does not occur.
+    A field that occurs several times has its last value; an absent field is zero.
     """
-    found = [_Record(number, wire) for number, wire in enumerate(wires, 1)]
+    fields = [_Record(number, wire) for number, wire in enumerate(wires, 1)]
     for record in _records(data):
         if record.number <= len(wires):
-            found[record.number - 1] = _expected(record, wires[record.number - 1])
-    return found
+            fields[record.number - 1] = _expected(record, wires[record.number - 1])
+    return fields
 
 
 def _expected(record: _Record, wire: int) -> _Record:
@@ -213,7 +213,7 @@ def _expected(record: _Record, wire: int) -> _Record:
 
 
 def _records(data: bytes) -> Iterator[_Record]:
-    """The fields of a message. Groups are skipped: no message of Kubernetes has any."""
+    """Yields the fields of a message. Groups are skipped: no message of Kubernetes has any."""
     at = 0
     groups: list[int] = []
     while at < len(data):
@@ -248,7 +248,7 @@ def _records(data: bytes) -> Iterator[_Record]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned integer of 64 bits and the index at which it ends."""
+    """Returns an unsigned integer of 64 bits and the index at which it ends."""
     if at < len(data) and data[at] < 0x80:
         return data[at], at + 1
     value = 0
@@ -260,6 +260,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _signed(value: int, bits: int) -> int:
-    """The lowest bits as two's complement."""
+    """Returns the lowest bits as two's complement."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value

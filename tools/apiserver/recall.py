@@ -19,8 +19,8 @@ _T = TypeVar("_T")
 
 
 def recalled(function: Callable[[dict[str, Any]], _T]) -> Callable[[dict[str, Any]], _T]:
-    """The function with a cache of its results for the latest documents."""
-    known: dict[bytes, _T] = {}
+    """Wraps the function in a cache of its results for the latest documents."""
+    results: dict[bytes, _T] = {}
 
     @wraps(function)
     def recall(document: dict[str, Any]) -> _T:
@@ -31,12 +31,12 @@ def recalled(function: Callable[[dict[str, Any]], _T]) -> Callable[[dict[str, An
             return function(document)
         if len(key) > MOST_BYTES:
             return function(document)
-        found = known.get(key)
-        if found is None:
-            found = function(document)
-            if len(known) >= MOST:
-                known.clear()
-            known[key] = found
-        return found
+        result = results.get(key)
+        if result is None:
+            result = function(document)
+            if len(results) >= MOST:
+                results.clear()
+            results[key] = result
+        return result
 
     return recall

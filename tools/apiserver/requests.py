@@ -27,7 +27,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Named(msgspec.Struct, frozen=True, rename="camel"):
-    """Metadata or a reference."""
+    """The metadata of an object, or a reference to it."""
 
     name: str = ""
     uid: str = ""
@@ -35,7 +35,7 @@ class Named(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """Binds the pod to the node that the target names.
+    """An order to bind the pod to the node that the target names.
 
     If metadata has a uid, only the pod with that uid is bound.
     """
@@ -58,17 +58,19 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def delete_options(document: Document, query: Mapping[str, str]) -> DeleteOptions:
-    """The options in the body; those that it omits come from the query. Raises Refused with 400."""
-    asked = {
+    """Returns the options in the body; those that it omits come from the query. Raises Refused with
+    400.
+    """
+    from_query = {
         field: query[field]
         for field in ("gracePeriodSeconds", "propagationPolicy")
         if field in query
     }
-    return converted({**asked, **document}, DeleteOptions, strict=False)
+    return converted({**from_query, **document}, DeleteOptions, strict=False)
 
 
 def converted(document: Document, shape: type[_T], *, strict: bool = True) -> _T:
-    """The document as a value of this type. Raises Refused with 400."""
+    """Returns the document as a value of this type. Raises Refused with 400."""
     try:
         return msgspec.convert(document, shape, strict=strict)
     except msgspec.ValidationError as problem:

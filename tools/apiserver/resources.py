@@ -22,7 +22,7 @@ CONDITIONAL = frozenset(
 
 
 class Kind(msgspec.Struct, frozen=True, eq=False):
-    """A kind and where it is served; `status` and `scale` are True if it has these subresources.
+    """A kind and its place in the API; `status` and `scale` are True if it has these subresources.
 
     A kind that is `stored_as` another one is that kind under other names (see conversion). Each
     kind exists once, below, so kinds are compared by identity, which makes the store's look-ups
@@ -61,7 +61,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
         return (*(("status",) if self.status else ()), *(("scale",) if self.scale else ()), *own)
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """The path of one object or, without a name, of all objects."""
+        """Returns the path of one object or, without a name, of all objects."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = (
             f"{base}/namespaces/{namespace}/{self.plural}"
@@ -151,7 +151,7 @@ KINDS = (
     ),
     Kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
     Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False, status=False),
-    # Of two kinds with the same name, the later one is meant where only the name is given.
+    # A name alone means the later of two kinds with that name.
     Kind(
         "resource.k8s.io",
         "v1alpha2",

@@ -42,8 +42,8 @@ _QUANTITY_RULE = (
     r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 
-# Depth of a value of any type. It bounds the depth of a whole object, so that every client can
-# read it.
+# The most levels of a value of any type. This bounds the depth of a whole object, so that every
+# client can read it.
 MOST_DEPTH = 100
 MOST_ITEMS = 250_000  # of all lists of an object, each of which is validated
 
@@ -82,8 +82,8 @@ class Field(NamedTuple):
     """A field of an object. Its merge key is "*" for a list merged by value, None without merging.
 
     `keeps_zero` is True if an empty string, false or 0 is a value rather than absence. `numbers`
-    are the field numbers in protobuf: last the field's own, before it those of enclosing messages
-    that JSON does not have; () if the message does not have the field.
+    are the field numbers in protobuf: those of the enclosing messages that JSON does not have, then
+    the field's own; () if the message does not have the field.
     """
 
     shape: Shape
@@ -94,11 +94,11 @@ class Field(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What a walk over a document found.
+    """The result of a walk over a document.
 
     `unknown` has a message for each unknown field. `mistyped` is the message for the first value of
-    a wrong type, or "". As this message does not always say where the value is, `where` does.
-    `nulls` is True if there are nulls, not counting those inside of values of any type.
+    a wrong type, or "". That message does not always name the place, but `where` does. `nulls` is
+    True if there are nulls, not counting those inside of values of any type.
     """
 
     unknown: list[str]
@@ -108,7 +108,7 @@ class Findings(NamedTuple):
 
 
 def compiled(text: str) -> dict[str, Shape]:
-    """The object types of this text, by name.
+    """Returns the object types of this text, by name.
 
     Raises ValueError for a type that is not defined or is defined twice.
     """
@@ -152,11 +152,11 @@ def _shape(notation: str, shapes: dict[str, Shape], seen: dict[str, Shape]) -> S
     if notation in shapes:
         return shapes[notation]
     if notation not in seen:
-        seen[notation] = made = Shape(notation)
+        seen[notation] = shape = Shape(notation)
         if notation[0] == "[":
-            made.item = _shape(notation[1:-1], shapes, seen)
+            shape.item = _shape(notation[1:-1], shapes, seen)
         elif notation[0] == "{":
-            made.values = _shape(notation[1:-1], shapes, seen)
+            shape.values = _shape(notation[1:-1], shapes, seen)
         elif notation not in SCALARS:
             raise ValueError(f"expected a type that is defined, got {notation!r}")
     return seen[notation]
@@ -166,7 +166,7 @@ TYPES = compiled(Path(__file__).with_name("types.txt").read_text(encoding="utf-8
 
 
 def list_merge_key(type_name: str, field: str) -> str | None:
-    """The key by which a strategic merge patch merges this list.
+    """Returns the key by which a strategic merge patch merges this list.
 
     None if the patch replaces the list, or if the type has no such field.
     """
@@ -175,11 +175,12 @@ def list_merge_key(type_name: str, field: str) -> str | None:
 
 
 def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
-    """What strict decoding of a document of this kind finds; nothing if no type is known for it."""
-    found = Findings([], "")
+    """Returns what strict decoding of a document reports; nothing for a kind without a known
+    type.
+    """
     shape = TYPES.get(kind)
     if shape is None:
-        return found
+        return Findings([], "")
     walk = _Walk()
     walk.visit(shape, document, (), "")
     return Findings(
@@ -188,13 +189,15 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
 
 
 def pruned(shape: Shape, value: Any) -> Any:
-    """A well-typed value as Kubernetes reads it: without nulls and without unknown fields."""
+    """Returns a well-typed value as Kubernetes reads it: without nulls and without unknown
+    fields.
+    """
     if type(value) is dict and shape.fields is not None:
         fields = shape.fields
-        known = (
+        items = (
             (key, below) for key, below in value.items() if below is not None and key in fields
         )
-        return {key: pruned(fields[key].shape, below) for key, below in known}
+        return {key: pruned(fields[key].shape, below) for key, below in items}
     if type(value) is dict and shape.values is not None:
         return {
             key: pruned(shape.values, below) for key, below in value.items() if below is not None
@@ -205,7 +208,7 @@ def pruned(shape: Shape, value: Any) -> Any:
 
 
 def strict_message(kind: str, unknown: list[str]) -> str:
-    """The refusal of a request with fieldValidation=Strict.
+    """Returns the refusal of a request with fieldValidation=Strict.
 
     `unknown` has the messages for unknown and duplicate fields.
     """
@@ -235,7 +238,7 @@ class _Walk:
         elif shape.item is not None and kind is list:
             self._items += len(value)
             if self._items > MOST_ITEMS:
-                self._found(f"exceeded max items of {MOST_ITEMS} in lists", path)
+                self._report(f"exceeded max items of {MOST_ITEMS} in lists", path)
                 return
             for i, below in enumerate(value):
                 self._below(shape.item, below, (path, i), owner)
@@ -245,7 +248,7 @@ class _Walk:
         elif shape.name not in SCALARS:
             self._mistyped(shape, value, path, owner)
         elif shape.name == "any":
-            self._found("exceeded max depth" if _is_deep(value) else "", path)
+            self._report("exceeded max depth" if _is_deep(value) else "", path)
         else:
             self._scalar(shape, value, path, owner)
 
@@ -271,11 +274,11 @@ class _Walk:
         elif shape.exact is not type(value):
             self.visit(shape, value, path, owner)
 
-    def _include(self, found: Findings) -> None:
-        self.unknown += found.unknown
-        self.nulls = self.nulls or found.nulls
-        if found.mistyped and not self.mistyped:
-            self.mistyped, self.where = found.mistyped, found.where
+    def _include(self, findings: Findings) -> None:
+        self.unknown += findings.unknown
+        self.nulls = self.nulls or findings.nulls
+        if findings.mistyped and not self.mistyped:
+            self.mistyped, self.where = findings.mistyped, findings.where
 
     def _scalar(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
         kind = type(value)
@@ -288,11 +291,11 @@ class _Walk:
             case "float64" if kind in (int, float):
                 pass
             case "quantity":
-                self._found(_quantity_problem(value), path)
+                self._report(_quantity_problem(value), path)
             case "time" | "microtime" if kind is str:
                 if _TIME.fullmatch(value) is None:
                     layout = _LAYOUTS[shape.name]
-                    self._found(
+                    self._report(
                         f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"',
                         path,
                     )
@@ -300,7 +303,7 @@ class _Walk:
                 try:
                     binascii.a2b_base64(value, strict_mode=True)
                 except ValueError:
-                    self._found("illegal base64 data at input byte 0", path)
+                    self._report("illegal base64 data at input byte 0", path)
             case _:
                 self._mistyped(shape, value, path, owner)
 
@@ -309,9 +312,9 @@ class _Walk:
         if got == "number" and shape.name in ("int32", "int64", "intstr"):
             got = f"number {json.dumps(value)}"
         place = f"struct field {owner}.{'.'.join(_fields(path))}" if owner else "value"
-        self._found(f"json: cannot unmarshal {got} into Go {place} of type {shape.go}", path)
+        self._report(f"json: cannot unmarshal {got} into Go {place} of type {shape.go}", path)
 
-    def _found(self, problem: str, path: Path_) -> None:
+    def _report(self, problem: str, path: Path_) -> None:
         if problem and not self.mistyped:
             self.mistyped, self.where = problem, _with_indices(path)
 
@@ -336,7 +339,7 @@ _POD, _POD_SPEC = TYPES["Pod"], TYPES["PodSpec"]
 
 @recalled
 def _of_pod_spec(spec: dict[str, Any]) -> Findings:
-    """The findings for a pod's spec, cached for equal ones."""
+    """Returns the findings for a pod's spec, cached for equal specs."""
     walk = _Walk()
     walk.visit(_POD_SPEC, spec, ((), "spec"), _POD.name)
     return Findings(walk.unknown, walk.mistyped, walk.where, walk.nulls)
@@ -353,7 +356,7 @@ def _quantity_problem(value: Any) -> str:
 
 
 def _fields(path: Path_) -> list[str]:
-    """The fields on a path, without indices and map keys: Go's decoder names a place like that."""
+    """Returns the fields on a path, without indices and map keys, as Go's decoder names a place."""
     names: list[str] = []
     while path:
         path, step = path
@@ -375,42 +378,44 @@ def _with_indices(path: Path_) -> str:
 
 
 def duplicate_fields(body: bytes) -> list[str]:
-    """A message for each field that an object in the JSON text has twice.
+    """Returns a message for each field that an object in the JSON text has twice.
 
     Raises ValueError if the text is not JSON.
     """
     repeated: list[tuple[dict[str, Any], list[str]]] = []
 
-    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         document = dict(pairs)
         if len(document) != len(pairs):
             times = Counter(name for name, _ in pairs)
             repeated.append((document, [name for name in document if times[name] > 1]))
         return document
 
-    root = json.loads(body, object_pairs_hook=made)
-    found: list[str] = []
+    root = json.loads(body, object_pairs_hook=object_of)
+    messages: list[str] = []
     if repeated:
         names_of = {id(document): names for document, names in repeated}
-        _duplicates(root, (), names_of, found)
-    return found
+        _duplicates(root, (), names_of, messages)
+    return messages
 
 
-def _duplicates(value: Any, path: Path_, names_of: dict[int, list[str]], found: list[str]) -> None:
+def _duplicates(
+    value: Any, path: Path_, names_of: dict[int, list[str]], messages: list[str]
+) -> None:
     if isinstance(value, dict):
-        found.extend(
+        messages.extend(
             f'duplicate field "{_with_indices((path, name))}"'
             for name in names_of.get(id(value), ())
         )
         for key, below in value.items():
-            _duplicates(below, (path, key), names_of, found)
+            _duplicates(below, (path, key), names_of, messages)
     elif isinstance(value, list):
         for i, below in enumerate(value):
-            _duplicates(below, (path, i), names_of, found)
+            _duplicates(below, (path, i), names_of, messages)
 
 
 def canonical(shape: Shape, value: Any) -> Any:
-    """A value without absent and empty parts, with quantities as numbers.
+    """Returns a value without absent and empty parts, with quantities as numbers.
 
     Two values are equal in this form if Kubernetes treats them as equal.
     """

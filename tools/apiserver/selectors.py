@@ -55,8 +55,8 @@ _OF_KIND = {
     "Job": ("status.successful",),
     "ResourceSlice": ("spec.driver", "spec.nodeName"),
 }
-# The paths of field labels that are not themselves the path of the stored field. Of several paths,
-# the first one that has a value counts.
+# The paths of the stored fields, for field labels that are no path themselves. Of several paths,
+# the first that has a value counts.
 _PATHS = {
     "source": ("source.component", "reportingComponent"),
     "status.successful": ("status.succeeded",),
@@ -73,7 +73,7 @@ _ABSENT = {
 
 
 def matches_of(kind: Kind, labels: str, fields: str) -> Matches | None:
-    """A predicate for the objects that a request selects; None if it selects all.
+    """Returns a predicate for the objects that a request selects; None if it selects all.
 
     Raises Refused with 400.
     """
@@ -81,8 +81,8 @@ def matches_of(kind: Kind, labels: str, fields: str) -> Matches | None:
     match chosen:
         case []:
             return None
-        case [one]:
-            return one
+        case [only]:
+            return only
         case _:
             return lambda document: all(match(document) for match in chosen)
 
@@ -125,13 +125,13 @@ def _fields(kind: Kind, text: str) -> Matches | None:
 
 
 def _field(document: Document, paths: Sequence[tuple[str, ...]], absent: str) -> str:
-    found: Any = None
+    value: Any = None
     for path in paths:
-        found = document
+        value = document
         for step in path:
-            found = found.get(step) if isinstance(found, dict) else None
-        if found:
+            value = value.get(step) if isinstance(value, dict) else None
+        if value:
             break
-    if isinstance(found, bool):
-        return str(found).lower()
-    return absent if found is None else str(found)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return absent if value is None else str(value)

@@ -25,7 +25,7 @@ HISTORY = 100_000
 _ENCODER = msgspec.json.Encoder()
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer of the API
+class Refused(Exception):  # noqa: N818 - an answer of the API
     """A refusal, as a metav1.Status: HTTP code, reason, message, and details for some clients."""
 
     def __init__(
@@ -57,8 +57,8 @@ class Stored:
 class Event(msgspec.Struct, frozen=True):
     """A write of one type: ADDED, MODIFIED or DELETED.
 
-    `after` is the object after it (for DELETED, the object as it was last), `before` the one that
-    it replaced or deleted.
+    `after` is the object after the write (for DELETED, its last form), `before` the one that the
+    write replaced or deleted.
     """
 
     type: str
@@ -73,12 +73,13 @@ class Shelf:
         self.objects: dict[Key, Stored] = {}
         self.order: list[Key] | None = None  # the sorted keys; None after one was added or removed
         self.history: deque[Event] = deque(maxlen=history)
-        self.compacted = compacted  # the last revision that the history no longer has
+        self.compacted = compacted  # the last revision that was dropped from the history
         self.news = asyncio.Event()
 
 
 class Store:
-    """Calls `journal` with the kind and the event of every write, before anything changes.
+    """The objects of all kinds. Calls `journal` with the kind and the event of every write, before
+    anything changes.
 
     A write fails if the journal raises.
     """
@@ -93,7 +94,7 @@ class Store:
         self._compacted = 0  # for kinds that have no shelf yet
 
     def fork(self) -> Store:
-        """A store with the same objects, but no history and no journal.
+        """Returns a store with the same objects, but no history and no journal.
 
         Writing to it does not change this one.
         """
@@ -130,20 +131,20 @@ class Store:
         return None if stored is None else stored.document
 
     def stored(self, kind: Kind, namespace: str, name: str) -> Stored:
-        """Raises Refused with 404."""
+        """Returns an object with its revision. Raises Refused with 404."""
         shelf = self._shelves.get(kind.stored_as or kind)
-        found = None if shelf is None else shelf.objects.get((namespace, name))
-        if found is None:
+        stored = None if shelf is None else shelf.objects.get((namespace, name))
+        if stored is None:
             details = {"name": name, "group": kind.group, "kind": kind.plural}
             raise Refused(404, "NotFound", f'{kind.resource} "{name}" not found', details)
-        return found
+        return stored
 
     def get(self, kind: Kind, namespace: str, name: str) -> Document:
-        """Raises Refused with 404."""
+        """Returns the document of an object. Raises Refused with 404."""
         return self.stored(kind, namespace, name).document
 
     def list(self, kind: Kind, namespace: str = "", after: Key | None = None) -> Iterator[Stored]:
-        """The objects in the order of namespace and name; "" is all namespaces.
+        """Yields the objects in the order of namespace and name; "" is all namespaces.
 
         With `after`, only those that follow this key.
         """
@@ -160,12 +161,12 @@ class Store:
         for key in islice(order, at, None):
             if namespace and key[0] != namespace:
                 return
-            found = shelf.objects.get(key)  # it may have been deleted meanwhile
-            if found is not None:
-                yield found
+            stored = shelf.objects.get(key)  # it may have been deleted meanwhile
+            if stored is not None:
+                yield stored
 
     def create(self, kind: Kind, document: Document) -> Stored:
-        """Raises Refused with 409 if the name is taken."""
+        """Adds an object. Raises Refused with 409 if the name is taken."""
         key = _key(document)
         if key in self._shelf(kind).objects:
             details = {"name": key[1], "group": kind.group, "kind": kind.plural}
@@ -198,7 +199,7 @@ class Store:
         return self._put(kind, "MODIFIED", document, before)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> Stored:
-        """Raises Refused with 404."""
+        """Removes an object. Raises Refused with 404."""
         before = self.stored(kind, namespace, name)
         gone = self._record(kind, "DELETED", before.document, before)
         shelf = self._shelf(kind)
@@ -207,7 +208,7 @@ class Store:
         return gone
 
     def since(self, kind: Kind, revision: int) -> Sequence[Event]:
-        """The events of a kind after a revision, oldest first.
+        """Returns the events of a kind after a revision, oldest first.
 
         Raises Refused with 410 if the history does not reach back that far.
         """
@@ -220,7 +221,7 @@ class Store:
         return fresh
 
     def check_known(self, kind: Kind, revision: int) -> None:
-        """Raises Refused with 410 for a compacted revision and for one that is not yet reached.
+        """Raises Refused with 410 for a compacted revision and for a revision of the future.
 
         The latter comes from another store.
         """

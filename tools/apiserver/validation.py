@@ -46,12 +46,14 @@ _REASONS = {
 
 
 def problems(kind: str, document: Document, before: Document | None = None) -> list[str]:
-    """The problems of an object of this kind; `before` is the stored object for an update."""
+    """Returns the problems of an object of this kind; `before` is the stored object for an
+    update.
+    """
     return _metadata(kind, document.get("metadata") or {}) + _of_kind(kind, document, before)
 
 
 def status_problems(kind: str, document: Document, before: Document) -> list[str]:
-    """The problems of an update of an object's status; both documents are whole objects."""
+    """Returns the problems of an update of an object's status; both documents are whole objects."""
     match kind:
         case "ResourceClaim":
             return device_claims.status(document, before)
@@ -68,8 +70,7 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
     was: Document | None = None if before is None else before.get("spec") or {}
     match kind:
         case "Pod":
-            found = _pod_spec(spec)
-            return found + (
+            return _pod_spec(spec) + (
                 pods.new_pod(spec) if was is None else pod_updates.pod_update(spec, was)
             )
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController":
@@ -120,7 +121,7 @@ def _pod_spec(spec: Document) -> list[str]:
 
 
 def _of_flat_kind(kind: str, document: Document, before: Document | None) -> list[str]:
-    """Problems of kinds that have no spec, or rules beyond their spec."""
+    """Returns the problems of kinds that have no spec, or rules beyond their spec."""
     match kind:
         case "Node":
             return cluster.node(document)
@@ -149,44 +150,44 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
 def _metadata(kind: str, metadata: Document) -> list[str]:
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
     form = dns_label if kind in _LABEL_NAMES else dns_subdomain
-    found: list[str] = []
+    problems: list[str] = []
     if prefix:
         # a prefix may end in a dash, since the suffix ends the name with a letter or a digit
-        found += [
+        problems += [
             invalid("metadata.generateName", prefix, message)
             for message in form(prefix.rstrip("-") or "-")
         ]
     if name:
-        found += [invalid("metadata.name", name, message) for message in form(name)]
+        problems += [invalid("metadata.name", name, message) for message in form(name)]
     elif not prefix:
-        found.append(required("metadata.name", "name or generateName is required"))
+        problems.append(required("metadata.name", "name or generateName is required"))
     if metadata.get("labels"):
-        found += labels("metadata.labels", metadata["labels"])
+        problems += labels("metadata.labels", metadata["labels"])
     if metadata.get("annotations"):
-        found += _annotations(metadata["annotations"])
+        problems += _annotations(metadata["annotations"])
     for i, finalizer in enumerate(metadata.get("finalizers") or ()):
-        found += [
+        problems += [
             invalid(f"metadata.finalizers[{i}]", finalizer, message)
             for message in qualified_name(finalizer)
         ]
     for i, owner in enumerate(metadata.get("ownerReferences") or ()):
-        found += _owner(f"metadata.ownerReferences[{i}]", owner)
-    return found
+        problems += _owner(f"metadata.ownerReferences[{i}]", owner)
+    return problems
 
 
 def _annotations(annotations: dict[str, str]) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     size = 0
     for key, value in annotations.items():
-        found += [
+        problems += [
             invalid("metadata.annotations", key, message) for message in qualified_name(key.lower())
         ]
         size += len(key.encode()) + len((value or "").encode())
     if size > _ANNOTATION_BYTES:
-        found.append(
+        problems.append(
             f"metadata.annotations: Too long: may not be more than {_ANNOTATION_BYTES} bytes"
         )
-    return found
+    return problems
 
 
 def _owner(path: str, owner: Document) -> list[str]:
@@ -198,21 +199,21 @@ def _owner(path: str, owner: Document) -> list[str]:
     ]
 
 
-def invalid_message(kind: str, name: str, found: list[str]) -> str:
-    """The message that refuses an object with these problems."""
+def invalid_message(kind: str, name: str, problems: list[str]) -> str:
+    """Returns the message that refuses an object with these problems."""
     group, _, version = TYPES[kind].api_version.partition("/")
     name_of_kind = TYPES[kind].name
     full = name_of_kind if not version or group == "core" else f"{name_of_kind}.{group}"
-    unique = list(dict.fromkeys(found))
+    unique = list(dict.fromkeys(problems))
     listed = unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
     return f'{full} "{name}" is invalid: {listed}'
 
 
-def invalid_details(kind: str, name: str, found: list[str]) -> dict[str, Any]:
-    """The details of the metav1.Status that refuses the object."""
+def invalid_details(kind: str, name: str, problems: list[str]) -> dict[str, Any]:
+    """Returns the details of the metav1.Status that refuses the object."""
     group = TYPES[kind].api_version.partition("/")[0]
     causes = []
-    for problem in found:
+    for problem in problems:
         field, _, message = problem.partition(": ")
         causes.append(
             {"reason": _REASONS[message.partition(":")[0]], "message": message, "field": field}

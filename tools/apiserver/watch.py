@@ -1,4 +1,4 @@
-"""Watches: the events of one kind, one a line, until the client leaves or the time is up."""
+"""Watches: the events of one kind, one per line, until the client leaves or the time is up."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Watch:
-    """One watch request.
+    """A watch request.
 
     An object that leaves the selection is reported as DELETED, one that enters it as ADDED.
     """
 
     def __init__(self, store: Store, kind: Kind, namespace: str, request: Request) -> None:
-        """Raises Refused: 400 for an invalid query, 410 if its revision is compacted."""
+        """Reads the query. Raises Refused: 400 for an invalid query, 410 if its revision is
+        compacted.
+        """
         query = request.query
         self._store = store
         self._kind = kind

@@ -93,12 +93,12 @@ def priority_class(document: Document, before: Document | None) -> list[str]:
                 "priority class names with 'system-' prefix are reserved for system use only. "
                 "error: "
             )
-            known = (
+            mismatch = (
                 f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
                 if name in SYSTEM_CLASSES
                 else ""
             )
-            detail += known or f"{name} is not a known system priority class"
+            detail += mismatch or f"{name} is not a known system priority class"
             problems.append(forbidden("metadata.name", detail))
     elif value > HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
@@ -130,7 +130,8 @@ def runtime_class(document: Document, before: Document | None) -> list[str]:
 
 
 def event(document: Document, controller: str) -> list[str]:
-    """An event must be in its object's namespace, or in default if the object has no namespace.
+    """Checks that an event is in its object's namespace, or in default if the object has no
+    namespace.
 
     An event with an eventTime may be in any namespace, but must name its reporter and a reason.
     `controller` is the name of the reporter's field in the API through which the event is written.
@@ -163,7 +164,7 @@ def event(document: Document, controller: str) -> list[str]:
 
 
 def strict_event(document: Document, before: Document | None) -> list[str]:
-    """Further rules of events.k8s.io: an update may change nothing but the series."""
+    """Checks the further rules of events.k8s.io: an update may change nothing but the series."""
     problems: list[str] = []
     series = document.get("series") or {}
     if series and (before is None or series != before.get("series")):
@@ -190,10 +191,10 @@ def strict_event(document: Document, before: Document | None) -> list[str]:
 def config_map(document: Document, before: Document | None) -> list[str]:
     problems: list[str] = []
     data, binary = document.get("data") or {}, document.get("binaryData") or {}
-    for field, found in (("data", data), ("binaryData", binary)):
+    for field, contents in (("data", data), ("binaryData", binary)):
         problems += [
             invalid(f"{field}[{key}]", key, _CONFIG_KEY_RULE)
-            for key in found
+            for key in contents
             if not _CONFIG_KEY.fullmatch(key)
         ]
     problems += [

@@ -63,7 +63,7 @@ Device = tuple[str, str, str, str]
 
 
 def claim(spec: Document, before: Document | None) -> list[str]:
-    """A ResourceClaim without its status."""
+    """Checks a ResourceClaim without its status."""
     if before is not None:
         return _immutable("ResourceClaimSpec", "spec", spec, before)
     return _devices("spec.devices", spec.get("devices") or {})
@@ -82,7 +82,7 @@ def _immutable(type_: str, path: str, after: Document, before: Document) -> list
 
 
 def _devices(path: str, devices: Document) -> list[str]:
-    """The requests of a claim, with its constraints and configurations."""
+    """Checks the requests of a claim, with its constraints and configurations."""
     requests = devices.get("requests") or ()
     names = _names(requests)
     problems = set_of(f"{path}.requests", requests, MOST_REQUESTS, _request, "name")
@@ -90,18 +90,18 @@ def _devices(path: str, devices: Document) -> list[str]:
         f"{path}.constraints",
         devices.get("constraints") or (),
         MOST_CONSTRAINTS,
-        lambda place, one: _constraint(place, one, names),
+        lambda place, constraint: _constraint(place, constraint, names),
     )
     return problems + each(
         f"{path}.config",
         devices.get("config") or (),
         MOST_CONFIGS,
-        lambda place, one: _of_requests(place, one, names) + configuration(place, one),
+        lambda place, config: _of_requests(place, config, names) + configuration(place, config),
     )
 
 
 def _names(requests: Iterable[Document]) -> dict[str, set[str]]:
-    """The names of the requests, each with those of its alternatives."""
+    """Returns the names of the requests, each with the names of its alternatives."""
     return {
         request.get("name") or "": {
             alternative.get("name") or "" for alternative in request.get("firstAvailable") or ()
@@ -118,7 +118,7 @@ def _request(path: str, request: Document) -> list[str]:
     elif exactly is not None and alternatives:
         problems.append(invalid(path, None, f"{_ONE_REQUEST}, but multiple fields are set"))
     elif exactly is not None:
-        problems += _wanted(f"{path}.exactly", exactly)
+        problems += _device_request(f"{path}.exactly", exactly)
     else:
         problems += set_of(
             f"{path}.firstAvailable", alternatives, MOST_ALTERNATIVES, _alternative, "name"
@@ -126,17 +126,17 @@ def _request(path: str, request: Document) -> list[str]:
     return problems
 
 
-def _alternative(path: str, found: Document) -> list[str]:
-    return label_name(f"{path}.name", found.get("name") or "") + _wanted(path, found)
+def _alternative(path: str, request: Document) -> list[str]:
+    return label_name(f"{path}.name", request.get("name") or "") + _device_request(path, request)
 
 
-def _wanted(path: str, found: Document) -> list[str]:
-    name, place = found.get("deviceClassName") or "", f"{path}.deviceClassName"
+def _device_request(path: str, request: Document) -> list[str]:
+    name, place = request.get("deviceClassName") or "", f"{path}.deviceClassName"
     problems = [invalid(place, name, message) for message in dns_subdomain(name)]
     if not name:
         problems = [required(place)]
-    problems += selectors(f"{path}.selectors", found.get("selectors") or ())
-    mode, count = found.get("allocationMode") or "", found.get("count") or 0
+    problems += selectors(f"{path}.selectors", request.get("selectors") or ())
+    mode, count = request.get("allocationMode") or "", request.get("count") or 0
     if mode not in _MODES:
         problems.append(unsupported(f"{path}.allocationMode", mode, _MODES))
     elif mode == "All" and count:
@@ -144,7 +144,7 @@ def _wanted(path: str, found: Document) -> list[str]:
         problems.append(invalid(f"{path}.count", count, rule))
     elif mode == "ExactCount" and count <= 0:
         problems.append(invalid(f"{path}.count", count, NOT_POSITIVE))
-    for i, toleration in enumerate(found.get("tolerations") or ()):
+    for i, toleration in enumerate(request.get("tolerations") or ()):
         problems += _toleration(f"{path}.tolerations[{i}]", toleration)
     return problems
 
@@ -178,31 +178,31 @@ def _constraint(path: str, constraint: Document, names: Mapping[str, set[str]]) 
     return problems
 
 
-def _of_requests(path: str, found: Document, names: Mapping[str, set[str]]) -> list[str]:
-    """The requests that a constraint or a configuration names."""
+def _of_requests(path: str, referrer: Document, names: Mapping[str, set[str]]) -> list[str]:
+    """Checks the names of requests in a constraint or a configuration."""
     return set_of(
         f"{path}.requests",
-        found.get("requests") or (),
+        referrer.get("requests") or (),
         MOST_REQUESTS,
         lambda place, name: _request_name(place, name, names),
     )
 
 
 def _request_name(path: str, name: str, names: Mapping[str, set[str]]) -> list[str]:
-    """The name of a request, or `<request>/<alternative>`."""
+    """Checks the name of a request, or `<request>/<alternative>`."""
     segments = name.split("/")
     if len(segments) > 2:
         return [invalid(path, name, _REQUEST_RULE)]
     problems = [problem for segment in segments for problem in label_name(path, segment)]
-    known = segments[0] in names and (len(segments) == 1 or segments[1] in names[segments[0]])
-    return problems if known else [*problems, invalid(path, name, _REQUEST_RULE)]
+    exists = segments[0] in names and (len(segments) == 1 or segments[1] in names[segments[0]])
+    return problems if exists else [*problems, invalid(path, name, _REQUEST_RULE)]
 
 
 # ------------------------------------------------------------------------------------------- status
 
 
 def status(document: Document, before: Document) -> list[str]:
-    """The problems of an update of a claim's status; both arguments are whole claims."""
+    """Returns the problems of an update of a claim's status; both arguments are whole claims."""
     after, was = document.get("status") or {}, before.get("status") or {}
     reserved, allocation = after.get("reservedFor") or (), after.get("allocation")
     problems = set_of("status.reservedFor", reserved, MOST_RESERVED, _consumer, "uid")
@@ -232,10 +232,12 @@ def status(document: Document, before: Document) -> list[str]:
     return problems
 
 
-def device_id(found: Document) -> Device:
-    """What identifies an allocated device: driver, pool, device and, if it is shared, its share."""
+def device_id(allocated: Document) -> Device:
+    """Returns the identity of an allocated device: driver, pool, device and, if the device is
+    shared, the ID of the share.
+    """
     driver, pool, device, share = (
-        found.get(field) or "" for field in ("driver", "pool", "device", "shareID")
+        allocated.get(field) or "" for field in ("driver", "pool", "device", "shareID")
     )
     return driver, pool, device, share
 
@@ -246,9 +248,9 @@ def _allocated(allocation: Document | None) -> set[Device]:
 
 
 def without_deallocated(after: Document, before: Document) -> Document:
-    """A claim's new status without the status of devices that it no longer has."""
+    """Returns a claim's new status without the status of devices that the claim no longer has."""
     gone = _allocated(before.get("allocation")) - _allocated(after.get("allocation"))
-    devices = [one for one in after.get("devices") or () if device_id(one) not in gone]
+    devices = [device for device in after.get("devices") or () if device_id(device) not in gone]
     kept = {field: value for field, value in after.items() if field != "devices"}
     return {**kept, "devices": devices} if devices else kept
 
@@ -275,11 +277,11 @@ def _device_status(path: str, device: Document, allocated: Collection[Device]) -
     return problems
 
 
-def _identity(path: str, found: Document) -> list[str]:
-    problems = driver_name(f"{path}.driver", found.get("driver") or "")
-    problems += pool_name(f"{path}.pool", found.get("pool") or "")
-    problems += label_name(f"{path}.device", found.get("device") or "")
-    share = found.get("shareID")
+def _identity(path: str, device: Document) -> list[str]:
+    problems = driver_name(f"{path}.driver", device.get("driver") or "")
+    problems += pool_name(f"{path}.pool", device.get("pool") or "")
+    problems += label_name(f"{path}.device", device.get("device") or "")
+    share = device.get("shareID")
     if share is not None and not _UID.fullmatch(share):
         rule = (
             "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with "
@@ -292,16 +294,16 @@ def _identity(path: str, found: Document) -> list[str]:
 def _allocation(path: str, allocation: Document, names: Mapping[str, set[str]]) -> list[str]:
     devices = allocation.get("devices") or {}
 
-    def result(place: str, found: Document) -> list[str]:
-        problems = _request_name(f"{place}.request", found.get("request") or "", names)
-        return problems + _identity(place, found) + binding_conditions(place, found)
+    def result(place: str, entry: Document) -> list[str]:
+        problems = _request_name(f"{place}.request", entry.get("request") or "", names)
+        return problems + _identity(place, entry) + binding_conditions(place, entry)
 
-    def config(place: str, found: Document) -> list[str]:
-        source, sources = found.get("source") or "", ("FromClaim", "FromClass")
+    def config(place: str, entry: Document) -> list[str]:
+        source, sources = entry.get("source") or "", ("FromClaim", "FromClass")
         problems = [] if source else [required(f"{place}.source")]
         if source and source not in sources:
             problems.append(unsupported(f"{place}.source", source, sources))
-        return problems + _of_requests(place, found, names) + configuration(place, found)
+        return problems + _of_requests(place, entry, names) + configuration(place, entry)
 
     results, configs = devices.get("results") or (), devices.get("config") or ()
     problems = each(f"{path}.devices.results", results, MOST_RESULTS, result)
@@ -315,7 +317,7 @@ def _allocation(path: str, allocation: Document, names: Mapping[str, set[str]]) 
 
 
 def admin_requests(path: str, requests: Sequence[Document]) -> list[str]:
-    """The refusals of requests for admin access, in a namespace without ADMIN_LABEL."""
+    """Returns the refusals of requests for admin access, in a namespace without ADMIN_LABEL."""
     return [
         forbidden(f"{path}[{i}].exactly.adminAccess", _ADMIN_RULE)
         for i, request in enumerate(requests)
@@ -324,10 +326,10 @@ def admin_requests(path: str, requests: Sequence[Document]) -> list[str]:
 
 
 def admin_results(after: Document, before: Document) -> list[str]:
-    """The refusals of new results with admin access, in a namespace without ADMIN_LABEL."""
+    """Returns the refusals of new results with admin access, in a namespace without ADMIN_LABEL."""
     new, old = (
-        ((one.get("allocation") or {}).get("devices") or {}).get("results") or []
-        for one in (after, before)
+        ((claim.get("allocation") or {}).get("devices") or {}).get("results") or []
+        for claim in (after, before)
     )
     if new == old:
         return []

@@ -62,14 +62,14 @@ Check = Callable[[str, Any], list[str]]
 
 
 def each(path: str, items: Sequence[Any], most: int, check: Check) -> list[str]:
-    """The problems of the items of a list, or only that it has more than `most`."""
+    """Returns the problems of the items of a list, or only that it has more than `most`."""
     if len(items) > most:
         return [too_many(path, len(items), most)]
     return [problem for i, item in enumerate(items) for problem in check(f"{path}[{i}]", item)]
 
 
 def unique(path: str, keys: Iterable[Any]) -> list[str]:
-    """A problem for each key of a list that an earlier item has."""
+    """Returns a problem for each key of a list that an earlier item has."""
     problems: list[str] = []
     seen: set[Any] = set()
     for i, key in enumerate(keys):
@@ -80,7 +80,9 @@ def unique(path: str, keys: Iterable[Any]) -> list[str]:
 
 
 def set_of(path: str, items: Sequence[Any], most: int, check: Check, key: str = "") -> list[str]:
-    """The problems of a list whose items differ, in their `key` if they are objects."""
+    """Returns the problems of a list whose items must differ, in their `key` if they are
+    objects.
+    """
     problems = each(path, items, most, check)
     if len(items) > most:
         return problems
@@ -92,7 +94,7 @@ def label_name(path: str, name: str) -> list[str]:
 
 
 def pool_name(path: str, name: str) -> list[str]:
-    """A pool's name: DNS subdomains separated by slashes."""
+    """Checks the name of a pool: DNS subdomains separated by slashes."""
     if not name:
         return [required(path)]
     problems = [too_long(path, LONGEST_POOL)] if len(name) > LONGEST_POOL else []
@@ -102,7 +104,7 @@ def pool_name(path: str, name: str) -> list[str]:
 
 
 def attribute_name(path: str, name: str) -> list[str]:
-    """The name of an attribute or a capacity: an identifier, with or without a domain."""
+    """Checks the name of an attribute or a capacity: an identifier, with or without a domain."""
     domain, slash, identifier = name.partition("/")
     if not slash:
         return _identifier(path, name)
@@ -127,12 +129,12 @@ def _identifier(path: str, name: str) -> list[str]:
     return problems
 
 
-def selectors(path: str, found: Sequence[Document]) -> list[str]:
-    return each(path, found, MOST_SELECTORS, _selector)
+def selectors(path: str, items: Sequence[Document]) -> list[str]:
+    return each(path, items, MOST_SELECTORS, _selector)
 
 
-def _selector(path: str, found: Document) -> list[str]:
-    cel = found.get("cel")
+def _selector(path: str, document: Document) -> list[str]:
+    cel = document.get("cel")
     if cel is None:
         return [required(f"{path}.cel")]
     expression = cel.get("expression") or ""
@@ -155,7 +157,7 @@ def configuration(path: str, config: Document) -> list[str]:
 
 
 def raw_object(path: str, value: Any) -> list[str]:
-    """A value of any form, which must be an object of limited size."""
+    """Checks a value of any form, which must be an object of limited size."""
     if value is None:
         return [required(path)]
     if len(msgspec.json.encode(value)) > LONGEST_PARAMETERS:
@@ -165,23 +167,25 @@ def raw_object(path: str, value: Any) -> list[str]:
     return []
 
 
-def binding_conditions(path: str, found: Document) -> list[str]:
-    """The conditions that a device waits for before a pod is bound, and those that fail it."""
-    wanted = found.get("bindingConditions") or ()
-    failing = found.get("bindingFailureConditions") or ()
+def binding_conditions(path: str, device: Document) -> list[str]:
+    """Checks the conditions that a device waits for before a pod is bound, and those that fail
+    it.
+    """
+    awaited = device.get("bindingConditions") or ()
+    failing = device.get("bindingFailureConditions") or ()
     problems: list[str] = []
-    for field, names in (("bindingConditions", wanted), ("bindingFailureConditions", failing)):
+    for field, names in (("bindingConditions", awaited), ("bindingFailureConditions", failing)):
         problems += set_of(f"{path}.{field}", names, MOST_CONDITIONS, qualified)
     rule = "bindingFailureConditions must not overlap with bindingConditions"
     problems += [
         invalid(f"{path}.bindingFailureConditions[{i}]", name, rule)
         for i, name in enumerate(failing)
-        if name in wanted
+        if name in awaited
     ]
-    if failing and not wanted:
+    if failing and not awaited:
         rule = "bindingConditions are required to use bindingFailureConditions"
-        problems.append(invalid(f"{path}.bindingConditions", list(wanted), rule))
-    if wanted and not failing:
+        problems.append(invalid(f"{path}.bindingConditions", list(awaited), rule))
+    if awaited and not failing:
         rule = "bindingFailureConditions are required to use bindingConditions"
         problems.append(invalid(f"{path}.bindingFailureConditions", list(failing), rule))
     return problems
@@ -195,10 +199,10 @@ def qualified(path: str, name: str) -> list[str]:
 
 
 def device_class(spec: Document, before: Document | None) -> list[str]:
-    """Selectors that an update does not change are not compiled again."""
-    found = spec.get("selectors") or ()
-    same = before is not None and found == (before.get("selectors") or ())
-    problems = [] if same else selectors("spec.selectors", found)
+    """Checks a device class. Selectors that an update does not change are not compiled again."""
+    current = spec.get("selectors") or ()
+    same = before is not None and current == (before.get("selectors") or ())
+    problems = [] if same else selectors("spec.selectors", current)
     problems += each("spec.config", spec.get("config") or (), MOST_CONFIGS, configuration)
     name = spec.get("extendedResourceName")
     if name is not None and (not is_extended(name) or qualified_name(f"requests.{name}")):
@@ -256,18 +260,18 @@ def _is_advanced(device: Document) -> bool:
 
 
 def _nodes_of_slice(spec: Document) -> list[str]:
-    """Exactly one of the fields must say which nodes can use the devices."""
+    """Checks that exactly one of the fields says which nodes can use the devices."""
     problems: list[str] = []
-    given: list[str] = []
+    present: list[str] = []
     node, chosen = spec.get("nodeName"), spec.get("nodeSelector")
     if node:
-        given.append("`nodeName`")
+        present.append("`nodeName`")
         problems += [invalid("spec.nodeName", node, message) for message in dns_subdomain(node)]
     elif node is not None:
         rule = "must be either unset or set to a non-empty string"
         problems.append(invalid("spec.nodeName", node, rule))
     if chosen is not None:
-        given.append("`nodeSelector`")
+        present.append("`nodeSelector`")
         problems += node_selector("spec.nodeSelector", chosen)
         terms = chosen.get("nodeSelectorTerms") or []
         if len(terms) != 1:
@@ -275,22 +279,24 @@ def _nodes_of_slice(spec: Document) -> list[str]:
             problems.append(invalid("spec.nodeSelector.nodeSelectorTerms", terms, rule))
     for field in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(field):
-            given.append(f"`{field}`")
+            present.append(f"`{field}`")
         elif spec.get(field) is not None:
             rule = "must be either unset or set to true"
             problems.append(invalid(f"spec.{field}", value=False, detail=rule))
     fields = "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`"
     rule = f"exactly one of {fields} is required"
-    if not given:
+    if not present:
         problems.append(required("spec", rule))
-    elif len(given) > 1:
-        listed = f"{{{', '.join(given)}}}"
+    elif len(present) > 1:
+        listed = f"{{{', '.join(present)}}}"
         problems.append(invalid("spec", listed, f"{rule}, but multiple fields are set"))
     return problems
 
 
 def _device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
-    """`each_chosen` is True if each device of the slice says which nodes can use it."""
+    """Checks a device. `each_chosen` is True if each device of the slice says which nodes can use
+    it.
+    """
     problems = label_name(f"{path}.name", device.get("name") or "")
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     number = len(attributes) + len(capacity)
@@ -298,7 +304,8 @@ def _device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
         rule = f"the total number of attributes and capacities must not exceed {MOST_ATTRIBUTES}"
         problems.append(invalid(path, number, rule))
     values = sum(
-        sum(len(one.get(field) or ()) for field in _LISTS) or 1 for one in attributes.values()
+        sum(len(attribute.get(field) or ()) for field in _LISTS) or 1
+        for attribute in attributes.values()
     )
     if values > MOST_ATTRIBUTE_VALUES:
         rule = f"the total number of attribute values must not exceed {MOST_ATTRIBUTE_VALUES}"
@@ -307,9 +314,9 @@ def _device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
         problems += attribute_name(f"{path}.attributes", name)
         problems += _attribute(f"{path}.attributes[{name}]", attribute)
     shared = bool(device.get("allowMultipleAllocations"))
-    for name, one in capacity.items():
+    for name, amount in capacity.items():
         problems += attribute_name(f"{path}.capacity", name)
-        problems += _capacity(f"{path}.capacity[{name}]", one, shared=shared)
+        problems += _capacity(f"{path}.capacity[{name}]", amount, shared=shared)
     problems += each(f"{path}.taints", device.get("taints") or (), MOST_TAINTS, _taint)
     consumed = device.get("consumesCounters") or ()
     problems += set_of(
@@ -321,7 +328,7 @@ def _device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
 
 def _nodes_of_device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
     fields = ("nodeName", "nodeSelector", "allNodes")
-    given = [f"`{field}`" for field in fields if device.get(field)]
+    present = [f"`{field}`" for field in fields if device.get(field)]
     if not each_chosen:
         rule = (
             "`nodeName`, `nodeSelector` and `allNodes` can only be set if "
@@ -347,27 +354,27 @@ def _nodes_of_device(path: str, device: Document, *, each_chosen: bool) -> list[
         "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when "
         "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
     )
-    if not given:
+    if not present:
         problems.append(required(path, rule))
-    elif len(given) > 1:
-        problems.append(invalid(path, f"{{{', '.join(given)}}}", rule))
+    elif len(present) > 1:
+        problems.append(invalid(path, f"{{{', '.join(present)}}}", rule))
     return problems
 
 
 def _attribute(path: str, attribute: Document) -> list[str]:
-    given = {field: value for field, value in attribute.items() if value is not None}
+    values = {field: value for field, value in attribute.items() if value is not None}
     problems = [
         invalid(f"{path}.{field}", [], "must not be empty if specified")
         for field in _LISTS
-        if given.get(field) == []
+        if values.get(field) == []
     ]
     for field in ("string", "version"):
-        if field in given:
-            problems += _value(f"{path}.{field}", field, given[field])
-        for i, value in enumerate(given.get(f"{field}s") or ()):
+        if field in values:
+            problems += _value(f"{path}.{field}", field, values[field])
+        for i, value in enumerate(values.get(f"{field}s") or ()):
             problems += _value(f"{path}.{field}s[{i}]", field, value)
-    if len(given) != 1:
-        shown = given or ""
+    if len(values) != 1:
+        shown = values or ""
         problems.append(invalid(path, shown, "exactly one value must be specified"))
     return problems
 
@@ -393,16 +400,16 @@ def _taint(path: str, taint: Document) -> list[str]:
     return problems
 
 
-def _counter_set(path: str, found: Document) -> list[str]:
-    name = found.get("name") or ""
+def _counter_set(path: str, counter_set: Document) -> list[str]:
+    name = counter_set.get("name") or ""
     problems = label_name(f"{path}.name", name) if name else [required(f"{path}.name")]
-    return problems + _counters(f"{path}.counters", found.get("counters") or {})
+    return problems + _counters(f"{path}.counters", counter_set.get("counters") or {})
 
 
-def _consumption(path: str, found: Document) -> list[str]:
-    name = found.get("counterSet") or ""
+def _consumption(path: str, consumption: Document) -> list[str]:
+    name = consumption.get("counterSet") or ""
     problems = label_name(f"{path}.counterSet", name) if name else [required(f"{path}.counterSet")]
-    return problems + _counters(f"{path}.counters", found.get("counters") or {})
+    return problems + _counters(f"{path}.counters", consumption.get("counters") or {})
 
 
 def _counters(path: str, counters: Mapping[str, Any]) -> list[str]:
@@ -417,7 +424,7 @@ def _counters(path: str, counters: Mapping[str, Any]) -> list[str]:
 
 
 def _capacity(path: str, capacity: Document, *, shared: bool) -> list[str]:
-    """`shared` is True if the device may be allocated several times."""
+    """Checks a capacity. `shared` is True if the device may be allocated several times."""
     policy, place = capacity.get("requestPolicy"), f"{path}.requestPolicy"
     if policy is None:
         return []

@@ -46,7 +46,7 @@ _NAME_RULE = (
 
 
 def shown(value: Any) -> str:
-    """A value as field.Error prints it."""
+    """Returns a value as field.Error prints it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -75,12 +75,12 @@ def too_many(path: str, number: int, most: int) -> str:
 
 
 def unsupported(path: str, value: Any, supported: Iterable[str]) -> str:
-    listed = ", ".join(shown(one) for one in supported)
+    listed = ", ".join(shown(choice) for choice in supported)
     return f"{path}: Unsupported value: {shown(value)}: supported values: {listed}"
 
 
 def one_of(path: str, value: Any, supported: Sequence[str]) -> list[str]:
-    """Requires that the value, if it is given, is one of those supported."""
+    """Checks that the value, if there is one, is one of those supported."""
     return [] if value is None or value in supported else [unsupported(path, value, supported)]
 
 
@@ -102,7 +102,7 @@ def non_negative(path: str, value: int | None) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def dns_label(text: str) -> tuple[str, ...]:
-    """Messages that say why a text is not a DNS label; none if it is one."""
+    """Returns messages that say why a text is not a DNS label; none if it is one."""
     return _form(text, 63, _DNS_LABEL, _LABEL_RULE)
 
 
@@ -118,22 +118,24 @@ def label_value(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def qualified_name(text: str) -> tuple[str, ...]:
-    """Messages that say why a text is neither a name nor a DNS subdomain, a slash and a name."""
+    """Returns messages that say why a text is neither a name nor a DNS subdomain, a slash and a
+    name.
+    """
     *prefixes, name = text.split("/")
     if len(prefixes) > 1:
         prefix = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return (f"a qualified name {_NAME_RULE} {prefix}",)
-    found: list[str] = []
+    messages: list[str] = []
     if prefixes:
-        found += (
+        messages += (
             [f"prefix part {m}" for m in dns_subdomain(prefixes[0])]
             if prefixes[0]
             else ["prefix part must be non-empty"]
         )
     if not name:
-        found.append("name part must be non-empty")
+        messages.append("name part must be non-empty")
     return (
-        *found,
+        *messages,
         *(f"name part {message}" for message in _form(name, 63, _NAME_PART, _NAME_RULE)),
     )
 
@@ -143,10 +145,10 @@ def _form(text: str, longest: int, form: re.Pattern[str], rule: str) -> tuple[st
     return too_long if form.fullmatch(text) else (*too_long, rule)
 
 
-def labels(path: str, found: Mapping[str, str] | None) -> list[str]:
-    """Problems of the keys and values of labels or of a node selector."""
+def labels(path: str, pairs: Mapping[str, str] | None) -> list[str]:
+    """Returns the problems of the keys and values of labels or of a node selector."""
     problems: list[str] = []
-    for key, value in (found or {}).items():
+    for key, value in (pairs or {}).items():
         problems += [invalid(path, key, message) for message in qualified_name(key)]
         problems += [invalid(path, value, message) for message in label_value(value or "")]
     return problems
@@ -164,7 +166,7 @@ def label_selector(path: str, selector: Document | None) -> list[str]:
 def selector_requirement(
     path: str, requirement: Document, single: Sequence[str] = (), *, any_value: bool = False
 ) -> list[str]:
-    """Problems of a requirement on a label.
+    """Returns the problems of a requirement on a label.
 
     In and NotIn need values, the `single` operators exactly one, Exists and DoesNotExist none.
     """
@@ -194,12 +196,12 @@ def selector_requirement(
     return problems
 
 
-def selects(selector: Document, found: Mapping[str, str]) -> bool:
+def selects(selector: Document, pairs: Mapping[str, str]) -> bool:
     """True if a well-formed label selector matches these labels."""
-    if any(found.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+    if any(pairs.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     for requirement in selector.get("matchExpressions") or ():
-        have, values = found.get(requirement.get("key", "")), requirement.get("values") or ()
+        have, values = pairs.get(requirement.get("key", "")), requirement.get("values") or ()
         match requirement.get("operator"):
             case "In":
                 fits = have in values
@@ -214,10 +216,10 @@ def selects(selector: Document, found: Mapping[str, str]) -> bool:
     return True
 
 
-def quantities(path: str, found: Mapping[str, Any] | None) -> list[str]:
-    """Requires amounts that are not negative, and whole numbers for countable resources."""
+def quantities(path: str, amounts: Mapping[str, Any] | None) -> list[str]:
+    """Checks that amounts are not negative, and that countable resources have whole numbers."""
     problems: list[str] = []
-    for name, amount in (found or {}).items():
+    for name, amount in (amounts or {}).items():
         problems += resource_amount(f"{path}[{name}]", name, amount)
     return problems
 

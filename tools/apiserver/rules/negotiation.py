@@ -24,7 +24,7 @@ def resource_class(document: Document, before: Document | None) -> list[str]:
 
 
 def claim(spec: Document, before: Document | None) -> list[str]:
-    """A ResourceClaim without its status."""
+    """Checks a ResourceClaim without its status."""
     if before is not None:
         return unchanged("spec", spec, before)
     problems = _name("spec.resourceClassName", spec.get("resourceClassName") or "")
@@ -32,7 +32,7 @@ def claim(spec: Document, before: Document | None) -> list[str]:
 
 
 def claim_status(document: Document, before: Document) -> list[str]:
-    """The problems of an update of a claim's status; both arguments are whole claims."""
+    """Returns the problems of an update of a claim's status; both arguments are whole claims."""
     after, was = document.get("status") or {}, before.get("status") or {}
     reserved, allocation = after.get("reservedFor") or (), after.get("allocation")
     problems = set_of("status.reservedFor", reserved, MOST_RESERVED, _consumer, "uid")
@@ -63,7 +63,7 @@ def claim_status(document: Document, before: Document) -> list[str]:
 
 
 def context(spec: Document) -> list[str]:
-    """A PodSchedulingContext without its status."""
+    """Checks a PodSchedulingContext without its status."""
     return _nodes("spec.potentialNodes", spec.get("potentialNodes"))
 
 

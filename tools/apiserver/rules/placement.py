@@ -88,11 +88,11 @@ def _toleration(path: str, toleration: Document) -> list[str]:
     return problems + (one_of(f"{path}.effect", effect, EFFECTS) if effect else [])
 
 
-def taints(path: str, found: Sequence[Document]) -> list[str]:
-    """Rules for a node's taints: each has an effect; a pair of key and effect occurs once."""
+def taints(path: str, items: Sequence[Document]) -> list[str]:
+    """Checks the taints of a node: each has an effect; a pair of key and effect occurs once."""
     problems: list[str] = []
     seen: set[tuple[str, str]] = set()
-    for i, taint in enumerate(found):
+    for i, taint in enumerate(items):
         place, key, effect = f"{path}[{i}]", taint.get("key") or "", taint.get("effect") or ""
         problems += [invalid(f"{place}.key", key, message) for message in qualified_name(key)]
         if messages := label_value(taint.get("value") or ""):
@@ -187,7 +187,7 @@ def _pod_term(path: str, term: Document) -> list[str]:
 
 
 def _keys(path: str, keys: Sequence[str], selector: Document | None) -> list[str]:
-    """Rules for label keys whose values, taken from the pod, are added to a selector."""
+    """Checks label keys whose values, taken from the pod, are added to a selector."""
     if keys and selector is None:
         return [forbidden(path, "must not be specified when labelSelector is not set")]
     problems: list[str] = []

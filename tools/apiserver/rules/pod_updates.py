@@ -24,7 +24,7 @@ _ADDITIONS = "only additions are allowed (no mutations or deletions)"
 
 
 def pod_update(after: Document, before: Document) -> list[str]:
-    """The problems of an update; both arguments are specs with their defaults."""
+    """Returns the problems of an update; both arguments are specs with their defaults."""
     if after == before:
         return []
     new, old = canonical(TYPES["PodSpec"], after), canonical(TYPES["PodSpec"], before)
@@ -38,8 +38,8 @@ def pod_update(after: Document, before: Document) -> list[str]:
     gated = bool(old.get("schedulingGates"))
     problems += _gates(new.pop("schedulingGates", []), old.pop("schedulingGates", []))
     for spec in (new, old):
-        for one in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-            one.pop("image", None)
+        for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+            container.pop("image", None)
     if (
         old.get("terminationGracePeriodSeconds", 0) < 0
         and new.get("terminationGracePeriodSeconds") == 1
@@ -64,7 +64,7 @@ def _deadline(after: int | None, before: int | None) -> list[str]:
 
 
 def _tolerations(after: list[Document], before: list[Document]) -> list[str]:
-    """Every earlier toleration must stay; only its tolerationSeconds may change."""
+    """Checks that every earlier toleration stays; only its tolerationSeconds may change."""
     have = [_without_seconds(toleration) for toleration in after]
     if all(_without_seconds(toleration) in have for toleration in before):
         return []
@@ -93,22 +93,22 @@ def _gates(after: list[Document], before: list[Document]) -> list[str]:
 
 
 def _tightened(new: Document, old: Document) -> list[str]:
-    """A gated pod may be restricted to fewer nodes.
+    """Checks that a gated pod is only restricted to fewer nodes.
 
-    Removes the fields that it has checked from both specs.
+    Removes the checked fields from both specs.
     """
     problems: list[str] = []
     after, before = new.pop("nodeSelector", {}), old.pop("nodeSelector", {})
     if any(after.get(key) != value for key, value in before.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         problems.append(invalid("spec.nodeSelector", after, detail))
-    wanted = _take_node_affinity(new).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
-    terms = _take_node_affinity(old).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+    new_terms = _take_node_affinity(new).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+    old_terms = _take_node_affinity(old).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
     path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
-    if terms and len(wanted) != len(terms):
+    if old_terms and len(new_terms) != len(old_terms):
         detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [*problems, invalid(path, wanted, detail)]
-    for i, (now, was) in enumerate(zip(wanted, terms, strict=False)):
+        return [*problems, invalid(path, new_terms, detail)]
+    for i, (now, was) in enumerate(zip(new_terms, old_terms, strict=False)):
         # a term without requirements matches nothing, so adding one would widen it
         if (not was and now) or any(
             requirement not in now.get(field, ())

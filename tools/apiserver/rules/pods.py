@@ -55,11 +55,11 @@ def pod_spec(path: str, spec: Document) -> list[str]:
     if not spec.get("containers"):
         problems.append(required(f"{path}.containers"))
     for field in ("containers", "initContainers"):
-        for i, one in enumerate(spec.get(field) or ()):
-            problems += _container(f"{path}.{field}[{i}]", one, named, volumes, claims)
-    for i, one in enumerate(spec.get("initContainers") or ()):
+        for i, container in enumerate(spec.get(field) or ()):
+            problems += _container(f"{path}.{field}[{i}]", container, named, volumes, claims)
+    for i, container in enumerate(spec.get("initContainers") or ()):
         problems += one_of(
-            f"{path}.initContainers[{i}].restartPolicy", one.get("restartPolicy"), RESTARTS
+            f"{path}.initContainers[{i}].restartPolicy", container.get("restartPolicy"), RESTARTS
         )
     problems += one_of(f"{path}.restartPolicy", spec.get("restartPolicy"), RESTARTS)
     problems += one_of(
@@ -100,7 +100,7 @@ def pod_template(path: str, template: Document) -> list[str]:
 
 
 def new_pod(spec: Document) -> list[str]:
-    """Rules for a pod that is created, beyond those for its spec."""
+    """Checks a pod that is created, beyond the rules for its spec."""
     problems: list[str] = []
     if spec.get("ephemeralContainers"):
         problems.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
@@ -112,10 +112,10 @@ def new_pod(spec: Document) -> list[str]:
 
 
 def _container(
-    path: str, one: Document, named: set[str], volumes: set[Any], claims: set[Any]
+    path: str, container: Document, named: set[str], volumes: set[Any], claims: set[Any]
 ) -> list[str]:
     problems: list[str] = []
-    name = one.get("name")
+    name = container.get("name")
     if not name:
         problems.append(required(f"{path}.name"))
     elif messages := dns_label(name):
@@ -123,7 +123,7 @@ def _container(
     elif name in named:
         problems.append(duplicate(f"{path}.name", name))
     named.add(name or "")
-    image = one.get("image") or ""
+    image = container.get("image") or ""
     if not image:
         problems.append(required(f"{path}.image"))
     elif image.strip() != image:
@@ -131,30 +131,32 @@ def _container(
             invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
         )
     problems += one_of(
-        f"{path}.imagePullPolicy", one.get("imagePullPolicy"), ("Always", "IfNotPresent", "Never")
+        f"{path}.imagePullPolicy",
+        container.get("imagePullPolicy"),
+        ("Always", "IfNotPresent", "Never"),
     )
-    for i, variable in enumerate(one.get("env") or ()):
+    for i, variable in enumerate(container.get("env") or ()):
         if not variable.get("name"):
             problems.append(required(f"{path}.env[{i}].name"))
         elif variable.get("value") and variable.get("valueFrom"):
             detail = "may not be specified when `value` is not empty"
             problems.append(invalid(f"{path}.env[{i}].valueFrom", "", detail))
     mounted: set[str] = set()
-    for i, mount in enumerate(one.get("volumeMounts") or ()):
+    for i, mount in enumerate(container.get("volumeMounts") or ()):
         problems += _mount(f"{path}.volumeMounts[{i}]", mount, volumes, mounted)
-    if one.get("ports"):
-        problems += _ports(f"{path}.ports", one["ports"])
-    if one.get("resources"):
-        problems += resources(f"{path}.resources", one["resources"])
-        problems += _used_claims(f"{path}.resources.claims", one["resources"], claims)
+    if container.get("ports"):
+        problems += _ports(f"{path}.ports", container["ports"])
+    if container.get("resources"):
+        problems += resources(f"{path}.resources", container["resources"])
+        problems += _used_claims(f"{path}.resources.claims", container["resources"], claims)
     return problems
 
 
-def _used_claims(path: str, found: Document, claims: set[Any]) -> list[str]:
-    """The claims of the pod that a container uses, each whole or some of its requests."""
+def _used_claims(path: str, resources: Document, claims: set[Any]) -> list[str]:
+    """Checks the claims of the pod that a container uses, each as a whole or by request."""
     problems: list[str] = []
     seen: set[tuple[str, str]] = set()
-    for i, claim in enumerate(found.get("claims") or ()):
+    for i, claim in enumerate(resources.get("claims") or ()):
         name, request = claim.get("name") or "", claim.get("request") or ""
         if not name:
             problems.append(required(f"{path}[{i}].name"))
@@ -203,13 +205,14 @@ def _ports(path: str, ports: Sequence[Document]) -> list[str]:
     return problems
 
 
-def resources(path: str, found: Document) -> list[str]:
-    """Problems of requests and limits.
+def resources(path: str, sizes: Document) -> list[str]:
+    """Returns the problems of requests and limits.
 
-    Names must be known, requests within limits, and equal to them for what cannot be overcommitted.
+    Names must be known. A request must not exceed its limit, and must equal it for a resource that
+    cannot be overcommitted.
     """
     problems: list[str] = []
-    limits, requests = found.get("limits") or {}, found.get("requests") or {}
+    limits, requests = sizes.get("limits") or {}, sizes.get("requests") or {}
     for name, amount in limits.items():
         problems += _resource(f"{path}.limits[{name}]", name, amount)
     for name, amount in requests.items():
@@ -221,14 +224,14 @@ def resources(path: str, found: Document) -> list[str]:
                     required(f"{path}.limits", "Limit must be set for non overcommitable resources")
                 )
             continue
-        asked, allowed = quantity.nano_value(amount or 0), quantity.nano_value(limit)
-        if exact and asked != allowed:
+        requested, allowed = quantity.nano_value(amount or 0), quantity.nano_value(limit)
+        if exact and requested != allowed:
             problems.append(
                 invalid(
                     f"{path}.requests", str(amount), f"must be equal to {name} limit of {limit}"
                 )
             )
-        elif asked > allowed:
+        elif requested > allowed:
             detail = f"must be less than or equal to {name} limit of {limit}"
             problems.append(invalid(f"{path}.requests", str(amount), detail))
     both = {*limits, *requests}
@@ -248,10 +251,10 @@ def _resource(path: str, name: str, amount: Any) -> list[str]:
                 )
             problems.append(invalid(path, name, "must be a standard resource for containers"))
     if name.startswith("hugepages-"):
-        size, asked = _page_size(name), quantity.value(amount or 0)
+        size, requested = _page_size(name), quantity.value(amount or 0)
         if size is None:
             problems.append(invalid(path, name, "must be a valid hugepage resource name"))
-        elif asked % size:
+        elif requested % size:
             page = name.removeprefix("hugepages-")
             problems.append(
                 invalid(path, str(amount), f"amount must be a multiple of the page size {page}")
@@ -267,30 +270,34 @@ def _page_size(name: str) -> int | None:
 
 
 def _pod_resources(path: str, spec: Document) -> list[str]:
-    """Problems of the pod's own resources.
+    """Returns the problems of the resources in the pod's own spec.
 
     They may be CPU, memory and huge pages only, and no less than what the containers request.
     """
-    found, place = spec["resources"], f"{path}.resources"
-    problems = resources(place, found)
-    if found.get("claims"):
+    own, place = spec["resources"], f"{path}.resources"
+    problems = resources(place, own)
+    if own.get("claims"):
         problems.append(
             forbidden(f"{place}.claims", "claims cannot be set for Resources at pod-level")
         )
     for field in ("limits", "requests"):
-        for name in found.get(field) or ():
+        for name in own.get(field) or ():
             if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
                 problems.append(
                     unsupported(f"{place}.{field}[{name}]", name, ("cpu", "hugepages-", "memory"))
                 )
-    for name, amount in (found.get("requests") or {}).items():
-        asked = sum(
-            quantity.nano_value(((one.get("resources") or {}).get("requests") or {}).get(name) or 0)
-            for one in spec.get("containers") or ()
+    for name, amount in (own.get("requests") or {}).items():
+        requested = sum(
+            quantity.nano_value(
+                ((container.get("resources") or {}).get("requests") or {}).get(name) or 0
+            )
+            for container in spec.get("containers") or ()
         )
-        if asked > quantity.nano_value(amount):
+        if requested > quantity.nano_value(amount):
             total = (
-                f"{asked // 1_000_000}m" if asked % 1_000_000_000 else str(asked // 1_000_000_000)
+                f"{requested // 1_000_000}m"
+                if requested % 1_000_000_000
+                else str(requested // 1_000_000_000)
             )
             detail = f"must be greater than or equal to aggregate container requests of {total}"
             problems.append(invalid(f"{place}.requests[{name}]", str(amount), detail))

@@ -33,24 +33,24 @@ _CLAIM_RULE = (
 )
 _SOURCES = {  # the fields of a volume's spec that define where it is stored
     field
-    for field, known in (TYPES["PersistentVolumeSpec"].fields or {}).items()
-    if known.shape.fields is not None and field not in ("claimRef", "nodeAffinity")
+    for field, type_ in (TYPES["PersistentVolumeSpec"].fields or {}).items()
+    if type_.shape.fields is not None and field not in ("claimRef", "nodeAffinity")
 }
 
 
 def claim(spec: Document, before: Document | None) -> list[str]:
-    """A PersistentVolumeClaim."""
+    """Checks a PersistentVolumeClaim."""
     problems = _access_modes(spec, "at least 1 access mode is required")
     problems += label_selector("spec.selector", spec.get("selector"))
-    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if asked is None:
+    requested = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if requested is None:
         problems.append(required("spec.resources[storage]"))
-    elif quantity.nano_value(asked) <= 0:
-        problems.append(invalid("spec.resources[storage]", str(asked), NOT_POSITIVE))
+    elif quantity.nano_value(requested) <= 0:
+        problems.append(invalid("spec.resources[storage]", str(requested), NOT_POSITIVE))
     problems += _class_name(spec)
     problems += one_of("spec.volumeMode", spec.get("volumeMode"), ("Block", "Filesystem"))
     if before is not None and spec != before:
-        kept, had = (_kept(one) for one in (spec, before))
+        kept, had = (_kept(version) for version in (spec, before))
         if "volumeName" not in had:  # binding sets it, and the class if the claim omits it
             kept.pop("volumeName", None)
         if "storageClassName" not in had:
@@ -60,17 +60,17 @@ def claim(spec: Document, before: Document | None) -> list[str]:
 
 
 def _kept(spec: Document) -> dict[str, Any]:
-    found: dict[str, Any] = canonical(TYPES["PersistentVolumeClaimSpec"], spec)
-    resources = found.get("resources", {})
+    fields: dict[str, Any] = canonical(TYPES["PersistentVolumeClaimSpec"], spec)
+    resources = fields.get("resources", {})
     resources.pop("requests", None)
     if not resources:
-        found.pop("resources", None)
-    found.pop("volumeAttributesClassName", None)
-    return found
+        fields.pop("resources", None)
+    fields.pop("volumeAttributesClassName", None)
+    return fields
 
 
 def volume(spec: Document, before: Document | None) -> list[str]:
-    """A PersistentVolume."""
+    """Checks a PersistentVolume."""
     problems = _access_modes(spec, "")
     capacity = spec.get("capacity") or {}
     if not capacity:
@@ -123,7 +123,7 @@ def _volume_update(spec: Document, before: Document) -> list[str]:
 
 
 def driver_name(path: str, name: str) -> list[str]:
-    """A CSI driver's name: a DNS subdomain, in which capitals are allowed."""
+    """Checks the name of a CSI driver: a DNS subdomain, in which capitals are allowed."""
     if not name:
         return [required(path)]
     problems = [too_long(path, 63)] if len(name) > 63 else []
@@ -209,7 +209,7 @@ def csi_driver(spec: Document, before: Document | None) -> list[str]:
 
 
 def storage_capacity(document: Document, before: Document | None) -> list[str]:
-    """A CSIStorageCapacity."""
+    """Checks a CSIStorageCapacity."""
     problems = label_selector("nodeTopology", document.get("nodeTopology"))
     name = document.get("storageClassName") or ""
     problems += [invalid("storageClassName", name, message) for message in dns_subdomain(name)]
@@ -259,8 +259,8 @@ def csi_node(spec: Document, before: Document | None) -> list[str]:
     had = {driver.get("name"): driver for driver in (before or {}).get("drivers") or ()}
     for driver in spec.get("drivers") or ():
         fixed, was = (
-            {field: value for field, value in one.items() if field != "allocatable"}
-            for one in (driver, had.get(driver.get("name"), driver))
+            {field: value for field, value in version.items() if field != "allocatable"}
+            for version in (driver, had.get(driver.get("name"), driver))
         )
         problems += unchanged("spec.drivers", fixed, was)
     return problems

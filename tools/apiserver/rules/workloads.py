@@ -41,15 +41,15 @@ _STATEFUL_RULE = (
 
 
 def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
-    """Deployment, ReplicaSet, StatefulSet, DaemonSet and ReplicationController."""
+    """Checks a Deployment, ReplicaSet, StatefulSet, DaemonSet or ReplicationController."""
     problems: list[str] = []
     for field in ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
         problems += non_negative(f"spec.{field}", spec.get(field))
     template, selector = spec.get("template"), spec.get("selector")
-    found = ((template or {}).get("metadata") or {}).get("labels") or {}
+    pod_labels = ((template or {}).get("metadata") or {}).get("labels") or {}
     if kind == "ReplicationController":
-        # its selector is a plain map of labels, and defaults to its template's labels
-        if not selector and not found:
+        # the selector is a plain map of labels, and defaults to the labels of the template
+        if not selector and not pod_labels:
             problems.append(required("spec.selector"))
         selector = {"matchLabels": selector or {}}
     elif selector is None:
@@ -62,9 +62,9 @@ def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
     if template is None:
         problems.append(required("spec.template"))
     else:
-        if selector is not None and not selects(selector, found):
+        if selector is not None and not selects(selector, pod_labels):
             detail = "`selector` does not match template `labels`"
-            problems.append(invalid("spec.template.metadata.labels", found, detail))
+            problems.append(invalid("spec.template.metadata.labels", pod_labels, detail))
         problems += pod_template("spec.template", _with_claims(spec, template))
         restart = (template.get("spec") or {}).get("restartPolicy")
         if restart in ("Never", "OnFailure"):
@@ -85,7 +85,9 @@ def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
 
 
 def _with_claims(spec: Document, template: Document) -> Document:
-    """A stateful set's template with the volumes of its claims, which containers may mount."""
+    """Returns a stateful set's template with the volumes of its claims, which containers may
+    mount.
+    """
     names = [
         (claim.get("metadata") or {}).get("name")
         for claim in spec.get("volumeClaimTemplates") or ()
@@ -93,7 +95,7 @@ def _with_claims(spec: Document, template: Document) -> Document:
     if not names:
         return template
     of_pod = template.get("spec") or {}
-    volumes = [one for one in of_pod.get("volumes") or () if one.get("name") not in names]
+    volumes = [volume for volume in of_pod.get("volumes") or () if volume.get("name") not in names]
     volumes += [{"name": name, "emptyDir": {}} for name in names if name]
     return {**template, "spec": {**of_pod, "volumes": volumes}}
 

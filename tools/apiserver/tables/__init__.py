@@ -50,7 +50,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("resource.k8s.io", "resourceclasses"): workloads.RESOURCE_CLASSES,
     ("resource.k8s.io", "podschedulingcontexts"): workloads.POD_SCHEDULING_CONTEXTS,
 }
-# Those of an older version, where they differ.
+# The columns of an older version, where they differ.
 _OLDER: dict[tuple[str, str], tuple[Column, ...]] = {
     ("resource.k8s.io/v1alpha2", "resourceclaims"): workloads.NEGOTIATED_CLAIMS,
 }
@@ -66,7 +66,7 @@ def table(
     continue_: str = "",
     definitions: bool = True,
 ) -> Document:
-    """A Table of objects of one kind, read at a revision.
+    """Returns a Table of objects of one kind, read at a revision.
 
     `include` is the request's includeObject. It says what each row carries of its object: its
     Metadata, the whole Object or None of it. A watch sends one Table for each event, and needs the

@@ -97,8 +97,8 @@ def _external_ip(service: Document, _: datetime) -> str:
             return ",".join(own) or NONE
         case "LoadBalancer":
             ingress = entries(service, "status", "loadBalancer", "ingress")
-            given = {text(point, "ip") or text(point, "hostname") for point in ingress} - {""}
-            return ",".join([*sorted(given), *own]) or "<pending>"
+            addresses = {text(point, "ip") or text(point, "hostname") for point in ingress} - {""}
+            return ",".join([*sorted(addresses), *own]) or "<pending>"
         case "ExternalName":
             return text(service, "spec", "externalName")
         case _:
@@ -129,18 +129,18 @@ SERVICES = (
 
 
 def _endpoints(document: Document, _: datetime) -> str:
-    """The first few addresses with each of their ports."""
-    found = []
+    """Returns the first few addresses with each of their ports."""
+    endpoints = []
     for subset in entries(document, "subsets"):
         addresses = [text(address, "ip") for address in entries(subset, "addresses")]
         ports = [number(port, "port") for port in entries(subset, "ports")]
-        found += (
+        endpoints += (
             [_host_port(address, port) for port in ports for address in addresses]
             if ports
             else addresses
         )
-    shown = ",".join(found[:ENDPOINTS_SHOWN])
-    more = len(found) - ENDPOINTS_SHOWN
+    shown = ",".join(endpoints[:ENDPOINTS_SHOWN])
+    more = len(endpoints) - ENDPOINTS_SHOWN
     if more > 0:
         return f"{shown} + {more} more..."
     return shown if entries(document, "subsets") else NONE

@@ -22,7 +22,7 @@ NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column, whose cell is a function of the object and the time.
+    """A column. The function `cell` takes the object and the time.
 
     kubectl shows a column of WIDE priority only with -o wide.
     """
@@ -45,50 +45,54 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def at(document: Document, *path: str) -> Any:
-    """The value at a path of keys; None if there is none."""
-    found: Any = document
+    """Returns the value at a path of keys; None if there is none."""
+    value: Any = document
     for step in path:
-        found = found.get(step) if isinstance(found, dict) else None
-    return found
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
 def text(document: Document, *path: str, default: str = "") -> str:
-    """A string that is not empty, or the digits of a number (an int-or-string, a quantity)."""
-    found = at(document, *path)
-    if isinstance(found, bool) or not isinstance(found, str | int | float):
+    """Returns a string that is not empty, or the digits of a number (an int-or-string, a
+    quantity).
+    """
+    value = at(document, *path)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         return default
-    return str(found) or default
+    return str(value) or default
 
 
 def number(document: Document, *path: str, default: int = 0) -> int:
-    found = at(document, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else default
+    value = at(document, *path)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def flag(document: Document, *path: str, default: bool = False) -> bool:
-    found = at(document, *path)
-    return found if isinstance(found, bool) else default
+    value = at(document, *path)
+    return value if isinstance(value, bool) else default
 
 
 def mapping(document: Document, *path: str) -> Document:
-    found = at(document, *path)
-    return found if isinstance(found, dict) else {}
+    value = at(document, *path)
+    return value if isinstance(value, dict) else {}
 
 
 def entries(document: Document, *path: str) -> list[Document]:
-    """The objects of a list."""
-    found = at(document, *path)
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    """Returns the objects of a list."""
+    value = at(document, *path)
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def strings(document: Document, *path: str) -> list[str]:
-    """The strings of a list."""
-    found = at(document, *path)
-    return [entry for entry in found if isinstance(entry, str)] if isinstance(found, list) else []
+    """Returns the strings of a list."""
+    value = at(document, *path)
+    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
 
 
 def condition(document: Document, type_: str) -> str:
-    """The status of the first condition of this type: True, False or Unknown; "" without one."""
+    """Returns the status of the first condition of this type: True, False or Unknown; "" without
+    one.
+    """
     return next(
         (
             text(c, "status")
@@ -104,7 +108,9 @@ def labels_text(labels: Document) -> str:
 
 
 def selector_text(selector: Document) -> str:
-    """A metav1.LabelSelector in the notation of kubectl's -l; "" if it selects everything."""
+    """Returns a metav1.LabelSelector in the notation of kubectl's -l; "" if it selects
+    everything.
+    """
     requirements = [
         (key, f"{key}={value}") for key, value in mapping(selector, "matchLabels").items()
     ]
@@ -128,11 +134,11 @@ def boolean(*path: str, default: bool = False) -> Read:
 
 
 def size(*paths: tuple[str, ...]) -> Read:
-    """The total number of entries of the lists and objects at these paths."""
+    """Returns a reader of the total number of entries of the lists and objects at these paths."""
 
     def read(document: Document, _: datetime) -> int:
-        found = [at(document, *path) for path in paths]
-        return sum(len(held) for held in found if isinstance(held, dict | list))
+        values = [at(document, *path) for path in paths]
+        return sum(len(value) for value in values if isinstance(value, dict | list))
 
     return read
 
@@ -142,7 +148,7 @@ def label_selector(*path: str) -> Read:
 
 
 def since(*path: str) -> Read:
-    """The time since the timestamp at this path."""
+    """Returns a reader of the time since the timestamp at this path."""
     return lambda document, now: age(text(document, *path), now)
 
 

@@ -8,7 +8,7 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def human(duration: timedelta) -> str:
-    """59s, 5m30s, 3h12m, 2d5h, 45d or 2y10d.
+    """Returns a duration in a form such as 59s, 5m30s, 3h12m, 2d5h, 45d or 2y10d.
 
     A negative duration of less than two seconds, from clocks that differ, is 0s; a longer one is
     <invalid>.
@@ -41,7 +41,9 @@ def _pair(seconds: int, coarse: int, coarse_name: str, fine: int, fine_name: str
 
 
 def moment(timestamp: str) -> datetime | None:
-    """The time of an RFC 3339 timestamp, with or without fractions; None if it is not one."""
+    """Returns the time of an RFC 3339 timestamp, with or without fractions; None if it is not
+    one.
+    """
     try:
         read = datetime.fromisoformat(timestamp)
     except ValueError:

@@ -1,8 +1,9 @@
 """The columns of pods: what `kubectl get pods` derives from the statuses of their containers.
 
-Init containers are read in order up to the first that has not finished. While there is one, it
-determines the status, and only init containers count for restarts. After that, the containers do,
-and of the init containers only sidecars (restartPolicy Always), which also count as ready.
+Init containers are read in order up to the first that has not finished. While there is such a
+container, it determines the status, and only init containers count for restarts. After that, the
+containers do, and of the init containers only sidecars (restartPolicy Always), which also count as
+ready.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SUCCEEDED, FAILED = "Succeeded", "Failed"
 class Progress(msgspec.Struct, frozen=True):
     """The statuses of the init containers up to the first that has not finished.
 
-    `holdup` is the status shown for that one; "" if all have finished.
+    `holdup` is the status shown for that container; "" if all have finished.
     """
 
     begun: list[Document]
@@ -71,7 +72,7 @@ def _progress(pod: Document) -> Progress:
 
 
 def _ended(terminated: Document) -> str:
-    """Why a container terminated."""
+    """Returns the reason why a container terminated."""
     if signal := number(terminated, "signal"):
         unexplained = f"Signal:{signal}"
     else:
@@ -125,7 +126,9 @@ def _status(pod: Document, _: datetime) -> str:
 
 
 def _of_containers(pod: Document, shown: str) -> str:
-    """The status that the containers give, the first ones before the others; otherwise `shown`."""
+    """Returns the status that the containers give, the first ones before the others; otherwise
+    `shown`.
+    """
     statuses, failure = entries(pod, "status", "containerStatuses"), ""
     for status in reversed(statuses):
         terminated = at(status, "state", "terminated")
@@ -166,7 +169,7 @@ def _readiness_gates(pod: Document, _: datetime) -> str:
 
 
 def row_conditions(pod: Document) -> list[Document]:
-    """The conditions of a row: that the pod has finished."""
+    """Returns the conditions of a row: Completed, if the pod has finished."""
     phase = text(pod, "status", "phase")
     if phase not in (SUCCEEDED, FAILED):
         return []

@@ -57,7 +57,7 @@ def _claim(volume: Document, _: datetime) -> str:
 
 
 def _claim_modes(claim: Document, _: datetime) -> str:
-    """The access modes of a claim, once it has a volume."""
+    """Returns the access modes of a claim, once it has a volume."""
     return (
         _modes(strings(claim, "status", "accessModes")) if text(claim, "spec", "volumeName") else ""
     )

@@ -28,7 +28,7 @@ from .duration import human, moment
 
 
 def _of_template(key: str) -> Read:
-    """One field of all containers of the pod template."""
+    """Returns a reader of one field of all containers of the pod template."""
     return lambda document, _: ",".join(
         text(container, key)
         for container in entries(document, "spec", "template", "spec", "containers")
@@ -44,7 +44,7 @@ def _ready_of_desired(document: Document, now: datetime) -> str:
 
 
 def _equality_selector(document: Document, _: datetime) -> str:
-    """A replication controller's selector; its template's labels if it has none."""
+    """Returns a replication controller's selector; the labels of its template if it has none."""
     template = mapping(document, "spec", "template", "metadata", "labels")
     return labels_text(mapping(document, "spec", "selector") or template)
 
@@ -61,7 +61,9 @@ JOB_CONDITIONS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCr
 
 
 def _job_status(job: Document, _: datetime) -> str:
-    """The first condition that is true. Terminating is shown unless the job has finished."""
+    """Returns Terminating for a deleted job that has not finished, else its first true condition,
+    or Running.
+    """
     met = [type_ for type_ in JOB_CONDITIONS if condition(job, type_) == "True"]
     if job["metadata"].get("deletionTimestamp") and not {"Complete", "Failed"}.intersection(met):
         return "Terminating"
