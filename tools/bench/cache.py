@@ -52,8 +52,8 @@ PODS_A_NODE = 50
 class Figures(msgspec.Struct, frozen=True):
     """Microseconds per operation, for a cache of `pods`.
 
-    `compare` is one whole comparison, `compare_stall` the longest time in it in which nothing else
-    could run; both are the best of three.
+    `compare` is a whole comparison, `compare_stall` the longest time in it during which nothing
+    else could run; both are the best of three.
     """
 
     pods: int
@@ -126,8 +126,8 @@ def measure(size: int) -> Figures:
     for arrival in coming:
         cache.handle(NodeDeleted(arrival.node))
     objects = {key(pod): pod for pod in pods}
-    known = {f"n{number}": make_node(number) for number in range(nodes)}
-    compare, stall = min(anyio.run(comparison, cache, known, objects) for _ in range(3))
+    nodes_by_name = {f"n{number}": make_node(number) for number in range(nodes)}
+    compare, stall = min(anyio.run(comparison, cache, nodes_by_name, objects) for _ in range(3))
     cache.validate()
     return Figures(
         size,
@@ -149,7 +149,9 @@ def measure(size: int) -> Figures:
 async def comparison(
     state: CacheState, nodes: dict[str, Node], pods: dict[str, Pod]
 ) -> tuple[float, float]:
-    """Microseconds for a whole comparison, and for the longest wait of a task that is ready."""
+    """Returns microseconds for a whole comparison, and for the longest wait of a task that is
+    ready.
+    """
     mailboxes = Mailboxes()
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     clock, longest = SystemClock(), 0.0

@@ -1,10 +1,11 @@
 """Checks a running scheduler against `berth explain`: repeats a sample of its decisions.
 
-A running scheduler caches much: columns, counts, what rules said about equal pods. Before a sampled
-decision, its input is recorded as the objects that the cache holds (they are frozen, so references
-are enough): nodes with their pods, assumed ones included, nominations, and what else plugins look
-up. Later a cluster is built from these objects alone, and tools/explain decides on the pod there,
-with the same start of the search and the same state of the random generator.
+A running scheduler remembers much: columns, counts, the verdicts of plugins about equal pods.
+Before a sampled decision, its input is recorded as the objects that the cache holds (they are
+frozen, so references are enough): nodes with their pods, assumed ones included, nominations, and
+the other objects that plugins look up. Later a cluster is built from these objects alone, and
+tools/explain decides on the pod there, with the same start of the search and the same state of the
+random generator.
 
 If the pod was placed, the node and the number of nodes scored must be the same. If it was not, the
 message, the plugins that rejected it, the nomination and the victims must be the same.
@@ -53,14 +54,14 @@ from .measure import Checked, Difference, Effort, Meter
 
 T = TypeVar("T")
 SEED = 0
-Report = Callable[[int, int], None]  # called with the number checked and the total
+Report = Callable[[int, int], None]  # called with the number of checked decisions and the total
 
 
 class Written(msgspec.Struct, frozen=True):
     """A recorded cluster. `nodes` are in the order of the node tree.
 
-    The pods of all nodes are one flat list, as recording must be quick while pods wait: the first
-    node has the first `numbers[0]` of the `pods`, and so on.
+    The pods of all nodes are one flat list, since recording must be quick while pods wait: the
+    first `numbers[0]` of the `pods` are on the first node, and so on.
     """
 
     nodes: list[Node]
@@ -85,7 +86,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Sample(Generic[T]):
-    """A random sample of a fixed size, in which each item met is equally likely."""
+    """A random sample of a fixed size. Each item has the same chance to be in it."""
 
     def __init__(self, size: int, chance: Random) -> None:
         self._size = size
@@ -94,7 +95,7 @@ class Sample(Generic[T]):
         self.kept: list[T] = []
 
     def place(self) -> int | None:
-        """The index at which to keep the next item; None if the sample leaves it out.
+        """Returns the index at which to keep the next item; None if the sample leaves it out.
 
         If the sample is full, the item replaces an earlier one.
         """
@@ -175,10 +176,10 @@ def check(
     for window in windows:
         differ = []
         for kept in window.kept:
-            found = difference(kept, configuration)
-            if found:
+            problem = difference(kept, configuration)
+            if problem:
                 differ.append(
-                    Difference(f"{kept.pod.metadata.namespace}/{kept.pod.metadata.name}", found)
+                    Difference(f"{kept.pod.metadata.namespace}/{kept.pod.metadata.name}", problem)
                 )
             done += 1
             report(done, every)
@@ -186,7 +187,7 @@ def check(
 
 
 def difference(kept: Kept, configuration: KubeSchedulerConfiguration) -> str:
-    """How the decision differs from explain's; "" if it does not."""
+    """Returns how the decision differs from explain's; "" if it does not."""
     snapshot, info = restored(kept.cluster), PodInfo(kept.pod)
     profile = profiles_of(configuration, ReadOnlyHandle())[kept.profile]
     search = Sampling(configuration.percentage_of_nodes_to_score, configuration.extenders)
@@ -206,7 +207,7 @@ def difference(kept: Kept, configuration: KubeSchedulerConfiguration) -> str:
 
 
 def written(snapshot: Snapshot) -> Written:
-    """The cluster with everything that a decision may read."""
+    """Records the cluster with everything that a decision may read."""
     columns, nominations = snapshot.columns, snapshot.nominations
     nodes: list[Node] = []
     numbers: list[int] = []
@@ -226,7 +227,7 @@ def written(snapshot: Snapshot) -> Written:
 
 
 def restored(cluster: Written) -> Snapshot:
-    """The cluster rebuilt from its objects, with nothing derived earlier."""
+    """Returns the cluster rebuilt from its objects, with nothing derived earlier."""
     cache = CacheState()
     for item in cluster.objects:
         cache.handle(ObjectPut(item))
@@ -246,20 +247,20 @@ def restored(cluster: Written) -> Snapshot:
 
 class _Ignored:
     def set(self, value: Snapshot) -> None:
-        """The snapshot is taken from the effect instead."""
+        """Does nothing: the snapshot is taken from the effect instead."""
 
 
 def _of_chosen(chosen: Chosen, expected: Chosen, decision: Decision) -> str:
     if chosen.node != expected.node:
         return _of_node(chosen.node, expected.node, decision)
-    found = f"{chosen.feasible} of {chosen.evaluated}"
+    scored = f"{chosen.feasible} of {chosen.evaluated}"
     return _other(
-        "the number of nodes scored", found, f"{expected.feasible} of {expected.evaluated}"
+        "the number of nodes scored", scored, f"{expected.feasible} of {expected.evaluated}"
     )
 
 
 def _of_node(node: str, best: str, decision: Decision) -> str:
-    if best not in decision.best:  # the pod is nominated to it
+    if best not in decision.best:  # the pod is nominated to this node
         return _other("the node", node, best)
     if node not in decision.total:
         verdict = decision.filter.get(node)
@@ -272,9 +273,9 @@ def _of_node(node: str, best: str, decision: Decision) -> str:
         for plugin, scores in decision.score.items()
         if scores[node] != scores[best]
     )
-    found = f"{node} was chosen with a score of {decision.total[node]}"
+    chosen = f"{node} was chosen with a score of {decision.total[node]}"
     expected = f"explain chooses {best} with {decision.total[best]}"
-    return f"{found}; {expected}: {by_plugin or 'a tie'}"
+    return f"{chosen}; {expected}: {by_plugin or 'a tie'}"
 
 
 def _of_unfit(unfit: Unfit, expected: Unfit) -> str:
@@ -289,12 +290,12 @@ def _of_unfit(unfit: Unfit, expected: Unfit) -> str:
 
 
 def _nomination(unfit: Unfit) -> str:
-    """The pod's nomination after the attempt."""
-    made, nomination = unfit.post_filtered, unfit.nomination
+    """Returns the pod's nomination after the attempt."""
+    result, nomination = unfit.post_filtered, unfit.nomination
     if nomination is not None:
         victims, displaced = _names(nomination.victims), _names(nomination.displaced)
         return f"{nomination.node} (victims: {victims}; displaced: {displaced})"
-    return "cleared" if made is None or made.denominate else "kept"
+    return "cleared" if result is None or result.denominate else "kept"
 
 
 def _names(infos: Sequence[PodInfo]) -> str:
@@ -305,8 +306,8 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _other(what: str, found: str, expected: str) -> str:
-    return "" if found == expected else f"{what} is {found}; explain's is {expected}"
+def _other(what: str, actual: str, expected: str) -> str:
+    return "" if actual == expected else f"{what} is {actual}; explain's is {expected}"
 
 
 def _short(outcome: Outcome) -> str:

@@ -1,7 +1,8 @@
 """The claims of pods in process: made from templates, and released when their pods are deleted.
 
 Does at once what Kubernetes' controller for resource claims and its garbage collector do later. A
-template must exist before its pods. Bound pods never finish here, so no claim is released earlier.
+template must exist before its pods. Bound pods never finish here, so no claim is released before
+its pod is deleted.
 """
 
 from __future__ import annotations
@@ -34,25 +35,29 @@ _SPEC = Reader(ResourceClaimSpec)
 
 
 class ClaimTemplates:
-    """Makes claims of templates; `find` returns a template of a namespace by name, or None."""
+    """A maker of claims from templates; `find` returns a template of a namespace by name, or
+    None.
+    """
 
     def __init__(self, find: Callable[[str, str], Document | None]) -> None:
         self._find = find
         self._read: dict[int, tuple[Document, ResourceClaimSpec]] = {}
 
     def claims_for(self, pod: Pod) -> list[tuple[str, ResourceClaim]]:
-        """The claims to make for a new pod, by their names in its spec. They have no name yet."""
-        made = []
+        """Returns the claims to make for a new pod, each with its name in the pod's spec. The
+        claims have no name of their own yet.
+        """
+        claims = []
         for entry in pod.spec.resource_claims:
             template = None
             if entry.resource_claim_template_name is not None:
                 template = self._find(pod.metadata.namespace, entry.resource_claim_template_name)
             if template is not None:
-                made.append((entry.name, self._claim(pod, entry.name, template)))
-        return made
+                claims.append((entry.name, self._claim(pod, entry.name, template)))
+        return claims
 
     def _claim(self, pod: Pod, entry: str, template: Document) -> ResourceClaim:
-        given: dict[str, Any] = template["spec"].get("metadata") or {}
+        template_metadata: dict[str, Any] = template["spec"].get("metadata") or {}
         owner = OwnerReference(
             api_version="v1",
             kind="Pod",
@@ -63,27 +68,29 @@ class ClaimTemplates:
         metadata = ObjectMeta(
             generate_name=f"{pod.metadata.name}-{entry}-",
             namespace=pod.metadata.namespace,
-            labels=given.get("labels") or {},
-            annotations={**(given.get("annotations") or {}), POD_CLAIM: entry},
+            labels=template_metadata.get("labels") or {},
+            annotations={**(template_metadata.get("annotations") or {}), POD_CLAIM: entry},
             owner_references=(owner,),
         )
         return ResourceClaim(metadata=metadata, spec=self._spec(template))
 
     def _spec(self, template: Document) -> ResourceClaimSpec:
-        """All claims of a template share one spec."""
-        known = self._read.get(id(template))
-        if known is None:
-            known = self._read[id(template)] = (
+        """Returns the spec that all claims of a template share."""
+        cached = self._read.get(id(template))
+        if cached is None:
+            cached = self._read[id(template)] = (
                 template,
                 _SPEC.convert(template["spec"].get("spec") or {}),
             )
-        return known[1]
+        return cached[1]
 
 
-def with_claims(pod: Pod, made: list[tuple[str, str]]) -> Pod:
-    """The pod with the names of claims, by their names in its spec, in its status."""
+def with_claims(pod: Pod, names: list[tuple[str, str]]) -> Pod:
+    """Returns the pod with the names of its claims in its status; `names` has pairs of the name in
+    the spec and the name of the claim.
+    """
     statuses = tuple(
-        PodResourceClaimStatus(name=entry, resource_claim_name=name) for entry, name in made
+        PodResourceClaimStatus(name=entry, resource_claim_name=name) for entry, name in names
     )
     return msgspec.structs.replace(
         pod, status=msgspec.structs.replace(pod.status, resource_claim_statuses=statuses)
@@ -91,14 +98,14 @@ def with_claims(pod: Pod, made: list[tuple[str, str]]) -> Pod:
 
 
 def shared_claims(pod: Pod) -> Iterator[str]:
-    """The names of the pod's claims that were not made for it."""
+    """Yields the names of the pod's claims that were not made for it."""
     for entry in pod.spec.resource_claims:
         if entry.resource_claim_name is not None:
             yield entry.resource_claim_name
 
 
 def released(claim: ResourceClaim, uid: str) -> ResourceClaim | None:
-    """The claim without its reservation for a pod; None if it has none.
+    """Returns the claim without its reservation for a pod; None if it has none.
 
     Without any reservation, it loses its allocation too.
     """

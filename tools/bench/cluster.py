@@ -1,4 +1,4 @@
-"""The interface to the cluster that a workload runs on: what its operations write and list.
+"""The interface to the cluster of a workload: what its operations write and list.
 
 Operations read pods from the PodTracker, which the cluster fills.
 """
@@ -25,7 +25,7 @@ class ExistsError(ClusterError):
 
 
 class Cluster(Protocol):
-    """`parallel` is the number of writes that may run at once.
+    """The cluster of a workload. `parallel` is the number of writes that may run at once.
 
     Documents are shared, so implementations must not change them.
     """
@@ -41,15 +41,15 @@ class Cluster(Protocol):
         ...
 
     async def delete(self, kind: Kind, namespace: str, name: str, grace: int | None = None) -> None:
-        """An object that no longer exists is not an error."""
+        """Deletes an object. An object that no longer exists is not an error."""
         ...
 
     async def set_status(self, kind: Kind, namespace: str, name: str, status: Document) -> None: ...
 
     async def every(self, kind: Kind, type_: type[T]) -> list[T]:
-        """All objects of a kind, read as this type."""
+        """Returns all objects of a kind, read as this type."""
         ...
 
     async def delivered(self) -> None:
-        """Waits until the scheduler has received every write, if that can be seen."""
+        """Waits until the scheduler has received every write, if the cluster can tell."""
         ...

@@ -150,9 +150,9 @@ def bench(
             raise click.UsageError("--check cannot be combined with --scheduler none")
         if api == "embedded" and kubeconfig:
             raise click.UsageError("--kubeconfig cannot be combined with --api")
-        wanted = [label for given in labels for label in given.split(",") if label]
+        required = [label for text in labels for label in text.split(",") if label]
         chosen = [
-            plan(file, case, workload) for case, workload in select(load(file), names, wanted)
+            plan(file, case, workload) for case, workload in select(load(file), names, required)
         ]
         connection = load_connection(kubeconfig) if kubeconfig else None
     except (WorkloadError, CompareError, KubeconfigError) as problem:
@@ -194,7 +194,9 @@ def _show(results: list[Result], output: str) -> None:
 
 
 def _write_stacks(path: Path, results: Sequence[Result]) -> None:
-    """Writes one line per stack: the workload as the outermost frame, and the number of samples."""
+    """Writes a line for each stack: the workload as the outermost frame, and the number of
+    samples.
+    """
     lines = (
         f"{result.name};{stack} {times}\n"
         for result in results
@@ -214,7 +216,9 @@ def _compare(first: Path, second: Path, output: str) -> None:
 def _run_all(
     file: Path, chosen: Sequence[Run], settings: Settings, runs: int
 ) -> tuple[list[Result], bool]:
-    """The results, and True if a workload failed; says on standard error which ones did not run."""
+    """Returns the results, and True if a workload failed. Prints the workloads that did not run on
+    standard error.
+    """
     results: list[Result] = []
     failed = False
     for number, run in enumerate(chosen, 1):

@@ -1,4 +1,4 @@
-"""Compares two files of results: the second's figures as multiples of the first's."""
+"""Compares two files of results: the figures of the second as multiples of those of the first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CompareError(ValueError):
 
 
 class Ratios(msgspec.Struct, frozen=True):
-    """The second's figure over the first's; None if one of them has no figure."""
+    """The figures of the second file over those of the first; None if either has no figure."""
 
     name: str
     throughput: float | None
@@ -38,27 +38,27 @@ def read(path: Path) -> list[Result]:
 
 
 def compare(first: Sequence[Result], second: Sequence[Result]) -> list[Ratios]:
-    """Ratios for the workloads that are in both files, in the first's order.
+    """Returns the ratios for the workloads that are in both files, in the order of the first.
 
     Raises CompareError if there are none.
     """
     others = {result.name: result for result in second}
-    found = [_ratios(result, others[result.name]) for result in first if result.name in others]
-    if not found:
+    ratios = [_ratios(result, others[result.name]) for result in first if result.name in others]
+    if not ratios:
         raise CompareError("the files have no workload in common")
-    return found
+    return ratios
 
 
-def _ratios(one: Result, other: Result) -> Ratios:
-    decisions = (one.decision_ms, other.decision_ms)
-    attempts = (one.attempt_ms, other.attempt_ms)
+def _ratios(result: Result, other: Result) -> Ratios:
+    decisions = (result.decision_ms, other.decision_ms)
+    attempts = (result.attempt_ms, other.attempt_ms)
     return Ratios(
-        one.name,
-        _over(other.throughput.average, one.throughput.average),
+        result.name,
+        _over(other.throughput.average, result.throughput.average),
         _over(*(None if each is None else each.mean for each in reversed(decisions))),
         _over(*(None if each is None else each.p99 for each in reversed(attempts))),
-        _over(other.cpu_seconds, one.cpu_seconds),
-        _over(other.peak_rss_bytes, one.peak_rss_bytes),
+        _over(other.cpu_seconds, result.cpu_seconds),
+        _over(other.peak_rss_bytes, result.peak_rss_bytes),
     )
 
 

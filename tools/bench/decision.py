@@ -1,9 +1,9 @@
 """Measures decisions: `python -m berth.tools.bench.decision [-o json]`.
 
 Each figure is the microseconds that the scheduler takes to decide on one pod in a cluster of 5,000
-nodes (`--nodes`), without the cache's part. Pods of one template arrive one after another and are
-assumed on their nodes, as when a Deployment is scaled up. The first ones, which fill the memories,
-are not counted.
+nodes (`--nodes`), without the time of the cache. Pods of one template arrive one after another and
+are assumed on their nodes, as when a Deployment is scaled up. The first pods, which fill the
+memories, are not counted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Dynamic resources in workloads: the devices of a driver, and allocations without the scheduler.
 
 The slices are those of scheduler_perf's test driver. An allocation takes the first devices that
-match, on nodes in random order; it considers neither counters nor capacities, which no claim that a
-workload allocates this way needs.
+match, on nodes in random order. It ignores counters and capacities, since no claim that a workload
+allocates in this way needs them.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ CLAIMS = BY_KIND[API, "ResourceClaim"]
 SLICES = BY_KIND[API, "ResourceSlice"]
 
 DeviceName = tuple[str, str, str]  # driver, pool and device
-Found = tuple[ResourceSlice, Device]
+SliceDevice = tuple[ResourceSlice, Device]
 Selects = Callable[[str, str, Device], bool]  # called with a CEL expression, a driver and a device
 
 
 def resource_slice(driver: str, node: str, devices: int) -> Document:
-    """The devices of a node: a pool of its own, with one slice of the node's name."""
+    """Returns the devices of a node: a pool of its own, with one slice of the node's name."""
     return {
         "apiVersion": API,
         "kind": "ResourceSlice",
@@ -111,10 +111,10 @@ async def allocate(cluster: Cluster, namespace: str, rng: Random) -> None:
         metadata = claim.metadata
         if namespace not in ("", metadata.namespace) or claim.status.allocation is not None:
             continue
-        found = allocator.allocate(claim)
-        if found is None:
+        allocation = allocator.allocate(claim)
+        if allocation is None:
             raise ClusterError(f"allocResourceClaims: no node has the devices for {key(claim)}")
-        status = {"allocation": msgspec.to_builtins(found)}
+        status = {"allocation": msgspec.to_builtins(allocation)}
         await cluster.set_status(CLAIMS, metadata.namespace, metadata.name, status)
 
 
@@ -129,7 +129,7 @@ def selects(expression: str, driver: str, device: Device) -> bool:
 
 
 class FirstFit:
-    """Allocates claims that ask for a number of devices each, one claim after another."""
+    """An allocator of claims for a number of devices each, one claim after another."""
 
     def __init__(
         self,
@@ -163,20 +163,21 @@ class FirstFit:
         self._free: dict[tuple[DeviceSelector, ...], list[deque[Device]]] = {}
 
     def allocate(self, claim: ResourceClaim) -> AllocationResult | None:
-        """The devices of a claim, which are taken from now on; None if no node has them all.
+        """Returns the devices of a claim, which are taken from now on; None if no node has them
+        all.
 
         Raises UnsupportedError for anything but a number of devices of one class.
         """
         devices = claim.spec.devices
         exact = [(request.name, request.exactly) for request in devices.requests]
-        wanted = [(name, asked) for name, asked in exact if asked is not None]
-        if devices.constraints or len(wanted) < len(exact) or not all(map(_is_simple, exact)):
+        requests = [(name, request) for name, request in exact if request is not None]
+        if devices.constraints or len(requests) < len(exact) or not all(map(_is_simple, exact)):
             raise UnsupportedError(f"allocResourceClaims with a claim such as {key(claim)}")
         for node in self._shuffled():
-            found = self._fits(node, wanted)
-            if found is not None:
-                self._taken.update(_name(*device) for _, device in found)
-                return _result(found, node)
+            picked = self._fits(node, requests)
+            if picked is not None:
+                self._taken.update(_name(*device) for _, device in picked)
+                return _result(picked, node)
         return None
 
     def _shuffled(self) -> Iterator[Node]:
@@ -187,38 +188,38 @@ class FirstFit:
             yield nodes[at]
 
     def _fits(
-        self, node: Node, wanted: Sequence[tuple[str, ExactDeviceRequest]]
-    ) -> list[tuple[str, Found]] | None:
-        found: list[tuple[str, Found]] = []
+        self, node: Node, requests: Sequence[tuple[str, ExactDeviceRequest]]
+    ) -> list[tuple[str, SliceDevice]] | None:
+        devices: list[tuple[str, SliceDevice]] = []
         mine: set[DeviceName] = set()
-        for name, asked in wanted:
-            free = (each for each in self._matching(node, asked) if _name(*each) not in mine)
-            for _ in range(asked.count or 1):
+        for name, request in requests:
+            free = (each for each in self._matching(node, request) if _name(*each) not in mine)
+            for _ in range(request.count or 1):
                 device = next(free, None)
                 if device is None:
                     return None
                 mine.add(_name(*device))
-                found.append((name, device))
-        return found
+                devices.append((name, device))
+        return devices
 
-    def _matching(self, node: Node, asked: ExactDeviceRequest) -> Iterator[Found]:
-        """The free devices for a request that the node can use."""
-        free = self._free_for(asked)
+    def _matching(self, node: Node, request: ExactDeviceRequest) -> Iterator[SliceDevice]:
+        """Yields the free devices that match a request and that the node can use."""
+        free = self._free_for(request)
         for index in (*self._on.get(node.metadata.name, ()), *self._anywhere):
-            devices, its = free[index], self._slices[index]
-            while devices and _name(its, devices[0]) in self._taken:
+            devices, resource_slice = free[index], self._slices[index]
+            while devices and _name(resource_slice, devices[0]) in self._taken:
                 devices.popleft()
-            if devices and _reaches(its, node):
+            if devices and _reaches(resource_slice, node):
                 for device in devices:
-                    if _name(its, device) not in self._taken:
-                        yield its, device
+                    if _name(resource_slice, device) not in self._taken:
+                        yield resource_slice, device
 
-    def _free_for(self, asked: ExactDeviceRequest) -> list[deque[Device]]:
-        """For each slice, the devices that match the request; some may be taken by now."""
-        known = self._classes.get(asked.device_class_name)
-        if known is None:
-            raise ClusterError(f"allocResourceClaims: no DeviceClass {asked.device_class_name}")
-        selectors = (*known.spec.selectors, *asked.selectors)
+    def _free_for(self, request: ExactDeviceRequest) -> list[deque[Device]]:
+        """Returns the devices of each slice that match the request; some may be taken by now."""
+        device_class = self._classes.get(request.device_class_name)
+        if device_class is None:
+            raise ClusterError(f"allocResourceClaims: no DeviceClass {request.device_class_name}")
+        selectors = (*device_class.spec.selectors, *request.selectors)
         if selectors not in self._free:
             expressions = [each.cel.expression for each in selectors if each.cel is not None]
             self._free[selectors] = [
@@ -233,43 +234,48 @@ class FirstFit:
 
 
 def _is_simple(request: tuple[str, ExactDeviceRequest | None]) -> bool:
-    asked = request[1]
+    exact = request[1]
     return (
-        asked is not None
-        and asked.allocation_mode in ("", EXACT_COUNT)
-        and asked.capacity is None
-        and not asked.admin_access
+        exact is not None
+        and exact.allocation_mode in ("", EXACT_COUNT)
+        and exact.capacity is None
+        and not exact.admin_access
     )
 
 
-def _name(its: ResourceSlice, device: Device) -> DeviceName:
-    return its.spec.driver, its.spec.pool.name, device.name
+def _name(resource_slice: ResourceSlice, device: Device) -> DeviceName:
+    return resource_slice.spec.driver, resource_slice.spec.pool.name, device.name
 
 
-def _reaches(its: ResourceSlice, node: Node) -> bool:
-    spec = its.spec
+def _reaches(resource_slice: ResourceSlice, node: Node) -> bool:
+    spec = resource_slice.spec
     if spec.node_selector is not None:
         return node_selector_matches(spec.node_selector.node_selector_terms, node)
     return bool(spec.all_nodes) or spec.node_name == node.metadata.name
 
 
-def _result(found: Sequence[tuple[str, Found]], node: Node) -> AllocationResult:
+def _result(devices: Sequence[tuple[str, SliceDevice]], node: Node) -> AllocationResult:
     results = tuple(
         DeviceRequestAllocationResult(
-            request=request, driver=its.spec.driver, pool=its.spec.pool.name, device=device.name
+            request=request,
+            driver=resource_slice.spec.driver,
+            pool=resource_slice.spec.pool.name,
+            device=device.name,
         )
-        for request, (its, device) in found
+        for request, (resource_slice, device) in devices
     )
     return AllocationResult(
         devices=DeviceAllocationResult(results=results),
-        node_selector=_where([its for _, (its, _) in found], node),
+        node_selector=_where([resource_slice for _, (resource_slice, _) in devices], node),
     )
 
 
 def _where(slices: Sequence[ResourceSlice], node: Node) -> NodeSelector | None:
-    """The nodes that can use the devices: those of the slices, or this one if they differ."""
+    """Returns the nodes that can use the devices: those of the slices, or this node if the slices
+    differ.
+    """
     first = slices[0].spec.node_selector
-    if all(its.spec.node_name is None and its.spec.node_selector == first for its in slices):
+    if all(each.spec.node_name is None and each.spec.node_selector == first for each in slices):
         return first
     this = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node.metadata.name,))
     return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(this,)),))

@@ -1,6 +1,6 @@
 """A cluster in the scheduler's own process, which passes typed objects without HTTP and JSON.
 
-What remains is the cost of scheduling. The API server's rules that a scheduler can notice apply:
+Only the cost of scheduling remains. The API server's rules that a scheduler can notice apply:
 defaults and admission of pods, refused bindings, grace periods and finalizers, a new version for
 every write. Objects that the scheduler does not follow are in the embedded API server's own store.
 Events are accepted and dropped.
@@ -63,7 +63,7 @@ from .templates import Document
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
 Key = tuple[str, str]
-MOST_PROTOTYPES = 64  # for templates without actions; others never give the same document twice
+MOST_PROTOTYPES = 64  # of templates without actions; others never give the same document twice
 PODS, EVENTS = BY_KIND["v1", "Pod"], BY_KIND["events.k8s.io/v1", "Event"]
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 TEMPLATES = BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"]
@@ -83,7 +83,7 @@ class _Shelf(Generic[Kept]):
 
 
 class _Subscription(Generic[Kept]):
-    """One follower of a kind, which reads at its own pace.
+    """A follower of a kind, which reads at its own pace.
 
     If `unfinished`, finished pods look deleted to it.
     """
@@ -106,7 +106,7 @@ class _Subscription(Generic[Kept]):
     def _selects(self, item: Kept) -> bool:
         return not (self._unfinished and isinstance(item, Pod) and item.status.phase in FINISHED)
 
-    async def changes(self, known: Mapping[str, Kept]) -> AsyncGenerator[WatchUpdate[Kept]]:
+    async def changes(self, objects: Mapping[str, Kept]) -> AsyncGenerator[WatchUpdate[Kept]]:
         self._shelf.followers.append(self)
         try:
             yield Listed(tuple(item for item in self._shelf.items.values() if self._selects(item)))
@@ -119,7 +119,7 @@ class _Subscription(Generic[Kept]):
 
 
 class InProcess:
-    """The Cluster that a workload writes to and also the Access that the scheduler uses."""
+    """The Cluster that a workload writes to, and the Access that the scheduler uses."""
 
     parallel = 1
 
@@ -156,15 +156,15 @@ class InProcess:
             return
         if (namespace, name) in shelf.items:
             raise ExistsError(f'{kind.resource} "{name}" already exists')
-        made = self._add(kind, namespace, name, self._prototype(kind, document))
-        if isinstance(made, Pod) and made.spec.resource_claims:
-            self._make_claims(made)
+        created = self._add(kind, namespace, name, self._prototype(kind, document))
+        if isinstance(created, Pod) and created.spec.resource_claims:
+            self._make_claims(created)
 
-    def _add(self, kind: Kind, namespace: str, name: str, made: Any) -> Any:
+    def _add(self, kind: Kind, namespace: str, name: str, item: Any) -> Any:
         """Stores a new object, with the metadata that the API server gives it."""
         self._version += 1
-        given = made.metadata
-        labels = given.labels
+        prototype = item.metadata
+        labels = prototype.labels
         if kind.kind == "Namespace":
             labels = {**labels, "kubernetes.io/metadata.name": name}
         metadata = ObjectMeta(
@@ -175,31 +175,31 @@ class InProcess:
             generation=1,
             creation_timestamp=self._now(),
             labels=labels,
-            annotations=given.annotations,
-            owner_references=given.owner_references,
-            finalizers=given.finalizers,
+            annotations=prototype.annotations,
+            owner_references=prototype.owner_references,
+            finalizers=prototype.finalizers,
         )
         if kind == CLAIMS:
-            for owner in given.owner_references:
+            for owner in prototype.owner_references:
                 self._claims_of.setdefault(owner.uid, []).append((namespace, name))
         return self._put(
-            self._shelves[kind.path()], msgspec.structs.replace(made, metadata=metadata)
+            self._shelves[kind.path()], msgspec.structs.replace(item, metadata=metadata)
         )
 
     async def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresources: Sequence[str]
     ) -> None:
-        before = self._found(kind, namespace, name)
+        before = self._existing(kind, namespace, name)
         after = self._prototype(kind, document)
         kept = before.metadata
         metadata = kept
         if "resize" not in subresources:
-            given = after.metadata
+            changed = after.metadata
             metadata = msgspec.structs.replace(
                 kept,
-                labels=given.labels,
-                annotations=given.annotations,
-                finalizers=given.finalizers,
+                labels=changed.labels,
+                annotations=changed.annotations,
+                finalizers=changed.finalizers,
             )
         after = msgspec.structs.replace(after, metadata=metadata)
         if isinstance(after, Pod):
@@ -218,9 +218,9 @@ class InProcess:
             self._delete(kind, namespace, name, grace)
 
     async def set_status(self, kind: Kind, namespace: str, name: str, status: Document) -> None:
-        before = self._found(kind, namespace, name)
-        made = Reader(type(before.status)).convert(status)
-        self._write(kind, msgspec.structs.replace(before, status=made))
+        before = self._existing(kind, namespace, name)
+        converted = Reader(type(before.status)).convert(status)
+        self._write(kind, msgspec.structs.replace(before, status=converted))
 
     async def every(self, kind: Kind, type_: type[Kept]) -> list[Kept]:
         return list(self._shelves[kind.path()].items.values())
@@ -233,7 +233,7 @@ class InProcess:
     # ------------------------------------------------------------------------------------- as Calls
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        pod = self._pods.items.get((namespace, name)) or self._found(PODS, namespace, name)
+        pod = self._pods.items.get((namespace, name)) or self._existing(PODS, namespace, name)
         problem = ""
         if uid != pod.metadata.uid:
             problem = (
@@ -274,17 +274,17 @@ class InProcess:
         body: object | None = None,
         content_type: str = "",
     ) -> T:
-        """Every request of the scheduler except bindings. Raises ApiError."""
+        """Answers every request of the scheduler except bindings. Raises ApiError."""
         if method == "POST" and path.endswith(EVENTS_END) and isinstance(body, answer):
             return body
         try:
-            found = self._answer(method, path.partition("?")[0], body, content_type)
+            result = self._answer(method, path.partition("?")[0], body, content_type)
         except Refused as refused:
             raise ApiError(refused.code, refused.reason, str(refused)) from None
         return (
-            found
-            if isinstance(found, answer)
-            else msgspec.convert(msgspec.to_builtins(found), answer)
+            result
+            if isinstance(result, answer)
+            else msgspec.convert(msgspec.to_builtins(result), answer)
         )
 
     def _answer(self, method: str, path: str, body: object, content_type: str) -> object:
@@ -304,7 +304,7 @@ class InProcess:
             ).document
         match method:
             case "GET" if name:
-                return self._found(kind, namespace, name)
+                return self._existing(kind, namespace, name)
             case "GET":
                 items = self._shelves[kind.path()].items
                 return {
@@ -325,8 +325,8 @@ class InProcess:
                 raise Refused(405, "MethodNotAllowed", f"{method} {path} is not served in process")
 
     def _post(self, kind: Kind, namespace: str, body: Any) -> object:
-        given = body.get("metadata") or {}
-        name = given.get("name") or f"{given.get('generateName', '')}{self._version}"
+        metadata = body.get("metadata") or {}
+        name = metadata.get("name") or f"{metadata.get('generateName', '')}{self._version}"
         if (namespace, name) in self._shelves[kind.path()].items:
             raise Refused(409, "AlreadyExists", f'{kind.resource} "{name}" already exists')
         return self._add(kind, namespace, name, self._prototype(kind, body))
@@ -344,43 +344,45 @@ class InProcess:
         return self._write(kind, msgspec.structs.replace(before, status=status))
 
     def _same(self, kind: Kind, namespace: str, name: str, body: object) -> Any:
-        """The object, unless the body names another version of it."""
-        before = self._found(kind, namespace, name)
-        given = body.get("metadata", {}) if isinstance(body, dict) else {}
+        """Returns the object, unless the body names another version of it."""
+        before = self._existing(kind, namespace, name)
+        expected = body.get("metadata", {}) if isinstance(body, dict) else {}
         for field, have in (
             ("uid", before.metadata.uid),
             ("resourceVersion", before.metadata.resource_version),
         ):
-            if given.get(field, have) != have:
+            if expected.get(field, have) != have:
                 message = f'{kind.resource} "{name}" has another {field} than the request names'
                 raise Refused(409, "Conflict", message)
         return before
 
     # ---------------------------------------------------------------------------------- the objects
 
-    def _found(self, kind: Kind, namespace: str, name: str) -> Any:
-        found = self._shelves[kind.path()].items.get((namespace, name))
-        if found is None:
+    def _existing(self, kind: Kind, namespace: str, name: str) -> Any:
+        item = self._shelves[kind.path()].items.get((namespace, name))
+        if item is None:
             raise ApiError(404, "NotFound", f'{kind.resource} "{name}" not found')
-        return found
+        return item
 
     def _prototype(self, kind: Kind, document: Document) -> Any:
-        """The typed object for a document, as the API server would store it; cached."""
-        known = self._prototypes.get(id(document))
-        if known is not None and known[0] is document:
-            return known[1]
+        """Returns the typed object for a document, as the API server would store it; cached."""
+        cached = self._prototypes.get(id(document))
+        if cached is not None and cached[0] is document:
+            return cached[1]
         named = {**document, "metadata": {"name": "prototype", **(document.get("metadata") or {})}}
         try:
             full = defaulted(kind, named)
             if kind == PODS:
                 full = admitted_pod(self._rest.store, full)
-            made = msgspec.convert(full, FOLLOWED[kind.api_version, kind.kind].type, strict=False)
+            prototype = msgspec.convert(
+                full, FOLLOWED[kind.api_version, kind.kind].type, strict=False
+            )
         except (Refused, msgspec.ValidationError) as problem:
             raise ClusterError(f"{kind.kind}: {problem}") from None
         if len(self._prototypes) == MOST_PROTOTYPES:
             self._prototypes.clear()
-        self._prototypes[id(document)] = (document, made)
-        return made
+        self._prototypes[id(document)] = (document, prototype)
+        return prototype
 
     def _create_elsewhere(self, kind: Kind, namespace: str, name: str, document: Document) -> None:
         metadata = {
@@ -389,14 +391,16 @@ class InProcess:
             **({"namespace": namespace} if namespace else {}),
         }
         try:
-            made = {**document, "metadata": {**metadata, "uid": f"uid-{kind.plural}-{name}"}}
-            self._rest.store.create(kind, defaulted(kind, made))
+            created = {**document, "metadata": {**metadata, "uid": f"uid-{kind.plural}-{name}"}}
+            self._rest.store.create(kind, defaulted(kind, created))
         except Refused as refused:
             error = ExistsError if refused.reason == "AlreadyExists" else ClusterError
             raise error(str(refused)) from None
 
     def _now(self) -> str:
-        """The time as objects carry it, formatted once a second; `_scheduled` has the same time."""
+        """Returns the time in the form of objects, formatted once a second; `_scheduled` has the
+        same time.
+        """
         second = int(time.time())
         if self._second != second:
             self._second, self._time = second, now()
@@ -421,7 +425,7 @@ class InProcess:
         return item
 
     def _delete(self, kind: Kind, namespace: str, name: str, grace: int | None) -> object:
-        item = self._found(kind, namespace, name)
+        item = self._existing(kind, namespace, name)
         if isinstance(item, Pod) and item.spec.node_name:
             seconds = grace if grace is not None else item.spec.termination_grace_period_seconds
         else:
@@ -451,7 +455,7 @@ class InProcess:
     # ----------------------------------------------------------------------------------- the claims
 
     def _make_claims(self, pod: Pod) -> None:
-        """Makes the claims that a pod has from templates, and names them in its status."""
+        """Makes the claims of a pod from their templates, and names them in the pod's status."""
         names = []
         for entry, claim in self._templates.claims_for(pod):
             name = f"{claim.metadata.generate_name}{self._version}"

@@ -46,7 +46,7 @@ class Latency(msgspec.Struct, frozen=True):
 class Collections(msgspec.Struct, frozen=True):
     """The pauses for garbage collections of one generation.
 
-    `freed` is the number of objects in cycles that they freed.
+    `freed` is the number of objects in cycles that the collections freed.
     """
 
     generation: int
@@ -57,7 +57,7 @@ class Collections(msgspec.Struct, frozen=True):
 
 
 class Pauses(msgspec.Struct, frozen=True):
-    """What delayed the scheduler: collections, and how late its event loop was for any reason."""
+    """The delays of the scheduler: collections, and how late its event loop was for any reason."""
 
     collections: tuple[Collections, ...]
     late_p99_ms: float
@@ -67,7 +67,8 @@ class Pauses(msgspec.Struct, frozen=True):
 class Effort(msgspec.Struct, frozen=True):
     """The scheduler's side of a window.
 
-    Latencies are None if the scheduler reports none; the rest is None if it is not ours.
+    Latencies are None if the scheduler reports none; the rest is None if the scheduler is not
+    berth.
     """
 
     decision_ms: Latency | None = None
@@ -79,14 +80,14 @@ class Effort(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True, order=True):
-    """A decision that differs from what `berth explain` decides on the same cluster, and how."""
+    """A decision that differs from that of `berth explain` on the same cluster, and how."""
 
     pod: str
     difference: str
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """How many decisions were repeated, and how many of them came out the same."""
+    """The number of repeated decisions, and the number of those with the same result."""
 
     pods: int
     agree: int
@@ -94,7 +95,7 @@ class Checked(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One window of one workload: the pods bound in it, and the seconds to the last of them."""
+    """A window of a workload: the pods bound in it, and the seconds to the last of them."""
 
     name: str
     pods: int
@@ -111,7 +112,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Meter(Protocol):
-    """Measures the scheduler while a window is open."""
+    """A measurement of the scheduler while a window is open."""
 
     async def start(self) -> None: ...
 
@@ -119,11 +120,11 @@ class Meter(Protocol):
 
 
 def samples(start: float, before: int, times: Sequence[float], end: float) -> list[float]:
-    """Pods per second, one value for each second.
+    """Returns pods per second, one value for each second.
 
     `times` are the times, in order, at which pods were bound; `before` pods were bound earlier.
     """
-    found: list[float] = []
+    rates: list[float] = []
     baseline: int | None = None
     last, skipped, at = start, 0, 0
     for tick in range(1, int((end - start) / INTERVAL) + 1):
@@ -138,24 +139,24 @@ def samples(start: float, before: int, times: Sequence[float], end: float) -> li
         elif bound == baseline:
             skipped += 1
         else:
-            found += [(bound - baseline) / (now - last)] * (skipped + 1)
+            rates += [(bound - baseline) / (now - last)] * (skipped + 1)
             baseline, last, skipped = bound, now, 0
-    return found
+    return rates
 
 
 def nearest_rank(values: Sequence[float], percent: int) -> float:
-    """The percentile of sorted values."""
+    """Returns the percentile of sorted values."""
     return values[max(math.ceil(len(values) * percent / 100), 1) - 1]
 
 
 def throughput(start: float, before: int, times: Sequence[float], end: float) -> Throughput:
     if not times:
         return Throughput(0.0, 0.0, 0.0, 0.0, 0.0)
-    found = sorted(samples(start, before, times, end)) or [
+    rates = sorted(samples(start, before, times, end)) or [
         len(times) / max(times[-1] - start, 1e-9)
     ]
-    percentiles = (nearest_rank(found, percent) for percent in (50, 90, 95, 99))
-    return Throughput(statistics.fmean(found), *percentiles)
+    percentiles = (nearest_rank(rates, percent) for percent in (50, 90, 95, 99))
+    return Throughput(statistics.fmean(rates), *percentiles)
 
 
 def latency(seconds: Sequence[float]) -> Latency | None:
@@ -170,7 +171,7 @@ def latency(seconds: Sequence[float]) -> Latency | None:
 
 
 def median(results: Sequence[Result]) -> Result:
-    """The median of each figure over the runs of one workload.
+    """Returns the median of each figure over the runs of one workload.
 
     The profile is that of the first run; the checks are those of all runs.
     """
@@ -219,7 +220,7 @@ def _median(values: Sequence[object]) -> object:
 
 
 def peak_rss_bytes() -> int:
-    """The most memory that this process has held.
+    """Returns the most memory that this process has held.
 
     Uses the kernel's own figure where /proc has it, since getrusage may report that of the parent.
     """
@@ -267,7 +268,7 @@ class Stopwatch:
 
 
 class TimedInstruments(Instruments):
-    """The scheduler's instruments, which also pass the durations of decisions, and of attempts that
+    """The scheduler's instruments. They also pass the durations of decisions, and of attempts that
     bound a pod, on to a stopwatch.
     """
 
@@ -275,9 +276,9 @@ class TimedInstruments(Instruments):
         super().__init__(Registry(), now)
         self._stopwatch = stopwatch
 
-    def decided(self, started: float, asked: float, ended: float) -> None:
-        self._stopwatch.decided(ended - asked)
-        super().decided(started, asked, ended)
+    def decided(self, started: float, began: float, ended: float) -> None:
+        self._stopwatch.decided(ended - began)
+        super().decided(started, began, ended)
 
     def attempt_ended(self, profile: str, result: str, seconds: float) -> None:
         if result == "scheduled":
@@ -286,7 +287,7 @@ class TimedInstruments(Instruments):
 
 
 class NoMeter:
-    """The meter of a scheduler that is not ours."""
+    """The meter of a scheduler that is not berth."""
 
     async def start(self) -> None:
         pass

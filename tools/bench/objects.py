@@ -18,7 +18,7 @@ CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 CSI_NODES = BY_KIND["storage.k8s.io/v1", "CSINode"]
 VOLUMES = BY_KIND["v1", "PersistentVolume"]
 CLAIMS = BY_KIND["v1", "PersistentVolumeClaim"]
-# Versions of an API that differ from the served one in nothing but their names.
+# Versions of an API that differ from the served version only in the name.
 SAME_API = {"resource.k8s.io/v1beta2": "resource.k8s.io/v1"}
 # Objects that no scheduler reads unless DRADeviceTaintRules is on, which is off by default.
 UNREAD = ("resource.k8s.io", "DeviceTaintRule")
@@ -50,7 +50,9 @@ status:
 def node(
     operation: CreateNodes, template: Template, index: int, name_of: Mapping[str, Any]
 ) -> Document:
-    """The index-th node of an operation under the given name, with its strategies applied."""
+    """Returns the index-th node of an operation under the given name, with its strategies
+    applied.
+    """
     values: dict[str, Value] = {
         **operation.template_params,
         "Index": index,
@@ -75,7 +77,7 @@ def node(
 
 
 def csi_node(operation: CreateNodes, name: str) -> Document | None:
-    """The CSINode with the volume limits of a node; None if the operation sets none."""
+    """Returns the CSINode with the volume limits of a node; None if the operation sets none."""
     strategy = operation.node_allocatable_strategy
     if strategy is None or not strategy.csi_node_allocatable:
         return None
@@ -97,7 +99,9 @@ def csi_node(operation: CreateNodes, name: str) -> Document | None:
 def volume_and_claim(
     volume: Document, claim: Document, namespace: str, index: int
 ) -> Iterator[tuple[Kind, str, str, Document]]:
-    """A volume and a claim bound to each other; kind, namespace, name and document of each."""
+    """Yields a volume and a claim bound to each other; kind, namespace, name and document of
+    each.
+    """
     volume_name, claim_name = f"{namespace}-vol-{index}", f"pvc-{index}"
     spec = dict(volume.get("spec") or {})
     if "csi" in spec:
@@ -133,22 +137,22 @@ def is_unread(document: Document) -> bool:
 
 
 def served(document: Document) -> tuple[Kind, Document]:
-    """The kind of a document, and the document in the version of its API that is served.
+    """Returns the kind of a document, and the document in the version of its API that is served.
 
     Raises UnsupportedError.
     """
     api_version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
     served_version = SAME_API.get(api_version, api_version)
-    found = BY_KIND.get((served_version, kind))
-    if found is None:
+    served_kind = BY_KIND.get((served_version, kind))
+    if served_kind is None:
         raise UnsupportedError(f"objects of kind {api_version} {kind}")
     if served_version != api_version:
         document = {**document, "apiVersion": served_version}
-    return found, document
+    return served_kind, document
 
 
 def priority_class(value: int) -> tuple[str, Document]:
-    """The class that stands for a bare priority.
+    """Returns the class that stands for a bare priority.
 
     Workloads give pods a bare priority, but an API server takes priorities only from classes.
     """

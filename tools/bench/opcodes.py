@@ -10,7 +10,7 @@ import msgspec
 
 from .templates import Value
 
-Given = Annotated[str, msgspec.Meta(min_length=1)]
+NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
@@ -20,15 +20,17 @@ class WorkloadError(ValueError):
 
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The base of the types in a file."""
+    """The base of the types in a file, which refuses unknown fields."""
 
 
 class Op(Strict, frozen=True, kw_only=True, rename="camel"):
-    """An operation; `opcode` says which."""
+    """An operation; `opcode` is its name."""
 
 
 class NodeAllocatable(Strict, frozen=True, kw_only=True, rename="camel"):
-    """Sets allocatable resources and, for volumes, a CSINode with the drivers' limits."""
+    """A strategy that sets allocatable resources and, for volumes, a CSINode with the drivers'
+    limits.
+    """
 
     node_allocatable: dict[str, str | int] = {}
     csi_node_allocatable: dict[str, dict[str, int | None]] = {}
@@ -36,7 +38,7 @@ class NodeAllocatable(Strict, frozen=True, kw_only=True, rename="camel"):
 
 
 class LabelNode(Strict, frozen=True, kw_only=True, rename="camel"):
-    """Gives nodes the values in turn."""
+    """A strategy that labels nodes with the values in turn."""
 
     label_key: str
     label_values: list[str]
@@ -173,10 +175,12 @@ class StopCollectingProfile(
 class CreateResourceDriver(
     Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createResourceDriver"
 ):
-    """Publishes the devices of a driver on the nodes whose names match the glob `nodes`."""
+    """The operation that publishes the devices of a driver on the nodes whose names match the glob
+    `nodes`.
+    """
 
-    driver_name: Given
-    nodes: Given
+    driver_name: NonEmpty
+    nodes: NonEmpty
     max_claims_per_node: int = 0
     max_claims_per_node_param: str = ""
 
@@ -184,8 +188,8 @@ class CreateResourceDriver(
 class CreateResourceClaims(
     Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createResourceClaims"
 ):
-    namespace: Given
-    template_path: Given
+    namespace: NonEmpty
+    template_path: NonEmpty
     count: int = 0
     count_param: str = ""
 
@@ -193,20 +197,20 @@ class CreateResourceClaims(
 class AllocResourceClaims(
     Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="allocResourceClaims"
 ):
-    """Allocates the claims of a namespace, or of all namespaces, without the scheduler."""
+    """The operation that allocates the claims of a namespace, or of all, without the scheduler."""
 
     namespace: str = ""
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _UnsupportedOp(msgspec.Struct, frozen=True):
     """An operation of scheduler_perf that is read with any fields, but not supported here."""
 
 
-class CreatePodGroups(_Known, frozen=True, tag_field="opcode", tag="createPodGroups"):
+class CreatePodGroups(_UnsupportedOp, frozen=True, tag_field="opcode", tag="createPodGroups"):
     pass
 
 
-class WaitForPodGroups(_Known, frozen=True, tag_field="opcode", tag="waitForPodGroups"):
+class WaitForPodGroups(_UnsupportedOp, frozen=True, tag_field="opcode", tag="waitForPodGroups"):
     pass
 
 
@@ -234,14 +238,14 @@ Operation = (
 
 
 def seconds(text: str) -> float:
-    """The length of a Go duration such as 1m30s. Raises WorkloadError."""
+    """Returns the length of a Go duration such as 1m30s. Raises WorkloadError."""
     if not text or _DURATION.sub("", text):
         raise WorkloadError(f"duration: expected one such as 1m30s, got {text!r}")
     return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))
 
 
 def problems(operation: Operation) -> Iterator[str]:
-    """The problems of an operation taken by itself."""
+    """Yields the problems of an operation taken by itself."""
     for field in (
         "count",
         "number",

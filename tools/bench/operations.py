@@ -56,11 +56,15 @@ ACCEPTED = KNOWN_GATES.keys() - NOT_IMPLEMENTED
 CHURN_SECONDS = 0.5
 MOST_PREPARED = 64
 T = TypeVar("T")
-Report = Callable[[str, int, int], None]  # called with the step, pods bound and pods in total
+Report = Callable[
+    [str, int, int], None
+]  # called with the step, the number of bound pods and the number of all pods
 
 
 class Executor:
-    """Runs one workload. `stall` is the number of seconds that a wait may last without progress."""
+    """A run of a workload. `stall` is the number of seconds that a wait may last without
+    progress.
+    """
 
     def __init__(
         self,
@@ -92,7 +96,9 @@ class Executor:
         self._step = ""
 
     async def run(self) -> list[Result]:
-        """Raises UnsupportedError, StalledError, ClusterError, TemplateError or WorkloadError."""
+        """Carries out the operations. Raises UnsupportedError, StalledError, ClusterError,
+        TemplateError or WorkloadError.
+        """
         unknown = [
             gate for gate, on in self._run.feature_gates.items() if on and gate not in ACCEPTED
         ]
@@ -208,7 +214,7 @@ class Executor:
         await pace.aclose()
 
     async def _create(self, document: Document, namespace: str) -> tuple[Kind, str, str]:
-        """Creates an object of any kind; returns where it is."""
+        """Creates an object of any kind; returns its kind, namespace and name."""
         kind, document = objects.served(document)
         document = await self._with_class(document) if kind == objects.PODS else document
         where, name = namespace if kind.namespaced else "", self._name(document)
@@ -216,10 +222,10 @@ class Executor:
         return kind, where, name
 
     async def _with_class(self, pod: Document) -> Document:
-        """The pod with its bare priority replaced by a priority class."""
-        known = self._prepared.get(id(pod))
-        if known is not None and known[0] is pod:
-            return known[1]
+        """Returns the pod with its bare priority replaced by a priority class."""
+        cached = self._prepared.get(id(pod))
+        if cached is not None and cached[0] is pod:
+            return cached[1]
         changed, value = pod, (pod.get("spec") or {}).get("priority")
         if value is not None:
             if value not in self._classes:
@@ -228,7 +234,7 @@ class Executor:
                     await self._cluster.create(
                         objects.CLASSES, "", self._classes[value], definition
                     )
-            spec = {key: given for key, given in pod["spec"].items() if key != "priority"}
+            spec = {key: field for key, field in pod["spec"].items() if key != "priority"}
             changed = {**pod, "spec": {**spec, "priorityClassName": self._classes[value]}}
         if len(self._prepared) == MOST_PREPARED:
             self._prepared.clear()
@@ -244,7 +250,7 @@ class Executor:
                 await self._cluster.delivered()
             case CreateResourceClaims(namespace=namespace, template_path=path, count=total):
                 await self._namespace(namespace)
-                document = self._template(path).document({})  # it has no parameters
+                document = self._template(path).document({})  # a pod set has no parameters
                 await self._each(range(total), lambda _: self._create(document, namespace))
             case AllocResourceClaims(namespace=namespace):
                 await devices.allocate(self._cluster, namespace, self._rng)
@@ -307,7 +313,7 @@ class Executor:
     async def _steadily(
         self, operation: CreatePods, namespace: str, make: Callable[[int], Awaitable[None]]
     ) -> None:
-        """Creates a batch of pods; once all are bound, deletes them and creates the next one."""
+        """Creates a batch of pods; once all are bound, deletes them and creates the next batch."""
         placed, goal, arrived = 0, operation.count, anyio.Event()
 
         def note(pod: Pod) -> None:
@@ -392,15 +398,15 @@ class Executor:
         if unknown:
             raise ClusterError(f"barrier: namespaces: {unknown[0]} is not one of this workload's")
         names = operation.namespaces or list(self._for_barrier)
-        wanted = {name: self._for_barrier.get(name, 0) for name in names}
+        numbers = {name: self._for_barrier.get(name, 0) for name in names}
         attempted = operation.stage_requirement == "Attempted"
 
         def have(namespace: str) -> int:
             tally = self._pods.tally(namespace, operation.label_selector)
-            return min(tally.bound + (tally.attempted if attempted else 0), wanted[namespace])
+            return min(tally.bound + (tally.attempted if attempted else 0), numbers[namespace])
 
         await self._waiting.until(
-            wanted, have, "tried" if attempted else "placed", self._step, self._report_progress
+            numbers, have, "tried" if attempted else "placed", self._step, self._report_progress
         )
         if not attempted:
             for name in names:
@@ -409,8 +415,8 @@ class Executor:
     async def _until_bound(self, namespace: str, number: int) -> None:
         """Waits for the pods of an operation.
 
-        Earlier pods of the namespace do not count again. In scheduler_perf they do, so that what it
-        measures next begins with a backlog.
+        Earlier pods of the namespace do not count again. In scheduler_perf they do, so that its
+        next measurement begins with a backlog.
         """
         goal = self._bound[namespace] = self._bound.get(namespace, 0) + number
 
@@ -453,14 +459,16 @@ class Executor:
         return self._templates[key]
 
     def _name(self, document: Document) -> str:
-        """The object's name, made unique here if it has only a generateName."""
+        """Returns the object's name, made unique here if it has only a generateName."""
         metadata = document.get("metadata") or {}
         return str(
             metadata.get("name") or f"{metadata.get('generateName', 'bench-')}{next(self._serial)}"
         )
 
     async def _each(self, items: Iterable[T], work: Callable[[T], Awaitable[object]]) -> None:
-        """Runs as many at a time as the cluster allows, and lets other tasks run in between."""
+        """Runs as many calls at a time as the cluster allows, and lets other tasks run in
+        between.
+        """
         waiting = iter(items)
 
         async def worker() -> None:

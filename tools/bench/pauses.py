@@ -1,8 +1,8 @@
 """Measures what delays a scheduler: pauses of the garbage collector, and a late event loop.
 
 A meter in the scheduler's process. The first window is open from the beginning, so that the start
-of the scheduler is measured as well. A pause lasts from the start of a collection to the end of
-everything done in it.
+of the scheduler is measured as well. A pause lasts from the start of a collection to the end of all
+the work that the collection causes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TICK_SECONDS = 0.002
 
 
 class PauseMeter:
-    """Adds the pauses of its process to what another meter measures."""
+    """A meter that adds the pauses of its process to the measurement of another meter."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -65,9 +65,9 @@ class PauseMeter:
             )
         )
         late = self._late
-        found = Pauses(collections, _milliseconds(late, 99), _milliseconds(late, 100))
+        measured = Pauses(collections, _milliseconds(late, 99), _milliseconds(late, 100))
         self._forget()
-        return msgspec.structs.replace(await self._meter.stop(), pauses=found)
+        return msgspec.structs.replace(await self._meter.stop(), pauses=measured)
 
     def _forget(self) -> None:
         self._pauses = [[] for _ in range(GENERATIONS)]

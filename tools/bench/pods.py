@@ -14,7 +14,7 @@ PodName = tuple[str, str]
 
 
 class Tally(msgspec.Struct):
-    """Pods of the same namespace and labels, by state.
+    """The number of pods of a namespace with the same labels, by state.
 
     `attempted` are those that are gated, or still pending after an attempt.
     """
@@ -27,20 +27,24 @@ class Tally(msgspec.Struct):
         setattr(self, state, getattr(self, state) + by)
 
 
-class _Seen(msgspec.Struct):
-    """A pod as it was last seen; `given` are its labels as they came, `labels` the same, sorted."""
+class _TrackedPod(msgspec.Struct):
+    """The last state of a pod; `raw_labels` are its labels as they came, `labels` the same,
+    sorted.
+    """
 
-    given: Mapping[str, str]
+    raw_labels: Mapping[str, str]
     labels: Labels
     state: str
     tally: Tally
 
 
 class PodTracker:
-    """Calls `on_bound` with each pod that got its node; `ever_bound` counts these by namespace."""
+    """The pods of a cluster. Calls `on_bound` with each pod that got its node; `ever_bound` counts
+    these by namespace.
+    """
 
     def __init__(self) -> None:
-        self._pods: dict[PodName, _Seen] = {}
+        self._pods: dict[PodName, _TrackedPod] = {}
         self._tallies: dict[tuple[str, Labels], Tally] = {}
         self._messages: dict[PodName, str] = {}
         self.on_bound: list[Callable[[Pod], None]] = []
@@ -58,7 +62,7 @@ class PodTracker:
         )
         seen = self._pods.get(name)
         before = "" if seen is None else seen.state
-        if seen is not None and seen.given == metadata.labels:
+        if seen is not None and seen.raw_labels == metadata.labels:
             if before == state:
                 return
             seen.tally.add(before, -1)
@@ -98,11 +102,11 @@ class PodTracker:
         ]
 
     def why(self, namespaces: Sequence[str]) -> str:
-        """The most frequent message among the pods that wait there."""
-        found = Counter(
+        """Returns the most frequent message among the waiting pods of the namespaces."""
+        messages = Counter(
             message for (where, _), message in self._messages.items() if where in namespaces
         )
-        return found.most_common(1)[0][0] if found else "none of them was tried"
+        return messages.most_common(1)[0][0] if messages else "none of them was tried"
 
     def _is_attempted(self, name: PodName, pod: Pod) -> bool:
         for condition in pod.status.conditions:
@@ -115,15 +119,15 @@ class PodTracker:
                 return True
         return bool(pod.spec.scheduling_gates)
 
-    def _counted(self, namespace: str, given: Mapping[str, str], state: str) -> _Seen:
-        labels = tuple(sorted(given.items())) if given else ()
+    def _counted(self, namespace: str, raw_labels: Mapping[str, str], state: str) -> _TrackedPod:
+        labels = tuple(sorted(raw_labels.items())) if raw_labels else ()
         tally = self._tallies.get((namespace, labels))
         if tally is None:
             tally = self._tallies[namespace, labels] = Tally()
         tally.add(state, 1)
-        return _Seen(given, labels, state, tally)
+        return _TrackedPod(raw_labels, labels, state, tally)
 
-    def _uncount(self, namespace: str, seen: _Seen) -> None:
+    def _uncount(self, namespace: str, seen: _TrackedPod) -> None:
         tally = seen.tally
         tally.add(seen.state, -1)
         if not (tally.bound or tally.attempted or tally.untried):

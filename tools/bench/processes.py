@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ProcessEndedError(Exception):
-    """A process that is needed has ended; the message has the last lines of its log."""
+    """A process of the measurement has ended; the message has the last lines of its log."""
 
 
 @asynccontextmanager
@@ -74,12 +74,12 @@ class Worker:
             raise self._ended() from None
 
     async def answer(self) -> Answer:
-        """Raises ProcessEndedError."""
+        """Reads the next answer. Raises ProcessEndedError."""
         try:
-            found: Answer = _ANSWERS.decode(await self._output.receive_until(b"\n", LONGEST_LINE))
+            answer: Answer = _ANSWERS.decode(await self._output.receive_until(b"\n", LONGEST_LINE))
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.ClosedResourceError):
             raise self._ended() from None
-        return found
+        return answer
 
     async def wait(self) -> None:
         """Waits until the process ends, which is an error."""
@@ -95,7 +95,7 @@ class Worker:
         return (await self._expect(Measured)).effort
 
     async def check(self, report: Callable[[str, int, int], None]) -> list[Checked]:
-        """Stops the scheduler and repeats the decisions that were kept."""
+        """Stops the scheduler and repeats the recorded decisions."""
         await self.send(CheckDecisions())
         while True:
             match await self.answer():

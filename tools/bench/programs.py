@@ -40,7 +40,7 @@ class NoReply:
 
 
 def show(output: str, figures: object, *parts: Table | str) -> None:
-    """Prints figures as JSON, or the parts that say the same to people."""
+    """Prints figures as JSON, or as the parts that say the same to people."""
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(figures)))
         return
@@ -53,8 +53,8 @@ def show(output: str, figures: object, *parts: Table | str) -> None:
 def table(
     columns: Sequence[str], rows: Iterable[Iterable[object]], form: str = "{}", title: str = ""
 ) -> Table:
-    """Returns a table of texts, whole numbers and other numbers, which have a form such as
-    `{:,.1f}`. None is shown as "-".
+    """Returns a table of texts, whole numbers and other numbers. The other numbers have a form such
+    as `{:,.1f}`. None is shown as "-".
     """
     shown = Table(title=title or None, title_justify="left")
     shown.add_column(columns[0], overflow="fold")
@@ -77,7 +77,7 @@ def _cell(value: object, form: str) -> str:
 
 
 def microseconds(work: Callable[[int], object], times: int = OPERATIONS) -> float:
-    """Returns the microseconds per call of `work`, which gets the number of the call."""
+    """Returns the microseconds per call of `work`, whose argument is the number of the call."""
     with no_collector():
         start = perf_counter()
         for number in range(times):

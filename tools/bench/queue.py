@@ -52,7 +52,7 @@ class Figures(msgspec.Struct, frozen=True):
     """Microseconds per operation, for a queue of `pods`.
 
     Each event is one message; `event_for_all` asks the hint of every parked pod, and wakes none.
-    `flush` is per pod, when all have been parked for too long.
+    `flush` is per pod, when all pods have been parked for too long.
     """
 
     pods: int
@@ -126,19 +126,19 @@ def measure(size: int) -> Figures:
     nobody = microseconds(lambda _: handle(parked, ClusterChanged(TAINTED), 5.0))
 
     park(parked, [make_pod(size + OPERATIONS)], "Label")
-    one = 0.0
+    one_woken = 0.0
     for number in range(OPERATIONS):
         now = 20.0 + 0.01 * number
         start = perf_counter()
         handle(parked, ClusterChanged(LABELLED), now)
-        one += perf_counter() - start
+        one_woken += perf_counter() - start
         handle(parked, AttemptFailed(pop(parked, now), frozenset(("Label",))), now)
-    one *= 1e6 / OPERATIONS
+    one_woken *= 1e6 / OPERATIONS
     node = Node()
     everybody = microseconds(lambda _: handle(parked, ClusterChanged(LARGER, node, node), 40.0), 1)
     flushed = microseconds(lambda _: handle(parked, FlushUnschedulable(), 1e4), 1) / size
     assert parked.statistics().active == size + 1
-    return Figures(size, add, popped, update, delete, nobody, one, everybody, flushed)
+    return Figures(size, add, popped, update, delete, nobody, one_woken, everybody, flushed)
 
 
 @click.command()

@@ -1,4 +1,6 @@
-"""A cluster behind an API server: the embedded one in another process, or that of a kubeconfig."""
+"""A cluster behind an API server: the embedded server in another process, or that of a
+kubeconfig.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ ACCOUNT_POLL_SECONDS = 0.2
 
 
 class RemoteCluster:
-    """Writes over HTTP.
+    """A cluster that is written to over HTTP.
 
     It remembers the objects without a namespace that it created, so that it can delete them.
     """
@@ -51,7 +53,7 @@ class RemoteCluster:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._made: list[tuple[Kind, str]] = []
+        self._created: list[tuple[Kind, str]] = []
 
     async def create(self, kind: Kind, namespace: str, name: str, document: Document) -> None:
         named = _named(document, namespace, name)
@@ -63,12 +65,14 @@ class RemoteCluster:
         except ConnectionFailedError as failure:
             raise ClusterError(str(failure)) from None
         if not kind.namespaced:
-            self._made.append((kind, name))
+            self._created.append((kind, name))
         if kind.status and "status" in document and kind not in (PODS, NODES):
             await self.set_status(kind, namespace, name, document["status"])
 
     async def _post(self, path: str, document: Document) -> None:
-        """Retries for a while: a new namespace accepts no pods before it has a service account."""
+        """Creates an object. Retries for a while: a new namespace accepts no pods before it has a
+        service account.
+        """
         with anyio.move_on_after(ACCOUNT_SECONDS):
             while True:
                 try:
@@ -101,22 +105,22 @@ class RemoteCluster:
 
     async def every(self, kind: Kind, type_: type[T]) -> list[T]:
         try:
-            found = await self._client.call("GET", kind.path(), dict)
+            listed = await self._client.call("GET", kind.path(), dict)
             reader = Reader(type_)
-            return [reader.convert(item) for item in found["items"]]
+            return [reader.convert(item) for item in listed["items"]]
         except ApiError as refused:
             raise ClusterError(f"GET {kind.path()}: {refused}") from None
         except (ConnectionFailedError, msgspec.ValidationError) as failure:
             raise ClusterError(str(failure)) from None
 
     async def delivered(self) -> None:
-        """Nothing shows what the scheduler has received."""
+        """Returns at once: nothing shows what the scheduler has received."""
 
     async def clean_up(self) -> None:
-        """Deletes what was created, last first; the content of a namespace goes with it."""
-        for kind, name in reversed(self._made):
+        """Deletes the created objects, last first; the content of a namespace goes with it."""
+        for kind, name in reversed(self._created):
             await self.delete(kind, "", name, grace=0)
-        self._made.clear()
+        self._created.clear()
 
     async def _send(
         self, method: str, path: str, body: Document, *, missing_ok: bool = False
@@ -133,7 +137,7 @@ class RemoteCluster:
 
 @asynccontextmanager
 async def remote_cluster(connection: Connection, pods: PodTracker) -> AsyncIterator[RemoteCluster]:
-    """A cluster while the block runs; reports its pods to the tracker."""
+    """Yields a cluster for the block; it reports its pods to the tracker."""
     async with Client(connection) as client, anyio.create_task_group() as group:
         listed = anyio.Event()
 

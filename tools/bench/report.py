@@ -69,7 +69,7 @@ def differences_table(name: str, checked: Checked) -> Table:
 
 
 def profile_tables(name: str, stacks: Stacks) -> tuple[Table, Table]:
-    """The time by room and by function, those with the most time of their own first."""
+    """Returns the time by room and by function, those with the most time of their own first."""
     return (
         _shares_table(f"{name}: where the time goes", "room", rooms(stacks)),
         _shares_table("functions with the most own time", "function", functions(stacks)),

@@ -1,7 +1,7 @@
 """A sampling profiler: records the stack of the main thread every millisecond of wall time.
 
 A profiler that is called at every function call makes short functions look slow, and a scheduler
-consists of short functions. This one costs nothing between two samples, so the process runs at
+consists of short functions. This profiler costs nothing between two samples, so the process runs at
 nearly full speed. A stack is written in the form that flame graphs are made from,
 "outermost;...;innermost". Time in C code counts for its caller.
 """
@@ -25,7 +25,7 @@ Stacks = dict[str, int]
 
 
 class Share(msgspec.Struct, frozen=True):
-    """A function or a room, and its share of all time: alone, and with what it called."""
+    """A function or a room, and its share of all time: alone, and together with its callees."""
 
     name: str
     own: float
@@ -33,7 +33,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Sampler:
-    """Only one at a time, in the main thread: it uses the alarm signal."""
+    """The profiler. Only one may run at a time, in the main thread: it uses the alarm signal."""
 
     def __init__(self) -> None:
         self._stacks: Counter[tuple[CodeType, ...]] = Counter()
@@ -44,13 +44,13 @@ class Sampler:
         signal.setitimer(signal.ITIMER_REAL, SECONDS, SECONDS)
 
     def stop(self) -> Stacks:
-        """The number of samples of each stack."""
+        """Ends the profile. Returns the number of samples of each stack."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        found: Counter[str] = Counter()
+        samples: Counter[str] = Counter()
         for codes, times in self._stacks.items():
-            found[";".join(map(_name, reversed(codes)))] += times
-        return dict(found)
+            samples[";".join(map(_name, reversed(codes)))] += times
+        return dict(samples)
 
     def _look(self, _signal: int, frame: FrameType | None) -> None:
         codes = []
@@ -67,12 +67,12 @@ def _name(code: CodeType) -> str:
 
 
 def functions(stacks: Mapping[str, int], most: int = TOP) -> tuple[Share, ...]:
-    """The functions with the most time of their own."""
+    """Returns the functions with the most time of their own."""
     return _shares(stacks, lambda names: names, most)
 
 
 def rooms(stacks: Mapping[str, int]) -> tuple[Share, ...]:
-    """The folders of the source, such as actors/queue.
+    """Returns the folders of the source, such as actors/queue.
 
     The time of a library counts for the room that called it.
     """

@@ -49,7 +49,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Growth(msgspec.Struct, frozen=True):
-    """The large cluster's cost over the small one's."""
+    """The cost in the large cluster over the cost in the small one."""
 
     pods: str
     decision_median: float
@@ -63,7 +63,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def workload(folder: Path, kind: str, nodes: int, pods: int) -> Path:
-    """A scheduler_perf file with one workload: initial pods, then those that are measured."""
+    """Writes a scheduler_perf file with one workload: initial pods, then the measured pods."""
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -99,7 +99,7 @@ def workload(folder: Path, kind: str, nodes: int, pods: int) -> Path:
 
 
 def through_the_pipeline(kind: str, nodes: int, pods: int) -> Result:
-    """Raises NotRunError."""
+    """Runs a workload in process. Raises NotRunError."""
     with tempfile.TemporaryDirectory() as folder:
         file = workload(Path(folder), kind, nodes, pods)
         (chosen,) = select(load(file), (), ())

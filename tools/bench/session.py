@@ -1,4 +1,4 @@
-"""One run of one workload: in process, on the embedded API server, or on a cluster."""
+"""A run of a workload: in process, on the embedded API server, or on a cluster."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True):
     """Where and how workloads run.
 
     If `scheduler` is False, the run only measures; `connection` is that of the kubeconfig. `check`
-    is the number of decisions of each window to repeat.
+    is the number of decisions to repeat for each window.
     """
 
     where: Where
@@ -61,7 +61,7 @@ class NotRunError(Exception):
 async def measure(
     file: Path, run: Run, settings: Settings, report: Report, say: Callable[[str], None]
 ) -> list[Result]:
-    """A result for each window of the workload. Raises NotRunError."""
+    """Returns a result for each window of the workload. Raises NotRunError."""
     try:
         if settings.where == "inproc":
             return await _in_process(file, run, settings, report)
@@ -130,7 +130,7 @@ async def _connection(settings: Settings) -> AsyncIterator[Connection]:
 async def _meter(
     run: Run, settings: Settings, connection: Connection
 ) -> AsyncIterator[Worker | NoMeter]:
-    """Our scheduler, which measures itself; or a meter that measures nothing."""
+    """Yields berth's scheduler, which measures itself; or a meter that measures nothing."""
     if not settings.scheduler:
         yield NoMeter()
         return
@@ -146,8 +146,8 @@ async def _meter(
 
 @asynccontextmanager
 async def _controllers(run: Run, connection: Connection) -> AsyncIterator[None]:
-    """Runs what scheduler_perf runs for a workload with dynamic resources: their claims' controller
-    and the garbage collector.
+    """Runs the controllers that scheduler_perf runs for a workload with dynamic resources: that of
+    resource claims and the garbage collector.
     """
     if not run.feature_gates.get("DynamicResourceAllocation"):
         yield

@@ -28,11 +28,11 @@ from .worker import RunScheduler
 
 TEMPLATES = 50
 ZONES = 3
-TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where every pod has its token
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - the path of the token in every pod
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Seconds since the start of the process; `peak_rss_bytes` is the scheduler's."""
+    """Seconds since the start of the process; `peak_rss_bytes` is the peak of the scheduler."""
 
     pods: int
     nodes: int
@@ -44,7 +44,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def filled(pods: int, nodes: int, history: int = 1000) -> Store:
-    """A cluster in which every pod runs; a watch may be `history` events behind."""
+    """Returns a cluster in which every pod runs; a watch may be `history` events behind."""
     store = Store(history)
     Api(store).seed()
     for i in range(nodes):

@@ -47,7 +47,9 @@ STALL_SECONDS = 120.0
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """Starting, running or listing anew; `peak_rss_bytes` is the peak until its end."""
+    """The pauses of a phase: start, running or listing anew; `peak_rss_bytes` is the peak until its
+    end.
+    """
 
     name: str
     seconds: float
@@ -57,7 +59,9 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """`bound` is the number of pods that were created and bound after the start."""
+    """The phases of the run; `bound` is the number of pods that were created and bound after the
+    start.
+    """
 
     pods: int
     nodes: int
@@ -82,7 +86,7 @@ class Life:
         self._turns = turns
         self._trickle = (pods - pods // BURST) // turns
         self._burst = pods - self._trickle * (turns - 1)
-        self._made = 0
+        self._created = 0
         self._pending: deque[str] = deque()
         self._running: deque[tuple[int, str]] = deque()
         self._nodes = cycle([stored.document["metadata"]["name"] for stored in store.list(NODES)])
@@ -91,7 +95,7 @@ class Life:
         self.bound = 0
 
     async def run(self) -> None:
-        """Raises TimeoutError if a new pod is still not bound at the end."""
+        """Lets the cluster live. Raises TimeoutError if a new pod is still not bound at the end."""
         for turn in range(self._turns):
             began = time.monotonic()
             self._create(self._burst if turn == self._turns // 2 else self._trickle)
@@ -106,7 +110,7 @@ class Life:
         await self._settle()
 
     async def relist(self) -> None:
-        """Makes watches fail because the history is gone, and waits until a new pod is bound."""
+        """Drops the history, so that watches fail, and waits until a new pod is bound."""
         self._update(next(self._staying, ""))
         self._create(1)
         self._store.compact()
@@ -120,7 +124,7 @@ class Life:
 
     def _create(self, number: int) -> None:
         for _ in range(number):
-            name, which = f"new-{self._made}", self._made % NEW_TEMPLATES
+            name, which = f"new-{self._created}", self._created % NEW_TEMPLATES
             requests = {"requests": {"cpu": "50m", "memory": "32Mi"}}
             container = {
                 "name": "main",
@@ -132,12 +136,12 @@ class Life:
                 PODS, "default", {"metadata": metadata, "spec": {"containers": [container]}}
             )
             self._pending.append(name)
-            self._made += 1
+            self._created += 1
 
     def _follow(self, turn: int) -> None:
         """Marks newly bound pods as running, and deletes those that have lived long enough.
 
-        An old pod is deleted with each of them.
+        Deletes an old pod with each of them.
         """
         for _ in range(len(self._pending)):
             name = self._pending.popleft()

@@ -28,7 +28,7 @@ class TemplateError(ValueError):
 
 
 def read_yaml(text: str) -> Any:
-    """One YAML document. Raises yaml.YAMLError."""
+    """Reads a single YAML document. Raises yaml.YAMLError."""
     loader = _LOADER(text)
     try:
         return loader.get_single_data()
@@ -45,34 +45,34 @@ def _number(value: Value) -> float:
         raise TemplateError(f"expected a number, got {value!r}") from None
 
 
-def _divide(one: Value, other: Value) -> float:
-    if not _number(other):
+def _divide(dividend: Value, divisor: Value) -> float:
+    if not _number(divisor):
         raise TemplateError("division by zero")
-    return _number(one) / _number(other)
+    return _number(dividend) / _number(divisor)
 
 
-def _mod(one: Value, other: Value) -> int:
-    """The remainder with the sign of the first number, as in Go."""
-    if not int(_number(other)):
+def _mod(dividend: Value, divisor: Value) -> int:
+    """Returns the remainder with the sign of the first number, as in Go."""
+    if not int(_number(divisor)):
         raise TemplateError("division by zero")
-    return int(math.fmod(int(_number(one)), int(_number(other))))
+    return int(math.fmod(int(_number(dividend)), int(_number(divisor))))
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "AddFloat": lambda *numbers: sum(map(_number, numbers)),
     "AddInt": lambda *numbers: int(sum(map(_number, numbers))),
     "DivideFloat": _divide,
-    "DivideInt": lambda one, other: int(_divide(one, other)),
+    "DivideInt": lambda dividend, divisor: int(_divide(dividend, divisor)),
     "Mod": _mod,
     "MultiplyFloat": lambda *numbers: math.prod(map(_number, numbers)),
     "MultiplyInt": lambda *numbers: int(math.prod(map(_number, numbers))),
-    "SubtractFloat": lambda one, other: _number(one) - _number(other),
-    "SubtractInt": lambda one, other: int(_number(one) - _number(other)),
+    "SubtractFloat": lambda number, other: _number(number) - _number(other),
+    "SubtractInt": lambda number, other: int(_number(number) - _number(other)),
 }
 
 
 def fill(text: str, values: Mapping[str, Value]) -> str:
-    """The text with its actions replaced by their values. Raises TemplateError."""
+    """Returns the text with its actions replaced by their values. Raises TemplateError."""
     parts: list[str] = []
     end = 0
     for action in _ACTION.finditer(text):
@@ -101,7 +101,7 @@ def _shown(value: Value) -> str:
 
 
 class _Expression:
-    """The text between the braces."""
+    """The text between the braces of an action."""
 
     def __init__(self, text: str, values: Mapping[str, Value]) -> None:
         self._text = text
@@ -110,17 +110,17 @@ class _Expression:
         self._at = 0
 
     def value(self) -> Value:
-        found = self._pipeline()
+        value = self._pipeline()
         if self._at < len(self._tokens):
             raise self._refused(f"unexpected {self._tokens[self._at]!r}")
-        return found
+        return value
 
     def _pipeline(self) -> Value:
-        found = self._command(())
+        value = self._command(())
         while self._peek() == "|":
             self._at += 1
-            found = self._command((found,))
-        return found
+            value = self._command((value,))
+        return value
 
     def _command(self, piped: Sequence[Value]) -> Value:
         name = self._peek()
@@ -144,20 +144,20 @@ class _Expression:
         token = self._peek()
         self._at += 1
         if token == "(":  # noqa: S105 - a parenthesis is no password
-            found = self._pipeline()
+            value = self._pipeline()
             if self._peek() != ")":
                 raise self._refused("expected )")
             self._at += 1
-            return found
+            return value
         if token.startswith('"'):
             return token[1:-1].replace('\\"', '"').replace("\\\\", "\\")
         if token.startswith("."):
             if token[1:] not in self._values:
-                known = ", ".join(f".{name}" for name in self._values)
-                raise self._refused(f"{token} is not defined, only {known}")
+                names = ", ".join(f".{name}" for name in self._values)
+                raise self._refused(f"{token} is not defined, only {names}")
             return self._values[token[1:]]
         if token in ("true", "false"):
-            return token == "true"  # noqa: S105 - neither is this
+            return token == "true"  # noqa: S105 - a word is no password
         if re.fullmatch(r"-?\d+", token):
             return int(token)
         if re.fullmatch(r"-?\d+\.\d+", token):
@@ -184,7 +184,7 @@ class _Expression:
 
 
 class Template:
-    """One file, or a text instead.
+    """An object template from a file, or from a text instead.
 
     A template without actions is parsed once and always returns the same document.
     """
@@ -196,14 +196,14 @@ class Template:
 
     @staticmethod
     def read(path: Path) -> Template:
-        """Raises TemplateError."""
+        """Reads a file. Raises TemplateError."""
         try:
             return Template(str(path), path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as problem:
             raise TemplateError(f"{path}: cannot be read: {problem}") from None
 
     def document(self, values: Mapping[str, Value]) -> Document:
-        """The caller must not change the document. Raises TemplateError."""
+        """Returns the document, which the caller must not change. Raises TemplateError."""
         if self._constant is not None:
             return self._constant
         try:

@@ -1,4 +1,6 @@
-"""Waits for pods, ending if there is no progress, and for the turns of work done at a rate."""
+"""Waits for pods until there is no progress, and yields the turns of work that is done at a
+rate.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class StalledError(Exception):
 
 
 class Waiting:
-    """`stall` is the number of seconds that a wait may last without progress."""
+    """The waits of a workload. `stall` is the number of seconds that a wait may last without
+    progress.
+    """
 
     def __init__(self, pods: PodTracker, stall: float) -> None:
         self._pods = pods
@@ -29,36 +33,36 @@ class Waiting:
 
     async def until(
         self,
-        wanted: Mapping[str, int],
+        numbers: Mapping[str, int],
         have: Callable[[str], int],
         what: str,
         step: str,
         report_progress: Callable[[], None],
     ) -> None:
-        """Waits until each namespace has the wanted number of pods.
+        """Waits until each namespace has its number of pods.
 
         Raises StalledError.
         """
-        moved, last, total = time.monotonic(), -1, sum(wanted.values())
+        moved, last, total = time.monotonic(), -1, sum(numbers.values())
         while True:
-            found = sum(map(have, wanted))
+            present = sum(map(have, numbers))
             report_progress()
-            if found >= total:
+            if present >= total:
                 return
             now = time.monotonic()
-            if found != last:
-                moved, last = now, found
+            if present != last:
+                moved, last = now, present
             elif now - moved > self._stall:
                 raise StalledError(
-                    f"stalled in {step}: {total - found} of {total} pods in {', '.join(wanted)} "
+                    f"stalled in {step}: {total - present} of {total} pods in {', '.join(numbers)} "
                     "wait, and none was "
-                    f"{what} for {self._stall:g} s: {self._pods.why(list(wanted))}"
+                    f"{what} for {self._stall:g} s: {self._pods.why(list(numbers))}"
                 )
             await anyio.sleep(POLL_SECONDS)
 
 
 async def ticks(interval: float) -> AsyncGenerator[None]:
-    """One turn per interval, the first after one interval; late turns are not made up for."""
+    """Yields a turn per interval, the first after one interval; skips the turns that are late."""
     due = time.monotonic() + interval
     while True:
         wait = due - time.monotonic()

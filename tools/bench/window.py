@@ -1,4 +1,6 @@
-"""A measuring window: which pods count in it, when they were bound, and its result."""
+"""A measuring window: the pods that count in it, the times at which they were bound, and its
+result.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ BUCKETS = {"Average": "average", "Perc50": "p50", "Perc90": "p90", "Perc95": "p9
 
 
 class Window:
-    """Counts the pods of some namespaces that are bound while it is open.
+    """A count of the pods of some namespaces that are bound while the window is open.
 
     Times are monotonic seconds.
     """

@@ -1,4 +1,4 @@
-"""A separate process for what is measured: `python -m berth.tools.bench.worker`.
+"""A separate process for the scheduler that is measured: `python -m berth.tools.bench.worker`.
 
 The first line of its input is its order: either a whole workload with the scheduler in the same
 process, or the scheduler alone, which starts and stops measuring when later lines say so. Answers
@@ -53,16 +53,16 @@ from .workload import Run, load, plan, select
 
 REPORT_SECONDS = 0.2
 CHECKING = "checking decisions"
-QPS = 5000.0  # scheduler_perf's limit
+QPS = 5000.0  # the limit of scheduler_perf
 BURST = 5000
 BAD_CONFIGURATION = (ConfigError, RegistryError, KubeconfigError)
 BAD_WORKLOAD = (WorkloadError, TemplateError, ClusterError, StalledError)
 
 
 class RunWorkload(msgspec.Struct, frozen=True, tag=True):
-    """Runs a workload of a file, given by both its names, with the scheduler in process.
+    """The order to run a workload of a file, by case and name, with the scheduler in process.
 
-    `check` is the number of decisions of each window to repeat.
+    `check` is the number of decisions to repeat for each window.
     """
 
     file: str
@@ -74,7 +74,7 @@ class RunWorkload(msgspec.Struct, frozen=True, tag=True):
 
 
 class RunScheduler(msgspec.Struct, frozen=True, tag=True):
-    """Runs the scheduler against the API server of a kubeconfig or at the URL `master`.
+    """The order to run the scheduler against the API server of a kubeconfig or at the URL `master`.
 
     `pauses` says whether to measure pauses.
     """
@@ -96,7 +96,7 @@ class StopMeasuring(msgspec.Struct, frozen=True, tag=True):
 
 
 class CheckDecisions(msgspec.Struct, frozen=True, tag=True):
-    """Stops scheduling and repeats the decisions that were kept."""
+    """The order to stop scheduling and repeat the recorded decisions."""
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):
@@ -106,7 +106,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The scheduler is synced, or measuring has started."""
+    """The answer once the scheduler is synced, or measuring has started."""
 
 
 class Measured(msgspec.Struct, frozen=True, tag=True):
@@ -114,7 +114,7 @@ class Measured(msgspec.Struct, frozen=True, tag=True):
 
 
 class DecisionsChecked(msgspec.Struct, frozen=True, tag=True):
-    """The comparison of each window."""
+    """The answer with the comparison of each window."""
 
     windows: list[Checked]
 
@@ -124,7 +124,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
 
 
 class NotRun(msgspec.Struct, frozen=True, tag=True):
-    """The workload did not finish; `reason` says why."""
+    """The answer if the workload did not finish; `reason` says why."""
 
     reason: str
     unsupported: bool
@@ -136,23 +136,25 @@ _ORDERS = msgspec.json.Decoder(Order)
 
 
 def find(file: str, case: str, workload: str) -> Run:
-    """Raises WorkloadError."""
-    for found, its in select(load(Path(file)), [], []):
-        if (found.name, its.name) == (case, workload):
-            return plan(Path(file), found, its)
+    """Returns a workload of a file, ready to run. Raises WorkloadError."""
+    for test_case, candidate in select(load(Path(file)), [], []):
+        if (test_case.name, candidate.name) == (case, workload):
+            return plan(Path(file), test_case, candidate)
     raise WorkloadError(f"{file}: no workload {case}/{workload}")
 
 
 def configuration_of(path: str) -> KubeSchedulerConfiguration:
-    """The configuration in the file, or the default one.
+    """Returns the configuration in the file, or the default one.
 
     It has no leader election, which workloads do not measure, and scheduler_perf's limit on
     requests. Raises ConfigError.
     """
-    found = load_file(path) if path else from_mapping(None)
-    election = msgspec.structs.replace(found.leader_election, leader_elect=False)
-    connection = msgspec.structs.replace(found.client_connection, qps=QPS, burst=BURST)
-    return msgspec.structs.replace(found, leader_election=election, client_connection=connection)
+    configuration = load_file(path) if path else from_mapping(None)
+    election = msgspec.structs.replace(configuration.leader_election, leader_elect=False)
+    connection = msgspec.structs.replace(configuration.client_connection, qps=QPS, burst=BURST)
+    return msgspec.structs.replace(
+        configuration, leader_election=election, client_connection=connection
+    )
 
 
 def scheduler_config_of(run: Run) -> str:
@@ -262,7 +264,7 @@ class _Orders:
         self._pending = b""
 
     async def next(self) -> Order | None:
-        """The next order; None at the end of the input."""
+        """Returns the next order; None at the end of the input."""
         while b"\n" not in self._pending:
             await anyio.wait_readable(sys.stdin.fileno())
             chunk = os.read(sys.stdin.fileno(), 1 << 16)
@@ -287,7 +289,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> str:
 
 
 class _Reporter:
-    """Reports progress, but not too often."""
+    """A reporter of progress that does not report too often."""
 
     def __init__(self) -> None:
         self._reported_at = 0.0

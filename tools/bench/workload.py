@@ -30,7 +30,7 @@ from .templates import Value, read_yaml
 class ThresholdMetric(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """The metric that the threshold is compared with."""
+    """The metric that is compared with the threshold."""
 
     name: str = "SchedulingThroughput"
     data_bucket: str = "Average"
@@ -66,7 +66,7 @@ class TestCase(
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One workload, ready to run: `operations` have their numbers; paths start at `folder`."""
+    """A workload, ready to run: `operations` have their numbers; paths start at `folder`."""
 
     name: str
     folder: Path
@@ -79,7 +79,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def load(path: Path) -> list[TestCase]:
-    """Raises WorkloadError."""
+    """Reads the test cases of a file. Raises WorkloadError."""
     try:
         document = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as problem:
@@ -92,9 +92,9 @@ def load(path: Path) -> list[TestCase]:
         raise WorkloadError(f"{path}: {problem}") from None
     for number, case in enumerate(cases):
         for at, operation in enumerate(case.workload_template):
-            for found in problems(operation):
+            for fault in problems(operation):
                 raise WorkloadError(
-                    f"{path}: [{number}].workloadTemplate[{at}] of {case.name}: {found}"
+                    f"{path}: [{number}].workloadTemplate[{at}] of {case.name}: {fault}"
                 )
     return cases
 
@@ -102,7 +102,7 @@ def load(path: Path) -> list[TestCase]:
 def select(
     cases: Iterable[TestCase], names: Sequence[str], labels: Sequence[str]
 ) -> Iterator[tuple[TestCase, Workload]]:
-    """The workloads with all of the labels and, if names are given, one of the names.
+    """Yields the workloads with all of the labels and, if there are names, one of the names.
 
     A label after a `-` must be absent. A name is that of a test case, of a workload, or of both
     with a slash between; `*` matches anything.
@@ -115,13 +115,17 @@ def select(
                 for label in labels
             ):
                 continue
-            known = (case.name, workload.name, f"{case.name}/{workload.name}")
-            if not names or any(fnmatchcase(name, pattern) for pattern in names for name in known):
+            own_names = (case.name, workload.name, f"{case.name}/{workload.name}")
+            if not names or any(
+                fnmatchcase(name, pattern) for pattern in names for name in own_names
+            ):
                 yield case, workload
 
 
 def plan(path: Path, case: TestCase, workload: Workload) -> Run:
-    """Raises WorkloadError for a parameter that is missing, of the wrong type, or never used."""
+    """Returns a workload, ready to run. Raises WorkloadError for a parameter that is missing, of
+    the wrong type, or never used.
+    """
     name = f"{case.name}/{workload.name}"
     parameters = _Parameters(workload.params)
     operations = []
@@ -131,14 +135,14 @@ def plan(path: Path, case: TestCase, workload: Workload) -> Run:
             resolved = _resolved(operation, parameters)
         except WorkloadError as problem:
             raise WorkloadError(f"{where}: {problem}") from None
-        for found in problems(resolved):
-            raise WorkloadError(f"{where}: {found}")
+        for fault in problems(resolved):
+            raise WorkloadError(f"{where}: {fault}")
         operations.append(resolved)
     unused = parameters.unused()
     if unused and not any(isinstance(operation, Unsupported) for operation in operations):
         raise WorkloadError(f"{path}: {name}: params: {', '.join(unused)}: used by no operation")
     threshold = workload.threshold
-    if isinstance(threshold, dict):  # one for each topic; a topic is a folder
+    if isinstance(threshold, dict):  # a threshold for each topic; a topic is a folder
         threshold = threshold.get(path.resolve().parent.name, 0.0)
     return Run(
         name,
@@ -184,18 +188,18 @@ class _Parameters:
 
 
 def _resolved(operation: Operation, parameters: _Parameters) -> Operation:
-    """The operation with its parameters filled in."""
+    """Returns the operation with its parameters filled in."""
     changes: dict[str, Any] = {}
     reference = getattr(operation, "count_param", "")
     if reference:
         changes |= {"count": parameters.number("countParam", reference), "count_param": ""}
-    given: dict[str, Value] = getattr(operation, "template_params", {})
-    if given:
+    template_params: dict[str, Value] = getattr(operation, "template_params", {})
+    if template_params:
         changes["template_params"] = {
             name: parameters.value(f"templateParams.{name}", value)
             if isinstance(value, str) and value.startswith("$")
             else value
-            for name, value in given.items()
+            for name, value in template_params.items()
         }
     if isinstance(operation, CreatePods | Sleep) and operation.duration_param:
         changes["duration"] = str(parameters.value("durationParam", operation.duration_param))
