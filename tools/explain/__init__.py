@@ -1,1 +1,1 @@
-"""`berth explain`: why the scheduler would place a pod where it does, or nowhere."""
+"""`berth explain`: shows why the scheduler would place a pod on a node, or on none."""

@@ -1,4 +1,4 @@
-"""A cluster from documents: the snapshot that the scheduler would have of it."""
+"""Makes a cluster from documents: the snapshot that the scheduler would have of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from berth.config.feature_gates import DEFAULTS
 
 class _Ignored:
     def set(self, value: Snapshot) -> None:
-        """The snapshot is taken from the effect instead."""
+        """Does nothing: the snapshot is taken from the effect instead."""
 
 
 def snapshot_of(
@@ -44,15 +44,15 @@ def snapshot_of(
     kinds: Iterable[WatchedKind] = (),
     gates: Mapping[str, bool] = DEFAULTS,
 ) -> Snapshot:
-    """The cluster of these objects, for a decision about the pod `info`. `kinds` are those that
-    plugins declare, and `gates` the feature gates.
+    """Returns the cluster of these objects, for a decision about the pod `info`. `kinds` are those
+    that plugins declare, and `gates` the feature gates.
 
     Only nominations of pods whose scheduler name is in `schedulers` count. Raises
     msgspec.ValidationError for an object of the wrong shape.
     """
     cache, fields = CacheState(), GatedFields(gates)
-    for found in (found for document in objects for found in decoded(document, kinds)):
-        match found:
+    for item in (item for document in objects for item in decoded(document, kinds)):
+        match item:
             case Node() as node:
                 cache.handle(NodeAdded(node))
             case Pod() as pod if pod.status.phase in FINISHED:
@@ -76,15 +76,15 @@ def snapshot_of(
 
 
 def decoded(document: dict[str, object], kinds: Iterable[WatchedKind]) -> Iterator[HasMetadata]:
-    """An object in the type of each kind that it has: one that berth knows, or some of `kinds`.
+    """Yields an object in the type of each of its kinds: one that berth knows, or some of `kinds`.
 
     Raises msgspec.ValidationError.
     """
-    known = decode(document)
-    if known is not None:
-        yield known
+    item = decode(document)
+    if item is not None:
+        yield item
     name = document.get("apiVersion"), document.get("kind")
     for kind in kinds:
         if (kind.api_version, kind.kind) == name:
-            found: HasMetadata = Reader(kind.type).convert(document)
-            yield found
+            declared: HasMetadata = Reader(kind.type).convert(document)
+            yield declared

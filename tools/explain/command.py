@@ -55,7 +55,7 @@ CHUNK = 8
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """A question as the scheduling algorithm takes it."""
+    """A question in the form that the scheduling algorithm takes."""
 
     configuration: KubeSchedulerConfiguration
     profile: Profile
@@ -157,7 +157,7 @@ def _question(
     scenarios: str | None,
     handle: ReadOnlyHandle,
 ) -> tuple[Question, dict[str, Profile]]:
-    """The question, and the profiles of its configuration."""
+    """Returns the question, and the profiles of its configuration."""
     if scenarios == "-":
         question = from_scenario(sys.stdin.readline())[1]
         return question, profiles_of(question.configuration, handle)
@@ -177,13 +177,13 @@ def _question(
 
 
 def _declared(profiles: Mapping[str, Profile]) -> tuple[WatchedKind, ...]:
-    """The kinds that plugins declare themselves."""
+    """Returns the kinds that plugins declare themselves."""
     lookups = (kind for p in profiles.values() for plugin in p.plugins for kind in plugin.lookups)
     return tuple(dict.fromkeys(kind for kind in lookups if isinstance(kind, WatchedKind)))
 
 
 def answer(question: Question) -> Explained:
-    """The decision for a question.
+    """Returns the decision for a question.
 
     Raises SourceError, ConfigError or RegistryError.
     """
@@ -211,12 +211,14 @@ def _attempt(
 
 def _decided(attempt: Attempt) -> Explained:
     if attempt.configuration.extenders:
-        return anyio.run(_asked, attempt)
+        return anyio.run(_with_extenders, attempt)
     return unasked(steps(attempt.profile, attempt.info, attempt.snapshot, extended=False))
 
 
-async def _asked(attempt: Attempt) -> Explained:
-    """The decision with extenders, called as the scheduler would call them, but never to bind."""
+async def _with_extenders(attempt: Attempt) -> Explained:
+    """Returns the decision with extenders, called as the scheduler would call them, but never to
+    bind.
+    """
     async with Extenders(attempt.configuration.extenders) as extenders:
         extended = extenders.decide_on(attempt.info.pod)
         decided = steps(attempt.profile, attempt.info, attempt.snapshot, extended=extended)
@@ -224,7 +226,9 @@ async def _asked(attempt: Attempt) -> Explained:
 
 
 def answers(path: Path, gates: Mapping[str, bool]) -> Iterator[str]:
-    """A line for every scenario of a file, in the order of the file, decided on all cores."""
+    """Yields a line for every scenario of a file, in the order of the file, decided on all
+    cores.
+    """
     answer_line = partial(_answer_line, tuple(gates.items()))
     with path.open("rb") as file, ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file

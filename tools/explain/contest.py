@@ -1,4 +1,6 @@
-"""How a node was chosen for preemption: every candidate there was, and by what each lost."""
+"""Shows how a node was chosen for preemption: every candidate, and why each other candidate
+lost.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,9 @@ class Contest(msgspec.Struct, frozen=True):
     """The nodes where preemption would help, the cheapest first; the first `ties` of them cost the
     same.
 
-    `budgets` are by node the names of those that would be broken; `left_out` are candidates that an
-    extender took away. `chosen_by` is the plugin whose nomination it is; only DefaultPreemption's
-    are a choice that can be retraced.
+    `budgets` has the names of the budgets that would be broken, by node; `left_out` are candidates
+    that an extender took away. `chosen_by` is the plugin that made the nomination; only the choice
+    of DefaultPreemption can be retraced.
     """
 
     chosen_by: str
@@ -43,7 +45,9 @@ class Contest(msgspec.Struct, frozen=True):
     left_out: tuple[Candidate, ...] = ()
 
     def why_not(self, candidate: Candidate) -> str:
-        """The first criterion by which a candidate loses to the cheapest; "" if there is none."""
+        """Returns the first criterion by which a candidate loses to the cheapest; "" if there is
+        none.
+        """
         mine, best = candidate.victims, self.candidates[0].victims
         pairs = enumerate(zip(candidate.cost, self.candidates[0].cost, strict=True))
         match next((i for i, (cost, least) in pairs if cost != least), None):
@@ -69,8 +73,8 @@ class Contest(msgspec.Struct, frozen=True):
 def contest_of(
     attempt: FailedAttempt, plugin: DefaultPreemption, nomination: Nomination
 ) -> Steps[Contest]:
-    """Everything that might have been nominated instead. Extenders are asked once more, about all
-    of it.
+    """Returns every candidate that might have been nominated. Extenders are asked once more, about
+    all of them.
     """
     snapshot = attempt.snapshot
     considered = {candidate.node: candidate for candidate in plugin.candidates(attempt)}
@@ -79,7 +83,7 @@ def contest_of(
     )
     if isinstance(answer, dict) and answer:
         left = [Candidate(node, victims) for node, victims in answer.items()]
-    else:  # An extender is of another mind by now.
+    else:  # The extenders answer differently by now.
         left = [
             considered.get(nomination.node)
             or Candidate(nomination.node, Victims(nomination.victims))
@@ -98,10 +102,12 @@ def contest_of(
 
 
 def _broken(attempt: FailedAttempt, candidate: Candidate, limits: Sequence[Budget]) -> list[str]:
-    """The names of the budgets that would be broken."""
+    """Returns the names of the budgets that would be broken."""
     columns = attempt.snapshot.columns
     info = columns.infos[columns.row_of[candidate.node]]
     assert info is not None, candidate.node
     lower = [pod for pod in info.pods.values() if pod.priority < attempt.info.priority]
-    found = violating(sorted(lower, key=importance), limits)
-    return sorted({name for victim in candidate.victims.pods for name in found.get(victim.key, ())})
+    violated = violating(sorted(lower, key=importance), limits)
+    return sorted(
+        {name for victim in candidate.victims.pods for name in violated.get(victim.key, ())}
+    )

@@ -1,4 +1,4 @@
-"""A decision in full: what every plugin answered about every node.
+"""A decision in full: the answers of every plugin about every node.
 
 The decision is the scheduling algorithm's own, on the plain candidates; this module prints what
 they hold. Its form is that of the recorded decisions of kube-scheduler.
@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A plugin's word on a node; plugin "" and no reasons for a node that passes."""
+    """The answer of a plugin about a node; plugin "" and no reasons for a node that passes."""
 
     code: str
     plugin: str
@@ -76,8 +76,8 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True, rename="camel"):
-    """The pods, as namespace/name, that would have to go from a node, and how many budgets that
-    would break.
+    """The pods, as namespace/name, that would have to go from a node, and the number of budgets
+    that this would break.
     """
 
     victims: list[str]
@@ -85,8 +85,8 @@ class Cost(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Preemption(msgspec.Struct, frozen=True, rename="camel"):
-    """Every node where preemption would help; any of the `alternatives` may be nominated, for they
-    cost the same.
+    """Every node where preemption would help. Any of the `alternatives` may be nominated, since
+    they cost the same.
     """
 
     nominated_node: str
@@ -96,7 +96,7 @@ class Preemption(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AllocatedDevice(msgspec.Struct, frozen=True, rename="camel"):
-    """A device for one request of a claim."""
+    """A device for a request of a claim."""
 
     request: str
     driver: str
@@ -131,7 +131,7 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """The attempt would end with an error."""
+    """The error with which the attempt would end."""
 
     error: str
 
@@ -145,7 +145,7 @@ class Explained(msgspec.Struct, frozen=True):
 
 
 class First:
-    """Chance that always falls on the first."""
+    """A random generator that always returns the first choice."""
 
     def randrange(self, stop: int, /) -> int:
         return 0
@@ -208,7 +208,7 @@ def steps(
 
 
 def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
-    """The part of PreFilter and Filter."""
+    """Returns a decision with the part of PreFilter and Filter."""
     prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live
     if diagnosis is None or live is None:
         return Decision(prefilter=_verdict(prefilter.status))
@@ -224,13 +224,13 @@ def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
 
 
 def _scored(decision: Decision, plain: Plain, chosen: Chosen, heard: Heard) -> Decision:
-    """The part of Score, also where the pod is nominated to a node and needs no scores."""
+    """Adds the part of Score, also if the pod is nominated to a node and needs no scores."""
     positions = every_node(plain)[0] if heard.positions is None else heard.positions
     rows = plain.order[positions]
     if heard.left_by_extenders is not None:
         rows = rows[np.isin(rows, heard.left_by_extenders.rows)]
     hosts = [chosen.node]
-    if not len(rows):  # PreFilter leaves other nodes than the nominated one, and none fits.
+    if not len(rows):  # PreFilter left out the nominated node, and no other node fits.
         return msgspec.structs.replace(decision, hosts=hosts)
     feasible = plain.snapshot.rows(rows)
     plain.pre_score(feasible)
@@ -253,8 +253,8 @@ def _scored(decision: Decision, plain: Plain, chosen: Chosen, heard: Heard) -> D
 
 
 def _allocations(state: CycleState, feasible: NodeView) -> dict[str, dict[str, Allocation]] | None:
-    """What the claims of the pod would get on each node, without the one for its extended
-    resources; None if no claim has to be allocated.
+    """Returns the devices that the claims of the pod would get on each node, without the claim for
+    its extended resources; None if no claim has to be allocated.
     """
     pod = state.get(CLAIMS)
     if pod is None or pod.requests is None or not pod.requests.claims:
@@ -291,16 +291,16 @@ def _allocation(allocation: AllocationResult) -> Allocation:
 def _unfit(
     decision: Decision, plain: Plain, evaluation: Evaluation, unfit: Unfit, rng: Rng
 ) -> Steps[Explained]:
-    """The part of PostFilter."""
-    found, message = unfit.post_filtered, evaluation.message(len(plain.snapshot))
-    if found is None:
+    """Adds the part of PostFilter."""
+    result, message = unfit.post_filtered, evaluation.message(len(plain.snapshot))
+    if result is None:
         return Explained(msgspec.structs.replace(decision, message=message), unfit)
-    if found.nomination is None:
+    if result.nomination is None:
         refused = msgspec.structs.replace(
-            decision, message=unfit.message, preemption_message=found.status.message
+            decision, message=unfit.message, preemption_message=result.status.message
         )
         return Explained(refused, unfit)
-    contest = yield from _contest(plain, evaluation, found.nomination, found.status.plugin, rng)
+    contest = yield from _contest(plain, evaluation, result.nomination, result.status.plugin, rng)
     preempting = msgspec.structs.replace(decision, message=message, preemption=_preemption(contest))
     return Explained(preempting, unfit, contest)
 

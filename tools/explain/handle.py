@@ -1,4 +1,4 @@
-"""The handle for plugins where nothing may be written and nothing changes."""
+"""The handle for plugins while nothing may be written and nothing changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _NoCalls:
 
 
 class NoObjects:
-    """No object is known, and none changes."""
+    """A cache in which there is no object, and none changes."""
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         return None
@@ -48,10 +48,10 @@ class NoObjects:
         return ()
 
     def assume(self, item: HasMetadata) -> None:
-        """Nothing is decided after this."""
+        """Does nothing: no decision follows."""
 
     def restore(self, item: HasMetadata) -> None:
-        """Nothing was assumed."""
+        """Does nothing: no object was assumed."""
 
     async def wait_for(
         self, check: Callable[[], Status | Sequence[ObjectKey]], seconds: float

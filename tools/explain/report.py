@@ -31,8 +31,8 @@ def show(
     metadata: dict[str, Any],
     console: Console,
 ) -> None:
-    """Prints the feasible nodes with their scores, the others by reason, what the pod's volumes ask
-    of the nodes, which devices the nodes give to its claims, and the outcome.
+    """Prints the feasible nodes with their scores, the others by reason, the demands of the pod's
+    volumes, the devices that the nodes would give to its claims, and the outcome.
     """
     decision, contest = explained.decision, explained.contest
     pod = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
@@ -69,7 +69,7 @@ def _show_demands(
     if volumes:
         console.print(_volumes(volumes))
     if devices.given:
-        console.print(_given(devices.given, totals))
+        console.print(_provided(devices.given, totals))
     if devices.short:
         console.print(_short(devices.short))
 
@@ -94,7 +94,9 @@ def _show_preemption(pod: str, contest: Contest, console: Console) -> None:
 
 
 def _candidates(contest: Contest) -> Table:
-    """A row for each node where preemption would help, cheapest first, with its drawback."""
+    """Returns a row for each node where preemption would help, cheapest first, with its
+    drawback.
+    """
     table = Table(title="nodes where preemption would help, and its victims", title_justify="left")
     for column in (
         "node",
@@ -159,7 +161,7 @@ def _scores(decision: Decision) -> Table:
 
 
 def _losers(verdicts: dict[str, Verdict]) -> Table:
-    """One row for all nodes that the same plugin rejected for the same reasons."""
+    """Returns one row for all nodes that the same plugin rejected for the same reasons."""
     table = Table(title="nodes that do not fit", title_justify="left")
     for column in ("nodes", "plugin", "reasons", "could preemption help"):
         table.add_column(column, overflow="fold")
@@ -175,7 +177,7 @@ def _losers(verdicts: dict[str, Verdict]) -> Table:
 
 
 def _volumes(volumes: Sequence[Demand]) -> Table:
-    """A row for everything that a volume of the pod asks of the nodes."""
+    """Returns a row for each demand of a volume on the nodes."""
     table = Table(title="volumes, and what they ask of a node", title_justify="left")
     for column in ("volume", "state", "what it asks", "nodes left out"):
         table.add_column(column, overflow="fold")
@@ -189,31 +191,33 @@ def _volumes(volumes: Sequence[Demand]) -> Table:
     return table
 
 
-def _given(given: Sequence[RequestDevices], totals: Mapping[str, int]) -> Table:
-    """A row for each request and the nodes that give it the same devices; the best nodes first."""
+def _provided(devices: Sequence[RequestDevices], totals: Mapping[str, int]) -> Table:
+    """Returns a row for each request and the nodes that give it the same devices; the best nodes
+    first.
+    """
     table = Table(title="devices that the nodes would give", title_justify="left")
     for column in ("nodes", "claim", "request", "devices"):
         table.add_column(column, overflow="fold")
-    best = sorted(given, key=lambda one: (-max(totals.get(n, -1) for n in one.nodes), one.nodes))
+    best = sorted(devices, key=lambda row: (-max(totals.get(n, -1) for n in row.nodes), row.nodes))
     shown: tuple[str, ...] | None = None
-    for one in best[:MOST_ROWS]:
-        nodes = "" if one.nodes == shown else listed(one.nodes)
-        table.add_row(*map(escape, (nodes, one.claim, one.request, "\n".join(one.devices))))
-        shown = one.nodes
+    for row in best[:MOST_ROWS]:
+        nodes = "" if row.nodes == shown else listed(row.nodes)
+        table.add_row(*map(escape, (nodes, row.claim, row.request, "\n".join(row.devices))))
+        shown = row.nodes
     if len(best) > MOST_ROWS:
         table.add_row(f"and {len(best) - MOST_ROWS} more rows", "", "", "")
     return table
 
 
 def _short(short: Sequence[RequestProblem]) -> Table:
-    """A row for each problem and the nodes that have it, most nodes first."""
+    """Returns a row for each problem and the nodes that have it, most nodes first."""
     table = Table(title="devices that are short", title_justify="left")
     for column in ("nodes", "claim", "request", "why"):
         table.add_column(column, overflow="fold")
-    most = sorted(short, key=lambda one: (one.nodes is not None, -len(one.nodes or ())))
-    for one in most[:MOST_ROWS]:
-        nodes = "all" if one.nodes is None else listed(one.nodes)
-        table.add_row(*map(escape, (nodes, one.claim or "any", one.request, one.why)))
+    most = sorted(short, key=lambda problem: (problem.nodes is not None, -len(problem.nodes or ())))
+    for problem in most[:MOST_ROWS]:
+        nodes = "all" if problem.nodes is None else listed(problem.nodes)
+        table.add_row(*map(escape, (nodes, problem.claim or "any", problem.request, problem.why)))
     if len(most) > MOST_ROWS:
         table.add_row(f"and {len(most) - MOST_ROWS} more rows", "", "", "")
     return table

@@ -43,7 +43,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.steps import (
 
 from .words import amount, listed, some
 
-# The steps of one search here: about a tenth of a second.
+# The most steps of a search: about a tenth of a second.
 STEPS = 20_000
 LONGEST_EXPRESSION = 80
 TOGETHER = "all requests"
@@ -51,7 +51,9 @@ Candidate = tuple[SliceDevice, Pool]
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """The problem of a node with requests of a claim; no claim for a problem of the node's own."""
+    """A problem of a node with a request of a claim; `claim` is "" for a problem of the node
+    itself.
+    """
 
     claim: str
     request: str
@@ -59,8 +61,8 @@ class Shortage(msgspec.Struct, frozen=True):
 
 
 class Obstacle(msgspec.Struct, frozen=True):
-    """A reason why a device is out. It does not match if it never could be given to the request;
-    else others are in its way. `detail` is about this device.
+    """A reason why a device is out. `matches` is False if the device could never be given to the
+    request, and True if only others are in its way. `detail` is about this device.
     """
 
     what: str
@@ -258,8 +260,8 @@ class _Judge:
         for pool in dict.fromkeys(pool for _, pool in fitting):
             for counter, left in self._inventory.available_counters(pool).items():
                 amounts = sorted(
-                    sum(each for of, each in device.counters if of == counter and its is pool)
-                    for device, its in fitting
+                    sum(each for of, each in device.counters if of == counter and home is pool)
+                    for device, home in fitting
                 )
                 least = sum(amounts[:number])
                 if least > left:
@@ -360,7 +362,7 @@ class _Judge:
     def _contested(self, requests: Sequence[Request]) -> str:
         """Names the devices, counters and capacities that do not suffice for several requests."""
         fitting = [self._fitting(request) for request in requests]
-        every = [*dict.fromkeys(one for its in fitting for one in its)]
+        every = [*dict.fromkeys(candidate for devices in fitting for candidate in devices)]
         number = sum(_least_count(request) for request in requests)
         shared = [device for device, _ in every if device.shared]
         names = listed([device.device.name for device, _ in every])
@@ -372,7 +374,7 @@ class _Judge:
         ]
         if short:
             return f"they exceed {listed(short)}"
-        common = [one for one in every if sum(one in its for its in fitting) > 1]
+        common = [each for each in every if sum(each in devices for devices in fitting) > 1]
         contested = listed([device.device.name for device, _ in common]) or names
         return f"they compete for {contested}"
 

@@ -51,7 +51,7 @@ Document = dict[str, Any]
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A pod, the cluster around it, and the configuration to decide by."""
+    """A pod, the cluster around it, and the configuration of the decision."""
 
     pod: Document
     objects: list[Document]
@@ -59,7 +59,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class SourceError(ValueError):
-    """There is no question to answer; the message says why in one line."""
+    """The source has no question to answer; the message says why in one line."""
 
 
 def from_manifests(
@@ -69,34 +69,34 @@ def from_manifests(
     configuration: KubeSchedulerConfiguration,
     kinds: Collection[WatchedKind] = (),
 ) -> Question:
-    """Objects as a user writes them, completed with the API's defaults. Objects of `kinds`, which
-    plugins declare, are taken as they are. Raises SourceError.
+    """Reads objects as a user writes them, and completes them with the API's defaults. Objects of
+    `kinds`, which plugins declare, are taken as they are. Raises SourceError.
     """
     declared = {(kind.api_version, kind.kind) for kind in kinds} - BY_KIND.keys()
-    found: list[tuple[Kind, Document]] = []
+    manifests: list[tuple[Kind, Document]] = []
     others: list[Document] = []
     try:
         for document, where in objects_in(paths):
             if (str(document["apiVersion"]), str(document["kind"])) in declared:
                 others.append(document)
             else:
-                found.append((kind_of(document, where), document))
+                manifests.append((kind_of(document, where), document))
     except ManifestError as problem:
         raise SourceError(str(problem)) from None
     store = Store()
     Api(store).seed()
     named: set[tuple[str, str, str]] = set()
     objects = []
-    for kind, document in sorted(found, key=lambda one: one[0] not in CLASSES):
-        made = _completed(kind, document, store)
-        metadata = made["metadata"]
+    for kind, document in sorted(manifests, key=lambda pair: pair[0] not in CLASSES):
+        completed = _completed(kind, document, store)
+        metadata = completed["metadata"]
         key = (kind.type_name, metadata.get("namespace", ""), metadata["name"])
         if key in named:
             raise SourceError(
                 f"{kind.kind} {'/'.join(filter(None, key[1:]))}: expected once, found twice"
             )
         named.add(key)
-        objects.append(made)
+        objects.append(completed)
     return _question([*objects, *others], namespace, name, configuration)
 
 
@@ -107,8 +107,8 @@ async def from_cluster(
     configuration: KubeSchedulerConfiguration,
     kinds: Collection[WatchedKind] = (),
 ) -> Question:
-    """The objects of a live cluster, with those of `kinds`, which plugins declare. A kind that the
-    API server does not serve has none.
+    """Reads the objects of a live cluster, with those of `kinds`, which plugins declare. A kind
+    that the API server does not serve has no objects.
 
     Leaves out objects that cannot be read, and names them on standard error. Raises SourceError or
     ConnectionFailedError.
@@ -123,29 +123,31 @@ async def from_cluster(
                 if refused.code == 404 and kind not in (NODES, WATCHED_PODS):
                     continue
                 raise SourceError(f"{kind.kind}: {refused}") from None
-            found = [
+            items = [
                 {**item, "apiVersion": kind.api_version, "kind": kind.kind}
                 for item in listed.get("items") or ()
             ]
-            documents += [item for item in found if _can_be_read(item, kinds)]
+            documents += [item for item in items if _can_be_read(item, kinds)]
     return _question(documents, namespace, name, configuration)
 
 
 def _can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
     problem = "metadata.name: expected a name"
     try:
-        found = list(decoded(document, kinds))
+        decodings = list(decoded(document, kinds))
     except msgspec.ValidationError as invalid:
         problem = str(invalid)
     else:
-        if found and all(item.metadata.name for item in found):
+        if decodings and all(item.metadata.name for item in decodings):
             return True
     click.echo(f"a {document['kind']} cannot be read and is left out: {problem}", err=True)
     return False
 
 
 def from_scenario(line: bytes | str) -> tuple[str, Question]:
-    """The name and the question of one line in the form of the recordings. Raises SourceError."""
+    """Returns the name and the question of a line in the form of the recordings. Raises
+    SourceError.
+    """
     try:
         scenario = msgspec.json.decode(line)
         configuration = from_mapping(scenario["config"])
@@ -161,23 +163,27 @@ def from_scenario(line: bytes | str) -> tuple[str, Question]:
 def _question(
     documents: list[Document], namespace: str, name: str, configuration: KubeSchedulerConfiguration
 ) -> Question:
-    def asked(document: Document) -> bool:
+    def is_the_pod(document: Document) -> bool:
         metadata = document.get("metadata") or {}
         return document["kind"] == "Pod" and (metadata.get("namespace"), metadata.get("name")) == (
             namespace,
             name,
         )
 
-    pod = next((document for document in documents if asked(document)), None)
+    pod = next((document for document in documents if is_the_pod(document)), None)
     if pod is None:
         raise SourceError(f"pod {namespace}/{name} is not in the cluster")
     return Question(
-        _pending(pod), [document for document in documents if not asked(document)], configuration
+        _pending(pod),
+        [document for document in documents if not is_the_pod(document)],
+        configuration,
     )
 
 
 def _pending(pod: Document) -> Document:
-    """The pod before it was bound: as long as it names a node, it could go nowhere else."""
+    """Returns the pod before it was bound: with a node in its spec, it could not go to any other
+    node.
+    """
     return {
         **pod,
         "spec": {
@@ -187,7 +193,8 @@ def _pending(pod: Document) -> Document:
 
 
 def _completed(kind: Kind, document: Document, store: Store) -> Document:
-    """The object as an API server would store it. Raises SourceError with all of its problems.
+    """Returns the object as an API server would store it. Raises SourceError with all of its
+    problems.
 
     Puts the classes that admission looks up into the store. A copy of a stored object, which has a
     uid, has already passed admission. A new PersistentVolume is available, as the volume controller
@@ -202,19 +209,19 @@ def _completed(kind: Kind, document: Document, store: Store) -> Document:
     if is_new:
         metadata["uid"] = f"{kind.kind}/{metadata.get('namespace', '')}/{name}"
     full = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-    made = stored_form(kind, defaulted(kind, full))
-    found = problems(kind.type_name, made)
-    if found:
-        raise SourceError(invalid_message(kind.type_name, name, found))
+    stored = stored_form(kind, defaulted(kind, full))
+    faults = problems(kind.type_name, stored)
+    if faults:
+        raise SourceError(invalid_message(kind.type_name, name, faults))
     if kind in CLASSES and store.find(kind, "", name) is None:
-        store.create(kind, {**made, "metadata": {"creationTimestamp": "", **made["metadata"]}})
+        store.create(kind, {**stored, "metadata": {"creationTimestamp": "", **stored["metadata"]}})
     if kind == VOLUMES and is_new and not (document.get("status") or {}).get("phase"):
-        made = {**made, "status": {**(made.get("status") or {}), "phase": "Available"}}
+        stored = {**stored, "status": {**(stored.get("status") or {}), "phase": "Available"}}
     if kind == CLAIMS and is_new:
-        made = admitted_claim(store, made)
+        stored = admitted_claim(store, stored)
     if kind == PODS and is_new:
         try:
-            made = {**admitted_pod(store, made), "status": document.get("status") or {}}
+            stored = {**admitted_pod(store, stored), "status": document.get("status") or {}}
         except Refused as refused:
             raise SourceError(f"Pod {name}: {refused}") from None
-    return made
+    return stored

@@ -1,8 +1,8 @@
-"""A pod's volumes in words: their state, what each asks of the nodes, and which nodes that leaves
-out.
+"""The volumes of a pod in words: their states, their demands on the nodes, and the nodes that are
+left out.
 
 The plugins for volumes decide; this module asks them about one volume at a time, and words their
-answers. Volumes that ask nothing of a node are left out.
+answers. Volumes without a demand on a node are left out.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ _DISKS = {"gce": "GCE disk", "aws": "EBS volume", "iscsi": "iSCSI target", "rbd"
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What a volume of the pod asks of the nodes; `left_out` are those that do not meet it, sorted,
-    or None if no node can.
+    """A demand of a volume of the pod on the nodes. `left_out` are the nodes that do not meet it,
+    sorted, or None if no node can.
     """
 
     volume: str
@@ -88,15 +88,15 @@ class Demand(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...] | None
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A Demand's part without the volume."""
+class Condition(msgspec.Struct, frozen=True):
+    """The part of a Demand without the volume."""
 
     meaning: str
     left_out: tuple[str, ...] | None
 
 
 def demands(info: PodInfo, snapshot: Snapshot, plugins: Set[str]) -> list[Demand]:
-    """The demands of the pod's volumes, as these plugins decide them."""
+    """Returns the demands of the pod's volumes, as these plugins decide them."""
     return list(dict.fromkeys(_PodInWords(info, snapshot, plugins).demands()))
 
 
@@ -106,7 +106,7 @@ class _PodInWords:
         self._snapshot, self._objects = snapshot, snapshot.objects
         self._nodes = snapshot.rows(snapshot.columns.order)
         self._plugins = plugins
-        self._known = Known()
+        self._caches = Known()
 
     def demands(self) -> Iterator[Demand]:
         for volume in self._pod.spec.volumes:
@@ -124,7 +124,7 @@ class _PodInWords:
         return tuple(sorted(self._nodes.name(i) for i in np.flatnonzero(marked).tolist()))
 
     def _alone(self, volume: Volume) -> Pod:
-        """The pod with no other volume."""
+        """Returns the pod with no other volume."""
         return replace(self._pod, spec=replace(self._pod.spec, volumes=(volume,)))
 
     # --------------------------------------------------------------------------------------- claims
@@ -147,16 +147,16 @@ class _PodInWords:
             return
         delayed = next(iter(claims.delayed), None)
         state = self._state(claim, delayed)
-        asked: list[Asked] = []
+        conditions: list[Condition] = []
         if VolumeBinding.name in self._plugins:
-            volumes = PodVolumes(claims, self._snapshot, self._known)
-            asked += self._binding(volumes, claim, delayed)
+            volumes = PodVolumes(claims, self._snapshot, self._caches)
+            conditions += self._binding(volumes, claim, delayed)
         if VolumeZone.name in self._plugins and volume.persistent_volume_claim is not None:
-            asked += self._zones(claim)
+            conditions += self._zones(claim)
         if VolumeRestrictions.name in self._plugins:
-            asked += self._exclusive(volume, name)
-        for each in asked:
-            yield Demand(shown, state, each.meaning, each.left_out)
+            conditions += self._exclusive(volume, name)
+        for condition in conditions:
+            yield Demand(shown, state, condition.meaning, condition.left_out)
 
     def _state(self, claim: PersistentVolumeClaim, delayed: Delayed | None) -> str:
         if delayed is None:
@@ -168,7 +168,9 @@ class _PodInWords:
         return f"waits for its first consumer, class {class_of(claim)}"
 
     def _problem(self, volume: Volume, claim: PersistentVolumeClaim | None) -> tuple[str, str]:
-        """The state of a claim that cannot be used yet, and what the pod waits for."""
+        """Returns the state of a claim that cannot be used yet, and the event that the pod waits
+        for.
+        """
         if claim is None:
             if volume.ephemeral is None:
                 return "does not exist", "the pod waits until the claim is created"
@@ -206,28 +208,28 @@ class _PodInWords:
 
     def _binding(
         self, volumes: PodVolumes, claim: PersistentVolumeClaim, delayed: Delayed | None
-    ) -> Iterator[Asked]:
+    ) -> Iterator[Condition]:
         keys = volumes.conflicts(self._nodes)
         if volumes.failure:
-            yield Asked(volumes.failure, None)
+            yield Condition(volumes.failure, None)
             return
         keys = np.zeros(self._nodes.size, dtype=np.int64) if keys is None else keys
         unfit = self._names((keys != 0) & (keys != NOT_ENOUGH_SPACE))
         meaning = self._use(claim) if delayed is None else self._choice(volumes, delayed)
         if meaning:
-            yield Asked(meaning, unfit)
+            yield Condition(meaning, unfit)
         full = self._names(keys == NOT_ENOUGH_SPACE)
         if full:
-            yield Asked(self._room(claim), full)
+            yield Condition(self._room(claim), full)
 
     def _use(self, claim: PersistentVolumeClaim) -> str:
-        """Where the volume of a bound claim can be used; "" for everywhere."""
+        """Says where the volume of a bound claim can be used; "" for everywhere."""
         volume = self._volume_of(claim)
         if volume is None:
             return f"{claim.spec.volume_name} has to exist"
         affinity, translated = node_affinity(volume), None
         plugin = in_tree_plugin(volume)
-        if plugin in MIGRATED and self._known.migrated.on(plugin, self._nodes).any():
+        if plugin in MIGRATED and self._caches.migrated.on(plugin, self._nodes).any():
             try:
                 translated = translated_affinity(volume)
             except TranslationError:
@@ -240,35 +242,37 @@ class _PodInWords:
         return meaning
 
     def _choice(self, volumes: PodVolumes, delayed: Delayed) -> str:
-        """Where a claim without a volume can get one; "" for everywhere."""
+        """Says where a claim without a volume can get one; "" for everywhere."""
         claim = delayed.claim
         storage_class = self._objects.get(StorageClass, class_of(claim))
         assert storage_class is not None, claim.metadata.name
-        made = _provisioning(storage_class)
+        provisioning = _provisioning(storage_class)
         if delayed.request is None:
             return "; ".join(
-                filter(None, (f"its volume is being made for {delayed.selected} alone", made))
+                filter(
+                    None, (f"its volume is being made for {delayed.selected} alone", provisioning)
+                )
             )
         reserved = volumes.reserved_for(delayed)
         if reserved is not None:
             name, affinity = reserved.metadata.name, node_affinity(reserved)
-            if affinity is None or not made:
+            if affinity is None or not provisioning:
                 return ""
             there = f"can only be used {where(affinity)}"
-            return f"{name}, which is reserved for the claim, {there}; {made}"
-        names = self._known.volumes.matches(delayed.request).names
-        found = [v for name in names if (v := self._objects.get(PersistentVolume, name))]
-        if not made or any(node_affinity(volume) is None for volume in found):
+            return f"{name}, which is reserved for the claim, {there}; {provisioning}"
+        names = self._caches.volumes.matches(delayed.request).names
+        matches = [v for name in names if (v := self._objects.get(PersistentVolume, name))]
+        if not provisioning or any(node_affinity(volume) is None for volume in matches):
             return ""
-        if can_provision(storage_class) and not found:
-            return made
-        return "; ".join((self._matching(delayed, found), made))
+        if can_provision(storage_class) and not matches:
+            return provisioning
+        return "; ".join((self._matching(delayed, matches), provisioning))
 
-    def _matching(self, delayed: Delayed, found: Sequence[PersistentVolume]) -> str:
-        """The existing volumes that match a claim, and the number of others by their problem."""
+    def _matching(self, delayed: Delayed, matches: Sequence[PersistentVolume]) -> str:
+        """Names the existing volumes that match a claim, and counts the others by their problem."""
         assert delayed.request is not None
         name = delayed.request.storage_class
-        matching = {volume.metadata.name for volume in found}
+        matching = {volume.metadata.name for volume in matches}
         others = Counter(
             _why_not(delayed, volume)
             for volume in self._objects.every(PersistentVolume)
@@ -276,31 +280,31 @@ class _PodInWords:
         )
         by_number = sorted(others.items(), key=lambda item: (-item[1], item[0]))
         why = listed([f"{number} {problem}" for problem, number in by_number])
-        if not found:
+        if not matches:
             return (
                 f"no available volume of class {name} matches: {why}"
                 if why
                 else f"there is no volume of class {name}"
             )
         shown = []
-        for volume in found[:MOST_NAMES]:
+        for volume in matches[:MOST_NAMES]:
             affinity = node_affinity(volume)
             assert affinity is not None
             size = volume.spec.capacity.get("storage", "no size")
             shown.append(f"{volume.metadata.name} ({size}) matches {where(affinity)}")
-        if len(found) > MOST_NAMES:
-            shown.append(f"{len(found) - MOST_NAMES} more match")
+        if len(matches) > MOST_NAMES:
+            shown.append(f"{len(matches) - MOST_NAMES} more match")
         return "; ".join(shown) + (f"; of the others, {why}" if why else "")
 
     def _room(self, claim: PersistentVolumeClaim) -> str:
-        """The room that a driver reports, which is too little for a claim on some nodes."""
+        """Names the room that a driver reports, which is too little for a claim on some nodes."""
         storage_class = self._objects.get(StorageClass, class_of(claim))
         assert storage_class is not None, claim.metadata.name
-        rooms = self._known.capacities.reported(self._objects, storage_class, claim) or ()
-        asked = f"{claim.spec.resources.requests['storage']} are asked for"
+        rooms = self._caches.capacities.reported(self._objects, storage_class, claim) or ()
+        request = f"{claim.spec.resources.requests['storage']} are asked for"
         driver = storage_class.provisioner
         if not rooms:
-            return f"{driver} reports no room for class {storage_class.metadata.name}; {asked}"
+            return f"{driver} reports no room for class {storage_class.metadata.name}; {request}"
         largest = sorted(rooms, key=lambda room: -room.limit)
         reports = []
         for room in largest[:MOST_NAMES]:
@@ -309,22 +313,22 @@ class _PodInWords:
             reports.append(f"{amount} {selected(room.topology)}")
         if len(largest) > MOST_NAMES:
             reports.append(f"less in {len(largest) - MOST_NAMES} more places")
-        return f"{driver} reports room for {', '.join(reports)}; {asked}"
+        return f"{driver} reports room for {', '.join(reports)}; {request}"
 
     def _together(self) -> Iterator[Demand]:
-        """The nodes where each claim could get a volume, but not all of them."""
+        """Yields the nodes where each claim could get a volume, but not all claims at once."""
         try:
             claims = claims_of(self._pod, self._objects)
             if claims is None or len(claims.delayed) < 2:
                 return
-            whole = PodVolumes(claims, self._snapshot, self._known).conflicts(self._nodes)
+            whole = PodVolumes(claims, self._snapshot, self._caches).conflicts(self._nodes)
             if whole is None:
                 return
             lacking = whole != 0
             for volume in self._pod.spec.volumes:
                 single = claims_of(self._alone(volume), self._objects)
                 if single is not None:
-                    keys = PodVolumes(single, self._snapshot, self._known).conflicts(self._nodes)
+                    keys = PodVolumes(single, self._snapshot, self._caches).conflicts(self._nodes)
                     lacking &= True if keys is None else keys == 0
         except (ClaimProblem, VolumeError):
             return
@@ -338,18 +342,18 @@ class _PodInWords:
 
     # ---------------------------------------------------------------------------- the other plugins
 
-    def _zones(self, claim: PersistentVolumeClaim) -> Iterator[Asked]:
+    def _zones(self, claim: PersistentVolumeClaim) -> Iterator[Condition]:
         volume = self._volume_of(claim)
         topologies = [] if volume is None else topologies_of(volume)
         if topologies:
             labels = all_of([label_in(t.label, t.values) for t in topologies])
-            yield Asked(
+            yield Condition(
                 f"the labels of {claim.spec.volume_name} ask for {labels} on nodes that name a "
                 "zone or region",
                 self._names(outside(topologies, self._nodes)),
             )
 
-    def _exclusive(self, volume: Volume, name: str) -> Iterator[Asked]:
+    def _exclusive(self, volume: Volume, name: str) -> Iterator[Condition]:
         namespace, counts = self._pod.metadata.namespace, self._snapshot.columns.counts
         exclusive = exclusive_claims(self._alone(volume), self._snapshot)
         if not isinstance(exclusive, set) or conflicting_uses(exclusive, namespace, counts) <= 0:
@@ -360,7 +364,7 @@ class _PodInWords:
             for info in pods.values()
             if f"{namespace}/{name}" in info.claims
         )
-        yield Asked(
+        yield Condition(
             f"only one pod may use the claim (ReadWriteOncePod), and {_by(users)} already", None
         )
 
@@ -400,7 +404,9 @@ class _PodInWords:
 
 
 def _why_not(delayed: Delayed, volume: PersistentVolume) -> str:
-    """The reason why a volume of the class is not available to a claim, after a number."""
+    """Returns the reason why volumes of the class are not available to a claim, worded to follow a
+    number.
+    """
     assert delayed.request is not None
     reference = volume.spec.claim_ref
     if reference is not None:
@@ -415,13 +421,13 @@ def _why_not(delayed: Delayed, volume: PersistentVolume) -> str:
 
 
 def _provisioning(storage_class: StorageClass) -> str:
-    """Where new volumes of a class can be made; "" for everywhere."""
+    """Says where new volumes of a class can be made; "" for everywhere."""
     name = storage_class.metadata.name
     if not can_provision(storage_class):
         return f"class {name} has no provisioner"
     topologies = storage_class.allowed_topologies
-    made = f"{storage_class.provisioner} makes volumes of class {name}"
-    return f"{made} only {within(topologies)}" if topologies else ""
+    text = f"{storage_class.provisioner} makes volumes of class {name}"
+    return f"{text} only {within(topologies)}" if topologies else ""
 
 
 def _disk(disk: Disk) -> str:

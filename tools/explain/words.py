@@ -1,4 +1,4 @@
-"""Lists, selectors, topologies and amounts in words, as the tables of `berth explain` show them."""
+"""Words lists, selectors, topologies and amounts, as the tables of `berth explain` show them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Requirement(Protocol):
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first names, and the number of the others."""
+    """Returns the first names, and the number of the others."""
     shown = ", ".join(names[:MOST_NAMES])
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 
@@ -35,7 +35,7 @@ def label_in(key: str, values: Iterable[str]) -> str:
 
 
 def where(selector: NodeSelector) -> str:
-    """The nodes that a volume's node affinity allows, such as "on nodes with zone in (a)"."""
+    """Words the nodes that a volume's node affinity allows, such as "on nodes with zone in (a)"."""
     terms = [
         all_of([_required(r) for r in term.match_expressions if r.key.strip("-")])
         for term in selector.node_selector_terms
@@ -45,7 +45,7 @@ def where(selector: NodeSelector) -> str:
 
 
 def selected(selector: Selector) -> str:
-    """The nodes of a topology, such as "on nodes with zone in (a)"."""
+    """Words the nodes of a topology, such as "on nodes with zone in (a)"."""
     if selector.nothing:
         return "on no node"
     if not selector.requirements:
@@ -54,7 +54,7 @@ def selected(selector: Selector) -> str:
 
 
 def within(topologies: Sequence[TopologySelectorTerm]) -> str:
-    """The nodes of a class's allowedTopologies, such as "on nodes with zone in (a)"."""
+    """Words the nodes of a class's allowedTopologies, such as "on nodes with zone in (a)"."""
     terms = [
         all_of([label_in(r.key, r.values) for r in term.match_label_expressions])
         for term in topologies
@@ -85,7 +85,7 @@ def _required(requirement: _Requirement) -> str:
 
 
 def amount(nano: int) -> str:
-    """An amount in billionths as a quantity, such as 10Gi."""
+    """Returns an amount in billionths as a quantity, such as 10Gi."""
     whole, rest = divmod(abs(nano), NANO)
     sign = "-" if nano < 0 else ""
     if rest:
@@ -101,5 +101,5 @@ def amount(nano: int) -> str:
 
 
 def some(number: int, thing: str) -> str:
-    """A number of things, such as "1 device" or "2 devices"."""
+    """Returns a number of things, such as "1 device" or "2 devices"."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
