@@ -20,7 +20,7 @@ from berth.tools.apiserver.journal import Journal
 from berth.tools.apiserver.patch import MERGE
 from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Refused, Store, Stored
+from berth.tools.apiserver.store import RefusedError, Store, StoredObject
 from tests.kit.disk import failing_disk
 
 MAPS = BY_KIND["v1", "ConfigMap"]
@@ -33,7 +33,7 @@ State = tuple[int, Contents]
 
 
 def state(store: Store) -> State:
-    def key(kind: str, stored: Stored) -> tuple[str, str, str]:
+    def key(kind: str, stored: StoredObject) -> tuple[str, str, str]:
         metadata = stored.document["metadata"]
         return kind, metadata.get("namespace", ""), metadata["name"]
 
@@ -105,7 +105,7 @@ class JournalHistory(RuleBasedStateMachine):
         before = state(self.journal.store)
         self.disk.writes[:] = [*pieces, OSError(number, "failed")]
         self.disk.truncations[:] = [OSError(errno.EIO, "failed")] if stays else []
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusedError) as refused:
             self.do(name, "write", sum(pieces))
         assert refused.value.code == 500
         self.disk.writes.clear()

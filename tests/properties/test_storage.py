@@ -28,7 +28,7 @@ from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.patch import MERGE
 from berth.tools.apiserver.requests import DeleteOptions, Preconditions
 from berth.tools.apiserver.resources import KINDS
-from berth.tools.apiserver.store import Refused, Store
+from berth.tools.apiserver.store import RefusedError, Store
 from berth.tools.hollow.cluster import Change, Cluster
 from berth.tools.hollow.items import Item
 from berth.tools.hollow.kubelet import hollow_node
@@ -115,7 +115,7 @@ class Toy:
         """Returns False if the server refuses the write or its answer is lost."""
         try:
             done, gone = self._written(write)
-        except Refused:
+        except RefusedError:
             return False
         if self.rng.random() < 0.1:
             return False
@@ -221,7 +221,7 @@ class Users:
         )
         try:
             self.rng.choice(actions)()
-        except Refused as refused:
+        except RefusedError as refused:
             if refused.code not in (404, 409):
                 raise
 

@@ -18,7 +18,7 @@ from berth.tools.apiserver.journal import Journal
 from berth.tools.apiserver.patch import MERGE
 from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Refused, Store
+from berth.tools.apiserver.store import RefusedError, Store
 
 MAPS, PODS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "Pod"]
 KINDS = st.sampled_from([MAPS, PODS])
@@ -71,7 +71,7 @@ class StoreHistory(RuleBasedStateMachine):
         spec = {"spec": {"containers": [{"name": "c", "image": "i"}]}} if kind is PODS else {}
         taken = self.store.find(kind, space, name) is not None
         if taken:
-            with pytest.raises(Refused, match="already exists"):
+            with pytest.raises(RefusedError, match="already exists"):
                 Api(self.store).create(kind, space, {"metadata": metadata, **spec})
         else:
             made = Api(self.store).create(kind, space, {"metadata": metadata, **spec})
@@ -88,7 +88,7 @@ class StoreHistory(RuleBasedStateMachine):
         metadata = {**before["metadata"], "labels": {"l": label}}
         if stale:
             metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) - 1)
-            with pytest.raises(Refused, match="the object has been modified"):
+            with pytest.raises(RefusedError, match="the object has been modified"):
                 Api(self.store).update(kind, space, name, {**before, "metadata": metadata}, "")
             assert self.store.revision == revision
         else:
@@ -180,7 +180,7 @@ class StoreHistory(RuleBasedStateMachine):
             return
         for revision in (min(self.past) - 1, self.store.revision + 1):
             for kind in (MAPS, PODS, BY_KIND["v1", "Secret"]):
-                with pytest.raises(Refused) as refused:
+                with pytest.raises(RefusedError) as refused:
                     self.store.since(kind, revision)
                 assert refused.value.code == 410
 

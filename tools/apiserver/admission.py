@@ -14,7 +14,7 @@ from berth.actors.scheduling.kube.quantity import nano_value
 from .conditions import with_condition
 from .resources import BY_KIND, Kind
 from .rules import device_claims
-from .store import Document, Refused, Store
+from .store import Document, RefusedError, Store
 
 PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]
@@ -42,7 +42,7 @@ TOLERATED = tuple(
 def admitted_pod(store: Store, pod: Document) -> Document:
     """Returns the pod as the admission plugins leave it, with its first status.
 
-    Raises Refused with 403 if an admission plugin rejects the pod.
+    Raises RefusedError with 403 if an admission plugin rejects the pod.
     """
     spec = dict(pod["spec"])
     _give_priority(store, spec)
@@ -135,7 +135,7 @@ def _give_priority(store: Store, spec: dict[str, Any]) -> None:
     if name:
         priority_class = store.find(PRIORITY_CLASSES, "", name)
         if priority_class is None:
-            raise Refused(403, "Forbidden", f"no PriorityClass with name {name} was found")
+            raise RefusedError(403, "Forbidden", f"no PriorityClass with name {name} was found")
     else:
         classes = [stored.document for stored in store.list(PRIORITY_CLASSES)]
         priority_class = min(
@@ -151,7 +151,7 @@ def _give_priority(store: Store, spec: dict[str, Any]) -> None:
             "the integer value of priority must not be provided in pod spec; "
             "priority admission controller computes it from the given PriorityClass name"
         )
-        raise Refused(403, "Forbidden", message)
+        raise RefusedError(403, "Forbidden", message)
     spec["priority"] = value
     policy = (priority_class or {}).get("preemptionPolicy", "PreemptLowerPriority")
     if spec.get("preemptionPolicy", policy) != policy:
@@ -160,7 +160,7 @@ def _give_priority(store: Store, spec: dict[str, Any]) -> None:
             "must not be provided in pod spec; "
             f"priority admission controller computed {policy} from the given PriorityClass name"
         )
-        raise Refused(403, "Forbidden", message)
+        raise RefusedError(403, "Forbidden", message)
     spec["preemptionPolicy"] = policy
 
 
@@ -169,12 +169,12 @@ def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
     runtime_class = store.find(RUNTIME_CLASSES, "", name)
     if runtime_class is None:
         message = f'pods "{pod}" is forbidden: pod rejected: RuntimeClass "{name}" not found'
-        raise Refused(403, "Forbidden", message)
+        raise RefusedError(403, "Forbidden", message)
     overhead = (runtime_class.get("overhead") or {}).get("podFixed") or {}
     if spec.get("overhead") and not overhead:
         raise _without_overhead(pod)
     if spec.get("overhead") and _amounts(spec["overhead"]) != _amounts(overhead):
-        raise Refused(
+        raise RefusedError(
             403,
             "Forbidden",
             f"pods \"{pod}\" is forbidden: pod rejected: Pod's Overhead doesn't match "
@@ -191,7 +191,7 @@ def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
                 f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
                 f"pod.spec.nodeSelector[{key}] = {own[key]}"
             )
-            raise Refused(403, "Forbidden", message)
+            raise RefusedError(403, "Forbidden", message)
     if selector:
         spec["nodeSelector"] = {**own, **selector}
     if scheduling.get("tolerations"):
@@ -203,9 +203,9 @@ def _amounts(overhead: dict[str, Any]) -> dict[str, int]:
     return {name: nano_value(amount) for name, amount in overhead.items()}
 
 
-def _without_overhead(pod: str) -> Refused:
+def _without_overhead(pod: str) -> RefusedError:
     why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-    return Refused(403, "Forbidden", f'pods "{pod}" is forbidden: {why}')
+    return RefusedError(403, "Forbidden", f'pods "{pod}" is forbidden: {why}')
 
 
 def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 Mirrors the API server's generic registry and its strategies for each kind: how a document is
 decoded, which fields a client may set, when the generation increases, what a deletion waits for.
-Every method raises Refused with the API server's answer.
+Every method raises RefusedError with the API server's answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .requests import (
     Binding,
     DeleteOptions,
     Eviction,
-    Named,
+    NamedObject,
     Preconditions,
     Replicas,
     Scale,
@@ -42,7 +42,7 @@ from .resources import BY_KIND, CONDITIONAL, KINDS, Kind
 from .rules.device_claims import without_deallocated
 from .schema import TYPES, pruned, strict_message, unknown_and_mistyped
 from .selectors import Matches
-from .store import Document, Refused, Store, Stored
+from .store import Document, RefusedError, Store, StoredObject
 from .validation import invalid_details, invalid_message, problems, status_problems
 
 NODES = BY_KIND["v1", "Node"]
@@ -85,7 +85,7 @@ class Api:
             if self.store.find(PRIORITY_CLASSES, "", name) is None:
                 self.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
 
-    def create(self, kind: Kind, namespace: str, document: Document) -> Stored:
+    def create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
         document = self._decoded(kind, document)
         metadata = dict(document.get("metadata") or {})
         if not metadata.get("name") and metadata.get("generateName"):
@@ -124,10 +124,10 @@ class Api:
 
     def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
-    ) -> Stored:
+    ) -> StoredObject:
         """Replaces an object or, for the status subresource, only its status.
 
-        Raises Refused with 422 if the update would change a pod's node: only bind does that.
+        Raises RefusedError with 422 if the update would change a pod's node: only bind does that.
         """
         before = self.store.get(kind, namespace, name)
         document = self._decoded(kind, document)
@@ -138,7 +138,7 @@ class Api:
                     f"the {field} of the object ({sent[field]}) "
                     f"does not match the {field} on the URL ({here})"
                 )
-                raise Refused(400, "BadRequest", message)
+                raise RefusedError(400, "BadRequest", message)
         if sent.get("uid", before["metadata"]["uid"]) != before["metadata"]["uid"]:
             raise _conflict(kind, name, _other_uid(sent["uid"], before))
         version = _expected_version(kind, sent, before)
@@ -175,7 +175,7 @@ class Api:
             problem = (
                 "spec.nodeName: Forbidden: a pod is bound through its binding subresource only"
             )
-            raise Refused(422, "Invalid", f'Pod "{name}" is invalid: {problem}')
+            raise RefusedError(422, "Invalid", f'Pod "{name}" is invalid: {problem}')
         if subresource != "resize":
             _check(kind, after, before)
         written = self.store.update(kind, after)
@@ -191,7 +191,7 @@ class Api:
         )
 
     def _checked_status(self, kind: Kind, after: Document, before: Document) -> Document:
-        """Returns a claim with its new status. Raises Refused with 422 if this change is not
+        """Returns a claim with its new status. Raises RefusedError with 422 if this change is not
         allowed.
         """
         status = without_deallocated(after["status"], before.get("status") or {})
@@ -202,7 +202,7 @@ class Api:
 
     def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str
-    ) -> Stored:
+    ) -> StoredObject:
         """Applies a patch to the stored object.
 
         The result carries the latest resourceVersion unless the patch names another.
@@ -219,7 +219,7 @@ class Api:
 
     def apply(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
-    ) -> tuple[Stored, bool]:
+    ) -> tuple[StoredObject, bool]:
         """Server-side apply without field ownership: creates the object or merges into it.
 
         Returns True beside the object if it was created.
@@ -228,7 +228,7 @@ class Api:
             return self.create(kind, namespace, document), True
         return self.patch(kind, namespace, name, document, STRATEGIC, subresource), False
 
-    def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> Stored:
+    def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> StoredObject:
         """Deletes an object, or marks it for deletion if something must happen first.
 
         A pod on a node gets its grace period, an object with finalizers waits for them, and a
@@ -261,22 +261,22 @@ class Api:
 
     def delete_all(
         self, kind: Kind, namespace: str, matches: Matches | None, options: DeleteOptions
-    ) -> list[Stored]:
+    ) -> list[StoredObject]:
         selected = [
             s for s in self.store.list(kind, namespace) if matches is None or matches(s.document)
         ]
         return [self.delete(kind, *_place(stored), options) for stored in selected]
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
-        """Binds the pod to a node. Raises Refused with 409 if the pod is bound, deleting or gated,
-        or has another uid.
+        """Binds the pod to a node. Raises RefusedError with 409 if the pod is bound, deleting or
+        gated, or has another uid.
         """
         pod = self.store.get(PODS, namespace, name)
         request = converted(binding, Binding)
-        node, uid = (request.target or Named()).name, (request.metadata or Named()).uid
+        node, uid = (request.target or NamedObject()).name, (request.metadata or NamedObject()).uid
         problem = ""
         if not node:
-            raise Refused(
+            raise RefusedError(
                 422, "Invalid", f'Binding "{name}" is invalid: target.name: Required value'
             )
         if uid and uid != pod["metadata"]["uid"]:
@@ -289,7 +289,7 @@ class Api:
             problem = f"pod {name} has non-empty .spec.schedulingGates"
         if problem:
             message = f'Operation cannot be fulfilled on pods/binding "{name}": {problem}'
-            raise Refused(409, "Conflict", message)
+            raise RefusedError(409, "Conflict", message)
         status = with_condition(pod["status"], "PodScheduled", "True")
         status.pop("nominatedNodeName", None)
         self.store.update(
@@ -297,7 +297,7 @@ class Api:
         )
 
     def evict(self, namespace: str, name: str, eviction: Document) -> None:
-        """Deletes a pod if its disruption budget allows it. Raises Refused with 429 if not."""
+        """Deletes a pod if its disruption budget allows it. Raises RefusedError with 429 if not."""
         pod = self.store.get(PODS, namespace, name)
         options = converted(eviction, Eviction).delete_options or DeleteOptions()
         check_eviction(self.store, pod)
@@ -321,7 +321,7 @@ class Api:
             },
         }
 
-    def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> Stored:
+    def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> StoredObject:
         """Sets a workload's replicas from its Scale."""
         document = self.store.get(kind, namespace, name)
         request = converted(scale, Scale)
@@ -330,8 +330,8 @@ class Api:
             problem = (
                 f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
             )
-            raise Refused(422, "Invalid", f'Scale "{name}" is invalid: {problem}')
-        version = (request.metadata or Named()).resource_version or document["metadata"][
+            raise RefusedError(422, "Invalid", f'Scale "{name}" is invalid: {problem}')
+        version = (request.metadata or NamedObject()).resource_version or document["metadata"][
             "resourceVersion"
         ]
         metadata = {**document["metadata"], "resourceVersion": version}
@@ -343,15 +343,15 @@ class Api:
     def _decoded(self, kind: Kind, document: Document) -> Document:
         """Returns the document without nulls and without fields that its kind does not have.
 
-        Raises Refused with 400 for a value of the wrong type and, if validation is Strict, for an
-        unknown or duplicate field.
+        Raises RefusedError with 400 for a value of the wrong type and, if validation is Strict, for
+        an unknown or duplicate field.
         """
         findings = unknown_and_mistyped(kind.type_name, document)
         if findings.mistyped:
-            raise Refused(400, "BadRequest", findings.mistyped)
+            raise RefusedError(400, "BadRequest", findings.mistyped)
         unknown = [*findings.unknown, *self._duplicates]
         if unknown and self._validation == "Strict":
-            raise Refused(400, "BadRequest", strict_message(kind.type_name, unknown))
+            raise RefusedError(400, "BadRequest", strict_message(kind.type_name, unknown))
         if self._validation == "Warn":
             self.warnings += unknown
         if not findings.nulls and not findings.unknown:
@@ -366,15 +366,15 @@ class Api:
                 "the namespace of the provided object does not match the namespace sent on the "
                 f"request: expected {namespace}, got {named}"
             )
-            raise Refused(400, "BadRequest", message)
+            raise RefusedError(400, "BadRequest", message)
         if "deletionTimestamp" in self.store.get(NAMESPACES, "", namespace)["metadata"]:
             message = (
                 f"unable to create new content in namespace {namespace} "
                 "because it is being terminated"
             )
-            raise Refused(403, "Forbidden", message)
+            raise RefusedError(403, "Forbidden", message)
 
-    def _remove(self, kind: Kind, namespace: str, name: str) -> Stored:
+    def _remove(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         gone = self.store.delete(kind, namespace, name)
         home = self.store.find(NAMESPACES, "", namespace) if namespace else None
         if (
@@ -390,14 +390,14 @@ class Api:
             True for kind in KINDS if kind.namespaced for _ in self.store.list(kind, namespace)
         )
 
-    def _end_namespace(self, namespace: Stored) -> Stored:
+    def _end_namespace(self, namespace: StoredObject) -> StoredObject:
         """Marks a namespace as Terminating, so that nothing enters it, and deletes its contents.
 
-        Raises Refused with 403 for a namespace that every cluster has.
+        Raises RefusedError with 403 for a namespace that every cluster has.
         """
         name = namespace.document["metadata"]["name"]
         if name in FIRST_NAMESPACES:
-            raise Refused(
+            raise RefusedError(
                 403,
                 "Forbidden",
                 f'namespaces "{name}" is forbidden: this namespace may not be deleted',
@@ -430,14 +430,14 @@ class Api:
 def _expected_version(kind: Kind, metadata: Document, before: Document) -> str:
     """Returns the resourceVersion that an update is based on: the latest if the update names none.
 
-    Raises Refused with 422 if it names none and its kind requires one.
+    Raises RefusedError with 422 if it names none and its kind requires one.
     """
     version = metadata.get("resourceVersion") or "0"
     if version != "0":
         return str(version)
     if kind.kind in CONDITIONAL:
         problem = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
-        raise Refused(
+        raise RefusedError(
             422, "Invalid", f'{kind.resource} "{before["metadata"]["name"]}" is invalid: {problem}'
         )
     return str(before["metadata"]["resourceVersion"])
@@ -448,12 +448,12 @@ def _check(kind: Kind, document: Document, before: Document | None) -> None:
 
 
 def _refuse(kind: Kind, document: Document, problems: list[str]) -> None:
-    """Raises Refused with 422 and the first MOST_PROBLEMS problems, if there are any."""
+    """Raises RefusedError with 422 and the first MOST_PROBLEMS problems, if there are any."""
     if problems:
         problems = problems[:MOST_PROBLEMS]
         name = document["metadata"].get("name", "")
         details = invalid_details(kind.type_name, name, problems)
-        raise Refused(422, "Invalid", invalid_message(kind.type_name, name, problems), details)
+        raise RefusedError(422, "Invalid", invalid_message(kind.type_name, name, problems), details)
 
 
 def _grace(pod: Document, seconds: int | None) -> int:
@@ -467,7 +467,7 @@ def _grace(pod: Document, seconds: int | None) -> int:
     )
 
 
-def _place(stored: Stored) -> tuple[str, str]:
+def _place(stored: StoredObject) -> tuple[str, str]:
     metadata = stored.document["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 
@@ -479,7 +479,7 @@ def _other_uid(expected: str, pod: Document) -> str:
     )
 
 
-def _conflict(kind: Kind, name: str, why: str) -> Refused:
-    return Refused(
+def _conflict(kind: Kind, name: str, why: str) -> RefusedError:
+    return RefusedError(
         409, "Conflict", f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
     )

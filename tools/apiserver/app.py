@@ -28,7 +28,7 @@ from .requests import delete_options
 from .resources import BY_PATH, UNSERVED, Kind
 from .schema import duplicate_fields
 from .selectors import Matches, matches_of
-from .store import Document, Refused, Store, Stored
+from .store import Document, RefusedError, Store, StoredObject
 from .tables import table
 from .watch import Watch
 
@@ -38,7 +38,7 @@ MOST_WARNINGS_CHARACTERS = 4096
 MOST_WARNING_CHARACTERS = 256  # of each warning, if all together exceed the limit above
 LONGEST_PATH = 1024  # room for two names of 253 bytes and the rest of the path
 SUCCESS: Document = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
-Answer = Stored | Document
+Answer = StoredObject | Document
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -54,23 +54,23 @@ class Target(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def target_of(path: str) -> Target:
-    """Parses a path. Raises Refused with 404 if the server serves nothing at it."""
+    """Parses a path. Raises RefusedError with 404 if the server serves nothing at it."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) >= 4:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        raise Refused(404, "NotFound", "the server could not find the requested resource")
+        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
     kind = BY_PATH.get((group, version, rest[0]))
     if kind is None or len(rest) > 3 or (namespace and not kind.namespaced):
-        raise Refused(404, "NotFound", "the server could not find the requested resource")
+        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     name, subresource = (*rest[1:], "", "")[:2]
     if subresource and subresource not in kind.subresources:
-        raise Refused(404, "NotFound", "the server could not find the requested resource")
+        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     return Target(kind, namespace, name, subresource)
 
 
@@ -88,15 +88,17 @@ class Server:
         try:
             self._guard.check(request)
             return self._answer(request)
-        except Refused as refused:
+        except RefusedError as refused:
             return _json(refusal(refused), refused.code)
         except RecursionError:
-            return _json(refusal(Refused(400, "BadRequest", "the body is nested too deeply")), 400)
+            return _json(
+                refusal(RefusedError(400, "BadRequest", "the body is nested too deeply")), 400
+            )
 
     def _answer(self, request: Request) -> Response | Follow:
         path = request.path
         if len(path) > LONGEST_PATH:
-            raise Refused(404, "NotFound", "the server could not find the requested resource")
+            raise RefusedError(404, "NotFound", "the server could not find the requested resource")
         if path in ("/healthz", "/livez", "/readyz"):
             return Response(b"ok", content_type="text/plain")
         if path == "/openapi/v2":
@@ -123,7 +125,7 @@ class Server:
             return response
         return msgspec.structs.replace(response, warnings=_warnings(api.warnings))
 
-    def _read(self, request: Request, target: Target) -> Answer | list[Stored]:
+    def _read(self, request: Request, target: Target) -> Answer | list[StoredObject]:
         if not target.name:
             return self._list(request, target)
         match target.subresource:
@@ -181,11 +183,11 @@ class Server:
             case _:
                 raise self._not_allowed(request, target)
 
-    def _not_allowed(self, request: Request, target: Target) -> Refused:
+    def _not_allowed(self, request: Request, target: Target) -> RefusedError:
         """Returns the refusal with 405; for a subresource that needs running containers, it says
         so.
 
-        Raises Refused with 404 if the pod of such a subresource does not exist.
+        Raises RefusedError with 404 if the pod of such a subresource does not exist.
         """
         if target.subresource in UNSERVED:
             self._store.stored(target.kind, target.namespace, target.name)
@@ -193,12 +195,12 @@ class Server:
                 f"pod {target.name} is hollow: no container runs in it, "
                 f"so there is no {target.subresource}"
             )
-            return Refused(405, "MethodNotAllowed", why)
-        return Refused(
+            return RefusedError(405, "MethodNotAllowed", why)
+        return RefusedError(
             405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}"
         )
 
-    def _list(self, request: Request, target: Target) -> list[Stored]:
+    def _list(self, request: Request, target: Target) -> list[StoredObject]:
         """Returns all selected objects, in one piece; `_shown` divides them into pages."""
         matches = _matches(request, target.kind)
         after, revision = _continued(request)
@@ -208,18 +210,18 @@ class Server:
         return [stored for stored in listed if matches is None or matches(stored.document)]
 
     def _shown(
-        self, request: Request, kind: Kind, answer: Answer | list[Stored], code: int = 200
+        self, request: Request, kind: Kind, answer: Answer | list[StoredObject], code: int = 200
     ) -> Response:
         """Returns the answer in the form that the client accepts: objects, their metadata, or a
         table.
         """
         accept = request.headers.get("accept", "")
         as_table = "as=Table" in accept.partition(",")[0]
-        if isinstance(answer, Stored) and not as_table:
+        if isinstance(answer, StoredObject) and not as_table:
             return Response(served_raw(kind, answer), code)
         if isinstance(answer, dict):
             return _json(answer, code)
-        selected = [answer] if isinstance(answer, Stored) else answer
+        selected = [answer] if isinstance(answer, StoredObject) else answer
         _, first_revision = _continued(request)
         revision, token = str(first_revision or self._store.revision), ""
         items = selected[: _limit(request)]
@@ -265,7 +267,7 @@ class Server:
 def _media_type(request: Request) -> str:
     """Returns the media type of the body: JSON if the header is missing.
 
-    Raises Refused with 415 for a type that holds no object. This also keeps web pages out: a
+    Raises RefusedError with 415 for a type that holds no object. This also keeps web pages out: a
     browser sends forms and plain text to any site, but other types only to a site that agreed to
     it.
     """
@@ -277,13 +279,13 @@ def _media_type(request: Request) -> str:
         media_type = JSON
     if media_type not in accepted:
         message = f"Content-Type: expected {' or '.join(accepted)}, got {media_type!r}"
-        raise Refused(415, "UnsupportedMediaType", message)
+        raise RefusedError(415, "UnsupportedMediaType", message)
     return media_type
 
 
 def _body(raw: bytes, media_type: str) -> Any:
-    """Returns the document in a body; None if it is empty. Raises Refused with 400 if it cannot be
-    read.
+    """Returns the document in a body; None if it is empty. Raises RefusedError with 400 if it
+    cannot be read.
     """
     if not raw:
         return None
@@ -295,24 +297,24 @@ def _body(raw: bytes, media_type: str) -> Any:
             return document
         return msgspec.json.decode(raw)
     except (ValueError, RecursionError) as problem:
-        raise Refused(400, "BadRequest", f"the body cannot be read: {problem}") from None
+        raise RefusedError(400, "BadRequest", f"the body cannot be read: {problem}") from None
 
 
 def _object(document: Any) -> Document:
-    """Returns the document. Raises Refused with 400 if it is not an object."""
+    """Returns the document. Raises RefusedError with 400 if it is not an object."""
     if not isinstance(document, dict):
         got = "nothing" if document is None else type(document).__name__
-        raise Refused(400, "BadRequest", f"the body: expected an object, got {got}")
+        raise RefusedError(400, "BadRequest", f"the body: expected an object, got {got}")
     return document
 
 
 def _of_kind(kind: Kind, document: Any) -> Document:
-    """Returns the document. Raises Refused with 400 if it is not an object of this kind."""
+    """Returns the document. Raises RefusedError with 400 if it is not an object of this kind."""
     read = _object(document)
     for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
         value = read.get(field) or expected
         if value != expected:
-            raise Refused(400, "BadRequest", f"{field}: expected {expected}, got {value}")
+            raise RefusedError(400, "BadRequest", f"{field}: expected {expected}, got {value}")
     return read
 
 
@@ -327,17 +329,17 @@ def _token(revision: str, namespace: str, name: str) -> str:
 
 
 def _limit(request: Request) -> int | None:
-    """Returns the number of objects on a page; None for all. Raises Refused with 400."""
+    """Returns the number of objects on a page; None for all. Raises RefusedError with 400."""
     try:
         return max(int(request.query.get("limit") or 0), 0) or None
     except ValueError as problem:
-        raise Refused(400, "BadRequest", f"limit: {problem}") from None
+        raise RefusedError(400, "BadRequest", f"limit: {problem}") from None
 
 
 def _continued(request: Request) -> tuple[tuple[str, str] | None, int]:
     """Returns the key after which a list continues, and the revision of its first page.
 
-    Raises Refused with 400 for a token that this server did not issue.
+    Raises RefusedError with 400 for a token that this server did not issue.
     """
     token = request.query.get("continue", "")
     if not token:
@@ -347,7 +349,7 @@ def _continued(request: Request) -> tuple[tuple[str, str] | None, int]:
             base64.urlsafe_b64decode(token), type=tuple[int, str, str]
         )
     except (ValueError, msgspec.DecodeError):
-        raise Refused(
+        raise RefusedError(
             400, "BadRequest", "continue: expected the token of an earlier list"
         ) from None
     return (namespace, name), revision
@@ -378,7 +380,7 @@ def _json(document: Document, code: int = 200) -> Response:
     return Response(msgspec.json.encode(document), code)
 
 
-def refusal(refused: Refused) -> Document:
+def refusal(refused: RefusedError) -> Document:
     """Returns the metav1.Status that reports a refusal."""
     details = {} if refused.details is None else {"details": refused.details}
     failed = {

@@ -14,7 +14,7 @@ import click
 from .app import serve
 from .journal import Journal, JournalError
 from .kubeconfig import kubeconfig
-from .store import Refused, Store
+from .store import RefusedError, Store
 
 # Documents are trees, so reference counts free them. Searching all of them for cycles would only
 # make clients wait.
@@ -65,7 +65,7 @@ def apiserver(
         )
     except KeyboardInterrupt:
         return
-    except (JournalError, Refused) as problem:
+    except (JournalError, RefusedError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         where = f"{problem.filename}: " if problem.filename else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from .resources import Kind
-from .store import Document, Stored
+from .store import Document, StoredObject
 
 _STORED = {
     "deprecatedCount": "count",
@@ -39,7 +39,7 @@ def served_form(kind: Kind, document: Document) -> Document:
     return {**renamed, "apiVersion": kind.api_version}
 
 
-def served_raw(kind: Kind, stored: Stored) -> bytes:
+def served_raw(kind: Kind, stored: StoredObject) -> bytes:
     """Returns the JSON of `served_form`."""
     return (
         stored.raw

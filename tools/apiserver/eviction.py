@@ -15,7 +15,7 @@ from berth.actors.scheduling.kube.meta import LabelSelector
 from .clock import now
 from .conditions import with_condition
 from .resources import BY_KIND
-from .store import Document, Refused, Store
+from .store import Document, RefusedError, Store
 
 PODS = BY_KIND["v1", "Pod"]
 BUDGETS = BY_KIND["policy/v1", "PodDisruptionBudget"]
@@ -25,7 +25,7 @@ RETRY_SECONDS = 10
 def check_eviction(store: Store, pod: Document) -> None:
     """Takes the permission to evict this pod from its budget.
 
-    Raises Refused: 429 if the budget forbids it, 500 if several budgets cover the pod.
+    Raises RefusedError: 429 if the budget forbids it, 500 if several budgets cover the pod.
     """
     if (
         pod["status"].get("phase") in ("Pending", "Succeeded", "Failed")
@@ -45,7 +45,7 @@ def check_eviction(store: Store, pod: Document) -> None:
             "This pod has more than one PodDisruptionBudget, "
             "which the eviction subresource does not support."
         )
-        raise Refused(500, "InternalError", message)
+        raise RefusedError(500, "InternalError", message)
     budget = budgets[0]
     status = budget.get("status") or {}
     if not _ready(pod):
@@ -100,8 +100,8 @@ def _ready(pod: Document) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def _too_many(message: str, why: str) -> Refused:
+def _too_many(message: str, why: str) -> RefusedError:
     causes = [{"reason": "DisruptionBudget", "message": why}]
-    return Refused(
+    return RefusedError(
         429, "TooManyRequests", message, {"causes": causes, "retryAfterSeconds": RETRY_SECONDS}
     )

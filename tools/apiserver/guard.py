@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection
 
 from .http_reader import Request
-from .store import Refused
+from .store import RefusedError
 
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@,/\s]+))(?::\d+)?", re.IGNORECASE)
@@ -29,20 +29,22 @@ class Guard:
         self._hosts = {host.lower() for host in (*LOCAL_HOSTS, *hosts)}
 
     def check(self, request: Request) -> None:
-        """Raises Refused: 403 for a foreign Host or Origin, 400 for a request without a Host."""
+        """Raises RefusedError: 403 for a foreign Host or Origin, 400 for a request without a
+        Host.
+        """
         host = request.headers.get("host", "")
         if not host:
-            raise Refused(400, "BadRequest", "Host: expected one, got none")
+            raise RefusedError(400, "BadRequest", "Host: expected one, got none")
         named = _HOST.fullmatch(host)
         if named is None or (named[1] or named[2]).lower() not in self._hosts:
             expected = ", ".join(sorted(self._hosts))
             message = (
                 f"Host: expected one of {expected}, got {host!r}; --allowed-host allows another"
             )
-            raise Refused(403, "Forbidden", message)
+            raise RefusedError(403, "Forbidden", message)
         origin = request.headers.get("origin")
         if origin is not None and _SCHEME.sub("", origin, count=1).lower() != host.lower():
-            raise Refused(
+            raise RefusedError(
                 403,
                 "Forbidden",
                 f"Origin: pages of another origin are not answered, got {origin!r}",

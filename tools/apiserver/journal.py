@@ -26,7 +26,7 @@ from typing import BinaryIO
 import msgspec
 
 from .resources import BY_KIND, Kind
-from .store import Document, Event, Refused, Store
+from .store import Document, Event, RefusedError, Store
 
 
 class JournalError(ValueError):
@@ -158,13 +158,15 @@ class Journal:
         return file, tail
 
     def _write(self, kind: Kind, written: Event) -> None:
-        """Adds a line for a write. Raises Refused with 500 if the file cannot be written to."""
+        """Adds a line for a write. Raises RefusedError with 500 if the file cannot be written
+        to.
+        """
         try:
             self._tail.add(_line(written.type.encode(), written.after.raw))
         except OSError as problem:
             name = written.after.document["metadata"]["name"]
             why = f"{self._path} cannot be written to: {problem.strerror or problem}"
-            raise Refused(
+            raise RefusedError(
                 500, "InternalError", f'{kind.resource} "{name}" cannot be kept: {why}'
             ) from problem
 

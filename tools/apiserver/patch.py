@@ -11,7 +11,7 @@ import msgspec
 
 from .resources import Kind
 from .schema import TYPES, Shape
-from .store import Document, Refused
+from .store import Document, RefusedError
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
@@ -28,7 +28,7 @@ ORDER = "$setElementOrder/"
 def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Document:
     """Returns the document with the patch applied.
 
-    Raises Refused: 415 for an unknown media type, 422 if the patch does not fit the document.
+    Raises RefusedError: 415 for an unknown media type, 422 if the patch does not fit the document.
     """
     try:
         match content_type:
@@ -40,29 +40,31 @@ def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Do
                 result = _json_patched(document, patch)
             case other:
                 expected = f"{JSON_PATCH}, {MERGE} or {STRATEGIC}"
-                raise Refused(
+                raise RefusedError(
                     415, "UnsupportedMediaType", f"Content-Type: expected {expected}, got {other!r}"
                 )
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as problem:
-        raise Refused(422, "Invalid", f"the patch does not fit: {problem}") from None
+        raise RefusedError(422, "Invalid", f"the patch does not fit: {problem}") from None
     if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
-        raise Refused(422, "Invalid", "the patch leaves no object with metadata")
+        raise RefusedError(422, "Invalid", "the patch leaves no object with metadata")
     return result
 
 
 def _json_patched(document: Any, patch: Any) -> Any:
     """Applies a JSON patch (RFC 6902).
 
-    Raises Refused: 400 if the patch is not a list of operations, 413 if it exceeds Kubernetes'
+    Raises RefusedError: 400 if the patch is not a list of operations, 413 if it exceeds Kubernetes'
     limit on operations or on copied bytes.
     """
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
-        raise Refused(400, "BadRequest", "the patch does not fit: expected a list of operations")
+        raise RefusedError(
+            400, "BadRequest", "the patch does not fit: expected a list of operations"
+        )
     if len(patch) > MOST_OPERATIONS:
         why = (
             f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(patch)}"
         )
-        raise Refused(413, "RequestEntityTooLarge", why)
+        raise RefusedError(413, "RequestEntityTooLarge", why)
     result = copy.deepcopy(document)
     copied = 0
     for operation in patch:
@@ -72,7 +74,7 @@ def _json_patched(document: Any, patch: Any) -> Any:
             )
             if copied > MOST_COPIED_BYTES:
                 why = f"the patch does not fit: it copies more than {MOST_COPIED_BYTES} bytes"
-                raise Refused(413, "RequestEntityTooLarge", why)
+                raise RefusedError(413, "RequestEntityTooLarge", why)
         result = jsonpatch.apply_patch(result, [operation], in_place=True)
     return result
 
@@ -134,7 +136,7 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
 
 def _listed(directive: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise Refused(422, "Invalid", f"the patch does not fit: {directive}: expected a list")
+        raise RefusedError(422, "Invalid", f"the patch does not fit: {directive}: expected a list")
     return value
 
 
@@ -167,7 +169,7 @@ def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: str) -> l
         if identity in ordered:
             continue
         if identity not in was:
-            raise Refused(
+            raise RefusedError(
                 422,
                 "Invalid",
                 f"the patch does not fit: {ORDER}: expected every item that is patched",
@@ -183,7 +185,7 @@ def _merge_list(shape: Shape | None, old: list[Any], patch: list[Any], key: str)
         have = set(map(_identity, old))
         return old + [item for item in patch if _identity(item) not in have]
     if not all(isinstance(item, dict) for item in patch):
-        raise Refused(
+        raise RefusedError(
             422,
             "Invalid",
             f"the patch does not fit: expected objects in a list that is merged by {key}",

@@ -4,7 +4,7 @@ Turns such a body into the JSON form of its object; nothing here writes protobuf
 runtime.Unknown, the envelope after four magic bytes that names a kind, and Kubernetes' generated
 messages, whose field numbers are in types.txt. Go writes every field that is not a pointer, so a
 zero means absence unless types.txt says otherwise. Unknown fields are skipped, as in Kubernetes.
-For any bytes, the result is a document or Refused.
+For any bytes, the result is a document, or it raises RefusedError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from .resources import BY_KIND
 from .schema import TYPES, Field, Shape
-from .store import Document, Refused
+from .store import Document, RefusedError
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
@@ -50,11 +50,11 @@ class _Record(NamedTuple):
 
 
 def decoded(body: bytes) -> Document:
-    """Returns the JSON form of the object in a body. Raises Refused with 400."""
+    """Returns the JSON form of the object in a body. Raises RefusedError with 400."""
     try:
         return _document(body)
     except (_MalformedError, UnicodeDecodeError, msgspec.DecodeError, RecursionError) as problem:
-        raise Refused(
+        raise RefusedError(
             400, "BadRequest", f"the body cannot be read as protobuf: {problem}"
         ) from None
 

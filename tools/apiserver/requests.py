@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from .store import Document, Refused
+from .store import Document, RefusedError
 
 _T = TypeVar("_T")
 
@@ -26,7 +26,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     preconditions: Preconditions | None = None
 
 
-class Named(msgspec.Struct, frozen=True, rename="camel"):
+class NamedObject(msgspec.Struct, frozen=True, rename="camel"):
     """The metadata of an object, or a reference to it."""
 
     name: str = ""
@@ -40,8 +40,8 @@ class Binding(msgspec.Struct, frozen=True):
     If metadata has a uid, only the pod with that uid is bound.
     """
 
-    metadata: Named | None = None
-    target: Named | None = None
+    metadata: NamedObject | None = None
+    target: NamedObject | None = None
 
 
 class Eviction(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,13 +53,13 @@ class Replicas(msgspec.Struct, frozen=True):
 
 
 class Scale(msgspec.Struct, frozen=True):
-    metadata: Named | None = None
+    metadata: NamedObject | None = None
     spec: Replicas | None = None
 
 
 def delete_options(document: Document, query: Mapping[str, str]) -> DeleteOptions:
-    """Returns the options in the body; those that it omits come from the query. Raises Refused with
-    400.
+    """Returns the options in the body; those that it omits come from the query. Raises RefusedError
+    with 400.
     """
     from_query = {
         field: query[field]
@@ -70,8 +70,8 @@ def delete_options(document: Document, query: Mapping[str, str]) -> DeleteOption
 
 
 def converted(document: Document, shape: type[_T], *, strict: bool = True) -> _T:
-    """Returns the document as a value of this type. Raises Refused with 400."""
+    """Returns the document as a value of this type. Raises RefusedError with 400."""
     try:
         return msgspec.convert(document, shape, strict=strict)
     except msgspec.ValidationError as problem:
-        raise Refused(400, "BadRequest", f"{shape.__name__}: {problem}") from None
+        raise RefusedError(400, "BadRequest", f"{shape.__name__}: {problem}") from None

@@ -16,7 +16,7 @@ from berth.actors.scheduling.kube.labels import (
 )
 
 from .resources import Kind
-from .store import Document, Refused
+from .store import Document, RefusedError
 
 Matches = Callable[[Document], bool]
 _FIELD = re.compile(r"([\w.]+)(!=|==|=)(.*)")
@@ -75,7 +75,7 @@ _ABSENT = {
 def matches_of(kind: Kind, labels: str, fields: str) -> Matches | None:
     """Returns a predicate for the objects that a request selects; None if it selects all.
 
-    Raises Refused with 400.
+    Raises RefusedError with 400.
     """
     chosen = [match for match in (_labels(labels), _fields(kind, fields)) if match is not None]
     match chosen:
@@ -93,7 +93,7 @@ def _labels(text: str) -> Matches | None:
     try:
         selector = parse(text)
     except SelectorError as problem:
-        raise Refused(400, "BadRequest", f"unable to parse requirement: {problem}") from None
+        raise RefusedError(400, "BadRequest", f"unable to parse requirement: {problem}") from None
     return lambda document: selector.matches(document["metadata"].get("labels") or {})
 
 
@@ -102,14 +102,14 @@ def _fields(kind: Kind, text: str) -> Matches | None:
     for part in filter(None, text.split(",")):
         match = _FIELD.fullmatch(part)
         if match is None:
-            raise Refused(
+            raise RefusedError(
                 400,
                 "BadRequest",
                 f"invalid selector: {part!r}; can't understand it as key=value or key!=value",
             )
         label, operator, value = match.groups()
         if label not in _OF_ALL and label not in _OF_KIND.get(kind.type_name, ()):
-            raise Refused(400, "BadRequest", f"field label not supported: {label}")
+            raise RefusedError(400, "BadRequest", f"field label not supported: {label}")
         paths = [tuple(path.split(".")) for path in _PATHS.get(label, (label,))]
         requirements.append((paths, _ABSENT.get(label, ""), value, operator != "!="))
     if not requirements:

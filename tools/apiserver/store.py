@@ -25,7 +25,7 @@ HISTORY = 100_000
 _ENCODER = msgspec.json.Encoder()
 
 
-class Refused(Exception):  # noqa: N818 - an answer of the API
+class RefusedError(Exception):
     """A refusal, as a metav1.Status: HTTP code, reason, message, and details for some clients."""
 
     def __init__(
@@ -37,7 +37,7 @@ class Refused(Exception):  # noqa: N818 - an answer of the API
         self.details = details
 
 
-class Stored:
+class StoredObject:
     """A document at one revision; `raw` is its JSON."""
 
     __slots__ = ("_raw", "document", "revision")
@@ -62,15 +62,15 @@ class Event(msgspec.Struct, frozen=True):
     """
 
     type: str
-    after: Stored
-    before: Stored | None
+    after: StoredObject
+    before: StoredObject | None
 
 
 class Shelf:
     """The objects of one kind and their history."""
 
     def __init__(self, history: int, compacted: int) -> None:
-        self.objects: dict[Key, Stored] = {}
+        self.objects: dict[Key, StoredObject] = {}
         self.order: list[Key] | None = None  # the sorted keys; None after one was added or removed
         self.history: deque[Event] = deque(maxlen=history)
         self.compacted = compacted  # the last revision that was dropped from the history
@@ -108,7 +108,7 @@ class Store:
     def restore(self, kind: Kind, document: Document) -> None:
         """Puts back an object of an earlier run at its own revision, without an event."""
         revision = int(document["metadata"]["resourceVersion"])
-        self._keep(self._shelf(kind), Stored(document, revision))
+        self._keep(self._shelf(kind), StoredObject(document, revision))
         self.revision = max(self.revision, revision)
 
     def compact(self) -> None:
@@ -118,7 +118,7 @@ class Store:
             shelf.history.clear()
             shelf.compacted = self.revision
 
-    def everything(self) -> Iterator[tuple[Kind, Stored]]:
+    def everything(self) -> Iterator[tuple[Kind, StoredObject]]:
         return (
             (kind, stored)
             for kind, shelf in self._shelves.items()
@@ -130,20 +130,22 @@ class Store:
         stored = None if shelf is None else shelf.objects.get((namespace, name))
         return None if stored is None else stored.document
 
-    def stored(self, kind: Kind, namespace: str, name: str) -> Stored:
-        """Returns an object with its revision. Raises Refused with 404."""
+    def stored(self, kind: Kind, namespace: str, name: str) -> StoredObject:
+        """Returns an object with its revision. Raises RefusedError with 404."""
         shelf = self._shelves.get(kind.stored_as or kind)
         stored = None if shelf is None else shelf.objects.get((namespace, name))
         if stored is None:
             details = {"name": name, "group": kind.group, "kind": kind.plural}
-            raise Refused(404, "NotFound", f'{kind.resource} "{name}" not found', details)
+            raise RefusedError(404, "NotFound", f'{kind.resource} "{name}" not found', details)
         return stored
 
     def get(self, kind: Kind, namespace: str, name: str) -> Document:
-        """Returns the document of an object. Raises Refused with 404."""
+        """Returns the document of an object. Raises RefusedError with 404."""
         return self.stored(kind, namespace, name).document
 
-    def list(self, kind: Kind, namespace: str = "", after: Key | None = None) -> Iterator[Stored]:
+    def list(
+        self, kind: Kind, namespace: str = "", after: Key | None = None
+    ) -> Iterator[StoredObject]:
         """Yields the objects in the order of namespace and name; "" is all namespaces.
 
         With `after`, only those that follow this key.
@@ -165,27 +167,27 @@ class Store:
             if stored is not None:
                 yield stored
 
-    def create(self, kind: Kind, document: Document) -> Stored:
-        """Adds an object. Raises Refused with 409 if the name is taken."""
+    def create(self, kind: Kind, document: Document) -> StoredObject:
+        """Adds an object. Raises RefusedError with 409 if the name is taken."""
         key = _key(document)
         if key in self._shelf(kind).objects:
             details = {"name": key[1], "group": kind.group, "kind": kind.plural}
-            raise Refused(
+            raise RefusedError(
                 409, "AlreadyExists", f'{kind.resource} "{key[1]}" already exists', details
             )
         return self._put(kind, "ADDED", document, None)
 
-    def update(self, kind: Kind, document: Document) -> Stored:
+    def update(self, kind: Kind, document: Document) -> StoredObject:
         """Replaces an object.
 
-        Raises Refused: 404 if it does not exist, 409 if the document's resourceVersion is not the
-        latest.
+        Raises RefusedError: 404 if it does not exist, 409 if the document's resourceVersion is not
+        the latest.
         """
         namespace, name = _key(document)
         before = self.stored(kind, namespace, name)
         latest = before.document["metadata"]["resourceVersion"]
         if (document["metadata"].get("resourceVersion") or latest) != latest:
-            raise Refused(
+            raise RefusedError(
                 409,
                 "Conflict",
                 f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been '
@@ -198,8 +200,8 @@ class Store:
             return before
         return self._put(kind, "MODIFIED", document, before)
 
-    def delete(self, kind: Kind, namespace: str, name: str) -> Stored:
-        """Removes an object. Raises Refused with 404."""
+    def delete(self, kind: Kind, namespace: str, name: str) -> StoredObject:
+        """Removes an object. Raises RefusedError with 404."""
         before = self.stored(kind, namespace, name)
         gone = self._record(kind, "DELETED", before.document, before)
         shelf = self._shelf(kind)
@@ -210,7 +212,7 @@ class Store:
     def since(self, kind: Kind, revision: int) -> Sequence[Event]:
         """Returns the events of a kind after a revision, oldest first.
 
-        Raises Refused with 410 if the history does not reach back that far.
+        Raises RefusedError with 410 if the history does not reach back that far.
         """
         self.check_known(kind, revision)
         shelf = self._shelf(kind)
@@ -221,15 +223,17 @@ class Store:
         return fresh
 
     def check_known(self, kind: Kind, revision: int) -> None:
-        """Raises Refused with 410 for a compacted revision and for a revision of the future.
+        """Raises RefusedError with 410 for a compacted revision and for a revision of the future.
 
         The latter comes from another store.
         """
         compacted = self._shelf(kind).compacted
         if revision < compacted:
-            raise Refused(410, "Expired", f"too old resource version: {revision} ({compacted})")
+            raise RefusedError(
+                410, "Expired", f"too old resource version: {revision} ({compacted})"
+            )
         if revision > self.revision:
-            raise Refused(
+            raise RefusedError(
                 410, "Expired", f"too large resource version: {revision}, current: {self.revision}"
             )
 
@@ -244,23 +248,25 @@ class Store:
             shelf = self._shelves[kind] = Shelf(self._history, self._compacted)
         return shelf
 
-    def _put(self, kind: Kind, happened: str, document: Document, before: Stored | None) -> Stored:
+    def _put(
+        self, kind: Kind, happened: str, document: Document, before: StoredObject | None
+    ) -> StoredObject:
         written = self._record(kind, happened, document, before)
         self._keep(self._shelf(kind), written)
         return written
 
-    def _keep(self, shelf: Shelf, stored: Stored) -> None:
+    def _keep(self, shelf: Shelf, stored: StoredObject) -> None:
         key = _key(stored.document)
         if key not in shelf.objects:
             shelf.order = None
         shelf.objects[key] = stored
 
     def _record(
-        self, kind: Kind, happened: str, document: Document, before: Stored | None
-    ) -> Stored:
+        self, kind: Kind, happened: str, document: Document, before: StoredObject | None
+    ) -> StoredObject:
         revision = self.revision + 1
         metadata = {**document["metadata"], "resourceVersion": str(revision)}
-        written = Stored({**document, "metadata": metadata}, revision)
+        written = StoredObject({**document, "metadata": metadata}, revision)
         record = Event(happened, written, before)
         if self._journal is not None:
             self._journal(kind, record)

@@ -12,7 +12,7 @@ from .http import Stream
 from .http_reader import Request
 from .resources import Kind
 from .selectors import matches_of
-from .store import Document, Event, Refused, Store, Stored
+from .store import Document, Event, RefusedError, Store, StoredObject
 from .tables import table
 
 BOOKMARK_SECONDS = 30.0
@@ -27,7 +27,7 @@ class Watch:
     """
 
     def __init__(self, store: Store, kind: Kind, namespace: str, request: Request) -> None:
-        """Reads the query. Raises Refused: 400 for an invalid query, 410 if its revision is
+        """Reads the query. Raises RefusedError: 400 for an invalid query, 410 if its revision is
         compacted.
         """
         query = request.query
@@ -49,7 +49,7 @@ class Watch:
                 int(query.get("timeoutSeconds") or LONGEST_SECONDS), LONGEST_SECONDS
             )
         except ValueError as problem:
-            raise Refused(
+            raise RefusedError(
                 400, "BadRequest", f"resourceVersion, timeoutSeconds: {problem}"
             ) from None
         self._from_start = self._mark_initial or (self._revision == 0 and not initial)
@@ -63,7 +63,7 @@ class Watch:
                 await self._follow(stream)
         except TimeoutError:
             return
-        except Refused as refused:
+        except RefusedError as refused:
             failed = {
                 "status": "Failure",
                 "message": str(refused),
@@ -117,10 +117,10 @@ class Watch:
         kind = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
         return [self._event_line(kind, event.after)]
 
-    def _selects(self, stored: Stored) -> bool:
+    def _selects(self, stored: StoredObject) -> bool:
         return self._matches is None or self._matches(stored.document)
 
-    def _event_line(self, kind: str, stored: Stored) -> bytes:
+    def _event_line(self, kind: str, stored: StoredObject) -> bytes:
         if not self._as_table:
             return _line(kind, served_raw(self._kind, stored))
         revision = str(stored.revision)

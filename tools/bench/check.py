@@ -50,7 +50,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.decision import Decision, steps
 from ..explain.handle import ReadOnlyHandle
-from .measure import Checked, Difference, Effort, Meter
+from .measure import CheckResult, Difference, Effort, Meter
 
 T = TypeVar("T")
 SEED = 0
@@ -170,7 +170,7 @@ class SamplingMeter:
 
 def check(
     windows: Sequence[Sample[Kept]], configuration: KubeSchedulerConfiguration, report: Report
-) -> Iterator[Checked]:
+) -> Iterator[CheckResult]:
     """Repeats the sampled decisions; yields the result of each window."""
     done, every = 0, sum(len(window.kept) for window in windows)
     for window in windows:
@@ -183,7 +183,7 @@ def check(
                 )
             done += 1
             report(done, every)
-        yield Checked(len(window.kept), len(window.kept) - len(differ), tuple(differ))
+        yield CheckResult(len(window.kept), len(window.kept) - len(differ), tuple(differ))
 
 
 def difference(kept: Kept, configuration: KubeSchedulerConfiguration) -> str:

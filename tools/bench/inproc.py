@@ -54,7 +54,7 @@ from ..apiserver.defaults import defaulted
 from ..apiserver.patch import patched
 from ..apiserver.requests import DeleteOptions
 from ..apiserver.resources import BY_KIND, Kind
-from ..apiserver.store import Refused, Store
+from ..apiserver.store import RefusedError, Store
 from .claims import ClaimTemplates, released, shared_claims, with_claims
 from .cluster import ClusterError, ExistsError
 from .pods import PodTracker
@@ -212,7 +212,7 @@ class InProcess:
         if shelf is None:
             try:
                 self._rest.delete(kind, namespace, name, DeleteOptions(grace))
-            except Refused:
+            except RefusedError:
                 return
         elif (namespace, name) in shelf.items:
             self._delete(kind, namespace, name, grace)
@@ -279,7 +279,7 @@ class InProcess:
             return body
         try:
             result = self._answer(method, path.partition("?")[0], body, content_type)
-        except Refused as refused:
+        except RefusedError as refused:
             raise ApiError(refused.code, refused.reason, str(refused)) from None
         return (
             result
@@ -322,13 +322,15 @@ class InProcess:
             case "PUT" if target.subresource == "status":
                 return self._put_status(kind, namespace, name, body)
             case _:
-                raise Refused(405, "MethodNotAllowed", f"{method} {path} is not served in process")
+                raise RefusedError(
+                    405, "MethodNotAllowed", f"{method} {path} is not served in process"
+                )
 
     def _post(self, kind: Kind, namespace: str, body: Any) -> object:
         metadata = body.get("metadata") or {}
         name = metadata.get("name") or f"{metadata.get('generateName', '')}{self._version}"
         if (namespace, name) in self._shelves[kind.path()].items:
-            raise Refused(409, "AlreadyExists", f'{kind.resource} "{name}" already exists')
+            raise RefusedError(409, "AlreadyExists", f'{kind.resource} "{name}" already exists')
         return self._add(kind, namespace, name, self._prototype(kind, body))
 
     def _patch(
@@ -353,7 +355,7 @@ class InProcess:
         ):
             if expected.get(field, have) != have:
                 message = f'{kind.resource} "{name}" has another {field} than the request names'
-                raise Refused(409, "Conflict", message)
+                raise RefusedError(409, "Conflict", message)
         return before
 
     # ---------------------------------------------------------------------------------- the objects
@@ -377,7 +379,7 @@ class InProcess:
             prototype = msgspec.convert(
                 full, FOLLOWED[kind.api_version, kind.kind].type, strict=False
             )
-        except (Refused, msgspec.ValidationError) as problem:
+        except (RefusedError, msgspec.ValidationError) as problem:
             raise ClusterError(f"{kind.kind}: {problem}") from None
         if len(self._prototypes) == MOST_PROTOTYPES:
             self._prototypes.clear()
@@ -393,7 +395,7 @@ class InProcess:
         try:
             created = {**document, "metadata": {**metadata, "uid": f"uid-{kind.plural}-{name}"}}
             self._rest.store.create(kind, defaulted(kind, created))
-        except Refused as refused:
+        except RefusedError as refused:
             error = ExistsError if refused.reason == "AlreadyExists" else ClusterError
             raise error(str(refused)) from None
 

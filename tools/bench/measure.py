@@ -86,7 +86,7 @@ class Difference(msgspec.Struct, frozen=True, order=True):
     difference: str
 
 
-class Checked(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """The number of repeated decisions, and the number of those with the same result."""
 
     pods: int
@@ -108,7 +108,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     threshold: float | None = None
     reached: bool = True
     profile: Stacks = {}
-    checked: Checked | None = None
+    checked: CheckResult | None = None
 
 
 class Meter(Protocol):
@@ -197,7 +197,7 @@ def median(results: Sequence[Result]) -> Result:
     checked = None
     if checks:
         differ = tuple(difference for check in checks for difference in check.differ)
-        checked = Checked(
+        checked = CheckResult(
             sum(check.pods for check in checks), sum(check.agree for check in checks), differ
         )
     return msgspec.structs.replace(

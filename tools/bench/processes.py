@@ -13,12 +13,12 @@ import msgspec
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from .measure import Checked, Effort
+from .measure import CheckResult, Effort
 from .worker import (
     Answer,
     CheckDecisions,
     DecisionsChecked,
-    Measured,
+    MeasuringStopped,
     NotRun,
     Order,
     Progress,
@@ -92,9 +92,9 @@ class Worker:
 
     async def stop(self) -> Effort:
         await self.send(StopMeasuring())
-        return (await self._expect(Measured)).effort
+        return (await self._expect(MeasuringStopped)).effort
 
-    async def check(self, report: Callable[[str, int, int], None]) -> list[Checked]:
+    async def check(self, report: Callable[[str, int, int], None]) -> list[CheckResult]:
         """Stops the scheduler and repeats the recorded decisions."""
         await self.send(CheckDecisions())
         while True:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from . import programs
-from .measure import Checked, Latency, Result
+from .measure import CheckResult, Latency, Result
 from .sampling import Share, Stacks, functions, rooms
 
 MEGABYTE = 1 << 20
@@ -59,7 +59,7 @@ def results_table(results: Sequence[Result]) -> Table:
     return table
 
 
-def differences_table(name: str, checked: Checked) -> Table:
+def differences_table(name: str, checked: CheckResult) -> Table:
     table = Table(title=f"{name}: decisions that berth explain does not make", title_justify="left")
     table.add_column("pod", overflow="fold")
     table.add_column("difference", overflow="fold")

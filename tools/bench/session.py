@@ -27,7 +27,14 @@ from .processes import ProcessEndedError, Worker, api_server, worker
 from .remote import remote_cluster
 from .templates import TemplateError
 from .waiting import StalledError, UnsupportedError
-from .worker import Finished, NotRun, Progress, RunScheduler, RunWorkload, scheduler_config_of
+from .worker import (
+    NotRun,
+    Progress,
+    RunScheduler,
+    RunWorkload,
+    WorkloadFinished,
+    scheduler_config_of,
+)
 from .workload import Run
 
 Where = Literal["inproc", "embedded", "kubeconfig"]
@@ -83,7 +90,7 @@ async def _in_process(file: Path, run: Run, settings: Settings, report: Report) 
             match await running.answer():
                 case Progress(step, done, total):
                     report(step, done, total)
-                case Finished(results):
+                case WorkloadFinished(results):
                     return results
                 case NotRun(reason, unsupported):
                     raise NotRunError(reason, unsupported=unsupported)

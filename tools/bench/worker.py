@@ -42,7 +42,7 @@ from berth.config.types import KubeSchedulerConfiguration
 from .check import SampledDecisions, SamplingMeter, check
 from .cluster import ClusterError
 from .inproc import InProcess
-from .measure import Checked, Effort, Meter, Result, Stopwatch, TimedInstruments
+from .measure import CheckResult, Effort, Meter, Result, Stopwatch, TimedInstruments
 from .opcodes import WorkloadError
 from .operations import Executor
 from .pauses import PauseMeter
@@ -109,17 +109,17 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     """The answer once the scheduler is synced, or measuring has started."""
 
 
-class Measured(msgspec.Struct, frozen=True, tag=True):
+class MeasuringStopped(msgspec.Struct, frozen=True, tag=True):
     effort: Effort
 
 
 class DecisionsChecked(msgspec.Struct, frozen=True, tag=True):
     """The answer with the comparison of each window."""
 
-    windows: list[Checked]
+    windows: list[CheckResult]
 
 
-class Finished(msgspec.Struct, frozen=True, tag=True):
+class WorkloadFinished(msgspec.Struct, frozen=True, tag=True):
     results: list[Result]
 
 
@@ -131,7 +131,7 @@ class NotRun(msgspec.Struct, frozen=True, tag=True):
 
 
 Order = RunWorkload | RunScheduler | StartMeasuring | StopMeasuring | CheckDecisions
-Answer = Progress | Ready | Measured | DecisionsChecked | Finished | NotRun
+Answer = Progress | Ready | MeasuringStopped | DecisionsChecked | WorkloadFinished | NotRun
 _ORDERS = msgspec.json.Decoder(Order)
 
 
@@ -192,7 +192,7 @@ async def run_in_process(order: RunWorkload) -> Answer:
             results = [
                 msgspec.structs.replace(result, checked=checked) for result, checked in pairs
             ]
-        ended = Finished(results)
+        ended = WorkloadFinished(results)
     except* UnsupportedError as problems:
         ended = NotRun(_first(problems), True)
     except* (*BAD_WORKLOAD, *BAD_CONFIGURATION) as problems:
@@ -238,7 +238,7 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
                     await meter.start()
                     _say(Ready())
                 case StopMeasuring():
-                    _say(Measured(await meter.stop()))
+                    _say(MeasuringStopped(await meter.stop()))
                 case last:
                     break
         group.cancel_scope.cancel()

@@ -40,7 +40,7 @@ from ..apiserver.defaults import defaulted
 from ..apiserver.eviction import PODS
 from ..apiserver.resources import BY_KIND, Kind
 from ..apiserver.schema import TYPES, pruned
-from ..apiserver.store import Refused, Store
+from ..apiserver.store import RefusedError, Store
 from ..apiserver.validation import invalid_message, problems
 from ..manifests import ManifestError, kind_of, objects_in
 from .cluster import decoded
@@ -222,6 +222,6 @@ def _completed(kind: Kind, document: Document, store: Store) -> Document:
     if kind == PODS and is_new:
         try:
             stored = {**admitted_pod(store, stored), "status": document.get("status") or {}}
-        except Refused as refused:
+        except RefusedError as refused:
             raise SourceError(f"Pod {name}: {refused}") from None
     return stored

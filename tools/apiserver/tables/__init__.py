@@ -12,7 +12,7 @@ from datetime import datetime
 
 from ..conversion import served_form
 from ..resources import Kind
-from ..store import Document, Refused
+from ..store import Document, RefusedError
 from . import cluster, storage, workloads
 from .column import AGE, NAME, Column
 from .pods import PODS, row_conditions
@@ -70,10 +70,10 @@ def table(
 
     `include` is the request's includeObject. It says what each row carries of its object: its
     Metadata, the whole Object or None of it. A watch sends one Table for each event, and needs the
-    column `definitions` only in the first. Raises Refused with 400 for another `include`.
+    column `definitions` only in the first. Raises RefusedError with 400 for another `include`.
     """
     if include not in ("Metadata", "Object", "None"):
-        raise Refused(
+        raise RefusedError(
             400, "BadRequest", f"includeObject: expected Metadata, Object or None, got {include!r}"
         )
     columns = _OLDER.get((kind.api_version, kind.plural)) or COLUMNS.get(

@@ -12,7 +12,7 @@ from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.apiserver.requests import DeleteOptions, Preconditions
 from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Refused, Store
+from berth.tools.apiserver.store import RefusedError, Store
 
 PODS, NODES, NAMESPACES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"]
 MAPS, CLAIMS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "PersistentVolumeClaim"]
@@ -56,7 +56,7 @@ def bind(api: Api, name: str = "p", uid: str = "", node: str = "n1") -> None:
     api.bind(NS, name, {"metadata": {"uid": uid}, "target": {"kind": "Node", "name": node}})
 
 
-def code(refused: pytest.ExceptionInfo[Refused]) -> tuple[int, str]:
+def code(refused: pytest.ExceptionInfo[RefusedError]) -> tuple[int, str]:
     return refused.value.code, refused.value.reason
 
 
@@ -122,17 +122,17 @@ def test_spec_and_status_are_written_separately(api: Api) -> None:
 def test_an_update_with_another_version_or_uid_is_refused(api: Api) -> None:
     before = create(api)
     api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
-    with pytest.raises(Refused, match="the object has been modified") as refused:
+    with pytest.raises(RefusedError, match="the object has been modified") as refused:
         api.update(PODS, NS, "p", before, "")
     assert code(refused) == (409, "Conflict")
-    with pytest.raises(Refused, match="UID in precondition") as refused:
+    with pytest.raises(RefusedError, match="UID in precondition") as refused:
         api.patch(PODS, NS, "p", {"metadata": {"uid": "other"}}, MERGE, "")
     assert code(refused) == (409, "Conflict")
     with pytest.raises(
-        Refused, match=r"the name of the object \(q\) does not match the name on the URL \(p\)"
+        RefusedError, match=r"the name of the object \(q\) does not match the name on the URL \(p\)"
     ):
         api.patch(PODS, NS, "p", {"metadata": {"name": "q"}}, MERGE, "")
-    with pytest.raises(Refused, match="the namespace of the object"):
+    with pytest.raises(RefusedError, match="the namespace of the object"):
         api.patch(PODS, NS, "p", {"metadata": {"namespace": "q"}}, MERGE, "")
 
 
@@ -203,7 +203,7 @@ def test_updates_of_some_kinds_need_a_version(
         "metadata": {**made["metadata"], "labels": {"a": "b"}, "resourceVersion": named},
     }
     with pytest.raises(
-        Refused, match=r"metadata\.resourceVersion: Invalid value: 0: must be specified"
+        RefusedError, match=r"metadata\.resourceVersion: Invalid value: 0: must be specified"
     ) as refused:
         api.update(of, namespace, "x", document, "")
     assert code(refused) == (422, "Invalid")
@@ -253,7 +253,7 @@ def test_a_patch_may_remove_the_version(api: Api, version: str | None) -> None:
 )
 def test_a_patch_with_another_version_is_refused(api: Api, patch: Any, how: str) -> None:
     create(api)
-    with pytest.raises(Refused, match="the object has been modified") as refused:
+    with pytest.raises(RefusedError, match="the object has been modified") as refused:
         api.patch(PODS, NS, "p", patch, how, "")
     assert code(refused) == (409, "Conflict")
 
@@ -292,7 +292,7 @@ def test_unknown_fields_in_strict_mode_and_wrong_types_are_refused_in_every_form
     create(api)
     strict = Api(api.store, "Strict", ['duplicate field "spec.a"'])
     with pytest.raises(
-        Refused, match=r'unknown field "status.boat", duplicate field "spec.a"'
+        RefusedError, match=r'unknown field "status.boat", duplicate field "spec.a"'
     ) as refused:
         strict.patch(PODS, NS, "p", {"status": {"boat": 1}}, MERGE, subresource)
     assert code(refused) == (400, "BadRequest")
@@ -302,10 +302,10 @@ def test_unknown_fields_in_strict_mode_and_wrong_types_are_refused_in_every_form
         {"metadata": {"labels": 5}},
     ]
     for body in bodies:
-        with pytest.raises(Refused, match="cannot unmarshal") as refused:
+        with pytest.raises(RefusedError, match="cannot unmarshal") as refused:
             api.patch(PODS, NS, "p", body, MERGE, subresource)
         assert refused.value.code == 400
-    with pytest.raises(Refused, match="cannot unmarshal"):
+    with pytest.raises(RefusedError, match="cannot unmarshal"):
         api.apply(PODS, NS, "q", {"metadata": {"name": "q"}, "spec": {"containers": "x"}}, "")
 
 
@@ -355,12 +355,12 @@ def test_a_pod_in_its_grace_period_survives_the_removal_of_its_finalizer(api: Ap
 def test_a_deletion_may_have_preconditions(api: Api) -> None:
     metadata = create(api)["metadata"]
     for wanted in (Preconditions(uid="other"), Preconditions(resource_version="1")):
-        with pytest.raises(Refused, match="Precondition failed") as refused:
+        with pytest.raises(RefusedError, match="Precondition failed") as refused:
             api.delete(PODS, NS, "p", DeleteOptions(preconditions=wanted))
         assert code(refused) == (409, "Conflict")
     wanted = Preconditions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
     api.delete(PODS, NS, "p", DeleteOptions(preconditions=wanted))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         api.delete(PODS, NS, "p", DeleteOptions())
     assert code(refused) == (404, "NotFound")
 
@@ -373,14 +373,14 @@ def test_a_namespace_is_deleted_when_it_is_empty(api: Api) -> None:
     api.patch(NAMESPACES, "", "n", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
     assert api.store.get(NAMESPACES, "", "n")["status"] == {"phase": "Terminating"}
     assert [stored.document["metadata"]["name"] for stored in api.store.list(MAPS, "n")] == ["m"]
-    with pytest.raises(Refused, match="because it is being terminated") as refused:
+    with pytest.raises(RefusedError, match="because it is being terminated") as refused:
         api.create(MAPS, "n", {"metadata": {"name": "p"}})
     assert code(refused) == (403, "Forbidden")
     api.patch(MAPS, "n", "m", {"metadata": {"finalizers": None}}, MERGE, "")
     assert api.store.find(NAMESPACES, "", "n") is None
-    with pytest.raises(Refused, match='namespaces "n" not found'):
+    with pytest.raises(RefusedError, match='namespaces "n" not found'):
         api.create(MAPS, "n", {"metadata": {"name": "p"}})
-    with pytest.raises(Refused, match="may not be deleted"):
+    with pytest.raises(RefusedError, match="may not be deleted"):
         api.delete(NAMESPACES, "", NS, DeleteOptions())
 
 
@@ -449,20 +449,20 @@ def test_a_binding_of_a_bound_gated_deleted_or_replaced_pod_is_refused(api: Api)
         ("gated", "", "non-empty .spec.schedulingGates"),
     ]
     for name, uid, why in refusals:
-        with pytest.raises(Refused, match=why) as refused:
+        with pytest.raises(RefusedError, match=why) as refused:
             bind(api, name, uid)
         assert code(refused) == (409, "Conflict")
         assert "nodeName" not in found(api, name)["spec"]
     bind(api)
-    with pytest.raises(Refused, match='already assigned to node "n1"') as refused:
+    with pytest.raises(RefusedError, match='already assigned to node "n1"') as refused:
         bind(api, node="n2")
     assert code(refused) == (409, "Conflict")
     create(api, "ending")
     api.patch(PODS, NS, "ending", {"metadata": {"finalizers": ["berth.dev/f"]}}, MERGE, "")
     api.delete(PODS, NS, "ending", DeleteOptions())
-    with pytest.raises(Refused, match="is being deleted"):
+    with pytest.raises(RefusedError, match="is being deleted"):
         bind(api, "ending")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         bind(api, "nobody")
     assert code(refused) == (404, "NotFound")
     for body in (
@@ -470,14 +470,14 @@ def test_a_binding_of_a_bound_gated_deleted_or_replaced_pod_is_refused(api: Api)
         {"target": {"name": 1}},
         {"metadata": [], "target": {"name": "n"}},
     ):
-        with pytest.raises(Refused, match="Binding: Expected") as refused:
+        with pytest.raises(RefusedError, match="Binding: Expected") as refused:
             api.bind(NS, "gated", body)
         assert code(refused) == (400, "BadRequest")
 
 
 def test_only_a_binding_sets_the_node_name(api: Api) -> None:
     create(api)
-    with pytest.raises(Refused, match=r"spec\.nodeName") as refused:
+    with pytest.raises(RefusedError, match=r"spec\.nodeName") as refused:
         api.patch(PODS, NS, "p", {"spec": {"nodeName": "n1"}}, MERGE, "")
     assert code(refused) == (422, "Invalid")
 
@@ -511,7 +511,7 @@ def test_an_eviction_uses_up_the_budget_and_sets_a_condition(api: Api) -> None:
     assert {c["type"]: c.get("reason") for c in gone["status"]["conditions"]}["DisruptionTarget"]
     status = api.store.get(BUDGETS, NS, "x")["status"]
     assert (status["disruptionsAllowed"], list(status["disruptedPods"])) == (0, ["a"])
-    with pytest.raises(Refused, match="would violate the pod's disruption budget") as refused:
+    with pytest.raises(RefusedError, match="would violate the pod's disruption budget") as refused:
         api.evict(NS, "b", {})
     assert code(refused) == (429, "TooManyRequests")
     assert "deletionTimestamp" not in found(api, "b")["metadata"]
@@ -523,13 +523,13 @@ def test_evictions_without_a_budget_or_with_too_many(api: Api) -> None:
     api.evict(NS, "a", {"deleteOptions": {"gracePeriodSeconds": 3}})
     assert found(api, "a")["metadata"]["deletionGracePeriodSeconds"] == 3
     budget(api, "new", allowed=1, generation=0)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         api.evict(NS, "b", {})
     assert code(refused) == (429, "TooManyRequests")
     api.evict(NS, "pending", {})
     assert api.store.find(PODS, NS, "pending") is None
     budget(api, "more", allowed=1)
-    with pytest.raises(Refused, match="more than one PodDisruptionBudget") as refused:
+    with pytest.raises(RefusedError, match="more than one PodDisruptionBudget") as refused:
         api.evict(NS, "b", {})
     assert refused.value.code == 500
 
@@ -559,7 +559,7 @@ def test_a_scale_reads_and_writes_the_replicas_of_a_workload(api: Api) -> None:
         ({"spec": {"replicas": "x"}}, 400),
         ({"spec": {"replicas": True}}, 400),
     ):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusedError) as refused:
             api.rescale(DEPLOYMENTS, NS, "d", body)
         assert refused.value.code == wanted
 
@@ -590,7 +590,7 @@ def test_a_pod_gets_the_priority_of_its_class(api: Api) -> None:
             "string value of PreemptionPolicy",
         ),
     ):
-        with pytest.raises(Refused, match=why) as refused:
+        with pytest.raises(RefusedError, match=why) as refused:
             create(api, "refused", **given)
         assert code(refused) == (403, "Forbidden")
 
@@ -627,7 +627,7 @@ def test_a_pod_gets_the_overhead_and_the_node_selector_of_its_runtime_class(api:
         ({"overhead": {"cpu": "1"}}, "without corresponding RuntimeClass"),
         ({"runtimeClassName": "vm", "nodeSelector": {"vm": "no"}}, "conflict"),
     ):
-        with pytest.raises(Refused, match=why) as refused:
+        with pytest.raises(RefusedError, match=why) as refused:
             create(api, "refused", **given)
         assert code(refused) == (403, "Forbidden")
 

@@ -17,7 +17,7 @@ from berth.tools.apiserver.journal import Journal, JournalError, Tail
 from berth.tools.apiserver.patch import MERGE
 from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Refused, Store
+from berth.tools.apiserver.store import RefusedError, Store
 from tests.kit.disk import Disk, failing_disk
 
 MAPS = BY_KIND["v1", "ConfigMap"]
@@ -57,7 +57,7 @@ def test_a_write_that_the_disk_refuses_is_refused(
         store.create(MAPS, config_map("a"))
         before, revision = path.read_bytes(), store.revision
         disk.writes += [*written, OSError(number, os.strerror(number))]
-        with pytest.raises(Refused, match=os.strerror(number)) as refused:
+        with pytest.raises(RefusedError, match=os.strerror(number)) as refused:
             store.create(MAPS, config_map("b"))
         assert (refused.value.code, refused.value.reason) == (500, "InternalError")
         assert (names(store), store.revision) == (["a"], revision)
@@ -83,7 +83,7 @@ def test_a_disk_that_takes_no_bytes_without_an_error_causes_no_endless_loop(
 ) -> None:
     with Journal(tmp_path / "objects") as journal:
         disk.writes += [10, 0]
-        with pytest.raises(Refused, match=os.strerror(errno.EIO)):
+        with pytest.raises(RefusedError, match=os.strerror(errno.EIO)):
             journal.store.create(MAPS, config_map("a"))
 
 
@@ -97,9 +97,9 @@ def test_no_write_follows_a_torn_one_that_cannot_be_removed(
         store.create(MAPS, config_map("a"))
         disk.writes += [30, OSError(errno.EIO, "broken")]
         disk.truncations += [OSError(errno.EIO, "broken"), OSError(errno.EIO, "still broken")]
-        with pytest.raises(Refused, match="broken"):
+        with pytest.raises(RefusedError, match="broken"):
             store.create(MAPS, config_map("b"))
-        with pytest.raises(Refused, match="still broken"):
+        with pytest.raises(RefusedError, match="still broken"):
             store.create(MAPS, config_map("c"))
         assert names(store) == ["a"]
         if end == "mended":
@@ -118,7 +118,7 @@ def test_a_request_that_fails_halfway_keeps_its_first_writes(tmp_path: Path, dis
         for name in "abc":
             api.create(MAPS, NS, config_map(name))
         disk.writes += [None, OSError(errno.ENOSPC, "full")]
-        with pytest.raises(Refused, match="full"):
+        with pytest.raises(RefusedError, match="full"):
             api.delete_all(MAPS, NS, None, DeleteOptions())
         assert names(journal.store) == ["b", "c"]
     with Journal(path) as journal:
@@ -136,7 +136,7 @@ def test_a_failed_update_can_be_repeated(tmp_path: Path, disk: Disk) -> None:
         api.create(MAPS, NS, document)
         api.delete(MAPS, NS, "a", DeleteOptions())
         disk.writes += [None, OSError(errno.ENOSPC, "full")]
-        with pytest.raises(Refused, match="full"):
+        with pytest.raises(RefusedError, match="full"):
             api.patch(MAPS, NS, "a", {"metadata": {"finalizers": None}}, MERGE, "")
         api.patch(MAPS, NS, "a", {"metadata": {"finalizers": None}}, MERGE, "")
         assert names(journal.store) == []

@@ -9,7 +9,7 @@ import pytest
 
 from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC, patched
 from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Refused
+from berth.tools.apiserver.store import RefusedError
 
 POD = BY_KIND["v1", "Pod"]
 A, B = {"name": "a", "image": "i"}, {"name": "b", "image": "i"}
@@ -138,7 +138,7 @@ def test_a_json_patch_applies_its_operations_in_order() -> None:
     ],
 )
 def test_a_patch_that_does_not_fit_is_refused(patch: Any, how: str, code: int) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         patched(POD, pod(), patch, how)
     assert refused.value.code == code
 
@@ -160,7 +160,7 @@ def finalizers(*names: str) -> dict[str, Any]:
 def test_a_directive_that_does_not_fit_is_refused(patch: dict[str, Any]) -> None:
     document = finalizers("a", "b")
     document["metadata"]["generation"] = 1
-    with pytest.raises(Refused, match="the patch does not fit") as refused:
+    with pytest.raises(RefusedError, match="the patch does not fit") as refused:
         patched(POD, document, patch, STRATEGIC)
     assert refused.value.code == 422
 
@@ -211,11 +211,11 @@ def test_all_items_of_a_key_are_deleted_together() -> None:
 def test_a_json_patch_does_not_grow_out_of_proportion() -> None:
     copies: list[dict[str, Any]] = [{"op": "add", "path": "/metadata/x", "value": {}}]
     copies += [{"op": "copy", "from": "/metadata", "path": f"/metadata/x/{i}"} for i in range(60)]
-    with pytest.raises(Refused, match="it copies more than 3145728 bytes") as refused:
+    with pytest.raises(RefusedError, match="it copies more than 3145728 bytes") as refused:
         patched(POD, pod(), copies, JSON_PATCH)
     assert refused.value.code == 413
     with pytest.raises(
-        Refused, match="maximum operations in a JSON patch is 10000, got 10001"
+        RefusedError, match="maximum operations in a JSON patch is 10000, got 10001"
     ) as refused:
         patched(POD, pod(), copies[:1] * 10_001, JSON_PATCH)
     assert refused.value.code == 413

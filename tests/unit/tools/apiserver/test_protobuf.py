@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from berth.tools.apiserver.protobuf import MAGIC, decoded
 from berth.tools.apiserver.resources import KINDS
 from berth.tools.apiserver.schema import TYPES, Field, Findings, Shape, unknown_and_mistyped
-from berth.tools.apiserver.store import Refused
+from berth.tools.apiserver.store import RefusedError
 
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = range(6)
 
@@ -314,7 +314,7 @@ def test_unknown_fields_of_every_wire_type_are_skipped() -> None:
     ],
 )
 def test_a_malformed_body_is_refused(raw: bytes, why: str) -> None:
-    with pytest.raises(Refused, match=r"the body cannot be read as protobuf: ") as refused:
+    with pytest.raises(RefusedError, match=r"the body cannot be read as protobuf: ") as refused:
         decoded(raw)
     assert why in str(refused.value)
     assert (refused.value.code, refused.value.reason) == (400, "BadRequest")
@@ -323,7 +323,7 @@ def test_a_malformed_body_is_refused(raw: bytes, why: str) -> None:
 def is_read_or_refused(raw: bytes) -> None:
     try:
         document = decoded(raw)
-    except Refused:
+    except RefusedError:
         return
     json.dumps(document)
 

@@ -8,7 +8,7 @@ import pytest
 
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.selectors import matches_of
-from berth.tools.apiserver.store import Refused
+from berth.tools.apiserver.store import RefusedError
 
 POD: dict[str, Any] = {
     "metadata": {"name": "p", "namespace": "n", "labels": {"app": "web"}},
@@ -85,7 +85,7 @@ def test_an_empty_selector_selects_all() -> None:
     ],
 )
 def test_an_invalid_selector_is_refused(labels: str, fields: str, why: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         matches_of(BY_KIND["v1", "Pod"], labels, fields)
     assert why in str(refused.value)
     assert refused.value.code == 400

@@ -11,7 +11,7 @@ import pytest
 
 from berth.tools.apiserver.journal import Journal, JournalError
 from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Refused, Store
+from berth.tools.apiserver.store import RefusedError, Store
 
 MAPS = BY_KIND["v1", "ConfigMap"]
 SECRETS = BY_KIND["v1", "Secret"]
@@ -30,7 +30,7 @@ def test_a_full_history_forgets_its_oldest_events() -> None:
     store = Store(history=2)
     revisions = [store.create(MAPS, config_map(name)).revision for name in "abc"]
     assert [event.after.revision for event in store.since(MAPS, revisions[0])] == revisions[1:]
-    with pytest.raises(Refused, match="too old resource version: 1 ") as refused:
+    with pytest.raises(RefusedError, match="too old resource version: 1 ") as refused:
         store.since(MAPS, 1)
     assert (refused.value.code, refused.value.reason) == (410, "Expired")
     assert list(store.since(SECRETS, 1)) == [], "each kind has a separate history"

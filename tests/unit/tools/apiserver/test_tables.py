@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from berth.tools.apiserver.resources import BY_PATH, KINDS, Kind
-from berth.tools.apiserver.store import Document, Refused
+from berth.tools.apiserver.store import Document, RefusedError
 from berth.tools.apiserver.tables import COLUMNS, table
 from berth.tools.apiserver.tables.duration import human
 
@@ -608,7 +608,7 @@ def test_the_object_of_a_row() -> None:
     }
     assert rows["Object"]["object"] == document
     assert "object" not in rows["None"]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         table(KIND["configmaps"], [document], revision="7", now=NOW, include="all")
     assert refused.value.code == 400
 

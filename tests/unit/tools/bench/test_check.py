@@ -36,7 +36,7 @@ from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.check import Sample, SampledDecisions, check, restored, written
 from berth.tools.bench.decision import SPECS, make_node, make_pod, take
-from berth.tools.bench.measure import Checked
+from berth.tools.bench.measure import CheckResult
 from berth.tools.explain.handle import ReadOnlyHandle
 
 NODES = 150  # more than a sample

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from berth.tools.bench.measure import (
-    Checked,
+    CheckResult,
     Difference,
     Latency,
     Result,
@@ -114,9 +114,9 @@ def test_the_checks_of_all_runs_add_up() -> None:
     differs = Difference("ns/p", "the node is a; explain's is b")
     runs = [
         msgspec.structs.replace(result(1.0), checked=checked)
-        for checked in (Checked(3, 3), Checked(4, 3, (differs,)), Checked(2, 2))
+        for checked in (CheckResult(3, 3), CheckResult(4, 3, (differs,)), CheckResult(2, 2))
     ]
-    assert median(runs).checked == Checked(9, 8, (differs,))
+    assert median(runs).checked == CheckResult(9, 8, (differs,))
     assert median([result(1.0), result(2.0)]).checked is None
 
 

@@ -10,7 +10,7 @@ import pytest
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Refused, Store
+from berth.tools.apiserver.store import RefusedError, Store
 
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 TEMPLATES = BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"]
@@ -63,7 +63,7 @@ def pod(number: int) -> Document:
 
 
 def refusal(api: Api, document: Document) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         api.create(CLAIMS, "default", document)
     assert refused.value.code == 422
     return str(refused.value).removeprefix('ResourceClaim.resource.k8s.io "c" is invalid: ')
@@ -74,7 +74,7 @@ def set_status(api: Api, patch: Document, how: str = MERGE) -> Document:
 
 
 def refused_status(api: Api, status: Document) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         set_status(api, {"status": status})
     assert refused.value.code == 422
     return str(refused.value).removeprefix('ResourceClaim.resource.k8s.io "c" is invalid: ')
@@ -108,10 +108,12 @@ def test_templates_have_the_same_defaults_and_rules(api: Api) -> None:
     (request,) = made.document["spec"]["spec"]["devices"]["requests"]
     assert request["exactly"]["count"] == 1
     broken = claim(exactly("UP"))["spec"]
-    with pytest.raises(Refused, match=r"spec\.spec\.devices\.requests\[0\]\.name: Invalid value"):
+    with pytest.raises(
+        RefusedError, match=r"spec\.spec\.devices\.requests\[0\]\.name: Invalid value"
+    ):
         api.create(TEMPLATES, "default", {"metadata": {"name": "u"}, "spec": {"spec": broken}})
     changed = {"spec": {"spec": claim(exactly(count=2))["spec"]}}
-    with pytest.raises(Refused, match=r"spec: Invalid value: .*: field is immutable"):
+    with pytest.raises(RefusedError, match=r"spec: Invalid value: .*: field is immutable"):
         api.patch(TEMPLATES, "default", "t", changed, MERGE, "")
 
 
@@ -263,7 +265,7 @@ def test_a_claim_with_every_field_is_valid(api: Api) -> None:
 def test_the_spec_is_immutable_and_the_metadata_is_not(api: Api) -> None:
     api.create(CLAIMS, "default", claim())
     changed = {"spec": claim(exactly(count=2))["spec"]}
-    with pytest.raises(Refused, match=r"spec: Invalid value: .*: field is immutable"):
+    with pytest.raises(RefusedError, match=r"spec: Invalid value: .*: field is immutable"):
         api.patch(CLAIMS, "default", "c", changed, MERGE, "")
     api.patch(CLAIMS, "default", "c", {"metadata": {"finalizers": [FINALIZER]}}, MERGE, "")
     # defaults that the client leaves out are no change
@@ -289,7 +291,7 @@ def test_a_status_update_from_an_old_version_conflicts(api: Api) -> None:
     version = api.create(CLAIMS, "default", claim()).document["metadata"]["resourceVersion"]
     set_status(api, {"status": {"allocation": allocation()}})
     body = {"metadata": {"resourceVersion": version}, "status": {"reservedFor": [pod(1)]}}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         set_status(api, body)
     assert refused.value.code == 409
 
@@ -394,7 +396,7 @@ def test_admin_access_needs_a_label_on_the_namespace(api: Api) -> None:
     )
     assert rule in refusal(api, admin)
     template = {"metadata": {"name": "t"}, "spec": {"spec": admin["spec"]}}
-    with pytest.raises(Refused, match="admin access to devices requires"):
+    with pytest.raises(RefusedError, match="admin access to devices requires"):
         api.create(TEMPLATES, "default", template)
     api.create(CLAIMS, "default", claim())
     granted = allocation(result(adminAccess=True))

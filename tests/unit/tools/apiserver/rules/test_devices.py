@@ -9,7 +9,7 @@ import pytest
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.selectors import matches_of
-from berth.tools.apiserver.store import Refused, Store
+from berth.tools.apiserver.store import RefusedError, Store
 from berth.tools.apiserver.validation import problems
 
 SLICES = BY_KIND["resource.k8s.io/v1", "ResourceSlice"]
@@ -290,7 +290,7 @@ def test_slices_are_selected_by_node_and_driver() -> None:
         matches = matches_of(SLICES, "", fields)
         assert matches is not None
         assert matches(document) == selected
-    with pytest.raises(Refused, match=r"field label not supported: spec\.pool"):
+    with pytest.raises(RefusedError, match=r"field label not supported: spec\.pool"):
         matches_of(SLICES, "", "spec.pool=x")
 
 

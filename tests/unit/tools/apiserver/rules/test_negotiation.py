@@ -10,7 +10,7 @@ import pytest
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.discovery import discovery
 from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.apiserver.store import Refused, Store
+from berth.tools.apiserver.store import RefusedError, Store
 from berth.tools.apiserver.tables import table
 
 API = "resource.k8s.io/v1alpha2"
@@ -38,7 +38,7 @@ CLASS = made(driverName="gpu.example.com")
 
 
 def refusal(api: Api, kind: Kind, document: Document) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         api.create(kind, "default" if kind.namespaced else "", document)
     assert refused.value.code == 422
     return str(refused.value).removeprefix(f'{kind.kind}.resource.k8s.io "it" is invalid: ')
@@ -52,7 +52,7 @@ def set_status(api: Api, kind: Kind, **status: Any) -> Document:
 
 
 def refused_status(api: Api, kind: Kind, **status: Any) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         set_status(api, kind, **status)
     return str(refused.value).removeprefix(f'{kind.kind}.resource.k8s.io "it" is invalid: ')
 
@@ -104,7 +104,7 @@ def test_invalid_objects(api: Api, kind: Kind, document: Document, expected: str
 
 def test_what_a_claim_asks_for_never_changes(api: Api) -> None:
     api.create(CLAIMS, "default", CLAIM)
-    with pytest.raises(Refused, match="field is immutable"):
+    with pytest.raises(RefusedError, match="field is immutable"):
         api.patch(CLAIMS, "default", "it", {"spec": {"resourceClassName": "b"}}, MERGE, "")
 
 
