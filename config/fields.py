@@ -47,9 +47,7 @@ class Problems(list[str]):
 
 
 def read_document(document: object, into: type, problems: Problems, path: str = "") -> object:
-    """Returns the document in the form that `msgspec.convert` takes. Adds a problem for each part
-    that does not fit.
-    """
+    """Returns the document as `msgspec.convert` takes it. Adds a problem for each unfit part."""
     return _read(document, _type_info(into), path, problems)
 
 
@@ -207,9 +205,7 @@ def _check_duration(value: Any, path: str, problems: Problems) -> None:
 
 
 def shown(value: object) -> str:
-    """Returns a value for a message: text in quotes, numbers in digits, and the kind of anything
-    else.
-    """
+    """Shows a value in a message: text in quotes, numbers in digits, the kind of anything else."""
     if value is None:
         return "null"
     if isinstance(value, bool):

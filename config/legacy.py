@@ -69,9 +69,7 @@ def removed_version(document: Mapping[str, Any]) -> str | None:
 
 
 def refusal_of_removed(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns what to change in a document of a removed version, a line each; () for other
-    documents.
-    """
+    """Returns the changes that a document of a removed version needs; () for other documents."""
     version = removed_version(document)
     if version is None:
         return ()
@@ -232,9 +230,7 @@ def _args_of(profile: Document, plugin: str) -> Document:
 
 
 def _take(profile: Document, matches: Callable[[str], bool]) -> list[tuple[str, str, Document]]:
-    """Removes the entries whose name matches from the sets. Returns them, each with point and
-    list.
-    """
+    """Removes the entries whose name matches from the sets. Returns their point, list and entry."""
     taken = []
     for point, plugin_set in _sets(profile):
         for which in ("enabled", "disabled"):

@@ -52,9 +52,7 @@ class ConfigError(ValueError):
 
 
 def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfiguration:
-    """Reads, defaults and validates a configuration; None gives the default one. Raises
-    ConfigError.
-    """
+    """Reads, defaults and validates a configuration; None is the default. Raises ConfigError."""
     if document is None:
         return KubeSchedulerConfiguration()
     refusal = refusal_of_removed(document)
@@ -97,9 +95,7 @@ def to_document(configuration: KubeSchedulerConfiguration) -> object:
 
 
 def plain(value: object) -> object:
-    """Returns a value of the configuration as mappings, lists and values; durations as Go writes
-    them.
-    """
+    """Returns a part of the configuration as mappings, lists and values; durations in Go's form."""
     builtins: object = msgspec.to_builtins(value, enc_hook=_encoded)
     return builtins
 

@@ -21,9 +21,7 @@ def is_label_value(text: str) -> bool:
 
 
 def is_extended_resource(name: str) -> bool:
-    """True for a qualified name with a domain that is not Kubernetes' own, short enough for a
-    quota.
-    """
+    """True for a qualified name in a domain other than Kubernetes', short enough for a quota."""
     domain, slash, _ = name.partition("/")
     if not slash or "kubernetes.io/" in name or name.startswith("requests."):
         return False

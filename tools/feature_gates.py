@@ -21,9 +21,7 @@ feature_gates_option = click.option(
 
 
 def gates_from(texts: Iterable[str]) -> dict[str, bool]:
-    """Returns every gate with its value. Prints warnings on standard error. Raises
-    FeatureGateError.
-    """
+    """Returns every gate with its value. Prints warnings on stderr. Raises FeatureGateError."""
     settings = parse_gates(",".join(texts))
     values = with_defaults(settings)
     for warning in gate_warnings(settings):

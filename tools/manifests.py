@@ -55,9 +55,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _objects_of(file: Path) -> Iterator[tuple[Document, str]]:
-    """Yields the objects of a file, each with its place. Raises ManifestError, also for an empty
-    file.
-    """
+    """Yields the objects of a file with their places. Raises ManifestError, also if it is empty."""
     try:
         contents = [document for document in documents(file.read_bytes()) if document is not None]
     except OSError as problem:

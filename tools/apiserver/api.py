@@ -191,9 +191,7 @@ class Api:
         )
 
     def _checked_status(self, kind: Kind, after: Document, before: Document) -> Document:
-        """Returns a claim with its new status. Raises RefusedError with 422 if this change is not
-        allowed.
-        """
+        """Returns a claim with its new status. Raises RefusedError with 422 if it is invalid."""
         status = without_deallocated(after["status"], before.get("status") or {})
         after = {**after, "status": status}
         problems = admin_access_problems(self.store, kind, after, before)
@@ -220,7 +218,7 @@ class Api:
     def apply(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
     ) -> tuple[StoredObject, bool]:
-        """Server-side apply without field ownership: creates the object or merges into it.
+        """Applies a document without field ownership: creates the object or merges into it.
 
         Returns True beside the object if it was created.
         """

@@ -42,9 +42,7 @@ Answer = StoredObject | Document
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The kind, namespace, object and subresource that a path names; "" for each part that the path
-    omits.
-    """
+    """The kind, namespace, object and subresource in a path; "" for each part that it omits."""
 
     kind: Kind
     namespace: str
@@ -212,9 +210,7 @@ class Server:
     def _shown(
         self, request: Request, kind: Kind, answer: Answer | list[StoredObject], code: int = 200
     ) -> Response:
-        """Returns the answer in the form that the client accepts: objects, their metadata, or a
-        table.
-        """
+        """Returns the answer as the client accepts it: objects, their metadata, or a table."""
         accept = request.headers.get("accept", "")
         as_table = "as=Table" in accept.partition(",")[0]
         if isinstance(answer, StoredObject) and not as_table:
@@ -284,9 +280,7 @@ def _media_type(request: Request) -> str:
 
 
 def _body(raw: bytes, media_type: str) -> Any:
-    """Returns the document in a body; None if it is empty. Raises RefusedError with 400 if it
-    cannot be read.
-    """
+    """Returns the document in a body; None if empty. Raises RefusedError with 400 if unreadable."""
     if not raw:
         return None
     if media_type == PROTOBUF:

@@ -15,9 +15,7 @@ SERVICE_NETWORK = int(IPv4Address("10.96.0.0"))
 
 
 def defaulted(kind: Kind, document: Document) -> Document:
-    """Returns a well-formed document with its defaults. The result shares unchanged parts with the
-    argument.
-    """
+    """Returns a well-formed document with its defaults, which shares its unchanged parts."""
     fill = _DEFAULTS.get(kind.type_name)
     return document if fill is None else fill(document)
 
@@ -62,9 +60,7 @@ def _container(container: dict[str, Any], *, host: bool) -> dict[str, Any]:
 
 
 def _port(port: dict[str, Any], *, host: bool) -> dict[str, Any]:
-    """Returns the port with its defaults; on the host's network, hostPort defaults to
-    containerPort.
-    """
+    """Returns the port with its defaults; on the host's network, hostPort is containerPort."""
     on_host = {"hostPort": port["containerPort"]} if host and "containerPort" in port else {}
     return {**on_host, "protocol": "TCP", **port}
 
@@ -144,9 +140,7 @@ def _replication_controller(document: Document) -> Document:
 
 
 def _service(document: Document) -> Document:
-    """Returns a service with its defaults. The cluster IP is derived from the object's uid, since
-    nothing here routes to it.
-    """
+    """Derives the cluster IP from the object's uid, since nothing here routes to it."""
     spec = {"type": "ClusterIP", "sessionAffinity": "None", **(document.get("spec") or {})}
     spec["ports"] = [
         {"protocol": "TCP", "targetPort": port.get("port"), **port}

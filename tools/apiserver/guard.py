@@ -21,17 +21,13 @@ _SCHEME = re.compile(r"https?://")
 
 
 class Guard:
-    """The check of requests. `hosts` are names and addresses of the server in addition to the local
-    ones.
-    """
+    """The check of requests. `hosts` are the server's names and addresses beside the local ones."""
 
     def __init__(self, hosts: Collection[str]) -> None:
         self._hosts = {host.lower() for host in (*LOCAL_HOSTS, *hosts)}
 
     def check(self, request: Request) -> None:
-        """Raises RefusedError: 403 for a foreign Host or Origin, 400 for a request without a
-        Host.
-        """
+        """Raises RefusedError: 403 for a foreign Host or Origin, 400 without a Host."""
         host = request.headers.get("host", "")
         if not host:
             raise RefusedError(400, "BadRequest", "Host: expected one, got none")

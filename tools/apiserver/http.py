@@ -105,9 +105,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def close_if_idle(self) -> None:
-        """Closes the connection if the client has not sent a whole request, or read an answer, for
-        long.
-        """
+        """Closes the connection if the client has long sent no whole request, or read no answer."""
         if self._transport is None or self._following is not None:
             return
         unsent, self._unsent = self._unsent, self._transport.get_write_buffer_size()

@@ -42,9 +42,7 @@ class BadRequestError(Exception):
 
 
 class _Head(NamedTuple):
-    """The head of a request. `length` is the length of the body in bytes; None if it comes in
-    chunks.
-    """
+    """The head of a request. `length` is that of the body in bytes; None if it comes in chunks."""
 
     method: str
     target: str
@@ -161,9 +159,7 @@ class RequestReader:
 
 
 def _length(headers: Mapping[str, str]) -> int | None:
-    """Returns the length of the body in bytes; None if it comes in chunks. Raises
-    BadRequestError.
-    """
+    """Returns the length of the body in bytes; None if it is in chunks. Raises BadRequestError."""
     if "transfer-encoding" in headers:
         if headers["transfer-encoding"].lower() != "chunked" or "content-length" in headers:
             raise BadRequestError(400, "Transfer-Encoding: expected chunked, and no Content-Length")

@@ -52,9 +52,7 @@ class Tail:
         self._torn = False  # True if an incomplete write may follow these bytes
 
     def add(self, data: bytes) -> None:
-        """Adds the data. After an OSError, the data is not in the file, or is cut off before the
-        next write.
-        """
+        """Adds the data. After an OSError it is not there, or is cut off before the next write."""
         if self._torn:
             self._cut()
         self._torn = True
@@ -158,9 +156,7 @@ class Journal:
         return file, tail
 
     def _write(self, kind: Kind, written: Event) -> None:
-        """Adds a line for a write. Raises RefusedError with 500 if the file cannot be written
-        to.
-        """
+        """Adds a line for a write. Raises RefusedError with 500 if writing to the file fails."""
         try:
             self._tail.add(_line(written.type.encode(), written.after.raw))
         except OSError as problem:

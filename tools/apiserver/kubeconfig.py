@@ -6,9 +6,7 @@ import msgspec
 
 
 def kubeconfig(url: str) -> str:
-    """Returns a kubeconfig for an API server without authentication, in JSON, which is also
-    YAML.
-    """
+    """Returns a kubeconfig for an API server without authentication, in JSON (which is YAML)."""
     named = {"name": "berth"}
     document = {
         "apiVersion": "v1",

@@ -45,9 +45,7 @@ _TITLE, _VERSION = "Kubernetes", "v1.36.2"
 
 
 def _length_delimited(number: int, octets: bytes) -> bytes:
-    """Returns a length-delimited field of a protobuf message; all fields here have at most 127
-    bytes.
-    """
+    """Returns a length-delimited field of a protobuf message; fields here are below 128 bytes."""
     return bytes((number << 3 | 2, len(octets))) + octets
 
 
@@ -59,9 +57,7 @@ VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 def document(path: str) -> dict[str, Any] | None:
-    """Returns the index at /openapi/v3, or a group version's document below it; None for other
-    paths.
-    """
+    """Returns the index at /openapi/v3, or a group version's document below it; otherwise None."""
     return _document(path) if path.startswith("/openapi/v3") else None
 
 
@@ -101,9 +97,7 @@ def _gvk(kind: Kind) -> dict[str, str]:
 
 
 def _component(shape: Shape) -> str:
-    """Returns the name of a type's component: its Go package, with the domain reversed, and its
-    name.
-    """
+    """Names the component of a type: its Go package, with the domain reversed, and its name."""
     group, _, version = shape.api_version.partition("/")
     package = _META if group == "meta" else f"io.k8s.api.{group.partition('.')[0]}.{version}"
     return f"{package}.{shape.name}"

@@ -80,9 +80,7 @@ def _json_patched(document: Any, patch: Any) -> Any:
 
 
 def _merge(old: Any, patch: Any) -> Any:
-    """Merges as RFC 7386 does, with Kubernetes' addition: also the objects in a list lose null
-    fields.
-    """
+    """Merges as RFC 7386 does and, as in Kubernetes, drops null fields of objects in a list too."""
     if isinstance(patch, list | tuple):
         return [item if item is None else _merge(None, item) for item in patch]
     if not isinstance(patch, dict):

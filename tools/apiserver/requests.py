@@ -58,9 +58,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def delete_options(document: Document, query: Mapping[str, str]) -> DeleteOptions:
-    """Returns the options in the body; those that it omits come from the query. Raises RefusedError
-    with 400.
-    """
+    """Returns the options in the body, completed by the query. Raises RefusedError with 400."""
     from_query = {
         field: query[field]
         for field in ("gracePeriodSeconds", "propagationPolicy")

@@ -175,9 +175,7 @@ def list_merge_key(type_name: str, field: str) -> str | None:
 
 
 def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
-    """Returns what strict decoding of a document reports; nothing for a kind without a known
-    type.
-    """
+    """Returns the findings of strict decoding; nothing for a kind without a known type."""
     shape = TYPES.get(kind)
     if shape is None:
         return Findings([], "")
@@ -189,9 +187,7 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
 
 
 def pruned(shape: Shape, value: Any) -> Any:
-    """Returns a well-typed value as Kubernetes reads it: without nulls and without unknown
-    fields.
-    """
+    """Returns a well-typed value as Kubernetes reads it: without nulls and unknown fields."""
     if type(value) is dict and shape.fields is not None:
         fields = shape.fields
         items = (

@@ -46,9 +46,7 @@ _REASONS = {
 
 
 def problems(kind: str, document: Document, before: Document | None = None) -> list[str]:
-    """Returns the problems of an object of this kind; `before` is the stored object for an
-    update.
-    """
+    """Returns the problems of an object of this kind; `before` is the stored object, if any."""
     return _metadata(kind, document.get("metadata") or {}) + _of_kind(kind, document, before)
 
 

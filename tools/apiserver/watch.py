@@ -27,9 +27,7 @@ class Watch:
     """
 
     def __init__(self, store: Store, kind: Kind, namespace: str, request: Request) -> None:
-        """Reads the query. Raises RefusedError: 400 for an invalid query, 410 if its revision is
-        compacted.
-        """
+        """Reads the query. Raises RefusedError: 400 if invalid, 410 for a compacted revision."""
         query = request.query
         self._store = store
         self._kind = kind

@@ -149,9 +149,7 @@ def measure(size: int) -> Figures:
 async def comparison(
     state: CacheState, nodes: dict[str, Node], pods: dict[str, Pod]
 ) -> tuple[float, float]:
-    """Returns microseconds for a whole comparison, and for the longest wait of a task that is
-    ready.
-    """
+    """Returns microseconds for a whole comparison, and for the longest wait of a ready task."""
     mailboxes = Mailboxes()
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     clock, longest = SystemClock(), 0.0

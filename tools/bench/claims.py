@@ -35,18 +35,14 @@ _SPEC = Reader(ResourceClaimSpec)
 
 
 class ClaimTemplates:
-    """A maker of claims from templates; `find` returns a template of a namespace by name, or
-    None.
-    """
+    """A maker of claims; `find` returns a template by namespace and name, or None."""
 
     def __init__(self, find: Callable[[str, str], Document | None]) -> None:
         self._find = find
         self._read: dict[int, tuple[Document, ResourceClaimSpec]] = {}
 
     def claims_for(self, pod: Pod) -> list[tuple[str, ResourceClaim]]:
-        """Returns the claims to make for a new pod, each with its name in the pod's spec. The
-        claims have no name of their own yet.
-        """
+        """Returns the claims for a new pod, by the entries in its spec; they have no name yet."""
         claims = []
         for entry in pod.spec.resource_claims:
             template = None
@@ -86,9 +82,7 @@ class ClaimTemplates:
 
 
 def with_claims(pod: Pod, names: list[tuple[str, str]]) -> Pod:
-    """Returns the pod with the names of its claims in its status; `names` has pairs of the name in
-    the spec and the name of the claim.
-    """
+    """Returns the pod with the names of its claims in its status, by the entries in its spec."""
     statuses = tuple(
         PodResourceClaimStatus(name=entry, resource_claim_name=name) for entry, name in names
     )

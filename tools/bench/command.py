@@ -194,9 +194,7 @@ def _show(results: list[Result], output: str) -> None:
 
 
 def _write_stacks(path: Path, results: Sequence[Result]) -> None:
-    """Writes a line for each stack: the workload as the outermost frame, and the number of
-    samples.
-    """
+    """Writes a line for each stack: the workload as outermost frame, and the number of samples."""
     lines = (
         f"{result.name};{stack} {times}\n"
         for result in results
@@ -216,9 +214,7 @@ def _compare(first: Path, second: Path, output: str) -> None:
 def _run_all(
     file: Path, chosen: Sequence[Run], settings: Settings, runs: int
 ) -> tuple[list[Result], bool]:
-    """Returns the results, and True if a workload failed. Prints the workloads that did not run on
-    standard error.
-    """
+    """Returns the results, and True if a workload failed. Prints on stderr which did not run."""
     results: list[Result] = []
     failed = False
     for number, run in enumerate(chosen, 1):

@@ -206,13 +206,13 @@ class FirstFit:
         """Yields the free devices that match a request and that the node can use."""
         free = self._free_for(request)
         for index in (*self._on.get(node.metadata.name, ()), *self._anywhere):
-            devices, resource_slice = free[index], self._slices[index]
-            while devices and _name(resource_slice, devices[0]) in self._taken:
+            devices, home = free[index], self._slices[index]
+            while devices and _name(home, devices[0]) in self._taken:
                 devices.popleft()
-            if devices and _reaches(resource_slice, node):
+            if devices and _reaches(home, node):
                 for device in devices:
-                    if _name(resource_slice, device) not in self._taken:
-                        yield resource_slice, device
+                    if _name(home, device) not in self._taken:
+                        yield home, device
 
     def _free_for(self, request: ExactDeviceRequest) -> list[deque[Device]]:
         """Returns the devices of each slice that match the request; some may be taken by now."""
@@ -243,12 +243,12 @@ def _is_simple(request: tuple[str, ExactDeviceRequest | None]) -> bool:
     )
 
 
-def _name(resource_slice: ResourceSlice, device: Device) -> DeviceName:
-    return resource_slice.spec.driver, resource_slice.spec.pool.name, device.name
+def _name(home: ResourceSlice, device: Device) -> DeviceName:
+    return home.spec.driver, home.spec.pool.name, device.name
 
 
-def _reaches(resource_slice: ResourceSlice, node: Node) -> bool:
-    spec = resource_slice.spec
+def _reaches(home: ResourceSlice, node: Node) -> bool:
+    spec = home.spec
     if spec.node_selector is not None:
         return node_selector_matches(spec.node_selector.node_selector_terms, node)
     return bool(spec.all_nodes) or spec.node_name == node.metadata.name
@@ -257,21 +257,18 @@ def _reaches(resource_slice: ResourceSlice, node: Node) -> bool:
 def _result(devices: Sequence[tuple[str, SliceDevice]], node: Node) -> AllocationResult:
     results = tuple(
         DeviceRequestAllocationResult(
-            request=request,
-            driver=resource_slice.spec.driver,
-            pool=resource_slice.spec.pool.name,
-            device=device.name,
+            request=request, driver=home.spec.driver, pool=home.spec.pool.name, device=device.name
         )
-        for request, (resource_slice, device) in devices
+        for request, (home, device) in devices
     )
     return AllocationResult(
         devices=DeviceAllocationResult(results=results),
-        node_selector=_where([resource_slice for _, (resource_slice, _) in devices], node),
+        node_selector=_where([home for _, (home, _) in devices], node),
     )
 
 
 def _where(slices: Sequence[ResourceSlice], node: Node) -> NodeSelector | None:
-    """Returns the nodes that can use the devices: those of the slices, or this node if the slices
+    """Returns the nodes that can use the devices: as the slices say, or this node if they
     differ.
     """
     first = slices[0].spec.node_selector

@@ -400,9 +400,7 @@ class InProcess:
             raise error(str(refused)) from None
 
     def _now(self) -> str:
-        """Returns the time in the form of objects, formatted once a second; `_scheduled` has the
-        same time.
-        """
+        """Returns the time as objects carry it; sets it and `_scheduled` once a second."""
         second = int(time.time())
         if self._second != second:
             self._second, self._time = second, now()

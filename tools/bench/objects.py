@@ -50,9 +50,7 @@ status:
 def node(
     operation: CreateNodes, template: Template, index: int, name_of: Mapping[str, Any]
 ) -> Document:
-    """Returns the index-th node of an operation under the given name, with its strategies
-    applied.
-    """
+    """Returns the index-th node of an operation, with this name and the strategies applied."""
     values: dict[str, Value] = {
         **operation.template_params,
         "Index": index,
@@ -99,9 +97,7 @@ def csi_node(operation: CreateNodes, name: str) -> Document | None:
 def volume_and_claim(
     volume: Document, claim: Document, namespace: str, index: int
 ) -> Iterator[tuple[Kind, str, str, Document]]:
-    """Yields a volume and a claim bound to each other; kind, namespace, name and document of
-    each.
-    """
+    """Yields a volume and a claim bound to each other: kind, namespace, name and document."""
     volume_name, claim_name = f"{namespace}-vol-{index}", f"pvc-{index}"
     spec = dict(volume.get("spec") or {})
     if "csi" in spec:

@@ -28,9 +28,7 @@ class Op(Strict, frozen=True, kw_only=True, rename="camel"):
 
 
 class NodeAllocatable(Strict, frozen=True, kw_only=True, rename="camel"):
-    """A strategy that sets allocatable resources and, for volumes, a CSINode with the drivers'
-    limits.
-    """
+    """A strategy that sets allocatable resources and, for volumes, a CSINode with limits."""
 
     node_allocatable: dict[str, str | int] = {}
     csi_node_allocatable: dict[str, dict[str, int | None]] = {}
@@ -175,9 +173,7 @@ class StopCollectingProfile(
 class CreateResourceDriver(
     Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createResourceDriver"
 ):
-    """The operation that publishes the devices of a driver on the nodes whose names match the glob
-    `nodes`.
-    """
+    """The operation that publishes a driver's devices on the nodes that match the glob `nodes`."""
 
     driver_name: NonEmpty
     nodes: NonEmpty

@@ -62,9 +62,7 @@ Report = Callable[
 
 
 class Executor:
-    """A run of a workload. `stall` is the number of seconds that a wait may last without
-    progress.
-    """
+    """A run of a workload. `stall` is the longest wait without progress, in seconds."""
 
     def __init__(
         self,
@@ -466,9 +464,7 @@ class Executor:
         )
 
     async def _each(self, items: Iterable[T], work: Callable[[T], Awaitable[object]]) -> None:
-        """Runs as many calls at a time as the cluster allows, and lets other tasks run in
-        between.
-        """
+        """Runs as many calls at a time as the cluster allows, and lets other tasks run too."""
         waiting = iter(items)
 
         async def worker() -> None:

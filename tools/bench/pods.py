@@ -28,9 +28,7 @@ class Tally(msgspec.Struct):
 
 
 class _TrackedPod(msgspec.Struct):
-    """The last state of a pod; `raw_labels` are its labels as they came, `labels` the same,
-    sorted.
-    """
+    """The last state of a pod; `raw_labels` are its labels as they came, `labels` those sorted."""
 
     raw_labels: Mapping[str, str]
     labels: Labels
@@ -39,9 +37,7 @@ class _TrackedPod(msgspec.Struct):
 
 
 class PodTracker:
-    """The pods of a cluster. Calls `on_bound` with each pod that got its node; `ever_bound` counts
-    these by namespace.
-    """
+    """A count of pods. Calls `on_bound` for each bound pod; `ever_bound` counts by namespace."""
 
     def __init__(self) -> None:
         self._pods: dict[PodName, _TrackedPod] = {}

@@ -70,9 +70,7 @@ class RemoteCluster:
             await self.set_status(kind, namespace, name, document["status"])
 
     async def _post(self, path: str, document: Document) -> None:
-        """Creates an object. Retries for a while: a new namespace accepts no pods before it has a
-        service account.
-        """
+        """Retries for a while: a new namespace accepts no pods before it has a service account."""
         with anyio.move_on_after(ACCOUNT_SECONDS):
             while True:
                 try:

@@ -47,9 +47,7 @@ STALL_SECONDS = 120.0
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """The pauses of a phase: start, running or listing anew; `peak_rss_bytes` is the peak until its
-    end.
-    """
+    """The pauses of the start, the run or the new list; `peak_rss_bytes` is the peak until then."""
 
     name: str
     seconds: float
@@ -59,9 +57,7 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """The phases of the run; `bound` is the number of pods that were created and bound after the
-    start.
-    """
+    """The phases of a run; `bound` is the number of pods created and bound after the start."""
 
     pods: int
     nodes: int

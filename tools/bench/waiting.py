@@ -23,9 +23,7 @@ class StalledError(Exception):
 
 
 class Waiting:
-    """The waits of a workload. `stall` is the number of seconds that a wait may last without
-    progress.
-    """
+    """The waits of a workload. `stall` is the longest wait without progress, in seconds."""
 
     def __init__(self, pods: PodTracker, stall: float) -> None:
         self._pods = pods

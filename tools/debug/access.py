@@ -14,9 +14,7 @@ DEFAULT_SERVER = "https://127.0.0.1:10259"
 
 
 class Trust(NamedTuple):
-    """The certificates that are trusted. `authority` is a PEM file. If `insecure`, every
-    certificate is.
-    """
+    """The trusted certificates. `authority` is a PEM file. If `insecure`, any is trusted."""
 
     authority: str | None
     insecure: bool

@@ -45,9 +45,7 @@ WIDE = 200
 
 
 class NoAnswerError(click.ClickException):
-    """The scheduler does not answer. The exit code is above 1, which means differences, as with
-    `kubectl diff`.
-    """
+    """No answer from the scheduler; as with `kubectl diff`, exit code 1 stands for differences."""
 
     exit_code = 2
 

@@ -242,9 +242,7 @@ def demo(
 
 
 def _of_devices(path: Path | None) -> list[tuple[Kind, Document]]:
-    """Reads the objects in a file of devices. Raises InventoryError or ManifestError for a bad
-    file.
-    """
+    """Reads the objects in a file of devices. Raises InventoryError or ManifestError."""
     if path is None:
         return []
     read_inventories(path)
@@ -373,9 +371,7 @@ class _Watching:
         return items
 
     async def _expanded(self) -> bool:
-        """True once controllers have acted on every workload in its present form and all jobs are
-        over.
-        """
+        """True once controllers have acted on every workload as it is now, and jobs are over."""
         for kind in WORKLOADS:
             for document in await self._items(kind):
                 status = document.get("status") or {}

@@ -216,9 +216,7 @@ def _decided(attempt: Attempt) -> Explained:
 
 
 async def _with_extenders(attempt: Attempt) -> Explained:
-    """Returns the decision with extenders, called as the scheduler would call them, but never to
-    bind.
-    """
+    """Decides with extenders, called as the scheduler would call them, but never to bind."""
     async with Extenders(attempt.configuration.extenders) as extenders:
         extended = extenders.decide_on(attempt.info.pod)
         decided = steps(attempt.profile, attempt.info, attempt.snapshot, extended=extended)
@@ -226,9 +224,7 @@ async def _with_extenders(attempt: Attempt) -> Explained:
 
 
 def answers(path: Path, gates: Mapping[str, bool]) -> Iterator[str]:
-    """Yields a line for every scenario of a file, in the order of the file, decided on all
-    cores.
-    """
+    """Yields a line for every scenario of a file, in the order of the file; uses all cores."""
     answer_line = partial(_answer_line, tuple(gates.items()))
     with path.open("rb") as file, ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file

@@ -45,9 +45,7 @@ class Contest(msgspec.Struct, frozen=True):
     left_out: tuple[Candidate, ...] = ()
 
     def why_not(self, candidate: Candidate) -> str:
-        """Returns the first criterion by which a candidate loses to the cheapest; "" if there is
-        none.
-        """
+        """Returns the first criterion by which a candidate loses to the cheapest; "" if none."""
         mine, best = candidate.victims, self.candidates[0].victims
         pairs = enumerate(zip(candidate.cost, self.candidates[0].cost, strict=True))
         match next((i for i, (cost, least) in pairs if cost != least), None):

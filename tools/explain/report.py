@@ -94,9 +94,7 @@ def _show_preemption(pod: str, contest: Contest, console: Console) -> None:
 
 
 def _candidates(contest: Contest) -> Table:
-    """Returns a row for each node where preemption would help, cheapest first, with its
-    drawback.
-    """
+    """Returns a row for each node where preemption would help, cheapest first, and its drawback."""
     table = Table(title="nodes where preemption would help, and its victims", title_justify="left")
     for column in (
         "node",
@@ -192,9 +190,7 @@ def _volumes(volumes: Sequence[Demand]) -> Table:
 
 
 def _provided(devices: Sequence[RequestDevices], totals: Mapping[str, int]) -> Table:
-    """Returns a row for each request and the nodes that give it the same devices; the best nodes
-    first.
-    """
+    """Returns a row for each request and the nodes with the same devices for it, best first."""
     table = Table(title="devices that the nodes would give", title_justify="left")
     for column in ("nodes", "claim", "request", "devices"):
         table.add_column(column, overflow="fold")

@@ -51,9 +51,7 @@ Candidate = tuple[SliceDevice, Pool]
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """A problem of a node with a request of a claim; `claim` is "" for a problem of the node
-    itself.
-    """
+    """A problem of a node with a request of a claim; `claim` is "" for one of the node itself."""
 
     claim: str
     request: str

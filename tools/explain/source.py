@@ -145,9 +145,7 @@ def _can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
 
 
 def from_scenario(line: bytes | str) -> tuple[str, Question]:
-    """Returns the name and the question of a line in the form of the recordings. Raises
-    SourceError.
-    """
+    """Returns the name and the question of a line of the recordings. Raises SourceError."""
     try:
         scenario = msgspec.json.decode(line)
         configuration = from_mapping(scenario["config"])
@@ -181,9 +179,7 @@ def _question(
 
 
 def _pending(pod: Document) -> Document:
-    """Returns the pod before it was bound: with a node in its spec, it could not go to any other
-    node.
-    """
+    """Returns the pod before it was bound: with a node in its spec, it could go nowhere else."""
     return {
         **pod,
         "spec": {

@@ -168,9 +168,7 @@ class _PodInWords:
         return f"waits for its first consumer, class {class_of(claim)}"
 
     def _problem(self, volume: Volume, claim: PersistentVolumeClaim | None) -> tuple[str, str]:
-        """Returns the state of a claim that cannot be used yet, and the event that the pod waits
-        for.
-        """
+        """Returns the state of a claim that cannot be used yet, and what the pod waits for."""
         if claim is None:
             if volume.ephemeral is None:
                 return "does not exist", "the pod waits until the claim is created"
@@ -404,9 +402,7 @@ class _PodInWords:
 
 
 def _why_not(delayed: Delayed, volume: PersistentVolume) -> str:
-    """Returns the reason why volumes of the class are not available to a claim, worded to follow a
-    number.
-    """
+    """Returns why volumes of the class are not available to a claim, in words after a number."""
     assert delayed.request is not None
     reference = volume.spec.claim_ref
     if reference is not None:

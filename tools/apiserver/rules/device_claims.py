@@ -233,9 +233,7 @@ def status(document: Document, before: Document) -> list[str]:
 
 
 def device_id(allocated: Document) -> Device:
-    """Returns the identity of an allocated device: driver, pool, device and, if the device is
-    shared, the ID of the share.
-    """
+    """Identifies an allocated device: driver, pool, device and, if it is shared, its share."""
     driver, pool, device, share = (
         allocated.get(field) or "" for field in ("driver", "pool", "device", "shareID")
     )

@@ -80,9 +80,7 @@ def unique(path: str, keys: Iterable[Any]) -> list[str]:
 
 
 def set_of(path: str, items: Sequence[Any], most: int, check: Check, key: str = "") -> list[str]:
-    """Returns the problems of a list whose items must differ, in their `key` if they are
-    objects.
-    """
+    """Returns the problems of a list of items that must differ, objects in their `key`."""
     problems = each(path, items, most, check)
     if len(items) > most:
         return problems
@@ -168,9 +166,7 @@ def raw_object(path: str, value: Any) -> list[str]:
 
 
 def binding_conditions(path: str, device: Document) -> list[str]:
-    """Checks the conditions that a device waits for before a pod is bound, and those that fail
-    it.
-    """
+    """Checks the conditions that a device needs before a pod is bound, and those that fail it."""
     awaited = device.get("bindingConditions") or ()
     failing = device.get("bindingFailureConditions") or ()
     problems: list[str] = []
@@ -294,9 +290,7 @@ def _nodes_of_slice(spec: Document) -> list[str]:
 
 
 def _device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
-    """Checks a device. `each_chosen` is True if each device of the slice says which nodes can use
-    it.
-    """
+    """Checks a device. `each_chosen` is True if each device of the slice names its nodes."""
     problems = label_name(f"{path}.name", device.get("name") or "")
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     number = len(attributes) + len(capacity)

@@ -118,9 +118,7 @@ def label_value(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def qualified_name(text: str) -> tuple[str, ...]:
-    """Returns messages that say why a text is neither a name nor a DNS subdomain, a slash and a
-    name.
-    """
+    """Returns reasons why a text is no name, with or without DNS subdomain and slash before it."""
     *prefixes, name = text.split("/")
     if len(prefixes) > 1:
         prefix = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"

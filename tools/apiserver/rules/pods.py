@@ -152,11 +152,11 @@ def _container(
     return problems
 
 
-def _used_claims(path: str, resources: Document, claims: set[Any]) -> list[str]:
+def _used_claims(path: str, sizes: Document, claims: set[Any]) -> list[str]:
     """Checks the claims of the pod that a container uses, each as a whole or by request."""
     problems: list[str] = []
     seen: set[tuple[str, str]] = set()
-    for i, claim in enumerate(resources.get("claims") or ()):
+    for i, claim in enumerate(sizes.get("claims") or ()):
         name, request = claim.get("name") or "", claim.get("request") or ""
         if not name:
             problems.append(required(f"{path}[{i}].name"))
@@ -287,18 +287,14 @@ def _pod_resources(path: str, spec: Document) -> list[str]:
                     unsupported(f"{place}.{field}[{name}]", name, ("cpu", "hugepages-", "memory"))
                 )
     for name, amount in (own.get("requests") or {}).items():
-        requested = sum(
+        nano = sum(
             quantity.nano_value(
                 ((container.get("resources") or {}).get("requests") or {}).get(name) or 0
             )
             for container in spec.get("containers") or ()
         )
-        if requested > quantity.nano_value(amount):
-            total = (
-                f"{requested // 1_000_000}m"
-                if requested % 1_000_000_000
-                else str(requested // 1_000_000_000)
-            )
+        if nano > quantity.nano_value(amount):
+            total = f"{nano // 1_000_000}m" if nano % 1_000_000_000 else str(nano // 1_000_000_000)
             detail = f"must be greater than or equal to aggregate container requests of {total}"
             problems.append(invalid(f"{place}.requests[{name}]", str(amount), detail))
     return problems

@@ -85,9 +85,7 @@ def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
 
 
 def _with_claims(spec: Document, template: Document) -> Document:
-    """Returns a stateful set's template with the volumes of its claims, which containers may
-    mount.
-    """
+    """Returns a stateful set's template with the volumes of its claims, for containers to mount."""
     names = [
         (claim.get("metadata") or {}).get("name")
         for claim in spec.get("volumeClaimTemplates") or ()

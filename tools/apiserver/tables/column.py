@@ -53,9 +53,7 @@ def at(document: Document, *path: str) -> Any:
 
 
 def text(document: Document, *path: str, default: str = "") -> str:
-    """Returns a string that is not empty, or the digits of a number (an int-or-string, a
-    quantity).
-    """
+    """Returns a non-empty string, or the digits of a number (an int-or-string, a quantity)."""
     value = at(document, *path)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return default
@@ -90,9 +88,7 @@ def strings(document: Document, *path: str) -> list[str]:
 
 
 def condition(document: Document, type_: str) -> str:
-    """Returns the status of the first condition of this type: True, False or Unknown; "" without
-    one.
-    """
+    """Returns the status of the first condition of this type: True, False or Unknown; else ""."""
     return next(
         (
             text(c, "status")
@@ -108,9 +104,7 @@ def labels_text(labels: Document) -> str:
 
 
 def selector_text(selector: Document) -> str:
-    """Returns a metav1.LabelSelector in the notation of kubectl's -l; "" if it selects
-    everything.
-    """
+    """Writes a metav1.LabelSelector in the notation of kubectl's -l; "" if it selects all."""
     requirements = [
         (key, f"{key}={value}") for key, value in mapping(selector, "matchLabels").items()
     ]

@@ -41,9 +41,7 @@ def _pair(seconds: int, coarse: int, coarse_name: str, fine: int, fine_name: str
 
 
 def moment(timestamp: str) -> datetime | None:
-    """Returns the time of an RFC 3339 timestamp, with or without fractions; None if it is not
-    one.
-    """
+    """Parses an RFC 3339 timestamp, with or without fractions; None if it is not one."""
     try:
         read = datetime.fromisoformat(timestamp)
     except ValueError:

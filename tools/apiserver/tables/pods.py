@@ -126,9 +126,7 @@ def _status(pod: Document, _: datetime) -> str:
 
 
 def _of_containers(pod: Document, shown: str) -> str:
-    """Returns the status that the containers give, the first ones before the others; otherwise
-    `shown`.
-    """
+    """Returns the status that the containers give, the first before the others; else `shown`."""
     statuses, failure = entries(pod, "status", "containerStatuses"), ""
     for status in reversed(statuses):
         terminated = at(status, "state", "terminated")

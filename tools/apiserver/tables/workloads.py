@@ -61,9 +61,7 @@ JOB_CONDITIONS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCr
 
 
 def _job_status(job: Document, _: datetime) -> str:
-    """Returns Terminating for a deleted job that has not finished, else its first true condition,
-    or Running.
-    """
+    """Returns Terminating for a deleted unfinished job, else a true condition or Running."""
     met = [type_ for type_ in JOB_CONDITIONS if condition(job, type_) == "True"]
     if job["metadata"].get("deletionTimestamp") and not {"Complete", "Failed"}.intersection(met):
         return "Terminating"

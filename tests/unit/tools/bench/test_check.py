@@ -61,7 +61,7 @@ def checked_of(
     *,
     crowded: bool = False,
     altered: Callable[[Outcome], Outcome] = lambda outcome: outcome,
-) -> Checked:
+) -> CheckResult:
     """Schedules the pods one after the other, in a cluster that is full or changes all the time.
     Returns the check's result; `altered` takes the place of each outcome before the check.
     """
