@@ -230,7 +230,7 @@ def _args_of(profile: Document, plugin: str) -> Document:
 
 
 def _take(profile: Document, matches: Callable[[str], bool]) -> list[tuple[str, str, Document]]:
-    """Removes the entries whose name matches from the sets. Returns their point, list and entry."""
+    """Removes the entries with a matching name from the sets. Returns point, list and entry."""
     taken = []
     for point, plugin_set in _sets(profile):
         for which in ("enabled", "disabled"):

@@ -15,7 +15,7 @@ SERVICE_NETWORK = int(IPv4Address("10.96.0.0"))
 
 
 def defaulted(kind: Kind, document: Document) -> Document:
-    """Returns a well-formed document with its defaults, which shares its unchanged parts."""
+    """Returns a well-formed document with its defaults; unchanged parts are not copied."""
     fill = _DEFAULTS.get(kind.type_name)
     return document if fill is None else fill(document)
 

@@ -2,7 +2,7 @@
 
 types.txt defines them; it is compiled once into shapes, and a walk compares a document with its
 shape. A field that its kind does not have is an unknown field. A value of the wrong type is
-refused, as Kubernetes' decoder does. Every message has the words of that decoder.
+refused, as by Kubernetes' decoder. Every message has the words of that decoder.
 """
 
 from __future__ import annotations

@@ -223,9 +223,9 @@ class Store:
         return fresh
 
     def check_known(self, kind: Kind, revision: int) -> None:
-        """Raises RefusedError with 410 for a compacted revision and for a revision of the future.
+        """Raises RefusedError with 410 for a compacted revision and for one above the current one.
 
-        The latter comes from another store.
+        A revision above the current one comes from another store.
         """
         compacted = self._shelf(kind).compacted
         if revision < compacted:

@@ -341,7 +341,7 @@ class _Watching:
     async def run(self, *, ends: bool) -> Summary:
         """Waits until every pod is decided and nothing has changed for a moment.
 
-        Waits for ever if not `ends`.
+        Never returns if `ends` is False.
         """
         last, since = None, anyio.current_time()
         console = Console(stderr=True)

@@ -107,7 +107,7 @@ class AllocatedDevice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Allocation(msgspec.Struct, frozen=True, rename="camel"):
-    """The devices that a claim would get, and the nodes that could use them, None for all."""
+    """The devices that a claim would get, and the nodes that could use them; None for all nodes."""
 
     devices: list[AllocatedDevice]
     node_selector: NodeSelector | None

@@ -80,7 +80,7 @@ def unique(path: str, keys: Iterable[Any]) -> list[str]:
 
 
 def set_of(path: str, items: Sequence[Any], most: int, check: Check, key: str = "") -> list[str]:
-    """Returns the problems of a list of items that must differ, objects in their `key`."""
+    """Returns the problems of a list of unique items; objects must differ in their `key`."""
     problems = each(path, items, most, check)
     if len(items) > most:
         return problems

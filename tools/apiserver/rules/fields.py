@@ -118,7 +118,9 @@ def label_value(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def qualified_name(text: str) -> tuple[str, ...]:
-    """Returns reasons why a text is no name, with or without DNS subdomain and slash before it."""
+    """Returns the reasons why a text is no qualified name; () for a name such as
+    example.com/gpu.
+    """
     *prefixes, name = text.split("/")
     if len(prefixes) > 1:
         prefix = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"

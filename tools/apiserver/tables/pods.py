@@ -2,8 +2,8 @@
 
 Init containers are read in order up to the first that has not finished. While there is such a
 container, it determines the status, and only init containers count for restarts. After that, the
-containers do, and of the init containers only sidecars (restartPolicy Always), which also count as
-ready.
+containers determine the status, and count for restarts together with sidecars (init containers with
+restartPolicy Always), which also count as ready.
 """
 
 from __future__ import annotations
