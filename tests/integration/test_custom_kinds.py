@@ -16,13 +16,13 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Hint,
     NodeView,
     Pod,
     PodInfo,
     PreEnqueuePlugin,
-    Reads,
     Registration,
     StatefulSet,
     Status,
@@ -47,7 +47,7 @@ class Indifferent(FilterPlugin):
 
     name = "Indifferent"
     lookups = (WIDGETS,)
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
     asked: ClassVar[int] = 0
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:

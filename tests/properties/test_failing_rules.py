@@ -27,6 +27,7 @@ from berth.plugin import (
     SUCCESS,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Ints,
     Node,
@@ -37,7 +38,6 @@ from berth.plugin import (
     Pod,
     PodInfo,
     PreScorePlugin,
-    Reads,
     ScorePlugin,
     Status,
     Verdicts,
@@ -127,10 +127,10 @@ KINDS: list[type[Plugin]] = [
 ]
 
 
-def profile_with(drawn: list[tuple[type[Plugin], Reads]]) -> Profile:
+def profile_with(drawn: list[tuple[type[Plugin], DependsOn]]) -> Profile:
     plugins = {
-        f"P{i}": type(f"P{i}", (kind,), {"name": f"P{i}", "reads": reads})
-        for i, (kind, reads) in enumerate(drawn)
+        f"P{i}": type(f"P{i}", (kind,), {"name": f"P{i}", "depends_on": depends_on})
+        for i, (kind, depends_on) in enumerate(drawn)
     }
     names = ["PrioritySort", *plugins, "DefaultBinder"]
     enabled = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]}
@@ -170,7 +170,7 @@ def told(outcome: Outcome) -> tuple[Any, ...]:
 
 
 PLUGINS = st.lists(
-    st.tuples(st.sampled_from(KINDS), st.sampled_from([*Reads])), min_size=1, max_size=4
+    st.tuples(st.sampled_from(KINDS), st.sampled_from([*DependsOn])), min_size=1, max_size=4
 )
 LABELS = st.lists(st.sampled_from([BROKEN, SHUT]), max_size=2, unique=True)
 STEPS = st.lists(
@@ -181,7 +181,7 @@ STEPS = st.lists(
 @settings(max_examples=400, deadline=None)
 @given(PLUGINS, st.lists(LABELS, min_size=1, max_size=3), STEPS)
 def test_remembering_fails_no_additional_attempt(
-    drawn: list[tuple[type[Plugin], Reads]],
+    drawn: list[tuple[type[Plugin], DependsOn]],
     first: list[list[str]],
     steps: list[tuple[int, list[str]] | None],
 ) -> None:

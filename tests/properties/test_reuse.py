@@ -54,6 +54,7 @@ from berth.plugin import (
     SUCCESS,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Ints,
     Namespace,
@@ -65,7 +66,6 @@ from berth.plugin import (
     PodInfo,
     PreFilterPlugin,
     PreScorePlugin,
-    Reads,
     ScorePlugin,
     Service,
     Snapshot,
@@ -509,15 +509,15 @@ class PreemptionHistory(ReuseHistory):
 
 
 class Broken:
-    """The current failures: (extension point, the rule's `reads`) -> the node for which it fails,
-    "" for any.
+    """The current failures: (extension point, the rule's `depends_on`) -> the node for which it
+    fails, "" for any.
     """
 
-    now: ClassVar[dict[tuple[str, Reads], str]] = {}
+    now: ClassVar[dict[tuple[str, DependsOn], str]] = {}
 
     @classmethod
-    def check(cls, point: str, reads: Reads, names: Iterable[str]) -> None:
-        where = cls.now.get((point, reads))
+    def check(cls, point: str, depends_on: DependsOn, names: Iterable[str]) -> None:
+        where = cls.now.get((point, depends_on))
         if where is not None and (not where or where in names):
             raise OSError(f"{point} is broken")
 
@@ -530,46 +530,46 @@ class _OnNodes(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Rejects n3 and prefers n1, unless it is broken."""
 
     name = "OnNodes"
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
     def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status:
-        Broken.check("preFilter", self.reads, ())
+        Broken.check("preFilter", self.depends_on, ())
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         names = names_of(nodes)
-        Broken.check("filter", self.reads, names)
+        Broken.check("filter", self.depends_on, names)
         return Verdicts.rejecting(
             np.array([name == "n3" for name in names], dtype=np.bool_), Code.UNSCHEDULABLE, "n3"
         )
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        Broken.check("preScore", self.reads, names_of(nodes))
+        Broken.check("preScore", self.depends_on, names_of(nodes))
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         names = names_of(nodes)
-        Broken.check("score", self.reads, names)
+        Broken.check("score", self.depends_on, names)
         return np.array([7 * (name == "n1") for name in names], dtype=np.int64)
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
-        Broken.check("normalize", self.reads, ())
+        Broken.check("normalize", self.depends_on, ())
         return default_normalize(scores, reverse=False)
 
 
 class _OnRows(_OnNodes):
     name = "OnRows"
-    reads = Reads.ROW
+    depends_on = DependsOn.NODE_AND_PODS
 
 
 class _OnAll(_OnNodes):
     name = "OnAll"
-    reads = Reads.NODES
+    depends_on = DependsOn.ALL_NODES
 
 
 class _OnCluster(_OnNodes):
     name = "OnCluster"
-    reads = Reads.CLUSTER
+    depends_on = DependsOn.CLUSTER
 
 
 FLAKY: dict[str, type[Plugin]] = {p.name: p for p in (_OnNodes, _OnRows, _OnAll, _OnCluster)}
@@ -602,18 +602,18 @@ class FailingHistory(ReuseHistory):
 
     @rule(
         point=st.sampled_from(POINTS),
-        reads=st.sampled_from([plugin.reads for plugin in FLAKY.values()]),
+        depends_on=st.sampled_from([plugin.depends_on for plugin in FLAKY.values()]),
         where=st.sampled_from(["", *NODES, "crowd0", "crowd77"]),
         node=NODE,
         drawn=DRAWN,
         times=st.integers(1, 3),
     )
     def broken(
-        self, point: str, reads: Reads, where: str, node: Node, drawn: int, times: int
+        self, point: str, depends_on: DependsOn, where: str, node: Node, drawn: int, times: int
     ) -> None:
         """A node comes or changes and pods are tried while a rule is broken."""
         kind = self.kinds[drawn % len(self.kinds)]
-        Broken.now[point, reads] = where
+        Broken.now[point, depends_on] = where
         self.node_put(node)
         for _ in range(times):
             self.made += 1

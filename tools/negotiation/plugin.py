@@ -19,6 +19,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     FailedAttempt,
     FilterPlugin,
     Handle,
@@ -36,7 +37,6 @@ from berth.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    Reads,
     Registration,
     ReservePlugin,
     Resource,
@@ -87,7 +87,7 @@ class PodSchedulingContexts(
     """Takes care of the claims of v1alpha2. A claim of v1 with the same name takes precedence."""
 
     name = "PodSchedulingContext"
-    reads = Reads.CLAIMS
+    depends_on = DependsOn.CLAIMS
     claim_kinds = (RESOURCE_CLAIMS,)
     lookups = (RESOURCE_CLAIMS, RESOURCE_CLASSES, POD_SCHEDULING_CONTEXTS, ClaimOfV1)
 

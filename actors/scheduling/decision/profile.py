@@ -16,11 +16,11 @@ from ..framework import measuring as at
 from ..framework.cycle_state import CycleState
 from ..framework.events import ALWAYS, Concerns, Hint, Registration
 from ..framework.interface import (
+    DependsOn,
     Plugin,
     PreBindPreFlightResult,
     PreEnqueuePlugin,
     QueueSortPlugin,
-    Reads,
 )
 from ..framework.measuring import UNMEASURED, Record
 from ..framework.post_filter import Deletion, FailedAttempt, Patch, PostFiltered
@@ -90,10 +90,12 @@ class Profile(Rules):
     ) -> None:
         super().__init__(points)
         self._gate = CycleState(gate)
-        self.parts: Mapping[Reads, Rules] = {reads: self.reading(reads) for reads in Reads}
-        self.of_cluster = self.parts[Reads.CLUSTER]
-        self.of_pod = self.reading(Reads.CLAIMS, Reads.CLUSTER)
-        self.kept = self.reading(*KEPT)
+        self.parts: Mapping[DependsOn, Rules] = {
+            part: self.depending_on(part) for part in DependsOn
+        }
+        self.of_cluster = self.parts[DependsOn.CLUSTER]
+        self.of_pod = self.depending_on(DependsOn.CLAIMS, DependsOn.CLUSTER)
+        self.kept = self.depending_on(*KEPT)
         self.scheduler_name = scheduler_name
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         every = {plugin.name: plugin for plugins in points.values() for plugin, _ in plugins}

@@ -23,7 +23,7 @@ from berth.config.types import (
 )
 
 from ..framework import interface as api
-from ..framework.interface import Handle, Plugin, Reads
+from ..framework.interface import DependsOn, Handle, Plugin
 from ..framework.measuring import UNMEASURED, Record
 from ..framework.plugin_args import ArgsError, check_type_of_args, read_args
 from ..kube.kinds import LOOKED_UP, WatchedKind
@@ -249,8 +249,9 @@ def _check_declarations(plugin: Plugin, path: str) -> None:
                 f"plugin {plugin.name}: lookups: expected a WatchedKind or some of {expected}, "
                 f"got {got}"
             )
-    reads: object = plugin.reads
-    if not isinstance(reads, Reads):
+    depends_on: object = plugin.depends_on
+    if not isinstance(depends_on, DependsOn):
         raise RegistryError(
-            f"{path}: plugin {plugin.name}: expected reads to be a member of Reads, got {reads!r}"
+            f"{path}: plugin {plugin.name}: expected depends_on to be a member of DependsOn, "
+            f"got {depends_on!r}"
         )

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from ..framework.cycle_state import CycleState
 from ..framework.interface import (
+    DependsOn,
     FilterPlugin,
     NodeFilterPlugin,
     NodeScorePlugin,
     Plugin,
     PreFilterResult,
-    Reads,
     ScorePlugin,
 )
 from ..framework.status import SKIP, SUCCESS, Code, Status, unresolvable
@@ -55,10 +55,10 @@ from .guard import Hook, Points, harmless, hooks
 from .scalar import FilterEach, ScoreEach, normalizing
 from .statuses import as_pre_filtered, as_unskipped, unchecked
 
-# What a filter may read so that its verdict about a row depends on that row alone.
-ROW_BY_ROW = (Reads.NODE, Reads.ROW, Reads.CLAIMS)
-# What rules may read so that their answers are kept for the next pods of the same template.
-KEPT = (Reads.NODE, Reads.ROW, Reads.NODES)
+# Filters that declare one of these give a verdict about a row that depends on that row alone.
+ROW_BY_ROW = (DependsOn.NODE, DependsOn.NODE_AND_PODS, DependsOn.CLAIMS)
+# The answers of rules that declare one of these are kept for the next pods of the same template.
+KEPT = (DependsOn.NODE, DependsOn.NODE_AND_PODS, DependsOn.ALL_NODES)
 # Looking up a member in its class is slow.
 _UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 _ERROR, _MOSTLY = int(Code.ERROR), int(_UNRESOLVABLE)
@@ -117,11 +117,11 @@ class RawScores(msgspec.Struct, frozen=True):
     scores: Ints
 
 
-def reads_of(plugin: Plugin) -> Reads:
-    """Returns what the plugin's answers depend on; CLUSTER for scalar forms, which run for every
-    pod.
-    """
-    return Reads.CLUSTER if isinstance(plugin, NodeFilterPlugin | NodeScorePlugin) else plugin.reads
+def dependence_of(plugin: Plugin) -> DependsOn:
+    """Returns `depends_on`; CLUSTER for plugins in the scalar form, which run for every pod."""
+    if isinstance(plugin, NodeFilterPlugin | NodeScorePlugin):
+        return DependsOn.CLUSTER
+    return plugin.depends_on
 
 
 class Rules:
@@ -148,22 +148,22 @@ class Rules:
         filters = [hooks.verdicts for hooks in self._filter]
         self._filter_names = [hook.name for hook in filters]
         self._filter_beyond_rows = [
-            hook.name for hook in filters if reads_of(hook.plugin) not in ROW_BY_ROW
+            hook.name for hook in filters if dependence_of(hook.plugin) not in ROW_BY_ROW
         ]
 
-    def reading(self, *reads: Reads) -> Rules:
+    def depending_on(self, *parts: DependsOn) -> Rules:
         """Returns the part of the rules that reads one of these. The part counts for the whole how
         often plugins are asked.
         """
 
-        def reads_one(hook: Hook[Any]) -> bool:
-            return reads_of(hook.plugin) in reads
+        def depends(hook: Hook[Any]) -> bool:
+            return dependence_of(hook.plugin) in parts
 
         part = Rules({})
-        part._pre_filter = [hook for hook in self._pre_filter if reads_one(hook)]
-        part._filter = [hooks for hooks in self._filter if reads_one(hooks.verdicts)]
-        part._pre_score = [hook for hook in self._pre_score if reads_one(hook)]
-        part._score = [hooks for hooks in self._score if reads_one(hooks.score)]
+        part._pre_filter = [hook for hook in self._pre_filter if depends(hook)]
+        part._filter = [hooks for hooks in self._filter if depends(hooks.verdicts)]
+        part._pre_score = [hook for hook in self._pre_score if depends(hook)]
+        part._score = [hooks for hooks in self._score if depends(hooks.score)]
         part._note_names()
         return part
 

@@ -205,34 +205,35 @@ class PreFilterResult(msgspec.Struct, frozen=True):
     passes_all: bool = False
 
 
-class Reads(enum.Enum):
-    """What a plugin's PreFilter, Filter, PreScore and Score read besides the pod's namespace,
-    labels, annotations and spec, without the names of its claims, and the objects that it looks up.
+class DependsOn(enum.Enum):
+    """The data that a plugin's answers about a node depend on.
 
-    Answers that depend on one row alone are kept for the next pods of the same template, and
-    renewed where that row changed. Answers that depend on all nodes are kept until a node changes.
-    All kept answers are dropped when an object of a kind in `lookups` changes. Plugins with CLAIMS
-    and CLUSTER are asked for every pod. A plugin with CLAIMS must skip, in PreFilter, pods
-    without volumes that may be attached and without devices, and score all nodes alike for them:
-    they are not asked again for such a template.
+    berth keeps the answers for one pod, and reuses them for the next pods of the same template
+    until that data changes. An answer may always depend on the pod's namespace, labels, annotations
+    and spec (without the names of its claims), and on the objects of the kinds in `lookups`: when
+    one of these objects changes, all kept answers are dropped.
     """
 
-    NODE = "the row's node object"
-    ROW = "the row's node object and the pods on it"
-    NODES = "the node objects of all rows"
-    CLAIMS = "the row's node object, the pods on it, and the names of the pod's claims"
-    CLUSTER = "anything else: other rows, other objects, the pod's name"
+    NODE = "the node object"
+    NODE_AND_PODS = "the node object and the pods on that node"
+    ALL_NODES = "the objects of all nodes"
+    # The plugin is called for every pod that uses claims or disks. For all other pods, its
+    # PreFilter must return SKIP, and it must give all nodes the same score.
+    CLAIMS = "the node object, the pods on that node, and the names of the pod's claims"
+    # The plugin is called for every pod.
+    CLUSTER = "anything else: pods on other nodes, other objects, the pod's name"
 
 
 class Plugin(ABC):
     """The base of every plugin. `name` is the plugin's name in the configuration.
 
-    `reads` may be less than CLUSTER for the vector forms only; a plugin that reads more than it
-    declares decides by outdated answers. `lookups` are the kinds that the plugin looks up; a kind
-    that berth does not know is given as a WatchedKind. Kinds that no enabled plugin lists there are
-    not watched; looking one up raises UnlistedError. Where `reads` or `lookups` depend on the
-    arguments or on feature gates, `__init__` sets them. `args_type` describes the arguments to
-    `berth config`, which then checks, completes and documents them.
+    `depends_on` declares the data that the answers of PreFilter, Filter, PreScore and Score depend
+    on. If they depend on more than that, berth decides with outdated answers. It has no effect on
+    plugins in the scalar form, which are called for every pod. `lookups` lists the kinds of object
+    that the plugin looks up; a kind that berth does not know is declared by a WatchedKind. Looking
+    up a kind that no enabled plugin lists raises UnlistedError. `__init__` sets both where they
+    depend on the arguments or on feature gates. `args_type` is the type of the arguments, by which
+    `berth config` checks, completes and documents them.
 
     A plugin that takes care of claims of another kind than ResourceClaim names it in `claim_kinds`:
     DynamicResources then leaves such claims in a pod's spec.resourceClaims to this plugin.
@@ -241,7 +242,7 @@ class Plugin(ABC):
 
     name: ClassVar[str]
     args_type: ClassVar[type[msgspec.Struct] | None] = None
-    reads: Reads = Reads.CLUSTER
+    depends_on: DependsOn = DependsOn.CLUSTER
     lookups: tuple[type[HasMetadata] | WatchedKind, ...] = ()
     claim_kinds: ClassVar[tuple[WatchedKind, ...]] = ()
     neighbours: tuple[Plugin, ...] = ()

@@ -12,11 +12,11 @@ import numpy as np
 from berth.plugin import (
     MAX_NODE_SCORE,
     CycleState,
+    DependsOn,
     Ints,
     NodeView,
     Pod,
     PodInfo,
-    Reads,
     ScorePlugin,
 )
 
@@ -28,7 +28,7 @@ MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024
 
 class ImageLocality(ScorePlugin):
     name = "ImageLocality"
-    reads = Reads.NODES
+    depends_on = DependsOn.ALL_NODES
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         columns = nodes.columns

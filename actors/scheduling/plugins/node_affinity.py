@@ -23,6 +23,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Handle,
     Hint,
@@ -36,7 +37,6 @@ from berth.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    Reads,
     Registration,
     Resource,
     ScorePlugin,
@@ -105,7 +105,7 @@ def _problem_of_labels(term: NodeSelectorTerm) -> str | None:
 class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "NodeAffinity"
     args_type = NodeAffinityArgs
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)

@@ -16,6 +16,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Hint,
     Node,
@@ -26,7 +27,6 @@ from berth.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     QueueSortPlugin,
-    Reads,
     Registration,
     Resource,
     Snapshot,
@@ -80,7 +80,7 @@ class NodeUnschedulable(FilterPlugin):
     """Rejects cordoned nodes, unless the pod tolerates the taint of cordoned nodes."""
 
     name = "NodeUnschedulable"
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         cordoned = nodes.columns.unschedulable[nodes.rows]
@@ -120,7 +120,7 @@ class NodeName(FilterPlugin):
     """Rejects every node except the one that the pod's spec names, if it names one."""
 
     name = "NodeName"
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         wanted = info.pod.spec.node_name
@@ -150,7 +150,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     """Rejects nodes on which another pod uses a host port that the pod requests."""
 
     name = "NodePorts"
-    reads = Reads.ROW
+    depends_on = DependsOn.NODE_AND_PODS
 
     def pre_filter(
         self,

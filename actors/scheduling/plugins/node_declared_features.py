@@ -17,6 +17,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Handle,
     Hint,
@@ -26,7 +27,6 @@ from berth.plugin import (
     PodInfo,
     PreFilterPlugin,
     PreFilterResult,
-    Reads,
     Registration,
     Resource,
     Snapshot,
@@ -65,7 +65,7 @@ _NEEDED: StateKey[frozenset[str]] = StateKey("PreFilterNodeDeclaredFeatures")
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     name = "NodeDeclaredFeatures"
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         super().__init__(args, handle)

@@ -18,13 +18,13 @@ from berth.plugin import (
     SUCCESS,
     Bools,
     CycleState,
+    DependsOn,
     Handle,
     Ints,
     NodeView,
     Plugin,
     PodInfo,
     PreScorePlugin,
-    Reads,
     ScorePlugin,
     Status,
     read_args,
@@ -41,7 +41,7 @@ from .resource_args import NodeResourcesBalancedAllocationArgs
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     name = "NodeResourcesBalancedAllocation"
     args_type = NodeResourcesBalancedAllocationArgs
-    reads = Reads.ROW
+    depends_on = DependsOn.NODE_AND_PODS
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
@@ -49,7 +49,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         self._resources = tuple(resource.name for resource in parsed.resources)
         self._totals = device_totals(self._resources, handle)
         if self._totals is not None:
-            self.reads, self.lookups = Reads.CLUSTER, DeviceTotals.LOOKUPS
+            self.depends_on, self.lookups = DependsOn.CLUSTER, DeviceTotals.LOOKUPS
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
         return SUCCESS if self._requests_any(info) else SKIP

@@ -27,6 +27,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     DeviceClass,
     FilterPlugin,
     Handle,
@@ -40,7 +41,6 @@ from berth.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    Reads,
     Registration,
     Resource,
     ScorePlugin,
@@ -91,7 +91,7 @@ _WANTED: StateKey[_Wanted] = StateKey("PreFilterNodeResourcesFit")
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "NodeResourcesFit"
     args_type = NodeResourcesFitArgs
-    reads = Reads.ROW
+    depends_on = DependsOn.NODE_AND_PODS
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
@@ -107,7 +107,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._resources = strategy.resources
         self._totals = device_totals((r.name for r in self._resources), handle)
         if self._totals is not None:
-            self.reads, self.lookups = Reads.CLUSTER, DeviceTotals.LOOKUPS
+            self.depends_on, self.lookups = DependsOn.CLUSTER, DeviceTotals.LOOKUPS
         self._drop_zero = False
         ratio = strategy.requested_to_capacity_ratio
         if ratio is not None:

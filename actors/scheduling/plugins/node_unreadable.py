@@ -12,12 +12,12 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Hint,
     NodeView,
     Pod,
     PodInfo,
-    Reads,
     Registration,
     Resource,
     Verdicts,
@@ -28,7 +28,7 @@ REASON = "node(s) could not be read"
 
 class NodeUnreadable(FilterPlugin):
     name = "NodeUnreadable"
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         columns = nodes.columns

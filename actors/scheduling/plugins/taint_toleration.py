@@ -17,6 +17,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Hint,
     Ints,
@@ -25,7 +26,6 @@ from berth.plugin import (
     Pod,
     PodInfo,
     PreScorePlugin,
-    Reads,
     Registration,
     Resource,
     ScorePlugin,
@@ -53,7 +53,7 @@ _SOFT_OF = PerTemplate(_soft_tolerations)
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "TaintToleration"
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         classes = nodes.columns.taint_classes

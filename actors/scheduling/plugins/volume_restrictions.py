@@ -20,6 +20,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Hint,
     NodeView,
@@ -28,7 +29,6 @@ from berth.plugin import (
     PodInfo,
     PreFilterPlugin,
     PreFilterResult,
-    Reads,
     Registration,
     Resource,
     Snapshot,
@@ -57,7 +57,7 @@ _DISK, _CLAIM = 1, 2
 
 class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     name = "VolumeRestrictions"
-    reads = Reads.CLUSTER
+    depends_on = DependsOn.CLUSTER
     lookups = (PersistentVolumeClaim,)
 
     def pre_filter(

@@ -19,6 +19,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Hint,
     NodeView,
@@ -28,7 +29,6 @@ from berth.plugin import (
     PodInfo,
     PreFilterPlugin,
     PreFilterResult,
-    Reads,
     Registration,
     Resource,
     Snapshot,
@@ -63,7 +63,7 @@ _TOPOLOGIES: StateKey[Sequence[Topology]] = StateKey("PreFilterVolumeZone")
 
 class VolumeZone(PreFilterPlugin, FilterPlugin):
     name = "VolumeZone"
-    reads = Reads.CLAIMS
+    depends_on = DependsOn.CLAIMS
     lookups = (PersistentVolumeClaim, PersistentVolume, StorageClass)
 
     def pre_filter(

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from ...framework.cycle_state import CycleState
-from ...framework.interface import Reads
+from ...framework.interface import DependsOn
 from ...model.bookmark import Bookmark
 from ...model.pod_info import PodInfo
 from ...model.snapshot import NodeView, Snapshot
@@ -92,11 +92,11 @@ class Memory:
         self._names: frozenset[str] | None = None
         self.state = CycleState()
         self.of_pod = profile.of_pod
-        parts = [profile.parts[reads] for reads in KEPT]
+        parts = [profile.parts[depends_on] for depends_on in KEPT]
         if not info.template.has_own_claims:
             # No claims: the rules that read them skip all pods of the template, or none.
             self.of_pod = profile.of_cluster
-            parts.append(profile.parts[Reads.CLAIMS])
+            parts.append(profile.parts[DependsOn.CLAIMS])
         for part in parts:
             try:
                 prefiltered = part.pre_filter(self.state, info, snapshot)
@@ -109,7 +109,7 @@ class Memory:
             if prefiltered.node_names is not None:
                 names = prefiltered.node_names
                 self._names = names if self._names is None else self._names & names
-        claims = profile.parts[Reads.CLAIMS]
+        claims = profile.parts[DependsOn.CLAIMS]
         if not info.template.has_own_claims and not claims.filters_nothing(self.state):
             raise NotReusableError
         columns = snapshot.columns
@@ -122,7 +122,8 @@ class Memory:
         self._changed = Flags(every.size, False)
         self._changed_nodes: set[int] = set()
         self._answers = {
-            reads: Answers(profile.parts[reads], self.state, info, every) for reads in KEPT
+            depends_on: Answers(profile.parts[depends_on], self.state, info, every)
+            for depends_on in KEPT
         }
         self.fits = Flags(every.size, True)
         self._sums: Ints = np.zeros(every.size, dtype=np.int64)
@@ -136,13 +137,13 @@ class Memory:
         return memory
 
     def _put_together(self, at: Rows) -> None:
-        row = self._answers[Reads.ROW]
+        row = self._answers[DependsOn.NODE_AND_PODS]
         self.fits.bools[at] = self._node_fits[at] & row.fits[at]
         self._sums[at] = self._node_sums[at] + row.sums[at]
 
     def _note_nodes(self) -> None:
         """Combine what depends on nodes alone, without the raw scores that are zero everywhere."""
-        node, row, nodes = (self._answers[reads] for reads in KEPT)
+        node, row, nodes = (self._answers[depends_on] for depends_on in KEPT)
         self._node_fits = node.fits & nodes.fits
         self._node_sums = node.sums + nodes.sums
         self._raws = [raw for raw in (*node.raws, *nodes.raws) if raw.scores.any()] + row.raws
@@ -157,7 +158,7 @@ class Memory:
         if changes is None:
             return False
         restricted = self._names is not None
-        if changes.nodes and (restricted or self.profile.parts[Reads.NODES].prepares):
+        if changes.nodes and (restricted or self.profile.parts[DependsOn.ALL_NODES].prepares):
             return False
         stale, position = self._changed.bools, snapshot.columns.position
         if restricted and changes.rows:
@@ -183,20 +184,20 @@ class Memory:
             if passing is not None and not any_true(self._changed.bools[start:stop] & passing):
                 return
         at = self._changed.bools.nonzero()[0]
-        self._renew(Reads.ROW, info, snapshot, at)
+        self._renew(DependsOn.NODE_AND_PODS, info, snapshot, at)
         if self._changed_nodes:
             self._renew(
-                Reads.NODE, info, snapshot, np.array([*self._changed_nodes], dtype=np.int64)
+                DependsOn.NODE, info, snapshot, np.array([*self._changed_nodes], dtype=np.int64)
             )
             at = np.arange(len(self.order))
-            self._renew(Reads.NODES, info, snapshot, at)
+            self._renew(DependsOn.ALL_NODES, info, snapshot, at)
             self._note_nodes()
             self._changed_nodes.clear()
         self._put_together(at)
         self._changed.bools[:] = False
 
-    def _renew(self, reads: Reads, info: PodInfo, snapshot: Snapshot, at: Ints) -> None:
-        self._answers[reads].renew(info, snapshot.rows(self.order[at]), at)
+    def _renew(self, depends_on: DependsOn, info: PodInfo, snapshot: Snapshot, at: Ints) -> None:
+        self._answers[depends_on].renew(info, snapshot.rows(self.order[at]), at)
 
     def scores(self, info: PodInfo, nodes: NodeView, at: Rows) -> Ints:
         """int64 a position: the sums of the remembered scores, up to a constant.

@@ -22,6 +22,7 @@ from berth.plugin import (
     Concerns,
     CycleState,
     Deletion,
+    DependsOn,
     DeviceClass,
     FailedAttempt,
     FilterPlugin,
@@ -41,7 +42,6 @@ from berth.plugin import (
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreFilterResult,
-    Reads,
     Registration,
     ReservePlugin,
     Resource,
@@ -147,7 +147,7 @@ class DynamicResources(
 
     name = "DynamicResources"
     args_type = DynamicResourcesArgs
-    reads = Reads.CLAIMS
+    depends_on = DependsOn.CLAIMS
     lookups = (ResourceClaim, ResourceSlice, DeviceClass)
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:

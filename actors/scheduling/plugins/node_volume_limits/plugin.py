@@ -23,6 +23,7 @@ from berth.plugin import (
     CSIDriver,
     CSINode,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Handle,
     Hint,
@@ -34,7 +35,6 @@ from berth.plugin import (
     PodInfo,
     PreFilterPlugin,
     PreFilterResult,
-    Reads,
     Registration,
     Resource,
     Snapshot,
@@ -65,7 +65,7 @@ REASON = "node(s) exceed max volume count"
 
 class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     name = "NodeVolumeLimits"
-    reads = Reads.CLAIMS
+    depends_on = DependsOn.CLAIMS
     lookups = (
         PersistentVolumeClaim,
         PersistentVolume,

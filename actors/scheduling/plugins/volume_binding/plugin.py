@@ -19,6 +19,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     Handle,
     Hint,
@@ -33,7 +34,6 @@ from berth.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    Reads,
     Registration,
     ReservePlugin,
     Resource,
@@ -114,7 +114,7 @@ class VolumeBinding(
 
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
-    reads = Reads.CLAIMS
+    depends_on = DependsOn.CLAIMS
     lookups = (
         PersistentVolumeClaim,
         PersistentVolume,

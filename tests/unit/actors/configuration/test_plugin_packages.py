@@ -170,12 +170,16 @@ def test_a_plugin_that_cannot_be_made(body: str, problem: str, site: Path) -> No
     assert len(lines) == ("cannot be made" in problem)
 
 
-def test_a_plugin_that_reads_what_there_is_not(site: Path) -> None:
+def test_a_plugin_that_depends_on_no_member(site: Path) -> None:
     install(
-        site, "sound", SOUND.format(name="Sound") + "\n    reads = 'NODE'\n", Sound="sound:Sound"
+        site,
+        "sound",
+        SOUND.format(name="Sound") + "\n    depends_on = 'NODE'\n",
+        Sound="sound:Sound",
     )
     with pytest.raises(
-        RegistryError, match="plugin Sound: expected reads to be a member of Reads, got 'NODE'"
+        RegistryError,
+        match="plugin Sound: expected depends_on to be a member of DependsOn, got 'NODE'",
     ):
         profile_with("Sound")
 
@@ -183,7 +187,7 @@ def test_a_plugin_that_reads_what_there_is_not(site: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ("self.reads = 'NODE'", "expected reads to be a member of Reads, got 'NODE'"),
+        ("self.depends_on = 'NODE'", "expected depends_on to be a member of DependsOn, got 'NODE'"),
         ("self.lookups = (str,)", "lookups: expected a WatchedKind or some of .*, got str"),
     ],
 )

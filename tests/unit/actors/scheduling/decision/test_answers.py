@@ -29,6 +29,7 @@ from berth.plugin import (
     Code,
     CycleState,
     Deletion,
+    DependsOn,
     FailedAttempt,
     FilterPlugin,
     Hint,
@@ -52,7 +53,6 @@ from berth.plugin import (
     PreFilterResult,
     PreScorePlugin,
     QueueSortPlugin,
-    Reads,
     Registration,
     ReservePlugin,
     Resource,
@@ -216,9 +216,9 @@ class _Registers(_Wrong):
 
 
 def profile_with(
-    kind: type[_Wrong], answer: object = None, reads: Reads = Reads.CLUSTER
+    kind: type[_Wrong], answer: object = None, depends_on: DependsOn = DependsOn.CLUSTER
 ) -> Profile:
-    plugin = type("Answering", (kind,), {"answer": answer, "reads": reads})
+    plugin = type("Answering", (kind,), {"answer": answer, "depends_on": depends_on})
     # Each extension point runs alone here, and these two fail without their PreFilter.
     disabled = [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
     if issubclass(kind, QueueSortPlugin):
@@ -363,12 +363,17 @@ ATTEMPTS: list[tuple[type[_Wrong], Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("reads", [Reads.CLUSTER, Reads.NODE])
+@pytest.mark.parametrize("depends_on", [DependsOn.CLUSTER, DependsOn.NODE])
 @pytest.mark.parametrize(("kind", "answer", "message"), ATTEMPTS, ids=range(len(ATTEMPTS)))
 def test_an_answer_that_is_none_fails_the_attempt(
-    kind: type[_Wrong], answer: Any, message: str, reads: Reads, snapshot: Snapshot, info: PodInfo
+    kind: type[_Wrong],
+    answer: Any,
+    message: str,
+    depends_on: DependsOn,
+    snapshot: Snapshot,
+    info: PodInfo,
 ) -> None:
-    scheduler, profile = Scheduler(Random(1)), profile_with(kind, answer, reads)
+    scheduler, profile = Scheduler(Random(1)), profile_with(kind, answer, depends_on)
     for _ in range(ROUNDS):
         outcome = scheduler.schedule(profile, info, snapshot)
         assert isinstance(outcome, Failed)
@@ -387,7 +392,7 @@ def test_an_answer_that_is_none_fails_the_attempt(
 def test_what_is_remembered_is_looked_at(
     answer: Any, message: str, snapshot: Snapshot, info: PodInfo
 ) -> None:
-    scheduler, profile = Scheduler(Random(1)), profile_with(_Passing, answer, Reads.NODE)
+    scheduler, profile = Scheduler(Random(1)), profile_with(_Passing, answer, DependsOn.NODE)
     with capture_logs() as logs:
         outcomes = [scheduler.schedule(profile, info, snapshot) for _ in range(ROUNDS)]
     # It is reported, and the decision is made without a memory: the plugin's plain form answers

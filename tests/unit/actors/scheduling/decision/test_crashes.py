@@ -24,6 +24,7 @@ from berth.plugin import (
     BindPlugin,
     ClusterEvent,
     CycleState,
+    DependsOn,
     FailedAttempt,
     FilterPlugin,
     Hint,
@@ -42,7 +43,6 @@ from berth.plugin import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
-    Reads,
     Registration,
     ReservePlugin,
     Resource,
@@ -174,7 +174,7 @@ class _Registers(_Hints):
         boom()
 
 
-def profile_with(kind: type[_Broken], reads: Reads = Reads.CLUSTER) -> Profile:
+def profile_with(kind: type[_Broken], depends_on: DependsOn = DependsOn.CLUSTER) -> Profile:
     # Each extension point runs alone here, and these two fail without their PreFilter.
     disabled = [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
     if issubclass(kind, QueueSortPlugin):
@@ -187,7 +187,7 @@ def profile_with(kind: type[_Broken], reads: Reads = Reads.CLUSTER) -> Profile:
     }
     if not issubclass(kind, BindPlugin):
         del document["profiles"][0]["plugins"]["bind"]  # type: ignore[index]
-    plugin = type("Reading", (kind,), {"reads": reads})
+    plugin = type("Reading", (kind,), {"depends_on": depends_on})
     return build_profiles(from_mapping(document), {**IN_TREE, "Broken": plugin}, NoApi())[
         "default-scheduler"
     ]

@@ -25,6 +25,7 @@ from berth.plugin import (
     SUCCESS,
     Code,
     CycleState,
+    DependsOn,
     FilterPlugin,
     NodeView,
     Plugin,
@@ -32,7 +33,6 @@ from berth.plugin import (
     PodInfo,
     PreFilterPlugin,
     PreFilterResult,
-    Reads,
     Snapshot,
     Status,
     Verdicts,
@@ -70,11 +70,11 @@ def only(*nodes: str) -> PreFilterResult:
     return PreFilterResult(frozenset(nodes))
 
 
-def profile_with(answers: Sequence[Answer], reads: Sequence[Reads] = ()) -> Profile:
+def profile_with(answers: Sequence[Answer], depends_on: Sequence[DependsOn] = ()) -> Profile:
     """Plugins A, B, ... in this order, with these answers, before those in-tree."""
-    padded = [*reads, *[Reads.CLUSTER] * len(answers)]
+    padded = [*depends_on, *[DependsOn.CLUSTER] * len(answers)]
     plugins: dict[str, type[Plugin]] = {
-        name: type(name, (_Answering,), {"name": name, "answer": answer, "reads": read})
+        name: type(name, (_Answering,), {"name": name, "answer": answer, "depends_on": read})
         for name, answer, read in zip(NAMES, answers, padded, strict=False)
     }
     enabled = [{"name": name} for name in plugins]
@@ -218,17 +218,17 @@ def told(outcome: Outcome) -> tuple[Any, ...]:
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from(ANSWERS), st.sampled_from([*Reads])), min_size=1, max_size=4
+        st.tuples(st.sampled_from(ANSWERS), st.sampled_from([*DependsOn])), min_size=1, max_size=4
     ),
     st.integers(0, 3),
 )
 def test_what_is_remembered_changes_nothing(
-    drawn: list[tuple[Callable[[], Answer], Reads]], seed: int
+    drawn: list[tuple[Callable[[], Answer], DependsOn]], seed: int
 ) -> None:
     """A template is remembered from its second pod on, part by part of the rules; a scheduler
     without a past is not.
     """
-    profile = profile_with([make() for make, _ in drawn], [reads for _, reads in drawn])
+    profile = profile_with([make() for make, _ in drawn], [depends_on for _, depends_on in drawn])
     remembering, snapshot = Scheduler(Random(seed)), cluster()
     with capture_logs():
         for _ in range(3):

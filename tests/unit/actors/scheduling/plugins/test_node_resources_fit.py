@@ -19,12 +19,12 @@ from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from berth.plugin import (
     ClusterEvent,
     CycleState,
+    DependsOn,
     DeviceClass,
     Hint,
     Node,
     Pod,
     PodInfo,
-    Reads,
     ResourceClaim,
     ResourceSlice,
 )
@@ -293,12 +293,12 @@ def test_a_resource_that_the_pod_does_not_request_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resources", "gate", "reads"),
+    ("resources", "gate", "depends_on"),
     [
-        (("cpu", GPU), True, Reads.CLUSTER),
-        ((IMPLICIT,), True, Reads.CLUSTER),
-        (("cpu", GPU), False, Reads.ROW),
-        (("cpu", "memory", "hugepages-2Mi"), True, Reads.ROW),
+        (("cpu", GPU), True, DependsOn.CLUSTER),
+        ((IMPLICIT,), True, DependsOn.CLUSTER),
+        (("cpu", GPU), False, DependsOn.NODE_AND_PODS),
+        (("cpu", "memory", "hugepages-2Mi"), True, DependsOn.NODE_AND_PODS),
     ],
 )
 @pytest.mark.parametrize("kind", [NodeResourcesFit, NodeResourcesBalancedAllocation])
@@ -306,12 +306,12 @@ def test_scores_read_the_cluster_only_if_they_may_count_devices(
     kind: type[NodeResourcesFit] | type[NodeResourcesBalancedAllocation],
     resources: tuple[str, ...],
     gate: bool,
-    reads: Reads,
+    depends_on: DependsOn,
 ) -> None:
     args = scoring(*resources)
     if kind is NodeResourcesBalancedAllocation:
         args = {"resources": args["scoringStrategy"]["resources"]}
     plugin = kind(args, handle(DRAExtendedResource=gate))
-    assert plugin.reads is reads
+    assert plugin.depends_on is depends_on
     follows_claims = ResourceClaim in plugin.lookups and ResourceSlice in plugin.lookups
-    assert follows_claims == (reads is Reads.CLUSTER)
+    assert follows_claims == (depends_on is DependsOn.CLUSTER)

@@ -20,6 +20,7 @@ from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import (
     CycleState,
+    DependsOn,
     FilterPlugin,
     Ints,
     Node,
@@ -29,7 +30,6 @@ from berth.plugin import (
     PodInfo,
     PreFilterPlugin,
     PreFilterResult,
-    Reads,
     ScorePlugin,
     Snapshot,
 )
@@ -73,7 +73,7 @@ class Untainted(PreFilterPlugin):
     """Looks at every node before any is asked about."""
 
     name = "Untainted"
-    reads = Reads.NODES
+    depends_on = DependsOn.ALL_NODES
 
     def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFilterResult:
         nodes = [
@@ -90,7 +90,7 @@ class Halving(ScorePlugin):
     """Normalises in place."""
 
     name = "Halving"
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         return np.where(nodes.rows == nodes.columns.row_of["n1"], 64, 0)
@@ -104,7 +104,7 @@ class Counting(FilterPlugin):
     """Counts the nodes that it is asked about."""
 
     name = "Counting"
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
     asked = 0
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
