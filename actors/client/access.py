@@ -46,17 +46,17 @@ class Calls(Protocol):
 class Source(Protocol[Kept]):
     """The objects of one kind: first Listed, then changes, without end.
 
-    An unchanged object may be yielded as the very object in `known`.
+    For an unchanged object of a list, the object in `held` itself may be yielded.
     """
 
-    def changes(self, known: Mapping[str, Kept]) -> AsyncIterator[WatchUpdate[Kept]]: ...
+    def changes(self, held: Mapping[str, Kept]) -> AsyncIterator[WatchUpdate[Kept]]: ...
 
 
 class Access(Protocol):
-    """`calls`, `plugins` and `events` have their own connections, so that none of them delays
-    another.
+    """The requests of the scheduler to an API server.
 
-    All of them write only while `tenure` permits it.
+    `calls`, `plugins` and `events` have their own connections, so that none of them delays another.
+    They write only while `tenure` permits it.
     """
 
     @property
@@ -79,10 +79,10 @@ class Access(Protocol):
     def events(self) -> Calls: ...
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
-        """Runs the work that renews the lease, in its own thread and with its own calls.
+        """Runs the work that renews the lease, in a thread of its own and with calls of its own.
 
         Neither a flood of requests nor a busy event loop can delay it. Its calls need no tenure.
-        Cancelling this cancels the work and waits for its end.
+        Cancelling this method cancels the work and waits for its end.
         """
         ...
 

@@ -29,9 +29,10 @@ class KubeconfigError(ValueError):
 
 
 class Proof(msgspec.Struct, frozen=True, eq=False):
-    """`authorization` is the value of the header, or "" for none.
+    """The proof of identity for one request.
 
-    `tls` is a TLS context with a client certificate, or None for the connection's own context.
+    `authorization` is the value of the header, or "" for none. `tls` is a TLS context with a client
+    certificate, or None for the connection's own context.
     """
 
     authorization: str = ""
@@ -81,7 +82,8 @@ class TokenFile:
     """A token in a file that another program rotates.
 
     The file is read at most once a minute, and whenever the server refuses the token. If it cannot
-    be read, the last token (or `fallback`) stays in use. `where` names the field of the file.
+    be read, the last token (or `fallback`) stays in use. `where` is the kubeconfig field that names
+    the file.
     """
 
     def __init__(self, path: Path, clock: Clock, where: str, fallback: str = "") -> None:

@@ -1,7 +1,8 @@
 """Credentials from a command: the client side of client.authentication.k8s.io/v1 and v1beta1.
 
-The command runs when there is no credential yet, when the last one has expired, and when the server
-refused it; never twice at the same time. Its output is never quoted, because it may hold a secret.
+The command runs if there is no credential yet, if the last one has expired, and if the server
+refused it. It never runs twice at the same time. Its output is never quoted, because it may hold a
+secret.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class ExecPlugin:
             return self._proof
 
     def for_another_thread(self) -> ExecPlugin:
-        """Returns a plugin that runs the command by itself, as a lock belongs to one event loop."""
+        """Returns another plugin with its own runs, because a lock belongs to one event loop."""
         return ExecPlugin(
             self._where,
             self._api_version,

@@ -1,4 +1,4 @@
-"""The connection of a pod to its own cluster, from environment variables and a service account."""
+"""The connection of a pod to its own cluster, from its environment and its service account."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from .credentials import (
 )
 from .exec_plugin import API_VERSIONS, ExecPlugin
 from .in_cluster import SERVICE_ACCOUNT, in_cluster
-from .kubeconfig_file import Cluster, Exec, Found, Merged, User, merged
+from .kubeconfig_file import Cluster, Entry, Exec, Merged, User, merged
 from .rest import SYSTEM_CLOCK, Connection
 from .tls import client_context, show_certificate
 
@@ -79,7 +79,7 @@ def _connection(
     files: Merged, name: str, master: str, clock: Clock, environ: Mapping[str, str]
 ) -> Connection:
     context = files.context(name)
-    unnamed = Found(context.file, context.field, "", Cluster())
+    unnamed = Entry(context.file, context.field, "", Cluster())
     cluster = unnamed if master and not context.value.cluster else files.cluster(context)
     user = files.user(context) if context.value.user else None
     server = master or cluster.value.server or ""
@@ -101,7 +101,7 @@ def _connection(
     return Connection(server, tls, credentials, server_name if secure else None, proxy)
 
 
-def _trust(cluster: Found[Cluster]) -> Callable[[], ssl.SSLContext]:
+def _trust(cluster: Entry[Cluster]) -> Callable[[], ssl.SSLContext]:
     """Returns a function that creates TLS contexts which verify this cluster's server."""
     fields = cluster.value
     field, pem = _pem(
@@ -121,7 +121,7 @@ def _trust(cluster: Found[Cluster]) -> Callable[[], ssl.SSLContext]:
     return trust
 
 
-def _show_own_certificate(user: Found[User], tls: ssl.SSLContext) -> None:
+def _show_own_certificate(user: Entry[User], tls: ssl.SSLContext) -> None:
     fields = user.value
     field, certificate = _pem(
         user, "client-certificate", fields.client_certificate_data, fields.client_certificate
@@ -140,9 +140,9 @@ def _show_own_certificate(user: Found[User], tls: ssl.SSLContext) -> None:
 
 
 def _pem(
-    entry: Found[Cluster] | Found[User], name: str, data: str | None, path: str | None
+    entry: Entry[Cluster] | Entry[User], name: str, data: str | None, path: str | None
 ) -> tuple[str, bytes]:
-    """Returns the path of the field that counts, and its PEM.
+    """Returns the PEM, and the path of the field that it comes from.
 
     The data counts before the file. The PEM is empty if neither is set.
     """
@@ -166,14 +166,14 @@ def _pem(
 
 
 def _credentials(
-    user: Found[User],
-    cluster: Found[Cluster],
+    user: Entry[User],
+    cluster: Entry[Cluster],
     server: str,
     trust: Callable[[], ssl.SSLContext] | None,
     clock: Clock,
     environ: Mapping[str, str],
 ) -> Credentials:
-    """A token takes precedence over a password, and either over a command, as in client-go."""
+    """Returns the credentials: a token before a password, before a command, as in client-go."""
     fields = user.value
     if fields.auth_provider is not None:
         raise KubeconfigError(
@@ -203,9 +203,9 @@ def _credentials(
 
 
 def _plugin(
-    user: Found[User],
+    user: Entry[User],
     fields: Exec,
-    cluster: Found[Cluster],
+    cluster: Entry[Cluster],
     server: str,
     trust: Callable[[], ssl.SSLContext] | None,
     clock: Clock,
@@ -230,8 +230,8 @@ def _plugin(
     command = fields.command or ""
     # A command with a slash is relative to the kubeconfig; any other is looked up in $PATH.
     named = str(user.beside(command)) if os.sep in command else command
-    found = shutil.which(named, path=environ.get("PATH")) if command else None
-    if found is None:
+    program = shutil.which(named, path=environ.get("PATH")) if command else None
+    if program is None:
         hint = f" ({' '.join(fields.install_hint.split())})" if fields.install_hint else ""
         raise KubeconfigError(
             f"{where}.command: expected a command that can be run, got {command!r}{hint}"
@@ -247,11 +247,11 @@ def _plugin(
         "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
     }
     return ExecPlugin(
-        where, fields.api_version, (found, *(fields.args or ())), environment, trust, clock
+        where, fields.api_version, (program, *(fields.args or ())), environment, trust, clock
     )
 
 
-def _cluster_info(cluster: Found[Cluster], server: str) -> dict[str, object]:
+def _cluster_info(cluster: Entry[Cluster], server: str) -> dict[str, object]:
     """Returns the cluster as a plugin gets it: with the certificate authority always as data."""
     fields = cluster.value
     _, pem = _pem(

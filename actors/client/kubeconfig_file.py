@@ -97,8 +97,8 @@ class _Config(msgspec.Struct, frozen=True, rename="kebab"):
     contexts: tuple[_NamedContext, ...] | None = None
 
 
-class Found(msgspec.Struct, Generic[T], frozen=True):
-    """An entry, with the file and the list that contain it."""
+class Entry(msgspec.Struct, Generic[T], frozen=True):
+    """A cluster, a user or a context, with the file and the list that contain it."""
 
     file: Path
     field: str
@@ -120,27 +120,27 @@ class Merged:
     def __init__(self, files: Sequence[Path]) -> None:
         self._files = files
         self._current: tuple[Path, str] | None = None
-        self._clusters: dict[str, Found[Cluster]] = {}
-        self._users: dict[str, Found[User]] = {}
-        self._contexts: dict[str, Found[Context]] = {}
+        self._clusters: dict[str, Entry[Cluster]] = {}
+        self._users: dict[str, Entry[User]] = {}
+        self._contexts: dict[str, Entry[Context]] = {}
         for file in files:
             config = _read(file)
             if config.current_context and self._current is None:
                 self._current = (file, config.current_context)
             clusters = [
-                Found(file, "clusters", e.name, e.cluster or Cluster())
+                Entry(file, "clusters", e.name, e.cluster or Cluster())
                 for e in config.clusters or ()
             ]
-            users = [Found(file, "users", e.name, e.user or User()) for e in config.users or ()]
+            users = [Entry(file, "users", e.name, e.user or User()) for e in config.users or ()]
             contexts = [
-                Found(file, "contexts", e.name, e.context or Context())
+                Entry(file, "contexts", e.name, e.context or Context())
                 for e in config.contexts or ()
             ]
             self._clusters = {**_by_name(clusters), **self._clusters}
             self._users = {**_by_name(users), **self._users}
             self._contexts = {**_by_name(contexts), **self._contexts}
 
-    def context(self, name: str) -> Found[Context]:
+    def context(self, name: str) -> Entry[Context]:
         """Returns the context with this name, or the current context for ""."""
         where = ", ".join(map(str, self._files))
         if name:
@@ -152,12 +152,12 @@ class Merged:
         file, current = self._current
         return _existing(self._contexts, current, f"{file}: current-context", "context")
 
-    def cluster(self, context: Found[Context]) -> Found[Cluster]:
+    def cluster(self, context: Entry[Context]) -> Entry[Cluster]:
         return _existing(
             self._clusters, context.value.cluster or "", context.at("cluster"), "cluster"
         )
 
-    def user(self, context: Found[Context]) -> Found[User]:
+    def user(self, context: Entry[Context]) -> Entry[User]:
         return _existing(self._users, context.value.user or "", context.at("user"), "user")
 
 
@@ -175,9 +175,9 @@ def merged(paths: Sequence[Path], *, may_be_missing: bool) -> Merged:
     return Merged([path.absolute() for path in existing])
 
 
-def _by_name(found: list[Found[T]]) -> dict[str, Found[T]]:
-    names: dict[str, Found[T]] = {}
-    for entry in found:
+def _by_name(entries: list[Entry[T]]) -> dict[str, Entry[T]]:
+    names: dict[str, Entry[T]] = {}
+    for entry in entries:
         if entry.name in names:
             raise KubeconfigError(
                 f"{entry.file}: {entry.field}: expected each name once, got {entry.name!r} twice"
@@ -186,16 +186,16 @@ def _by_name(found: list[Found[T]]) -> dict[str, Found[T]]:
     return names
 
 
-def _existing(entries: dict[str, Found[T]], name: str, where: str, kind: str) -> Found[T]:
-    found = entries.get(name)
-    if found is None:
+def _existing(entries: dict[str, Entry[T]], name: str, where: str, kind: str) -> Entry[T]:
+    entry = entries.get(name)
+    if entry is None:
         expected = (
             f"one of {', '.join(sorted(entries))}"
             if entries
             else f"the name of a {kind}, but none is defined"
         )
         raise KubeconfigError(f"{where}: expected {expected}, got {name!r}")
-    return found
+    return entry
 
 
 def _read(file: Path) -> _Config:

@@ -1,9 +1,9 @@
-"""rest_client_*: what requests to an API server took, and how they ended.
+"""rest_client_*: how long requests to an API server took, and how they ended.
 
 Mirrors client-go's tools/metrics and component-base's metrics/prometheus/restclient. A request that
 is sent again counts once, with its last answer; the answers before it are retries. A client notes
-each request in a list, which costs less than the sending of a bind can notice, and the notes are
-added to the families when the metrics are read, or when MOST_NOTES have gathered.
+each request in a list, which costs too little to slow down the sending of a bind. The notes are
+added to the families when the metrics are read, or when there are MOST_NOTES of them.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class ClientMeasures:
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):
-    """A request that has ended. `code` is the status, None if there was no answer. `seconds` are
-    those with all retries, None for a watch.
+    """A request that has ended. `code` is the HTTP status, or None if there was no answer.
+    `seconds` is the time with all retries, or None for a watch.
     """
 
     verb: str
@@ -95,14 +95,14 @@ class HostMeasures:
         families.clients.append(self)
 
     def waited(self, verb: str, seconds: float) -> None:
-        """A request waited for the rate limit."""
+        """Notes that a request waited for the rate limit."""
         self._waits.append((verb, seconds))
 
     def retried(self, verb: str, code: int | None, sent: int) -> None:
-        """A request will be sent again after this answer."""
-        its = self._families
-        its.retries.child(_text(code), verb, self._host).inc()
-        its.request_size.child(verb, self._host).observe(sent)
+        """Counts an answer after which the request will be sent again."""
+        families = self._families
+        families.retries.child(_text(code), verb, self._host).inc()
+        families.request_size.child(verb, self._host).observe(sent)
 
     def ended(self, note: Note) -> None:
         self._notes.append(note)
@@ -110,31 +110,34 @@ class HostMeasures:
             self.add_up()
 
     def add_up(self) -> None:
-        """Add the notes to the families. May be called in every thread."""
+        """Adds the notes to the families. May be called in every thread."""
         with self._adding:
             waits, notes = self._waits[:], self._notes[:]
             del self._waits[: len(waits)]
             del self._notes[: len(notes)]
-        its, host = self._families, self._host
+        families, host = self._families, self._host
         for verb, delays in _by_verb(waits).items():
-            its.rate_limiter.child(verb, host).observe_all(delays)
+            families.rate_limiter.child(verb, host).observe_all(delays)
         timed = [note for note in notes if note.seconds is not None]
         for family, values in (
-            (its.duration, [(note.verb, note.seconds or 0.0) for note in timed]),
-            (its.request_size, [(note.verb, note.sent) for note in timed]),
-            (its.response_size, [(n.verb, n.received) for n in timed if n.received is not None]),
+            (families.duration, [(note.verb, note.seconds or 0.0) for note in timed]),
+            (families.request_size, [(note.verb, note.sent) for note in timed]),
+            (
+                families.response_size,
+                [(n.verb, n.received) for n in timed if n.received is not None],
+            ),
         ):
             for verb, numbers in _by_verb(values).items():
                 family.child(verb, host).observe_all(numbers)
         for (code, verb), number in Counter((note.code, note.verb) for note in notes).items():
-            its.requests.child(_text(code), verb, host).inc(number)
+            families.requests.child(_text(code), verb, host).inc(number)
 
 
 def _by_verb(values: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = defaultdict(list)
+    by_verb: dict[str, list[float]] = defaultdict(list)
     for verb, value in values:
-        found[verb].append(value)
-    return found
+        by_verb[verb].append(value)
+    return by_verb
 
 
 def _text(code: int | None) -> str:

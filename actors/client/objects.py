@@ -1,6 +1,6 @@
 """ApiObjects: the requests that plugins may make, on objects by kind and name.
 
-A refusal, and no answer, come back as a status, because to a plugin both are expected.
+A refusal and a missing answer are returned as a status, because a plugin must expect both.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class ApiObjects:
-    """Implements the handle's ApiHandle. `client` binds; `others` makes all other requests, which
-    may wait for admission webhooks for long.
+    """Implements the handle's ApiHandle. `client` binds. `others` makes all other requests, which
+    may wait long for admission webhooks.
     """
 
     def __init__(self, client: Calls, others: Calls | None = None) -> None:
@@ -29,7 +29,7 @@ class ApiObjects:
         self._kinds = {kind.type: kind for kind in BY_KIND.values()}
 
     def add_kinds(self, kinds: Iterable[WatchedKind]) -> None:
-        """Kinds that plugins declare, besides those that berth knows."""
+        """Adds the kinds that plugins declare to those that berth knows."""
         self._kinds |= {kind.type: kind for kind in kinds}
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
@@ -94,22 +94,22 @@ class ApiObjects:
             return _refusal(failure)
 
     def _whole(self, kind: type[HasMetadata], body: Mapping[str, Any]) -> dict[str, Any]:
-        known = self._known(kind)
-        return {"apiVersion": known.api_version, "kind": known.kind, **body}
+        watched = self._watched(kind)
+        return {"apiVersion": watched.api_version, "kind": watched.kind, **body}
 
     def _path(self, kind: type[HasMetadata], namespace: str, *parts: str) -> str:
-        """The path of a kind in a namespace, and of an object and a subresource of it."""
-        base, _, plural = self._known(kind).path.rpartition("/")
+        """Returns the path of a kind in a namespace, or of an object or a subresource of it."""
+        base, _, plural = self._watched(kind).path.rpartition("/")
         within = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
         below = "".join(f"/{quote(part, safe='')}" for part in parts if part)
         return f"{base}/{within}{plural}{below}"
 
-    def _known(self, kind: type[HasMetadata]) -> WatchedKind:
-        """Raises TypeError for anything but a type that plugins may look up."""
-        found = self._kinds.get(kind)
-        if found is None:
+    def _watched(self, kind: type[HasMetadata]) -> WatchedKind:
+        """Returns the declaration of a kind. Raises TypeError for what plugins may not look up."""
+        watched = self._kinds.get(kind)
+        if watched is None:
             raise TypeError(f"expected the type of a kind that a plugin may look up, got {kind!r}")
-        return found
+        return watched
 
 
 def _refusal(failure: ApiError | ConnectionFailedError) -> Status:

@@ -19,7 +19,7 @@ BACKOFF = Backoff(0.8, 30.0, 1.0)
 
 
 class Ended(enum.Enum):
-    """How a request ended."""
+    """The ways in which a request ends."""
 
     QUIETLY = "quietly"  # the server closed the watch at its time-out
     GONE = "gone"  # 410: the resourceVersion is too old
@@ -29,7 +29,7 @@ class Ended(enum.Enum):
 
 
 class Next(msgspec.Struct, frozen=True):
-    """Whether a new list is needed, and the seconds to wait before the next request."""
+    """The next step: whether it is a new list, and the seconds to wait before it."""
 
     relist: bool
     delay: float

@@ -1,7 +1,7 @@
 """A reader of HTTP/1.1 answers to small requests, as their bytes arrive. Pure.
 
 It reads the answers on one connection one after the other, and supports only the parts of HTTP that
-such answers need. Anything else is an error, so that an answer is never misread.
+such answers need. It raises an error for anything else, so that an answer is never misread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Reply(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """`length` is the length of the body, or None if the body ends with the connection."""
+    """A head. `length` is the length of the body; None if the body ends with the connection."""
 
     status: int
     length: int | None
@@ -44,7 +44,7 @@ class _Head(NamedTuple):
 
 
 class ReplyReader:
-    """Set `tunnel` for the answer to CONNECT: if it succeeds, the tunnel follows the head."""
+    """Reads answers. Set `tunnel` for the one to CONNECT: after it, the tunnel begins."""
 
     def __init__(self, *, tunnel: bool = False) -> None:
         self._tunnel = tunnel
@@ -79,7 +79,7 @@ class ReplyReader:
         return self._reply(head, data[at : at + head.length], more=len(data) > at + head.length)
 
     def close(self) -> Reply | None:
-        """The connection was closed. Returns the answer if the close completes it, else None."""
+        """Notes the end of the connection. Returns the answer if this completes it, else None."""
         head = self._head
         if head is None or head.chunked or head.length is not None:
             return None
@@ -116,14 +116,14 @@ class ReplyReader:
 
 def _head(data: bytes, start: int, end: int) -> _Head:
     """Parses the head of an answer. Raises ReplyError."""
-    found = _HEAD.fullmatch(data, start, end)
-    if found is None or found[2] == b"101":
+    head = _HEAD.fullmatch(data, start, end)
+    if head is None or head[2] == b"101":
         raise ReplyError(f"expected an answer of HTTP/1.1, got {_quoted(data[start:end])}")
-    status = int(found[2])
+    status = int(head[2])
     has_body = status not in _WITHOUT_BODY
     length: int | None = None if has_body else 0
-    keep, chunked, retry_after = found[1] == b"1", False, None
-    for name, value in _KNOWN_HEADERS.findall(data, found.start(3), end + 2):
+    keep, chunked, retry_after = head[1] == b"1", False, None
+    for name, value in _KNOWN_HEADERS.findall(data, head.start(3), end + 2):
         match name.lower():
             case b"content-length" if has_body:
                 if not value.isdigit() or length not in (None, int(value)):

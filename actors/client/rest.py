@@ -70,7 +70,7 @@ class ConnectionFailedError(Exception):
 class DeposedError(ConnectionFailedError):
     """The write was not sent, because the lease had run out.
 
-    A leader that lost its lease ends, so nothing is sent later.
+    A leader that lost its lease ends, so the write is not sent later either.
     """
 
 
@@ -97,10 +97,10 @@ class Connection(msgspec.Struct, frozen=True):
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How long the answer to a read may take, in seconds.
+    """How long the client waits for the answer to a read, in seconds.
 
-    `head` is the time until its head arrives, including the connection and all handshakes.
-    `silence` is the time without any byte. `whole` is the total time, or None for no limit.
+    `head` is the time until the head arrives, including the connection and all handshakes.
+    `silence` is the longest time without a byte. `whole` is the total time, or None for no limit.
     """
 
     head: float
@@ -117,12 +117,13 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Client:
-    """An async context manager. Paths begin with `/`, bodies are structs or mappings.
+    """The client of one API server; an async context manager.
 
-    After a burst of `burst` requests, it sends at most `qps` a second (0 or less means no limit); a
-    watch counts as one request. An answer may take `timeout_seconds`. For a write this time begins
-    when the write is sent, however long it waited before. Writes are sent only while `tenure`
-    permits it, if there is one; reads always. `measures` has the rest_client_* families.
+    Paths begin with `/`, bodies are structs or mappings. After a burst of `burst` requests, it
+    sends at most `qps` a second (0 or less means no limit); a watch counts as one request. An
+    answer may take `timeout_seconds`. For a write this time begins when the write is sent, however
+    long it waited before. Writes are sent only while `tenure` permits it, if there is one; reads
+    always. `measures` has the rest_client_* families.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class Client:
         return client
 
     async def __aenter__(self) -> Client:
-        """Raises KubeconfigError if there are no credentials, before the first request would."""
+        """Raises KubeconfigError if there are no credentials, ahead of the first request."""
         await self._connection.credentials.proof()
         headers = (("User-Agent", "berth"), ("Accept", "application/json"))
         self._session = aiohttp.ClientSession(connector=connector(MAX_CONNECTIONS), headers=headers)
@@ -189,7 +190,7 @@ class Client:
             await self._wires.close()
 
     async def open(self, path: str, patience: Patience | None = None) -> aiohttp.ClientResponse:
-        """Sends a GET and returns its answer, whatever the status; the caller reads and closes it.
+        """Sends a GET and returns the answer, whatever its status; the caller reads and closes it.
 
         After a 401 it tries once more with new credentials, if there are any. Raises aiohttp's
         errors, TimeoutError, and ConnectionFailedError if there are no credentials.
@@ -203,7 +204,7 @@ class Client:
         return response
 
     async def _open(self, path: str, patience: Patience | None) -> aiohttp.ClientResponse:
-        """Raises the same as `open`."""
+        """Sends a GET once. Raises the same as `open`."""
         await self._wait_turn("GET")
         patience = patience or self._patience
         credentials = self._connection.credentials
@@ -289,8 +290,8 @@ class Client:
     async def _last_reply(
         self, method: str, path: str, data: bytes, headers: Headers, patience: Patience | None
     ) -> Reply:
-        """The reply after which the request is not sent again, whatever its status. Raises
-        ConnectionFailedError.
+        """Returns the first reply after which the request is not sent again, whatever its status.
+        Raises ConnectionFailedError.
         """
         retries = reconnects = 0
         while True:
@@ -318,7 +319,7 @@ class Client:
             await self._clock.sleep(wait)
 
     async def _read_reply(self, path: str, patience: Patience | None) -> Reply:
-        """Raises the same as `open`."""
+        """Sends a GET and reads the answer. Raises the same as `open`."""
         async with await self._open(path, patience) as response:
             return Reply(
                 response.status, await response.read(), response.headers.get("Retry-After")
@@ -328,7 +329,9 @@ class Client:
         self._measures.waited(method, await self._limit.wait_turn())
 
     async def _write_reply(self, method: str, path: str, data: bytes, headers: Headers) -> Reply:
-        """Raises OSError, and ConnectionFailedError without credentials or permission."""
+        """Sends a write. Raises OSError; ConnectionFailedError without credentials or
+        permission.
+        """
         await self._wait_turn(method)
         credentials = self._connection.credentials
         try:
@@ -406,7 +409,7 @@ def _seconds(retry_after: str | None) -> float | None:
 
 
 def _wait_before_retry(reply: Reply) -> float | None:
-    """The seconds after which the server wants the request again; None if it does not."""
+    """Returns the seconds after which the server wants the request again; None for never."""
     busy = reply.status == 429 or reply.status >= 500
     return _seconds(reply.retry_after) if busy else None
 
@@ -434,7 +437,7 @@ def in_words(failure: Exception) -> str:
 def _lost_connection(failure: Exception) -> bool:
     """True if the connection was refused or lost, so that another attempt may succeed.
 
-    A time-out does not count, nor does a certificate, which will be the same the next time.
+    False for a time-out, and for a bad certificate, which will be the same the next time.
     """
     return isinstance(failure, aiohttp.ClientConnectionError) and not isinstance(
         failure, TimeoutError | aiohttp.ClientSSLError

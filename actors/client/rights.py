@@ -1,9 +1,9 @@
 """The rights that the API server refuses to this process: gathered, and named in one line.
 
-They come from three places: a SelfSubjectRulesReview at the start compares what is granted with
-what is needed, informers say which kinds they may not list, and requests that are refused. The line
-is repeated once a minute while any right is missing. A refused request counts until the same
-request succeeds, or has not been refused for a while.
+There are three sources: a SelfSubjectRulesReview at the start, which compares the granted rights
+with the needed ones; the informers, which say which kinds they may not list; and refused requests.
+The line is repeated once a minute while any right is missing. A refused request counts until the
+same request succeeds, or until it has not been refused for a while.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 
 class Right(msgspec.Struct, frozen=True, order=True):
-    """`resource` includes the subresource, such as `pods/binding`. No `namespace` means that of the
-    whole cluster. Only leases have a `name`: roles usually grant them by name.
+    """The right to a kind of request. `resource` includes the subresource, such as `pods/binding`.
+    Without a `namespace`, it is a right in the whole cluster. Only leases have a `name`, because
+    roles usually grant them by name.
     """
 
     group: str
@@ -51,7 +52,7 @@ class Right(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def of(cls, method: str, path: str) -> Right:
-        """The right that a request needs."""
+        """Returns the right that a request needs."""
         parts = path.partition("?")[0].strip("/").split("/")
         group = parts[1] if parts[0] == "apis" else ""
         rest = parts[3:] if group else parts[2:]
@@ -88,7 +89,7 @@ class _Rule(msgspec.Struct, frozen=True, rename="camel"):
     resource_names: tuple[str, ...] = ()
 
     def grants(self, right: Right) -> bool:
-        """True if the right is granted: for its name if it has one, otherwise for some names."""
+        """True if the rule grants the right, for its name or, if it has none, for some names."""
         if right.name and self.resource_names and right.name not in self.resource_names:
             return False
         subresource = right.resource.partition("/")[2]
@@ -110,14 +111,14 @@ class _Reviewed(msgspec.Struct, frozen=True):
 
 
 class Refusals:
-    """The requests that were refused lately; other threads may add some."""
+    """The requests that were refused lately. Requests may be added from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._by_right: dict[Right, tuple[float, str]] = {}  # the time and the message of the last
+        self._by_right: dict[Right, tuple[float, str]] = {}  # time and message of the last
 
     def refused(self, right: Right, failure: ApiError) -> None:
-        """Notes a refusal, unless it is that of an admission plugin, which is a 403 too."""
+        """Notes a refusal, unless an admission plugin refused, which is a 403 as well."""
         message = str(failure)
         if failure.code == 401 or (failure.code == 403 and "cannot " in message):
             self._by_right[right] = self._clock.now(), message
@@ -142,10 +143,11 @@ class Refusals:
 
 
 class Rights:
-    """Compares what the API server grants with what is needed, and reports what is missing.
+    """Compares the rights that the API server grants with those that are needed, and reports those
+    that are missing.
 
-    `paths` returns what the informers list, and `unlisted` the rights that they lack. `run_apart`
-    gives calls that need no tenure, see Access.
+    `paths` returns the paths that the informers list, and `unlisted` the rights that they lack.
+    `run_apart` gives calls that need no tenure, see Access.
     """
 
     def __init__(
@@ -171,7 +173,7 @@ class Rights:
         self._reported_at = 0.0
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Report until cancelled."""
+        """Reports until cancelled."""
         task_status.started()
         await self._review()
         self._report()
@@ -183,11 +185,11 @@ class Rights:
             await self._clock.sleep(POLL_SECONDS)
 
     async def _review(self) -> None:
-        """Ask which rights are granted."""
+        """Asks the API server which rights are granted."""
         await self._run_apart(self._compare)
 
     async def _compare(self, calls: Calls) -> None:
-        """Without a full answer the refusals have to do."""
+        """Compares granted and needed rights; without a full answer, uses the refusals."""
         try:
             body = _Review(_Spec(self._namespace))
             answer = await calls.call("POST", REVIEWS, _Reviewed, body)
@@ -218,8 +220,8 @@ class Rights:
 
 
 def needed(paths: Iterable[str], lease: tuple[str, str] | None) -> list[Right]:
-    """The rights that scheduling cannot do without, with informers of these paths. `lease` is the
-    namespace and the name of the lease; None without leader election.
+    """Returns the rights that scheduling cannot do without, with informers of these paths. `lease`
+    is the namespace and the name of the lease; None without leader election.
     """
     read = [Right.of("GET", path) for path in paths]
     rules = [
@@ -238,7 +240,7 @@ def needed(paths: Iterable[str], lease: tuple[str, str] | None) -> list[Right]:
 
 
 def in_words(rights: Iterable[Right]) -> list[str]:
-    """`verbs resource` for each resource, sorted, such as `list,watch nodes`."""
+    """Returns `verbs resource` for each resource, sorted, such as `list,watch nodes`."""
     verbs: dict[tuple[str, ...], set[str]] = {}
     places: dict[Right, list[str]] = {}
     for right in sorted(rights):
@@ -262,7 +264,7 @@ def _within(namespaces: Sequence[str]) -> str:
 
 
 class NotedAccess:
-    """The same access; refusals of its requests are noted."""
+    """Wraps an Access and notes the refusals of its requests."""
 
     def __init__(self, access: Access, refusals: Refusals) -> None:
         self.server, self.tenure = access.server, access.tenure

@@ -1,9 +1,9 @@
-"""What equal pods share: of the pods that one template made, what is the same is held once.
+"""Shares the equal parts of pods: pods of one template hold their common parts once.
 
-A cluster's pods come from few templates, and a pod's spec and labels are most of what is kept of
-it: without this, 150,000 pods are a gigabyte. Objects are frozen, so that nobody can tell the
-difference. Parts met long ago are forgotten, which costs memory alone. A spec is checked when it
-is met first. Kubernetes has no name for it.
+The pods of a cluster come from few templates, and most of the memory of a pod is its spec and its
+labels: unshared, 150,000 pods take a gigabyte. Objects are frozen, so sharing has no other effect.
+Parts that were last used long ago are forgotten, which costs only memory. A spec is checked when it
+is first met. Kubernetes has no name for this.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Sharing:
         self._texts: Interner[str, str] = Interner()
 
     def shared(self, item: T) -> T:
-        """A pod, or one that is equal to it; other objects as they are. Raises UnreadableError."""
+        """Returns an equal pod that shares its parts, or another object itself. Raises
+        UnreadableError.
+        """
         if not isinstance(item, Pod):
             return item
         _STATUSES.check(item.status)
@@ -75,7 +77,7 @@ class Sharing:
         )
 
     def _condition(self, condition: PodCondition) -> PodCondition:
-        """Its words are those of all pods, and its times those of the pod's other conditions."""
+        """Shares the texts with all pods, and the time with the pod's other conditions."""
         since = condition.last_transition_time
         return msgspec.structs.replace(
             condition,

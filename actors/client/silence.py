@@ -48,7 +48,7 @@ class SilenceGuard:
             self._timer.cancel()
 
     def note_activity(self) -> None:
-        """Something arrived."""
+        """Notes that something arrived."""
         self._active_at = self._clock.now()
 
     def _check(self) -> None:

@@ -53,6 +53,6 @@ def connector(limit: int) -> aiohttp.TCPConnector:
 
 def _kept_alive(address: aiohttp.AddrInfoType) -> socket.socket:
     family, kind, number, _, _ = address
-    made = socket.socket(family, kind, number)
-    keep_alive(made)
-    return made
+    sock = socket.socket(family, kind, number)
+    keep_alive(sock)
+    return sock

@@ -19,7 +19,9 @@ NEVER = float("-inf")
 
 
 class Tenure:
-    """Permits nothing until `lasts_until` is called. `now` returns seconds in any thread."""
+    """The time until which writes are permitted. It permits nothing until `lasts_until` is called.
+    `now` returns seconds and may be called in any thread.
+    """
 
     def __init__(self, now: Callable[[], float] = seconds_since_boot) -> None:
         self._now = now
@@ -40,7 +42,7 @@ class Tenure:
         return self._now() < self._until
 
     def over_for(self) -> float:
-        """The seconds since the latest tenure was to end, whether it was given up before or not; 0
-        while it lasts, and if there has been none.
+        """Returns the seconds since the end that was last set for a tenure, whether the tenure was
+        given up before that or not; 0 while it lasts, and if there was none.
         """
         return 0.0 if self._latest == NEVER else max(self._now() - self._latest, 0.0)

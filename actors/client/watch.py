@@ -6,8 +6,8 @@ not end. An object that cannot be read is reported as Unreadable, with the part 
 for a deleted object that part is enough. If the server refuses to list the kind, that is reported
 as Unlisted, and logged once.
 
-The reader may pass in the objects that it knows. An unchanged object of a list is then yielded as
-the known object, and not decoded. The time and the memory that a list takes are therefore in
+The reader may pass in the objects that it holds. For an unchanged object of a list, that object is
+yielded, and nothing is decoded. The time and the memory that a list takes are therefore in
 proportion to what changed.
 """
 
@@ -55,7 +55,7 @@ class Unreadable(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
-    """All objects that exist at this moment."""
+    """All objects that exist at the moment of the list."""
 
     items: Sequence[T]
     unreadable: Sequence[Unreadable[T]] = ()
@@ -68,7 +68,7 @@ class Changed(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Deleted(msgspec.Struct, Generic[T], frozen=True):
-    """An object was deleted. `object` is its last state, or the readable part of that."""
+    """An object was deleted. `object` is its last state, or the readable part of that state."""
 
     object: T
 
@@ -89,7 +89,7 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """A line of the watch with a readable object, decoded in one step; nearly all lines are so."""
+    """A line of the watch with a readable object, decoded in one step. Most lines are like this."""
 
     type: str
     object: T
@@ -161,16 +161,16 @@ class Reflector(Generic[T]):
         alias = GenericAlias(_Event, (kind,))  # _Event[kind], for a kind known only at run time
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(alias, strict=False)
 
-    async def changes(self, known: Mapping[str, T] | None = None) -> AsyncGenerator[WatchUpdate[T]]:
+    async def changes(self, held: Mapping[str, T] | None = None) -> AsyncGenerator[WatchUpdate[T]]:
         """Yields Listed first, then changes, without end.
 
-        `known` holds the reader's objects by key, as they were yielded.
+        `held` maps the keys of the reader's objects to the objects, as they were yielded.
         """
         relist = True
         while True:
             try:
                 if relist:
-                    yield await self._list(known or {})
+                    yield await self._list(held or {})
                 async with aclosing(self._watch()) as watch:
                     async for lines in watch:
                         for line in lines:
@@ -209,8 +209,8 @@ class Reflector(Generic[T]):
             self._interrupted = False
             log.info("watch resumed", path=self._path)
 
-    async def _list(self, known: Mapping[str, T]) -> Listed[T]:
-        """Lists page by page; while one page is decoded, the next is fetched."""
+    async def _list(self, held: Mapping[str, T]) -> Listed[T]:
+        """Lists page by page. While one page is decoded, the next is fetched."""
         items: list[T] = []
         unreadable: list[Unreadable[T]] = []
         pages: list[_List | ApiError | ConnectionFailedError] = []
@@ -225,13 +225,13 @@ class Reflector(Generic[T]):
                 for number, raw in enumerate(page.items):
                     if number % SLICE == 0:
                         await anyio.lowlevel.checkpoint()
-                    unchanged = self._unchanged(raw, known) if known else None
-                    found = Changed(unchanged) if unchanged is not None else self._read(raw)
-                    match found:
+                    unchanged = self._unchanged(raw, held) if held else None
+                    change = Changed(unchanged) if unchanged is not None else self._read(raw)
+                    match change:
                         case Changed(item):
                             items.append(item)
                         case Unreadable():
-                            unreadable.append(found)
+                            unreadable.append(change)
                         case None:
                             pass
             if not page.metadata.continue_:
@@ -264,7 +264,7 @@ class Reflector(Generic[T]):
             pages.append(failure)
 
     async def _watch(self) -> AsyncGenerator[list[bytes]]:
-        """Yields the lines of one watch, all that have arrived at a time."""
+        """Yields the lines of one watch, in lists of all lines that arrived at the same time."""
         seconds = int(300 * (1 + self._rng.random()))
         query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{self._query}"
         path = f"{self._path}?{query}&resourceVersion={self._state.resource_version}"
@@ -323,7 +323,8 @@ class Reflector(Generic[T]):
             return self._read_slowly(line)
 
     def _read_slowly(self, line: bytes) -> Changed[T] | Deleted[T] | Unreadable[T] | None:
-        """Reads a bookmark, an object with nulls, or an object that cannot be read completely.
+        """Reads a line with a bookmark, an object with nulls, or an object that is readable only in
+        part.
 
         Any other line ends the watch. Raises _InterruptedError.
         """
@@ -345,24 +346,24 @@ class Reflector(Generic[T]):
             self._has_bookmarks = True
             self._state.resource_version = version
             return None
-        found = self._read(event.object)
-        change = found if event.type != "DELETED" else _end(found, line)
+        item = self._read(event.object)
+        change = item if event.type != "DELETED" else _end(item, line)
         self._state.resource_version = version
         return change
 
-    def _unchanged(self, raw: msgspec.Raw, known: Mapping[str, T]) -> T | None:
-        """Returns the known object if it has not changed, else None."""
+    def _unchanged(self, raw: msgspec.Raw, held: Mapping[str, T]) -> T | None:
+        """Returns the held object if the listed one is equal, else None."""
         try:
             listed = self._versioned.decode(raw).metadata
         except UNREADABLE:
             return None
-        found = known.get(f"{listed.namespace}/{listed.name}" if listed.namespace else listed.name)
-        if found is None or not listed.resource_version:
+        item = held.get(f"{listed.namespace}/{listed.name}" if listed.namespace else listed.name)
+        if item is None or not listed.resource_version:
             return None
-        return found if _identity(found) == (listed.uid, listed.resource_version) else None
+        return item if _identity(item) == (listed.uid, listed.resource_version) else None
 
     def _read(self, raw: msgspec.Raw) -> Changed[T] | Unreadable[T] | None:
-        """Returns the object or its readable part, or None if there is none."""
+        """Returns the object or its readable part, or None if nothing of it is readable."""
         try:
             return Changed(self._accepted(self._reader.decode(raw)))
         except UNREADABLE as problem:
@@ -372,24 +373,24 @@ class Reflector(Generic[T]):
                 return None
             return Unreadable(rest, str(problem))
 
-    def _accepted(self, found: T) -> T:
+    def _accepted(self, item: T) -> T:
         """Checks an object and returns it with its parts shared. Raises UnreadableError."""
-        if isinstance(found, dict):
-            return found
-        if not _is_named(found):
+        if isinstance(item, dict):
+            return item
+        if not _is_named(item):
             raise UnreadableError("metadata.name: expected a name")
-        if not isinstance(found, Pod):
-            self._reader.check(found)
-        elif not found.metadata.namespace:
+        if not isinstance(item, Pod):
+            self._reader.check(item)
+        elif not item.metadata.namespace:
             raise UnreadableError("metadata.namespace: expected a namespace")
-        elif not found.metadata.uid:  # distinguishes a pod from the next one with the same name
+        elif not item.metadata.uid:  # distinguishes a pod from the next one with the same name
             raise UnreadableError("metadata.uid: expected a uid")
-        return self._sharing.shared(found)
+        return self._sharing.shared(item)
 
 
-def _end(found: Changed[T] | Unreadable[T] | None, line: bytes) -> Deleted[T]:
+def _end(change: Changed[T] | Unreadable[T] | None, line: bytes) -> Deleted[T]:
     """Returns the deletion of an object, which needs a name or a uid. Raises _InterruptedError."""
-    match found:
+    match change:
         case Changed(last):
             return Deleted(last)
         case Unreadable(rest) if isinstance(rest, dict) or rest.metadata.name or rest.metadata.uid:

@@ -47,7 +47,7 @@ class _Wire(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.closed = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
-        self._lowest: asyncio.Transport | None = None  # the one that passes bytes to the kernel
+        self._lowest: asyncio.Transport | None = None  # passes bytes to the kernel
         self._reader = ReplyReader()
         self._answer: asyncio.Future[Reply] | None = None
 
@@ -93,8 +93,8 @@ class _Wire(asyncio.Protocol):
         """Sends a request and returns its answer.
 
         Raises NotPermittedError without sending it, and TimeoutError if the answer does not arrive
-        within `seconds` after sending. The reader is in its initial state, because a wire is used
-        again only after it has read a complete answer.
+        within `seconds` after sending. A wire is used again only after it has read a complete
+        answer, so the reader is in its initial state here.
         """
         assert self._transport is not None
         assert self._lowest is not None
@@ -147,7 +147,8 @@ class _Place(NamedTuple):
 
 
 class Wires:
-    """The connections to one server, at most `max_connections`; the last one used is used next.
+    """The connections to one server, at most `max_connections`. Of the idle ones, the one used last
+    is used next.
 
     Requests wait for a connection in the order of their arrival, for any length of time. Then
     `seconds` limits the time for a new connection with all its handshakes, and again the time from
@@ -274,7 +275,7 @@ class Wires:
         return wire
 
     def _trust(self, tls: ssl.SSLContext | None) -> ssl.SSLContext:
-        """Returns the context, or for None one that trusts what the machine trusts."""
+        """Returns the context; for None, one that trusts the machine's authorities."""
         if tls is None and self._default_tls is None:
             self._default_tls = client_context(None)
         trust = tls or self._default_tls
@@ -291,7 +292,7 @@ def _place(url: str, name: str | None = None) -> _Place:
 
 
 def _authority(netloc: str) -> str:
-    """Host and port as in the URL, without a user."""
+    """Returns host and port as in the URL, without a user."""
     return netloc.rpartition("@")[2]
 
 

@@ -1,9 +1,10 @@
 """Calls to HTTP extenders: one POST for each, within the extender's time-out.
 
-If a call to an ignorable extender fails, that is logged and the extender is passed over. With any
-other extender it is an error status, which fails the attempt. Scores never fail an attempt: an
-extender that does not answer adds none. Binding is allowed only with the lease, so a request to
-bind is sent as one to the API server is: once, and only with permission. Mirrors HTTPExtender.
+If a call to an ignorable extender fails, the failure is logged and the extender is passed over. If
+a call to any other extender fails, the answer is an error status, which fails the attempt. Scores
+never fail an attempt: an extender that does not answer adds none. Binding is allowed only with the
+lease, so a request to bind is sent as a bind request to the API server is: once, and only with
+permission. Mirrors HTTPExtender.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Extenders:
                 await wires.close()
 
     def decide_on(self, pod: Pod) -> bool:
-        """True if an extender takes part in deciding where the pod goes."""
+        """True if an extender takes part in the decision about the pod."""
         return any(
             (e.filter_verb or e.prioritize_verb or e.preempt_verb) and interested(e, pod)
             for e in self._all
@@ -140,7 +141,7 @@ class Extenders:
                     assert_never(question)
 
     async def filter(self, pod: Pod, nodes: NodeView) -> Filtered | Status:
-        """Lets one extender after the other filter the remaining nodes."""
+        """Lets the extenders, one after the other, filter the remaining nodes."""
         filtering = Filtering(nodes)
         for extender in self._all:
             if not filtering.left.size:
@@ -169,11 +170,13 @@ class Extenders:
         async def ask(extender: Extender) -> None:
             body = arguments(extender, pod, nodes)
             try:
-                found = await self._call(extender, extender.prioritize_verb, body, HostPriorityList)
+                priorities = await self._call(
+                    extender, extender.prioritize_verb, body, HostPriorityList
+                )
             except ExtenderError as failure:
                 _passed_over(extender, extender.prioritize_verb, pod, failure)
             else:
-                answers.append((extender, found))
+                answers.append((extender, priorities))
 
         async with anyio.create_task_group() as group:
             for extender in self._all:
@@ -199,11 +202,11 @@ class Extenders:
     async def preempt(
         self, pod: Pod, candidates: dict[str, Victims], snapshot: Snapshot
     ) -> dict[str, Victims] | Status:
-        """Lets one extender after the other reduce the candidates, node -> victims."""
+        """Lets the extenders, one after the other, reduce the candidates, node -> victims."""
         proposed = candidates
 
         def pods_on(node: str) -> Sequence[PodInfo] | None:
-            """The pods on the node, and the proposed victims, as some may be gone by now."""
+            """Returns the node's pods and the proposed victims, of which some may be gone."""
             row = snapshot.columns.row_of.get(node)
             info = None if row is None else snapshot.columns.infos[row]
             victims = proposed[node].pods if node in proposed else ()
@@ -275,7 +278,7 @@ def _read(verb: str, status: int, raw: bytes, answer: type[T]) -> T:
 
 
 def _server_name(extender: Extender) -> str | None:
-    """The name that the extender's certificate must have, if it is not the URL's host."""
+    """Returns the name that the extender's certificate must have; None for the URL's host."""
     return (extender.tls_config.server_name if extender.tls_config else "") or None
 
 

@@ -74,7 +74,7 @@ def _rejection(node: str, result: ExtenderFilterResult) -> Status:
 
 
 def merged_scores(answers: Iterable[tuple[Extender, HostPriorityList]], nodes: NodeView) -> Ints:
-    """int64[nodes.size]: the sums of the scores, each times its extender's weight.
+    """Returns int64[nodes.size]: the sums of the scores, each times the weight of its extender.
 
     The scores are scaled from extenders' range, 0..10, to that of plugins, 0..100.
     """

@@ -33,7 +33,7 @@ class ExtenderError(Exception):
 
 
 class Wire(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown_fields=True):
-    """The base of requests and answers. `read` ignores the unknown fields of an answer."""
+    """The base of requests and answers. `read` ignores undeclared fields of an answer."""
 
 
 class NodeList(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class NamedNode(msgspec.Struct, frozen=True):
-    """The part of a node that is read from an answer."""
+    """A node in an answer, of which only the name is read."""
 
     metadata: Named = Named()
 
@@ -125,8 +125,8 @@ def read(raw: bytes, into: type[T]) -> T:
         try:
             return msgspec.json.decode(raw, type=into)
         except msgspec.ValidationError:
-            found: T = _read_leniently(raw, into)
-            return found
+            answer: T = _read_leniently(raw, into)
+            return answer
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ExtenderError(f"unexpected answer: {problem}") from None
 
@@ -148,12 +148,12 @@ def _read_leniently(raw: bytes | msgspec.Raw, kind: Any) -> Any:
         )
     if origin is None and issubclass(kind, Wire):
         fields = _fields(kind)
-        given = {}
+        values = {}
         for name, value in msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).items():
             field = fields.get(name.lower())
             if field is not None and bytes(value) != b"null":
-                given[field.name] = _read_leniently(value, field.type)
-        return kind(**given)
+                values[field.name] = _read_leniently(value, field.type)
+        return kind(**values)
     return msgspec.json.decode(raw, type=kind)
 
 
@@ -163,7 +163,7 @@ def _fields(kind: type[Wire]) -> dict[str, msgspec.structs.FieldInfo]:
 
 
 def interested(extender: Extender, pod: Pod) -> bool:
-    """True if the extender manages no specific resources, or one that a container names."""
+    """True if the extender manages all resources, or one that a container names."""
     managed = {resource.name for resource in extender.managed_resources}
     return (
         not managed
@@ -182,8 +182,8 @@ def arguments(extender: Extender, pod: Pod, nodes: NodeView) -> ExtenderArgs:
     """Returns the request for filter and prioritize."""
     if extender.node_cache_capable:
         return ExtenderArgs(pod, node_names=tuple(nodes.name(i) for i in range(nodes.size)))
-    found = (nodes.node(i) for i in range(nodes.size))
-    return ExtenderArgs(pod, NodeList(tuple(node for node in found if node is not None)))
+    objects = (nodes.node(i) for i in range(nodes.size))
+    return ExtenderArgs(pod, NodeList(tuple(node for node in objects if node is not None)))
 
 
 def binding(pod: Pod, node: str) -> ExtenderBindingArgs:
@@ -197,12 +197,14 @@ def preemption_arguments(
     """Returns the request for preempt: the candidate nodes with their victims."""
     if extender.node_cache_capable:
         metas = {
-            node: MetaVictims(tuple(MetaPod(info.uid) for info in found.pods), found.pdb_violations)
-            for node, found in victims.items()
+            node: MetaVictims(
+                tuple(MetaPod(info.uid) for info in chosen.pods), chosen.pdb_violations
+            )
+            for node, chosen in victims.items()
         }
         return ExtenderPreemptionArgs(pod, node_name_to_meta_victims=metas)
     whole = {
-        node: SentVictims(tuple(info.pod for info in found.pods), found.pdb_violations)
-        for node, found in victims.items()
+        node: SentVictims(tuple(info.pod for info in chosen.pods), chosen.pdb_violations)
+        for node, chosen in victims.items()
     }
     return ExtenderPreemptionArgs(pod, whole)
