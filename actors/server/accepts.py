@@ -1,6 +1,6 @@
 """The media type of an answer, from the Accept header, as /flagz and /statusz negotiate it.
 
-Text is the default. JSON and YAML have to be asked for with the kind of the object, as in
+Text is the default. A client gets JSON and YAML only if it names the kind of the object, as in
 `application/json;as=Statusz;g=config.k8s.io;v=v1beta1`.
 """
 
@@ -16,7 +16,7 @@ PLAIN = "text/plain"
 
 
 class Accepted(NamedTuple):
-    """`version` is that of the object; "" for text."""
+    """A media type. `version` is the version of the object; "" for text."""
 
     media_type: str
     version: str = ""
@@ -26,19 +26,19 @@ TEXT = Accepted(PLAIN)
 
 
 def negotiate(accept: str, kind: str) -> Accepted | None:
-    """The first type that can be sent, in the order of the client's preference; None if there is
-    none.
+    """Returns the first type that can be sent, in the order of the client's preference; None if
+    none can.
     """
     if not accept.strip():
         return TEXT
     clauses = [_clause(part) for part in accept.split(",") if part.strip()]
     # As with Go's sort, clauses of the same weight keep their order.
-    for wanted, parameters in sorted(clauses, key=lambda clause: -_weight(clause[1])):
+    for media_range, parameters in sorted(clauses, key=lambda clause: -_weight(clause[1])):
         for media_type in (*STRUCTURED, PLAIN):
-            if wanted in (media_type, f"{media_type.partition('/')[0]}/*", "*/*"):
-                found = _with(media_type, parameters, kind)
-                if found is not None:
-                    return found
+            if media_range in (media_type, f"{media_type.partition('/')[0]}/*", "*/*"):
+                accepted = _with(media_type, parameters, kind)
+                if accepted is not None:
+                    return accepted
     return None
 
 

@@ -1,8 +1,8 @@
 """The server actor: kube-scheduler's pages over HTTPS, and berth's own below /debug.
 
 It starts before all others and has a thread of its own, so that it answers while the scheduler's
-event loop is blocked, and neither handshakes nor large answers delay scheduling. What belongs to
-the scheduler's event loop is asked for there; the health checks only read.
+event loop is blocked, and neither handshakes nor large answers delay scheduling. It asks the
+scheduler's event loop for data that belongs there; the health checks only read.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ Measure = Callable[[], Awaitable[bytes]]
 
 
 class Shown(NamedTuple):
-    """`metrics` maps paths to functions that return their text, and are called in the scheduler's
-    event loop. `configuration` returns what /configz shows. The families about requests are added
-    to `registry`.
+    """The data that the pages show. `metrics` maps paths to functions that return their text, and
+    are called in the scheduler's event loop. `configuration` returns what /configz shows. The
+    families about requests are added to `registry`.
     """
 
     health: Health
@@ -75,7 +75,7 @@ class Shown(NamedTuple):
 
 
 class Delegates(NamedTuple):
-    """The API servers that reviews are delegated to, by what they review; None for nobody."""
+    """The API servers that TokenReviews and SubjectAccessReviews are sent to; None for neither."""
 
     authentication: Connection | None
     authorization: Connection | None
@@ -87,11 +87,11 @@ def delegates(
     environ: Mapping[str, str] = os.environ,
     folder: Path = SERVICE_ACCOUNT,
 ) -> Delegates:
-    """The API servers of the two kubeconfigs, or of the cluster that this process is a pod of.
-    Raises KubeconfigError for a kubeconfig that cannot be used.
+    """Returns the API servers of the two kubeconfigs, or of the cluster that this process is a pod
+    of. Raises KubeconfigError for a kubeconfig that cannot be used.
     """
 
-    def found(kubeconfig: str, what: str) -> Connection | None:
+    def connection(kubeconfig: str, what: str) -> Connection | None:
         if kubeconfig:
             return load(kubeconfig)
         if not environ.get("KUBERNETES_SERVICE_HOST"):
@@ -105,8 +105,8 @@ def delegates(
             return None
 
     return Delegates(
-        found(authentication.kubeconfig, "authentication"),
-        found(authorization.kubeconfig, "authorization"),
+        connection(authentication.kubeconfig, "authentication"),
+        connection(authorization.kubeconfig, "authorization"),
     )
 
 
@@ -120,15 +120,15 @@ class ServerActor:
         self._clock = SystemClock()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled. Raises OSError if the address cannot be bound or a file cannot be
+        """Serves until cancelled. Raises OSError if the address cannot be bound or a file cannot be
         read, ServingError, KubeconfigError and LookupFailedError for settings that cannot be used.
         """
         serving, options = self._serving, self._options
-        asked = delegates(options.authentication, options.authorization)
+        reviewers = delegates(options.authentication, options.authorization)
         try:
             always = AlwaysAllowed(options.authorization.always_allow_paths)
             authorities = ClientAuthorities(
-                options.authentication, self._clock, reachable=asked.authentication is not None
+                options.authentication, self._clock, reachable=reviewers.authentication is not None
             )
         except ValueError as problem:
             raise ServingError(str(problem)) from None
@@ -138,12 +138,14 @@ class ServerActor:
         async def serve(listener: socket.socket) -> None:
             async with AsyncExitStack() as clients, anyio.create_task_group() as group:
                 tokens = access = None
-                if asked.authentication is not None:
-                    calls = await clients.enter_async_context(self._client(asked.authentication))
+                if reviewers.authentication is not None:
+                    calls = await clients.enter_async_context(
+                        self._client(reviewers.authentication)
+                    )
                     group.start_soon(authorities.follow, calls)
                     tokens = self._token_reviews(calls)
-                if asked.authorization is not None:
-                    calls = await clients.enter_async_context(self._client(asked.authorization))
+                if reviewers.authorization is not None:
+                    calls = await clients.enter_async_context(self._client(reviewers.authorization))
                     access = self._access_reviews(calls)
                 measures = self._measures
                 wall, now = self._clock.wall, self._clock.now
@@ -151,8 +153,8 @@ class ServerActor:
                 authenticator = Authenticator(
                     authorities.current, tokens, wall, measures, reads_uids=reads_uids
                 )
-                authorizer, its = Authorizer(always, access), self._pages(elsewhere)
-                site = Site(authenticator, authorizer, its, measures, now)
+                authorizer, pages_by_path = Authorizer(always, access), self._pages(elsewhere)
+                site = Site(authenticator, authorizer, pages_by_path, measures, now)
                 await HttpsServer(listener, contexts, site.respond).run()
 
         address, port = serving.bind_address, serving.secure_port
@@ -160,7 +162,7 @@ class ServerActor:
             log.info("Serving securely on", address=f"{address}:{port}")
             authorities.warn()
             asks = EVERY_PATH not in options.authorization.always_allow_paths
-            if asks and asked.authorization is None:
+            if asks and reviewers.authorization is None:
                 log.warning(
                     "No authorization-kubeconfig provided, so SubjectAccessReview of authorization"
                     " tokens won't work."
@@ -194,12 +196,12 @@ class ServerActor:
 
 
 def _first(failure: Exception) -> Exception:
-    """The first exception in a group, which may hold groups itself."""
+    """Returns the first exception in a group, which may contain groups."""
     return _first(failure.exceptions[0]) if isinstance(failure, ExceptionGroup) else failure
 
 
 def pages(shown: Shown, options: Options, clock: Clock, elsewhere: Elsewhere) -> dict[str, Page]:
-    """The pages by path. `elsewhere` is the scheduler's event loop."""
+    """Returns the pages by path. `elsewhere` is the scheduler's event loop."""
 
     async def health(request: Request) -> Answer:
         return shown.health.answer(request)
@@ -217,7 +219,7 @@ def pages(shown: Shown, options: Options, clock: Clock, elsewhere: Elsewhere) ->
 
         return show
 
-    made: dict[str, Page] = {
+    pages_by_path: dict[str, Page] = {
         **dict.fromkeys(shown.health.paths(), health),
         **{f"{path}/": health for path in shown.health.paths()},
         **{path: measured(measure) for path, measure in shown.metrics.items()},
@@ -225,7 +227,7 @@ def pages(shown: Shown, options: Options, clock: Clock, elsewhere: Elsewhere) ->
         "/debug/": debug,
     }
     if options.feature_gates["ComponentFlagz"]:
-        made["/flagz"] = FlagsPage(options.flags).show
+        pages_by_path["/flagz"] = FlagsPage(options.flags).show
     if options.feature_gates["ComponentStatusz"]:
-        made["/statusz"] = StatusPage(made, PROCESS_START, clock.wall).show
-    return made
+        pages_by_path["/statusz"] = StatusPage(pages_by_path, PROCESS_START, clock.wall).show
+    return pages_by_path

@@ -1,8 +1,8 @@
 """Authentication: who sends a request, as kube-scheduler decides it with delegated authentication.
 
-An authenticating proxy's headers count first, then the client's certificate, then a bearer token.
-Each may fail and leave it to the next. If none succeeds, a request with a credential that failed is
-refused, and any other is anonymous. No credential is ever logged.
+First the headers of an authenticating proxy are tried, then the client's certificate, then a bearer
+token. If none succeeds, a request with a credential that failed is refused, and any other request
+is anonymous. No credential is ever logged.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ log = get_logger(__name__)
 
 
 class ProxyHeaders(msgspec.Struct, frozen=True):
-    """The headers in which an authenticating proxy names the user, and the common names of the
-    proxies; any proxy's if there are none.
+    """The headers in which an authenticating proxy names the user, and the common names that such a
+    proxy may have; any name if there are none.
     """
 
     usernames: tuple[str, ...] = ()
@@ -37,8 +37,8 @@ class ProxyHeaders(msgspec.Struct, frozen=True):
 
 
 class Authorities(msgspec.Struct, frozen=True):
-    """The certificates, in DER, of the authorities of users and of those of proxies. A bundle that
-    is not known yet, or is empty, signs nobody.
+    """The certificates, in DER, of the authorities of users and of those of proxies. If a bundle is
+    empty or not known yet, no certificate counts as signed by it.
     """
 
     users: frozenset[bytes] = frozenset()
@@ -47,7 +47,7 @@ class Authorities(msgspec.Struct, frozen=True):
 
 
 class Authenticator:
-    """`authorities` returns those that count now. Without `tokens`, bearer tokens are ignored."""
+    """`authorities` returns the current ones. Without `tokens`, bearer tokens are ignored."""
 
     def __init__(
         self,
@@ -66,29 +66,29 @@ class Authenticator:
         self._reads_uids = reads_uids
 
     async def identify(self, request: Request) -> User | None:
-        """The user, who may be anonymous; None if the request has a credential that is not good."""
+        """Returns the user, perhaps anonymous; None if the request has an invalid credential."""
         authorities, problems = self._authorities(), []
         for by in (self._by_proxy, self._by_certificate):
             try:
-                found = by(request, authorities)
+                user = by(request, authorities)
             except CertificateError as problem:
                 problems.append(str(problem))
             else:
-                if found is not None:
-                    return authenticated(found)
+                if user is not None:
+                    return authenticated(user)
         token = bearer_token(request.headers) if self._tokens is not None else ""
         if token:
             assert self._tokens is not None
             try:
-                found = await self._tokens.user_of(token)
+                user = await self._tokens.user_of(token)
             except ReviewFailedError as problem:
                 log.warning("cannot review a token", error=str(problem), repeats="TokenReview")
                 problems.append("the token was not reviewed")
             except TokenRejectedError as problem:
                 problems.append(str(problem))
             else:
-                if found is not None:
-                    return authenticated(found)
+                if user is not None:
+                    return authenticated(user)
                 problems.append("invalid bearer token")
         if problems:
             log.at(2, "request not authenticated", path=request.path, problems=problems)
@@ -125,19 +125,21 @@ class Authenticator:
 
 
 def bearer_token(headers: MultiMapping[str]) -> str:
-    """The token of the first Authorization header, or "" if it has none."""
+    """Returns the token of the first Authorization header, or "" if it has none."""
     scheme, _, rest = headers.get("Authorization", "").strip().partition(" ")
     return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
 
 
 def _first(headers: MultiMapping[str], names: Sequence[str]) -> str:
-    """The value of the first header that has one, or ""."""
+    """Returns the value of the first of these headers that has one, or ""."""
     values = (headers.get(name, "") for name in names)
     return next((value for value in values if value), "")
 
 
 def _extra(headers: MultiMapping[str], prefixes: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """All headers with such a prefix, by the rest of their names, which may be percent-encoded."""
+    """Returns all headers with such a prefix by the rest of their names, perhaps
+    percent-encoded.
+    """
     extra: dict[str, tuple[str, ...]] = {}
     for prefix in prefixes:
         for header, value in headers.items():

@@ -1,8 +1,9 @@
 """Authorization: whether a user may see a page, as kube-scheduler decides it with delegated
 authorization.
 
-Members of system:masters may see everything, everybody may see the paths that are always allowed,
-and everything else is up to a SubjectAccessReview. If nobody can be asked, it is refused.
+Members of system:masters may see every page, and everybody may see the paths that are always
+allowed. A SubjectAccessReview decides about all else. Without an API server for reviews, the
+request is refused.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ PRIVILEGED = "system:masters"
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """`reason` is the API server's, for a refusal. `denied` is set if it said more than that nobody
-    allows it.
+    """`reason` is the API server's reason for a refusal. `denied` is true if an authorizer refused
+    expressly, instead of none allowing it.
     """
 
     allowed: bool
@@ -55,7 +56,7 @@ class Authorizer:
         self._reviews = reviews
 
     async def decide(self, user: User, method: str, path: str) -> Decision:
-        """Raises ReviewFailedError if the API server does not say."""
+        """Decides about a request. Raises ReviewFailedError if the API server does not answer."""
         if PRIVILEGED in user.groups or path in self._always:
             return ALLOWED
         if self._reviews is None:

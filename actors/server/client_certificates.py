@@ -1,7 +1,7 @@
 """Client certificates: who signed one, and which user it names.
 
-The handshake has verified that a chain leads to an authority of clients; here it is decided to
-which of the two kinds of authority: that of users, or that of authenticating proxies.
+The handshake has verified that a chain leads to an authority of clients. This module decides which
+kind of authority that is: one of users, or one of authenticating proxies.
 """
 
 from __future__ import annotations
@@ -21,41 +21,42 @@ CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 
 class CertificateError(ValueError):
-    """The certificate proves nothing, or nothing that counts here."""
+    """The certificate cannot be read, or does not prove what it is needed for."""
 
 
 def read_bundle(pem: bytes, where: str) -> frozenset[bytes]:
-    """The certificates in PEM text, in DER. Raises ValueError, with `where`, if there are none or
-    one cannot be read.
+    """Returns the certificates in PEM text, in DER. Raises ValueError, with `where`, if there are
+    none or one cannot be read.
     """
     try:
-        found = x509.load_pem_x509_certificates(pem)
+        certificates = x509.load_pem_x509_certificates(pem)
     except ValueError:
         raise ValueError(f"{where}: expected certificates in PEM") from None
-    return frozenset(each.public_bytes(Encoding.DER) for each in found)
+    return frozenset(each.public_bytes(Encoding.DER) for each in certificates)
 
 
 def signed_by(chain: Sequence[bytes], bundle: frozenset[bytes]) -> bool:
     """True if this verified chain leads to a certificate of the bundle.
 
-    A part of the chain that ends at such a certificate is verified as well, so it may be any one.
+    The chain may go on beyond that certificate: the part up to it is verified as well.
     """
     return any(each in bundle for each in chain)
 
 
 def common_name(certificate: bytes) -> str:
-    """The common name of the subject, or "". Raises CertificateError if it cannot be read."""
+    """Returns the subject's common name, or "". Raises CertificateError if it is unreadable."""
     return _first(_read(certificate).subject, NameOID.COMMON_NAME)
 
 
 def seconds_left(certificate: bytes, now: datetime) -> float:
-    """For how long the certificate is still valid. Raises CertificateError if it cannot be read."""
+    """Returns how long the certificate is valid. Raises CertificateError if it is unreadable."""
     return (_read(certificate).not_valid_after_utc - now).total_seconds()
 
 
 def user_of(certificate: bytes, now: datetime, *, reads_uid: bool = True) -> User | None:
-    """The user: the common name, with the organizations as groups; None without a common name.
-    Raises CertificateError if the certificate has expired since the handshake, or has several uids.
+    """Returns the user: the common name, with the organizations as groups; None without a common
+    name. Raises CertificateError if the certificate has expired since the handshake, or has several
+    uids.
     """
     read = _read(certificate)
     if not read.not_valid_before_utc <= now <= read.not_valid_after_utc:
@@ -83,5 +84,5 @@ def _all(subject: x509.Name, kind: ObjectIdentifier) -> list[str]:
 
 
 def _first(subject: x509.Name, kind: ObjectIdentifier) -> str:
-    """The last one counts, as in Go."""
+    """Returns the last value, which counts in Go."""
     return (_all(subject, kind) or [""])[-1]

@@ -1,11 +1,11 @@
 """The state of the scheduler, over HTTP as JSON: /debug/cache, comparison, queue, waiting,
 unreadable, pods/NS/NAME.
 
-The owner of each state is asked by a message. A large answer is asked for and sent in parts, so
+A message asks the owner of each state for it. A large answer is requested and sent in parts, so
 that it blocks neither the owner nor the scheduler's event loop. Pods that wait on Permit are read
 directly, as plugins read them, because the binding actor does not run without the lease. All of
-this happens in the scheduler's event loop, and encoding in the server's. Times are in seconds of
-Unix time. kube-scheduler only dumps to its log.
+this happens in the scheduler's event loop; the encoding happens in the server's. Times are in
+seconds of Unix time. kube-scheduler only dumps its state to its log.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ..scheduling.kube.reading import UnreadableObject
 from .request import JSON, NOT_FOUND, Answer, Request, text
 
 ANSWER_SECONDS = 30.0
-SLICE = 200  # pods of the queue that are asked for at once
+SLICE = 200  # pods of the queue that one message asks for
 _T = TypeVar("_T")
 
 
@@ -69,7 +69,7 @@ class UnreadablePage(msgspec.Struct, frozen=True):
 
 
 class PodPage(msgspec.Struct, frozen=True):
-    """One pod: in the queue, on Permit, and its latest moves, which are kept even if it is gone."""
+    """A pod: in the queue, on Permit, and its latest moves, which are kept after it is gone."""
 
     queued: QueuedPodDump | None
     waiting: WaitingPodDump | None
@@ -110,7 +110,7 @@ class Debug:
         }
 
     async def show(self, request: Request, elsewhere: Elsewhere) -> Answer:
-        """The page at a path below /debug/."""
+        """Returns the page at a path below /debug/."""
         section, *key = request.path.removeprefix("/debug/").split("/")
         try:
             if section == "pods" and len(key) == 2 and all(key):
@@ -171,7 +171,7 @@ class Debug:
         return msgspec.structs.replace(pod, story=self._in_unix_time(pod.story))
 
     def _in_unix_time(self, story: Sequence[StoryStep]) -> tuple[StoryStep, ...]:
-        """A story, with its times in Unix time."""
+        """Returns a story with its times in Unix time."""
         epoch = self._clock.wall().timestamp() - self._clock.now()
         return tuple(msgspec.structs.replace(step, at=round(epoch + step.at, 3)) for step in story)
 
@@ -181,7 +181,7 @@ def _page(page: msgspec.Struct) -> Answer:
 
 
 async def answered(elsewhere: Elsewhere, work: Callable[[], Awaitable[_T]]) -> _T:
-    """Return the answer of an actor. Raises NoAnswerError."""
+    """Returns the answer of an actor. Raises NoAnswerError."""
     try:
         with anyio.fail_after(ANSWER_SECONDS):
             return await elsewhere(work)
@@ -192,7 +192,7 @@ async def answered(elsewhere: Elsewhere, work: Callable[[], Awaitable[_T]]) -> _
 async def _sent(
     field: str, parts: AsyncGenerator[Sequence[msgspec.Struct], None], elsewhere: Elsewhere
 ) -> Answer:
-    """An object with one list, part by part. An error after the first part ends the connection."""
+    """Sends an object with one list, part by part. An error between them ends the connection."""
 
     async def following() -> Sequence[msgspec.Struct] | None:
         return await anext(parts, None)

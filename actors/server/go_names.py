@@ -51,7 +51,7 @@ INSECURE = {
 
 
 def version(name: str) -> ssl.TLSVersion:
-    """The version with this name; "" is TLS 1.2, Go's default. Raises ValueError."""
+    """Returns the version with this name; "" is TLS 1.2, Go's default. Raises ValueError."""
     try:
         return VERSIONS[name] if name else ssl.TLSVersion.TLSv1_2
     except KeyError:
@@ -61,11 +61,11 @@ def version(name: str) -> ssl.TLSVersion:
 
 
 def cipher_suites(names: Sequence[str]) -> list[str]:
-    """OpenSSL's names for the suites below TLS 1.3. Raises ValueError for an unknown name."""
-    known = SECURE | INSECURE
+    """Returns OpenSSL's names for the suites below TLS 1.3. Raises ValueError for others."""
+    suites = SECURE | INSECURE
     for name in names:
-        if name not in known and name not in OF_TLS_1_3:
+        if name not in suites and name not in OF_TLS_1_3:
             raise ValueError(
                 f"--tls-cipher-suites: Cipher suite {name} not supported or doesn't exist"
             )
-    return [known[name] for name in names if name in known]
+    return [suites[name] for name in names if name in suites]

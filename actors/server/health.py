@@ -1,7 +1,7 @@
 """/healthz, /livez and /readyz, with the checks, the texts and the paths of kube-scheduler.
 
-A failed check is only named where everybody may ask. Its reason is at the path of the check, such
-as /readyz/sched-handler-sync, which is authorized like any other page.
+On these pages, which everybody may see, a failed check has only its name. Its reason is at the path
+of the check, such as /readyz/sched-handler-sync, which is authorized like any other page.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ OVERDUE_SECONDS = 20.0  # past the lease's expiry, as in kube-scheduler
 
 
 class Check(msgspec.Struct, frozen=True):
-    """`problem` returns None if the check passes, and otherwise the reason why it does not. It is
-    called in the server's thread. If `public`, everybody is shown the reason.
+    """A health check. `problem` returns None if the check passes, and otherwise the reason why it
+    does not. It is called in the server's thread. If `public`, everybody is shown the reason.
     """
 
     name: str
@@ -48,7 +48,7 @@ def leader_election(tenure: Tenure, election: LeaderElectionConfiguration) -> Ch
 
 
 def ping(still_for: Callable[[], float], most: float) -> Check:
-    """Fails if the scheduler's event loop has stood still for this many seconds; kube-scheduler's
+    """Fails if the scheduler's event loop has stood still for `most` seconds; kube-scheduler's
     never fails.
     """
 
@@ -78,14 +78,14 @@ class Health:
         return [f"/{name}" for name in self._groups]
 
     def answer(self, request: Request) -> Answer:
-        name, _, wanted = request.path[1:].partition("/")
+        name, _, check_name = request.path[1:].partition("/")
         checks = self._groups[name]
         if request.path == f"/{name}":
             return self._all(name, checks, request.query)
-        found = next((check for check in checks if check.name == wanted), None)
-        if found is None:
+        named = next((check for check in checks if check.name == check_name), None)
+        if named is None:
             return NOT_FOUND
-        problem = found.problem()
+        problem = named.problem()
         return text("ok") if problem is None else text(f"internal server error: {problem}\n", 500)
 
     def _all(
@@ -117,7 +117,7 @@ class Health:
         return text("\n".join([*lines, f"{name} check passed", ""]))
 
     def _note(self, name: str, problems: list[str]) -> None:
-        """Log what fails, once for as long as it is the same."""
+        """Logs the failing checks, once for as long as they stay the same."""
         if self._failing.get(name, []) != problems:
             self._failing[name] = problems
             if problems:

@@ -1,9 +1,9 @@
 """HTTPS: the listening socket, the connections with their limits, and the requests on them.
 
-A client that is slow with its handshake, with the head of its request or with reading the answer
-is cut off. If there are too many connections, the one that has waited longest makes room, of the
-host that has the most of them: whoever opens hundreds does not keep a probe out. HTTP/1.1 is
-spoken, and bodies of requests are never read.
+A client that is slow with its handshake, with the head of its request or with reading the answer is
+cut off. If there are too many connections, the host with the most connections loses the one that
+has waited longest: so a host that opens hundreds does not keep a probe out. The protocol is
+HTTP/1.1, and bodies of requests are never read.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ Respond = Callable[[Request], Awaitable[Answer]]
 
 
 def listen(address: str, port: int, *, share_port: bool) -> socket.socket:
-    """Return a listening socket. Raises OSError, which names the address."""
+    """Returns a listening socket. Raises OSError, which names the address."""
     at = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         # As Go does for every listening socket.
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if share_port:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if address == "::":
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        made.bind((address, port))
-        made.listen(BACKLOG)
-        made.setblocking(False)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind((address, port))
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
     except OSError as problem:
-        made.close()
+        listener.close()
         number = problem.errno or 0
         words = os.strerror(number).lower() if number > 0 else str(problem)
         raise OSError(number, f"cannot listen on {at}: {words}") from None
-    return made
+    return listener
 
 
 class _Connection:
-    """Since when a connection waits, for its handshake or for a request; None while it has one.
-    `cut` ends it at once.
+    """A connection. `waits_since` is the time since which it waits for its handshake or for a
+    request; None while it has a request. `cut` ends it at once.
     """
 
     def __init__(self, host: str, now: float, cut: Callable[[], None]) -> None:
@@ -94,7 +94,7 @@ class HttpsServer:
         self._greeted: dict[_Connection, None] = {}  # whose handshake has not ended
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Serves until cancelled."""
         server = web.Server(
             self._handle,
             access_log=None,
@@ -112,15 +112,15 @@ class HttpsServer:
                         connection.close()
                         continue
                     scope = anyio.CancelScope()
-                    known = _Connection(host, asyncio.get_running_loop().time(), scope.cancel)
-                    self._greeted[known] = None
-                    group.start_soon(self._greet, connection, known, scope, server)
+                    peer = _Connection(host, asyncio.get_running_loop().time(), scope.cancel)
+                    self._greeted[peer] = None
+                    group.start_soon(self._greet, connection, peer, scope, server)
         finally:
             with anyio.CancelScope(shield=True):
                 await server.shutdown(STOP_SECONDS)
 
     async def _accepted(self) -> tuple[socket.socket, str]:
-        """The next connection and its host; too many open files only delay it."""
+        """Returns the next connection and its host; too many open files only delay it."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -132,40 +132,40 @@ class HttpsServer:
                 return connection, address[0]
 
     def _has_room(self, host: str) -> bool:
-        """True if one more connection from this host may be served, perhaps because another one
-        that waits was cut off for it.
+        """True if another connection from this host may be served. For that, it may cut off a
+        connection that waits.
         """
         self._forget_closed()
         every = [*self._greeted, *self._open.values()]
-        hosts = Counter(known.host for known in every)
+        hosts = Counter(peer.host for peer in every)
         if hosts[host] < MOST_OF_HOST:
             if len(every) < MOST_CONNECTIONS:
                 return True
             host = hosts.most_common(1)[0][0]
         waiting = [
-            (known.waits_since, number, known)
-            for number, known in enumerate(every)
-            if known.host == host and known.waits_since is not None
+            (peer.waits_since, number, peer)
+            for number, peer in enumerate(every)
+            if peer.host == host and peer.waits_since is not None
         ]
         if not waiting:
             return False
         *_, longest = min(waiting)
         longest.cut()
         self._greeted.pop(longest, None)
-        self._open = {key: known for key, known in self._open.items() if known is not longest}
+        self._open = {key: peer for key, peer in self._open.items() if peer is not longest}
         return True
 
     def _forget_closed(self) -> None:
-        self._open = {key: known for key, known in self._open.items() if not key.is_closing()}
+        self._open = {key: peer for key, peer in self._open.items() if not key.is_closing()}
 
     async def _greet(
         self,
         connection: socket.socket,
-        known: _Connection,
+        peer: _Connection,
         scope: anyio.CancelScope,
         server: web.Server,
     ) -> None:
-        """Do the handshake, and leave the connection to the server."""
+        """Does the handshake, and hands the connection over to the server."""
         loop = asyncio.get_running_loop()
         try:
             with scope:
@@ -178,25 +178,25 @@ class HttpsServer:
                     ssl_shutdown_timeout=STOP_SECONDS,
                 )
                 assert isinstance(transport, asyncio.WriteTransport)
-                known.waits_since, known.cut = loop.time(), transport.abort
-                self._open[transport] = known
+                peer.waits_since, peer.cut = loop.time(), transport.abort
+                self._open[transport] = peer
         except (OSError, ssl.SSLError) as problem:  # time-outs are OSErrors
             log.debug("TLS handshake failed", error=str(problem))
             connection.close()
         finally:
-            self._greeted.pop(known, None)
+            self._greeted.pop(peer, None)
             if scope.cancelled_caught:
                 connection.close()
 
     async def _sweep(self) -> None:
-        """Cut off who keeps a connection without a request for too long."""
+        """Cuts off connections that have been without a request for too long."""
         while True:
             await anyio.sleep(SWEEP_SECONDS)
             now = asyncio.get_running_loop().time()
             self._forget_closed()
-            for known in self._open.values():
-                if known.waits_since is not None and now - known.waits_since > known.patience:
-                    known.cut()
+            for peer in self._open.values():
+                if peer.waits_since is not None and now - peer.waits_since > peer.patience:
+                    peer.cut()
 
     async def _handle(self, carried: web.BaseRequest) -> web.StreamResponse:
         async with self._busy(carried.transport):
@@ -214,15 +214,15 @@ class HttpsServer:
 
     @asynccontextmanager
     async def _busy(self, transport: asyncio.BaseTransport | None) -> AsyncIterator[None]:
-        known = None if transport is None else self._open.get(transport)
-        if known is not None:
-            known.waits_since = None
+        peer = None if transport is None else self._open.get(transport)
+        if peer is not None:
+            peer.waits_since = None
         try:
             yield
         finally:
-            if known is not None:
-                known.waits_since = asyncio.get_running_loop().time()
-                known.patience = IDLE_SECONDS
+            if peer is not None:
+                peer.waits_since = asyncio.get_running_loop().time()
+                peer.patience = IDLE_SECONDS
 
 
 def _request(carried: web.BaseRequest) -> Request:
@@ -230,13 +230,13 @@ def _request(carried: web.BaseRequest) -> Request:
     for name, value in carried.query.items():
         query.setdefault(name, []).append(value)
     transport = carried.transport
-    found = None if transport is None else transport.get_extra_info("ssl_object")
-    chain = () if found is None else verified_chain(found)
+    tls = None if transport is None else transport.get_extra_info("ssl_object")
+    chain = () if tls is None else verified_chain(tls)
     return Request(carried.path, carried.method, query, _unicode(carried.headers), chain)
 
 
 def _unicode(headers: MultiMapping[str]) -> MultiMapping[str]:
-    """Headers with U+FFFD for what is not UTF-8, which JSON cannot hold; Go replaces it, too."""
+    """Returns headers with U+FFFD for bytes that are not UTF-8, because JSON cannot hold them."""
     if all(value.isascii() for value in headers.values()):
         return headers
     return CIMultiDict(
@@ -246,7 +246,7 @@ def _unicode(headers: MultiMapping[str]) -> MultiMapping[str]:
 
 
 def verified_chain(connection: ssl.SSLObject) -> tuple[bytes, ...]:
-    """The client's certificate and those that it was verified with, in DER; () if it has none.
+    """Returns the client's certificate and those that verify it, in DER; () if it has none.
 
     The method is public from Python 3.13 on, where it returns bytes.
     """
@@ -255,8 +255,8 @@ def verified_chain(connection: ssl.SSLObject) -> tuple[bytes, ...]:
     if hasattr(connection, "get_verified_chain"):
         chain: tuple[bytes, ...] = tuple(connection.get_verified_chain())
         return chain
-    found = connection._sslobj.get_verified_chain()  # type: ignore[attr-defined]  # noqa: SLF001
-    return tuple(ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in found or ())
+    certificates = connection._sslobj.get_verified_chain()  # type: ignore[attr-defined]  # noqa: SLF001
+    return tuple(ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in certificates or ())
 
 
 def _response(answer: Answer) -> web.Response:
@@ -268,7 +268,7 @@ def _response(answer: Answer) -> web.Response:
 
 
 async def _sent(carried: web.BaseRequest, answer: Answer) -> web.StreamResponse:
-    """Send the parts of an answer as they come; an error in between ends the connection."""
+    """Sends the parts of an answer as they come; an error in between ends the connection."""
     if isinstance(answer.body, bytes):
         return _response(answer)
     stream = web.StreamResponse(status=answer.status, headers=_headers(answer))

@@ -21,7 +21,7 @@ ANONYMOUS = User("system:anonymous", groups=(UNAUTHENTICATED,))
 
 
 def authenticated(user: User) -> User:
-    """The user as a member of everybody who is authenticated."""
+    """Returns the user as a member of the group of all authenticated users."""
     if user.groups and (AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups):
         return user
     if user.name == ANONYMOUS.name:

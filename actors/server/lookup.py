@@ -1,8 +1,8 @@
 """The authorities of clients: from files, and from the ConfigMap in which an API server publishes
 its own, extension-apiserver-authentication in kube-system.
 
-What a flag gives is read from its file whenever that changes. What no flag gives is looked up in
-the ConfigMap, and again twice a minute.
+The file of a flag is read whenever it changes. Settings without a flag are looked up in the
+ConfigMap, and again twice a minute.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EMPTY: frozenset[bytes] = frozenset()
 
 
 class LookupFailedError(Exception):
-    """The ConfigMap cannot be read, although it has to be."""
+    """The ConfigMap cannot be read, although the settings require it."""
 
 
 class ConfigMap(Object, frozen=True, kw_only=True):
@@ -39,8 +39,8 @@ class ConfigMap(Object, frozen=True, kw_only=True):
 
 
 class BundleFile:
-    """Certificates in a file that may change. One that cannot be read any more is logged once, and
-    the last content counts.
+    """Certificates in a file that may change. If it cannot be read any more, that is logged once,
+    and the last content counts.
     """
 
     def __init__(self, path: str, flag: str) -> None:
@@ -63,14 +63,14 @@ class BundleFile:
 
     def _look(self) -> tuple[int, ...]:
         try:
-            found = self._path.stat()
+            stat = self._path.stat()
         except OSError:
             return ()
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 class ClientAuthorities:
-    """`reachable` is True if there is an API server to look the ConfigMap up at."""
+    """`reachable` is True if there is an API server that has the ConfigMap."""
 
     def __init__(self, authentication: Authentication, clock: Clock, *, reachable: bool) -> None:
         """Raises OSError or ValueError for a file."""
@@ -79,18 +79,18 @@ class ClientAuthorities:
         users, proxies = authentication.client_ca_file, authentication.requestheader_client_ca_file
         self._users = BundleFile(users, "--client-ca-file") if users else None
         self._proxies = BundleFile(proxies, "--requestheader-client-ca-file") if proxies else None
-        self._found: dict[str, str] = {}
-        self._found_users = self._found_proxies = EMPTY
-        self._found_headers = ProxyHeaders()
+        self._data: dict[str, str] = {}
+        self._published_users = self._published_proxies = EMPTY
+        self._published_headers = ProxyHeaders()
         self._failing = False
         needed = not authentication.skip_lookup and (self._users is None or self._proxies is None)
         self._looks = needed and reachable
         self._lacks = needed and not reachable
 
     def current(self) -> Authorities:
-        users = self._found_users if self._users is None else self._users.current()
+        users = self._published_users if self._users is None else self._users.current()
         if self._proxies is None:
-            return Authorities(users, self._found_proxies, self._found_headers)
+            return Authorities(users, self._published_proxies, self._published_headers)
         settings = self._settings
         headers = ProxyHeaders(
             settings.requestheader_username_headers,
@@ -102,13 +102,13 @@ class ClientAuthorities:
         return Authorities(users, self._proxies.current(), headers)
 
     def certificates(self) -> tuple[bytes, ...]:
-        """All certificates of authorities, in a fixed order."""
+        """Returns all certificates of authorities, in a fixed order."""
         current = self.current()
         return tuple(sorted(current.users | current.proxies))
 
     async def follow(self, calls: Calls) -> None:
-        """Look the ConfigMap up until cancelled, if it is needed. Raises LookupFailedError if the
-        first attempt fails and that is not tolerated.
+        """Looks the ConfigMap up until cancelled, if it is needed. Raises LookupFailedError if the
+        first attempt fails and the settings do not tolerate that.
         """
         first = True
         while self._looks:
@@ -121,11 +121,11 @@ class ClientAuthorities:
             await self._clock.sleep(REFRESH_SECONDS)
 
     async def _look(self, calls: Calls) -> str:
-        """Returns the problem, or ""."""
+        """Looks the ConfigMap up. Returns the problem, or ""."""
         try:
-            found = await calls.call("GET", PATH, ConfigMap)
-            if found.data != self._found:
-                self._take(found.data)
+            config_map = await calls.call("GET", PATH, ConfigMap)
+            if config_map.data != self._data:
+                self._take(config_map.data)
         except (ApiError, ConnectionFailedError, ValueError) as problem:
             if not self._failing:
                 log.warning(
@@ -139,19 +139,19 @@ class ClientAuthorities:
         return ""
 
     def _take(self, data: dict[str, str]) -> None:
-        """Take over the ConfigMap's content. Raises ValueError if it cannot be read."""
+        """Uses the ConfigMap's content. Raises ValueError if it cannot be read."""
         users, proxies = (
             read_bundle(data[name].encode(), f"{CONFIG_MAP}: {name}") if data.get(name) else EMPTY
             for name in ("client-ca-file", "requestheader-client-ca-file")
         )
         kinds = ("username-headers", "uid-headers", "group-headers", "extra-headers-prefix")
         names = [_names(data, f"requestheader-{each}") for each in (*kinds, "allowed-names")]
-        self._found, self._found_users, self._found_proxies = data, users, proxies
-        self._found_headers = ProxyHeaders(*names)
+        self._data, self._published_users, self._published_proxies = data, users, proxies
+        self._published_headers = ProxyHeaders(*names)
 
     def warn(self) -> None:
-        """Log what does not work as there is no API server to look the ConfigMap up at."""
-        for key, known, kind in (
+        """Logs what does not work without an API server that has the ConfigMap."""
+        for key, bundle, kind in (
             ("client-ca-file", self._users, "client certificate"),
             (
                 "requestheader-client-ca-file",
@@ -159,7 +159,7 @@ class ClientAuthorities:
                 "request-header client certificate",
             ),
         ):
-            if self._lacks and known is None:
+            if self._lacks and bundle is None:
                 log.warning(
                     f"No authentication-kubeconfig provided in order to lookup {key} in"
                     f" {CONFIG_MAP}, so {kind} authentication won't work."
@@ -167,7 +167,7 @@ class ClientAuthorities:
 
 
 def _names(data: dict[str, str], key: str) -> tuple[str, ...]:
-    """A list of names in JSON. Raises ValueError."""
+    """Returns a list of names in JSON. Raises ValueError."""
     try:
         return msgspec.json.decode(data.get(key) or "[]", type=tuple[str, ...])
     except msgspec.DecodeError as problem:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def content(path: Path) -> bytes:
-    """The content of a regular file. Raises OSError, also for a pipe or a device: reading one may
-    never end, and health checks would wait for it.
+    """Returns the content of a regular file. Raises OSError, also for a pipe or a device: reading
+    one may never end, and health checks would wait for it.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "expected a regular file", str(path))

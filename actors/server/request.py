@@ -14,8 +14,8 @@ NO_HEADERS: MultiMapping[str] = CIMultiDictProxy(CIMultiDict())
 
 
 class Request(msgspec.Struct, frozen=True):
-    """`path` is decoded; the same text is authorized and looked up. `certificates` is the verified
-    chain of the client's certificate in DER, its own first, or empty.
+    """`path` is decoded; the same text is authorized and looked up. `certificates` is the client's
+    verified chain in DER, with its own certificate first, or empty.
     """
 
     path: str
@@ -26,7 +26,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The body may be sent in parts as they come."""
+    """An answer. The body may be sent in parts as they come."""
 
     body: bytes | AsyncGenerator[bytes, None]
     status: int = 200
@@ -43,7 +43,7 @@ NOT_ALLOWED = Answer(b"405 only GET and HEAD\n", 405, headers=(*NOSNIFF, ("Allow
 
 
 def refused(code: int, reason: str, message: str, *, details: bool = False) -> Answer:
-    """A Status, as Kubernetes refuses requests."""
+    """Returns a Status, as Kubernetes refuses requests."""
     body = {
         "kind": "Status",
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""TokenReview and SubjectAccessReview: the questions that are delegated to the API server."""
+"""TokenReview and SubjectAccessReview: decisions that are delegated to the API server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BACKOFF = Backoff(0.5, 2.0, 0.2)
 LIMIT_SECONDS = 10.0
 MOST_TOKENS = 4096
 MOST_VERDICTS = 8192
-CREATED, NO_ANSWER = "201", "<error>"  # as metrics name the ends of reviews
+CREATED, NO_ANSWER = "201", "<error>"  # the names of the results in metrics
 R = TypeVar("R")
 
 
@@ -68,8 +68,9 @@ class SubjectAccessReview(Object, frozen=True, kw_only=True):
 
 
 class TokenReviews:
-    """Answers are remembered for `seconds`, whether the token is good or not, but not one with an
-    error: a good token may be accepted the next time. Tokens are not kept, only their keyed hashes.
+    """Reviews tokens. Answers are remembered for `seconds`, whether the token is valid or not, but
+    not those with an error: a valid token may be accepted the next time. Of the tokens only keyed
+    hashes are kept.
     """
 
     def __init__(
@@ -85,26 +86,26 @@ class TokenReviews:
         self._clock = clock
         self._rng = rng
         self._key = secrets.token_bytes(32)
-        self._known: Remembered[bytes, User | None] = Remembered(
+        self._answers: Remembered[bytes, User | None] = Remembered(
             clock, MOST_TOKENS, lambda _: seconds
         )
 
     async def user_of(self, token: str) -> User | None:
-        """The token's user; None if the token is not good. Raises ReviewFailedError, or
+        """Returns the token's user; None if the token is not valid. Raises ReviewFailedError, or
         TokenRejectedError.
         """
         hashed = hmac.digest(self._key, token.encode(errors="surrogateescape"), hashlib.sha256)
-        began, asked = self._clock.now(), False
+        began, missed = self._clock.now(), False
 
         async def ask() -> User | None:
-            nonlocal asked
-            asked = True
+            nonlocal missed
+            missed = True
             return await self._ask(token)
 
         try:
-            return await self._known.get(hashed, ask)
+            return await self._answers.get(hashed, ask)
         finally:
-            self._measures.token_looked_up(self._clock.now() - began, hit=not asked)
+            self._measures.token_looked_up(self._clock.now() - began, hit=not missed)
 
     async def _ask(self, token: str) -> User | None:
         body = {
@@ -120,18 +121,18 @@ class TokenReviews:
         except ReviewFailedError:
             self._measures.token_fetched(ok=False)
             raise
-        found, user = review.status, review.status.user
-        rejected = not found.authenticated
-        self._measures.token_fetched(ok=not (rejected and found.error))
-        if rejected and found.error:
-            raise TokenRejectedError(found.error)
+        verdict, user = review.status, review.status.user
+        rejected = not verdict.authenticated
+        self._measures.token_fetched(ok=not (rejected and verdict.error))
+        if rejected and verdict.error:
+            raise TokenRejectedError(verdict.error)
         if rejected:
             return None
         return User(user.username, user.uid, user.groups, user.extra)
 
 
 class AccessReviews:
-    """Answers are remembered for `allowed_seconds` or `denied_seconds`."""
+    """Reviews access. Answers are remembered for `allowed_seconds` or `denied_seconds`."""
 
     def __init__(
         self,
@@ -146,14 +147,14 @@ class AccessReviews:
         self._calls = calls
         self._clock = clock
         self._rng = rng
-        self._known: Remembered[bytes, AccessReviewStatus] = Remembered(
+        self._answers: Remembered[bytes, AccessReviewStatus] = Remembered(
             clock,
             MOST_VERDICTS,
             lambda status: allowed_seconds if status.allowed else denied_seconds,
         )
 
     async def verdict(self, user: User, verb: str, path: str) -> AccessReviewStatus:
-        """Whether the user may. Raises ReviewFailedError."""
+        """Returns whether the user may do this. Raises ReviewFailedError."""
         spec: Mapping[str, object] = {
             "user": user.name,
             "uid": user.uid,
@@ -162,7 +163,7 @@ class AccessReviews:
             "nonResourceAttributes": {"path": path, "verb": verb},
         }
         key = hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).digest()
-        return await self._known.get(key, lambda: self._ask(spec))
+        return await self._answers.get(key, lambda: self._ask(spec))
 
     async def _ask(self, spec: Mapping[str, object]) -> AccessReviewStatus:
         body = {
@@ -186,7 +187,7 @@ async def reviewed(
     body: object,
     measure: Callable[[str, float], None],
 ) -> R:
-    """The API server's answer to a review. A failure that may pass is followed by another attempt.
+    """Returns the API server's answer to a review. After a failure that may pass, it tries again.
     `measure` takes the status of each answer and the seconds until it came. Raises
     ReviewFailedError.
     """

@@ -1,4 +1,4 @@
-"""A certificate of the server's own, for when none is given: nobody else vouches for it.
+"""A self-signed certificate, for a server without another one: no authority vouches for it.
 
 It is made in memory, or kept in a folder and used again, as kube-scheduler does with --cert-dir.
 """
@@ -25,7 +25,7 @@ LONGEST_COMMON_NAME = 64
 
 
 def make_pair(bind_address: str, now: datetime, host: str = "") -> tuple[bytes, bytes]:
-    """Return a new certificate, valid for a year, and its key, both in PEM. `host` is the name of
+    """Returns a new certificate, valid for a year, and its key, both in PEM. `host` is the name of
     this machine by default.
     """
     host = host or socket.gethostname()
@@ -66,7 +66,7 @@ def make_pair(bind_address: str, now: datetime, host: str = "") -> tuple[bytes, 
 
 
 def keep_pair(folder: Path, bind_address: str, now: datetime) -> tuple[Path, Path]:
-    """Return the files of the certificate and its key in this folder. They are made if there are
+    """Returns the files of the certificate and its key in this folder. They are made if there are
     none, or if the certificate has expired. Raises OSError.
     """
     files = folder / f"{NAME}.crt", folder / f"{NAME}.key"
@@ -79,7 +79,7 @@ def keep_pair(folder: Path, bind_address: str, now: datetime) -> tuple[Path, Pat
 
 
 def _write_private(file: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, all at once."""
+    """Writes a file that only its owner can read, all at once."""
     new = file.with_name(f".{file.name}.{os.getpid()}")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
@@ -88,8 +88,8 @@ def _write_private(file: Path, content: bytes) -> None:
 
 
 def _expired(file: Path, now: datetime) -> bool:
-    """True if the certificate in this file is over. One that cannot be read is left alone: somebody
-    else's file is not replaced.
+    """True if the certificate in this file has expired. A file that cannot be read is left alone,
+    because it may not be berth's.
     """
     try:
         return x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc <= now
@@ -98,7 +98,7 @@ def _expired(file: Path, now: datetime) -> bool:
 
 
 def _names(host: str, bind_address: str) -> Iterable[x509.GeneralName]:
-    """The names and addresses that clients may use for this server."""
+    """Yields the names and addresses that clients may use for this server."""
     names: dict[str, None] = {"localhost": None}
     addresses: dict[IPv4Address | IPv6Address, None] = {ip_address(LOOPBACK): None}
     for text in (host, bind_address):
@@ -107,5 +107,5 @@ def _names(host: str, bind_address: str) -> Iterable[x509.GeneralName]:
         except ValueError:
             if text.isascii():
                 names[text] = None
-    known = (each for each in addresses if not each.is_unspecified)
-    return [*map(x509.DNSName, names), *map(x509.IPAddress, known)]
+    specified = (each for each in addresses if not each.is_unspecified)
+    return [*map(x509.DNSName, names), *map(x509.IPAddress, specified)]

@@ -1,6 +1,6 @@
-"""The way of a request: who sends it, whether they may, and then its page.
+"""The way of a request: authentication, authorization, and then the page.
 
-The same decoded path is authorized and looked up, and every page is read only.
+The same decoded path is authorized and looked up, and all pages are read-only.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Site:
         finally:
             self._measures.authorized(result, self._now() - identified)
         if not decision.allowed:
-            # kube-scheduler refuses these as forbidden; but who shows no credentials may have some.
+            # kube-scheduler answers 403; but a client that sent no credentials may have some.
             if user is ANONYMOUS:
                 return UNAUTHORIZED
             return _forbidden(user, request, decision.reason)

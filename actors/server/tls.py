@@ -1,9 +1,9 @@
 """The server's TLS contexts, one for each of its certificates, made anew when a file or the
 authorities of clients change.
 
-A client may show a certificate. Go's servers accept any, and judge it with the request; OpenSSL
-refuses, in the handshake, one that no authority of clients has signed, and there is no way around
-it in Python. No sessions are resumed by tickets, as a resumed one has no certificates.
+A client may show a certificate. Go's servers accept any, and judge it with the request. OpenSSL
+refuses, in the handshake, a certificate that no authority of clients has signed, and Python cannot
+change that. Sessions are not resumed by tickets, because a resumed session has no certificates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ServingError(ValueError):
 
 
 class _Pair(NamedTuple):
-    """PEM files, with the names that they serve; none for the names in the certificate."""
+    """PEM files and the names that they serve; without any, the names in the certificate."""
 
     certificate: Path
     key: Path
@@ -42,31 +42,31 @@ class _Pair(NamedTuple):
 
 
 class _Sites:
-    """The contexts by the name that a client asks for."""
+    """The contexts by the name that a client sends."""
 
     def __init__(self, default: ssl.SSLContext) -> None:
         self.default = default
-        self.given: dict[str, ssl.SSLContext] = {}
-        self.found: dict[str, ssl.SSLContext] = {}
+        self.by_flag: dict[str, ssl.SSLContext] = {}
+        self.by_certificate: dict[str, ssl.SSLContext] = {}
 
     def of(self, name: str | None) -> ssl.SSLContext:
-        """A full name counts before a wildcard, and given patterns before names found in a
-        certificate, as in Go.
+        """Returns the context for a name. A full name counts before a wildcard, and names from a
+        flag count before names in a certificate, as in Go.
         """
         if not name:
             return self.default
         name = name.lower().rstrip(".")
         wildcard = f"*.{name.partition('.')[2]}"
         for key in (name, wildcard):
-            for known in (self.given, self.found):
-                if key in known:
-                    return known[key]
+            for contexts in (self.by_flag, self.by_certificate):
+                if key in contexts:
+                    return contexts[key]
         return self.default
 
 
 class ServingContexts:
-    """`authorities` returns the certificates of the authorities of clients, in DER. With none, no
-    client is asked for a certificate.
+    """`authorities` returns the certificates of the authorities of clients, in DER. If there are
+    none, clients are not asked for a certificate.
     """
 
     def __init__(
@@ -88,17 +88,17 @@ class ServingContexts:
             for each in serving.tls_sni_cert_keys
         ]
         self._seen = self._state()
-        self._sites = self._made()
+        self._sites = self._load()
 
     def current(self, address: str) -> ssl.SSLContext:
-        """The context for a connection to this address of the machine. Looks at the files; if new
-        ones cannot be used, logs it once and goes on with what there is.
+        """Returns the context for a connection to this address of the machine. Looks at the files;
+        if new ones cannot be used, logs that once and keeps the present contexts.
         """
         seen = self._state()
         if seen != self._seen:
             self._seen = seen
             try:
-                self._sites = self._made()
+                self._sites = self._load()
             except (OSError, ServingError) as problem:
                 log.warning("new certificates are not used", error=str(problem))
             else:
@@ -106,7 +106,7 @@ class ServingContexts:
         return self._sites.of(address)
 
     def _of_process(self, serving: SecureServing) -> _Pair | None:
-        """The files of the certificate; None if it is made in memory."""
+        """Returns the files of the certificate; None if it is made in memory."""
         certificate, key = serving.tls_cert_file, serving.tls_private_key_file
         if certificate or key:
             if not (certificate and key):
@@ -125,7 +125,7 @@ class ServingContexts:
         files = [_stamp(file) for pair in pairs for file in (pair.certificate, pair.key)]
         return (*files, tuple(self._authorities()))
 
-    def _made(self) -> _Sites:
+    def _load(self) -> _Sites:
         if self._files is not None:
             sites = _Sites(self._context(*_read(self._files)))
         else:
@@ -135,10 +135,10 @@ class ServingContexts:
             certificate, key = _read(pair)
             context = self._context(certificate, key, str(pair.certificate))
             for name in pair.names:
-                sites.given.setdefault(name.lower(), context)
+                sites.by_flag.setdefault(name.lower(), context)
             if not pair.names:
                 for name in _names(certificate):
-                    sites.found.setdefault(name.lower(), context)
+                    sites.by_certificate.setdefault(name.lower(), context)
         if self._others:
             self._choose_by_name(sites)
         return sites
@@ -151,7 +151,7 @@ class ServingContexts:
             if name and sites.of(name) is not context:
                 connection.context = sites.of(name)
 
-        for context in {sites.default, *sites.given.values()}:
+        for context in {sites.default, *sites.by_flag.values()}:
             context.sni_callback = chosen
 
     def _context(self, certificate: bytes, key: bytes, where: str = "") -> ssl.SSLContext:
@@ -171,7 +171,7 @@ class ServingContexts:
             where = where or (str(self._files.certificate) if self._files else "")
             raise ServingError(f"{where}: {problem}") from None
         for authority in self._authorities():
-            with suppress(ssl.SSLError):  # one that OpenSSL cannot use signs nothing
+            with suppress(ssl.SSLError):  # without effect if OpenSSL cannot use it
                 context.load_verify_locations(cadata=authority)
             context.verify_mode = ssl.CERT_OPTIONAL
         context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -179,26 +179,26 @@ class ServingContexts:
 
 
 def _ciphers(names: Sequence[str]) -> list[str]:
-    """OpenSSL's names of these suites. Raises ValueError for one that OpenSSL does not have."""
-    found = cipher_suites(names)
+    """Returns OpenSSL's names of these suites. Raises ValueError for one that it does not have."""
+    suites = cipher_suites(names)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    for name in found:
+    for name in suites:
         try:
             context.set_ciphers(f"{name}:@SECLEVEL=0")
         except ssl.SSLError:
             raise ValueError(
                 f"--tls-cipher-suites: {ssl.OPENSSL_VERSION} does not have {name}"
             ) from None
-    return found
+    return suites
 
 
 def _stamp(file: Path) -> tuple[int, ...]:
-    """What differs after a change of a file; () if there is none."""
+    """Returns values that differ after a change of a file; () if there is none."""
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError:
         return ()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 def _read(pair: _Pair) -> tuple[bytes, bytes]:
@@ -206,14 +206,16 @@ def _read(pair: _Pair) -> tuple[bytes, bytes]:
 
 
 def _names(pem: bytes) -> list[str]:
-    """The names and addresses in a certificate; its common name if there are none."""
+    """Returns the names and addresses in a certificate; its common name if there are none."""
     try:
         certificate = x509.load_pem_x509_certificates(pem)[0]
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternatives = certificate.extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
     except x509.ExtensionNotFound:
         named = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         return [str(each.value) for each in named]
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         return []  # OpenSSL can use it all the same
-    addresses = found.get_values_for_type(x509.IPAddress)
-    return [*found.get_values_for_type(x509.DNSName), *map(str, addresses)]
+    addresses = alternatives.get_values_for_type(x509.IPAddress)
+    return [*alternatives.get_values_for_type(x509.DNSName), *map(str, addresses)]

@@ -34,7 +34,7 @@ NOT_ACCEPTABLE = refused(
 
 
 def process_start() -> datetime:
-    """When this process began, to the second; now where the kernel does not say."""
+    """Returns when this process began, to the second; now where the kernel does not say."""
     now = datetime.now(UTC)
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -46,8 +46,8 @@ def process_start() -> datetime:
 
 
 class ConfigurationPage:
-    """`configuration` makes a document of the one in use, which may change. kube-scheduler shows
-    the private keys of extenders in it; they are left out here.
+    """Shows the present configuration, which `configuration` returns. kube-scheduler shows the
+    private keys of extenders in it; they are left out here.
     """
 
     def __init__(self, configuration: Callable[[], dict[str, Any]]) -> None:
@@ -73,7 +73,7 @@ class FlagsPage:
 
 
 class StatusPage:
-    """`paths` are those of the other pages; `started` is when the process began."""
+    """`paths` are the paths of the other pages; `started` is when the process began."""
 
     def __init__(
         self, paths: Iterable[str], started: datetime, wall: Callable[[], datetime]

@@ -1,4 +1,4 @@
-"""What the process is: its version, its feature gates, and the metrics themselves.
+"""Metrics about the process: its version, its feature gates, and its families of metrics.
 
 Mirrors component-base's metrics/prometheus/{version,feature,compatversion} and the meta metrics of
 its registry.
@@ -19,14 +19,14 @@ from berth.config.feature_gates import (
 from ...process.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
 from ...telemetry.measures import BETA, UNSPECIFIED, Registry
 
-# As the distributions of Kubernetes name their versions: what it corresponds to, and its own.
+# As distributions of Kubernetes do: the version that berth corresponds to, and berth's own.
 GIT_VERSION = f"{KUBERNETES}+berth.{BERTH}"
-UNKNOWN_DATE = "1970-01-01T00:00:00Z"  # what kube-scheduler says unless its build names a date
+UNKNOWN_DATE = "1970-01-01T00:00:00Z"  # kube-scheduler says this if its build names no date
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def register_about(registry: Registry, gates: Mapping[str, bool]) -> None:
-    """`gates` has every gate with its value."""
+    """Registers the families. `gates` has every gate with its value."""
     _version(registry)
     _gates(registry, gates)
     _metrics(registry)
@@ -77,7 +77,7 @@ def _gates(registry: Registry, gates: Mapping[str, bool]) -> None:
 
 
 def _metrics(registry: Registry) -> None:
-    """Counts of families. None is hidden for its age, as none of them is deprecated."""
+    """Counts the families. None is hidden for its age, because none is deprecated."""
     registered = registry.counter(
         "registered_metrics_total",
         "The count of registered metrics broken by stability level and deprecation version.",

@@ -1,4 +1,4 @@
-"""Who asked for the pages, and whether they might see them.
+"""Metrics about the users who requested pages, and whether they might see them.
 
 Mirrors apiserver's metrics of authentication and authorization. The server's thread writes them.
 """
@@ -83,7 +83,7 @@ class AccessMeasures:
         }
 
     def authenticated(self, user: str | None, seconds: float) -> None:
-        """The request is this user's, who may be anonymous; None if a credential in it failed."""
+        """Counts a request by its user, who may be anonymous; None if a credential in it failed."""
         result = "error" if user is None else "success"
         if user is not None:
             shown = user if user in NAMED_USERS else "email_id" if "@" in user else "other"
@@ -92,27 +92,27 @@ class AccessMeasures:
         self._authentication_seconds.child(result).observe(seconds)
 
     def certificate_used(self, remaining: float) -> None:
-        """A certificate that is valid for `remaining` seconds more authenticated a request."""
+        """Notes that a certificate with `remaining` seconds of validity authenticated a request."""
         self._certificates.observe(remaining)
 
     def authorized(self, result: str, seconds: float) -> None:
-        """`result` is allowed, denied, no-opinion or error."""
+        """Counts a decision. `result` is allowed, denied, no-opinion or error."""
         self._authorizations.child(result).inc()
         self._authorization_seconds.child(result).observe(seconds)
 
     def token_looked_up(self, seconds: float, *, hit: bool) -> None:
-        """A token's review was remembered (`hit`), or asked for."""
+        """Counts a token whose review was remembered (`hit`), or requested."""
         status = "hit" if hit else "miss"
         self._tokens.child(status).inc()
         self._token_seconds.child(status).observe(seconds)
 
     def token_fetched(self, *, ok: bool) -> None:
-        """A token was reviewed; `ok` if there is a verdict."""
+        """Counts a review of a token; `ok` if there is a verdict."""
         self._fetches.child("ok" if ok else "error").inc()
 
     def reviewed(self, kind: str, code: str, seconds: float) -> None:
-        """A request for a TokenReview ("authn") or a SubjectAccessReview ("authz") was answered
-        with this HTTP status, or "<error>".
+        """Counts a TokenReview ("authn") or SubjectAccessReview ("authz") that was answered with
+        this HTTP status, or "<error>".
         """
         count, duration = self._reviews[kind]
         count.child(code).inc()

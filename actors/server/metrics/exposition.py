@@ -24,7 +24,7 @@ _IN_LABELS = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 def go_float(value: float) -> str:
-    """A number as Go prints it: 1, 0.25, 1.048576e+06, +Inf."""
+    """Returns a number as Go prints it: 1, 0.25, 1.048576e+06, +Inf."""
     value = float(value)
     if value == 0:
         return "0"
@@ -42,7 +42,7 @@ def go_float(value: float) -> str:
 
 
 def escaped(value: str) -> str:
-    """The value of a label, without its quotes."""
+    """Returns the value of a label, without its quotes."""
     return value.translate(_IN_LABELS) if _ODD.search(value) else value
 
 
@@ -51,7 +51,7 @@ def heading(name: str, text: str, kind: str) -> str:
 
 
 def exposed(families: Iterable[AnyFamily]) -> Iterator[bytes]:
-    """The text of each family that has samples."""
+    """Yields the text of each family that has samples."""
     for family in families:
         lines = list(_lines(family))
         if lines:
@@ -60,12 +60,12 @@ def exposed(families: Iterable[AnyFamily]) -> Iterator[bytes]:
 
 
 async def together(parts: Iterator[bytes]) -> bytes:
-    """All parts as one text. Other tasks run after each part."""
-    made = []
+    """Joins all parts into one text. Other tasks run after each part."""
+    texts = []
     for part in parts:
-        made.append(part)
+        texts.append(part)
         await anyio.lowlevel.checkpoint()
-    return b"".join(made)
+    return b"".join(texts)
 
 
 def _lines(family: AnyFamily) -> Iterator[str]:
@@ -90,10 +90,10 @@ def _lines(family: AnyFamily) -> Iterator[str]:
 
 
 def _histogram(name: str, labels: str, bounds: list[str], child: Histogram) -> Iterator[str]:
-    found = child.read()
+    histogram = child.read()
     start = f"{name}_bucket{{{labels}{',' * bool(labels)}le="
-    for bound, count in zip(bounds, accumulate(found.counts), strict=True):
+    for bound, count in zip(bounds, accumulate(histogram.counts), strict=True):
         yield f'{start}"{bound}"}} {go_float(count)}'
     braces = f"{{{labels}}}" if labels else ""
-    yield f"{name}_sum{braces} {go_float(found.sum)}"
-    yield f"{name}_count{braces} {go_float(found.count)}"
+    yield f"{name}_sum{braces} {go_float(histogram.sum)}"
+    yield f"{name}_count{braces} {go_float(histogram.count)}"

@@ -32,7 +32,7 @@ class MetricsPage:
 
 
 def warn_of_unknown(registry: Registry) -> None:
-    """Warn of disabled metrics, and of labels with allowed values, that do not exist."""
+    """Warns of settings for metrics, and for labels with allowed values, that do not exist."""
     for name in registry.unknown():
         family, _, label = name.partition(",")
         if family in ELSEWHERE:

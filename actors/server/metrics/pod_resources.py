@@ -1,8 +1,8 @@
-"""/metrics/resources: what each pod requests, and its limits, as kube-scheduler gives them.
+"""/metrics/resources: the requests and limits of each pod, as kube-scheduler gives them.
 
-The pods are those that the scheduler's informer holds, which are all that have not finished. The
-text of tens of thousands of pods is made in parts, so that its maker can let other work go on
-between two of them. Mirrors kube-scheduler's metrics/resources.
+The pods are those that the scheduler's informer holds: all that have not finished. The text of tens
+of thousands of pods is made in parts, so that the caller can let other work run between two parts.
+Mirrors kube-scheduler's metrics/resources.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HELP = (
 
 
 class _Kind:
-    """One of the two families. What a spec asks for is computed once for all pods that share it."""
+    """One of the two families. The requests of a spec are computed once for all its pods."""
 
     def __init__(self, name: str, text: str, read: Callable[[PodSpec], Amounts]) -> None:
         self.heading = heading(name, f"[STABLE] {text} {HELP}", "gauge")
@@ -44,7 +44,7 @@ class _Kind:
         return "".join([start + end for end in ends])
 
     def _ends_of_lines(self, spec: PodSpec) -> list[str]:
-        """The objects whose ids make the key live as long as this reading."""
+        """Returns the ends of a spec's lines. The key's objects live as long as this reading."""
         parts = (spec.containers, spec.init_containers, spec.overhead, spec.resources)
         key = (*map(id, parts), spec.priority, spec.scheduler_name)
         ends = self._ends.get(key)
@@ -61,7 +61,7 @@ class _Kind:
 
 
 def unit_of(resource: str) -> str:
-    """ "" for a resource without a unit, as extended resources are."""
+    """Returns the unit; "" for a resource without one, as extended resources are."""
     return UNITS.get(resource) or next(
         (unit for prefix, unit in UNITS_BY_PREFIX.items() if resource.startswith(prefix)), ""
     )
@@ -78,7 +78,7 @@ class PodResources:
         return await together(self.parts())
 
     def parts(self) -> Iterator[bytes]:
-        """The text of the page. Some parts are empty, so that each is made within milliseconds."""
+        """Yields the text of the page; some parts are empty, so that none takes long."""
         pods = self._pods()
         for kind in (
             _Kind(LIMIT, "Resources limit for", exact_limits),

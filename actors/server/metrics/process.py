@@ -1,7 +1,7 @@
 """process_*, as Go's client library has them, and python_* in place of go_*.
 
-The values are those of prometheus_client's collectors, which know them where /proc is. They are
-read whenever the metrics are. Like kube-scheduler's, these families have no stability.
+The values come from prometheus_client's collectors, which have them where there is a /proc. They
+are read whenever the metrics are. Like kube-scheduler's, these families have no stability.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ NETWORK = Path("/proc/self/net/netstat")
 
 
 class LimitsAndNetwork(Collector):
-    """What Go's client library shows beside what prometheus_client does. The network's bytes are
-    those of the process's network namespace.
+    """The families that Go's client library has and prometheus_client has not. The bytes are those
+    of the process's network namespace.
     """
 
     def __init__(self, network: Path = NETWORK) -> None:
@@ -46,13 +46,13 @@ class LimitsAndNetwork(Collector):
                 )
 
     def _octets(self) -> dict[str, float]:
-        """The line of names that begins with IpExt, with the values of the line below it."""
+        """Pairs the line of names that begins with IpExt with the values of the line below it."""
         try:
             lines = self._network.read_text(encoding="ascii").splitlines()
         except OSError:
             return {}
-        found = [line.split()[1:] for line in lines if line.startswith("IpExt:")]
-        return dict(zip(found[0], map(float, found[1]), strict=False)) if len(found) == 2 else {}
+        rows = [line.split()[1:] for line in lines if line.startswith("IpExt:")]
+        return dict(zip(rows[0], map(float, rows[1]), strict=False)) if len(rows) == 2 else {}
 
 
 COLLECTORS: tuple[Collector, ...] = (

@@ -1,4 +1,4 @@
-"""Unreadable objects, and mistakes that were put right: asked for when the metrics are read."""
+"""Numbers of unreadable objects and of mended mistakes, counted when the metrics are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...telemetry.measures import Registry
 
 
 class Sizes:
-    """`unreadable` gives the numbers of objects that cannot be read, by kind."""
+    """`unreadable` returns the numbers of objects that cannot be read, by kind."""
 
     def __init__(
         self, registry: Registry, mailboxes: Mailboxes, unreadable: Callable[[], Mapping[str, int]]

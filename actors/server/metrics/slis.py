@@ -1,7 +1,7 @@
 """/metrics/slis: the results of the health checks, from which service levels are computed.
 
-Mirrors component-base's metrics/prometheus/slis. A check counts when /healthz, /livez or /readyz is
-asked and does not exclude it. The server's thread writes these families.
+Mirrors component-base's metrics/prometheus/slis. A check is counted when a request for /healthz,
+/livez or /readyz runs it. The server's thread writes these families.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ HEALTHCHECK, HEALTHCHECKS = "kubernetes_healthcheck", "kubernetes_healthchecks_t
 
 
 class HealthMeasures:
-    """Registers its families. They have a registry of their own, as they have a page of their own.
-    `started` is when the process began, in seconds since 1970.
+    """Registers the families of a page of their own, in a registry of their own. `started` is when
+    the process began, in seconds since 1970.
     """
 
     def __init__(self, registry: Registry, started: float) -> None:
@@ -38,7 +38,7 @@ class HealthMeasures:
         ).child().set(started)
 
     def checked(self, name: str, group: str, *, ok: bool) -> None:
-        """A check passed (`ok`) or failed. `group` is healthz, livez or readyz."""
+        """Counts a check that passed (`ok`) or failed. `group` is healthz, livez or readyz."""
         self._last.child(name, group).set(float(ok))
         self._results.child(name, group, "success" if ok else "error").inc()
 
