@@ -56,8 +56,8 @@ class Commands(click.Group):
         return super().__call__(*args, **settings)
 
 
-def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
+def _print_version(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
+    if requested and not ctx.resilient_parsing:
         click.echo(described())
         ctx.exit()
 

@@ -124,18 +124,18 @@ def convert(ctx: click.Context, file: str) -> None:
         if removed_version(document) in (None, "Policy"):
             from_mapping(document)
             click.echo(f"{file}: it is in v1 already", err=True)
-        found = in_v1(document)
-        click.echo(yaml.safe_dump(found.document, sort_keys=False), nl=False)
-        for change in found.changes:
+        converted = in_v1(document)
+        click.echo(yaml.safe_dump(converted.document, sort_keys=False), nl=False)
+        for change in converted.changes:
             click.echo(f"{file}: {change}", err=True)
-        for line in found.by_hand:
+        for line in converted.by_hand:
             click.echo(f"{file}: by hand: {line}", err=True)
-        from_mapping(found.document)
+        from_mapping(converted.document)
     except ConfigError as invalid:
         for problem in invalid.problems:
             click.echo(f"{file}: {problem}", err=True)
         ctx.exit(1)
-    ctx.exit(1 if found.by_hand else 0)
+    ctx.exit(1 if converted.by_hand else 0)
 
 
 @config.command("schema", short_help="Print the JSON Schema of configuration files.")

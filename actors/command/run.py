@@ -133,7 +133,7 @@ def _schedule(flags: Flags, options: Options) -> None:
             tracing.close()
 
 
-def _refuse_other_version(given: str) -> None:
-    """`--version=v1.36.2-name` says another name of the same version, and has no effect."""
-    if given.partition("-")[0].partition("+")[0] != KUBERNETES:
-        raise click.UsageError(f"--version: expected {KUBERNETES} with any suffix, got {given!r}")
+def _refuse_other_version(version: str) -> None:
+    """Accepts `--version=v1.36.2-name`, another name of the same version, without effect."""
+    if version.partition("-")[0].partition("+")[0] != KUBERNETES:
+        raise click.UsageError(f"--version: expected {KUBERNETES} with any suffix, got {version!r}")

@@ -1,1 +1,1 @@
-"""Reads what the daemon is configured by: the file, and the packages with plugins."""
+"""Reads the configuration of the daemon: the file, and the packages with plugins."""

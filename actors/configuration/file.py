@@ -32,8 +32,8 @@ MOST_BYTES = 16 << 20
 
 
 class ConfigurationFile:
-    """A file that is read again while its configuration is in use. `finish` applies what does not
-    come from the file, such as flags.
+    """A file that is read again while its configuration is in use. `finish` applies settings from
+    elsewhere, such as flags.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class ConfigurationFile:
         self.parsed = b""  # the content that was parsed last
 
     def read(self) -> bytes:
-        """The content of the file. Raises ConfigError."""
+        """Returns the content of the file. Raises ConfigError."""
         return _read(self.path)
 
     def parse(self, raw: bytes) -> KubeSchedulerConfiguration:
-        """The configuration of a content. Raises ConfigError with every problem."""
+        """Returns the configuration in a content. Raises ConfigError with every problem."""
         self.parsed = raw
         return self._finish(_parsed(raw, self.path, self._gates))
 
     def warnings(self, configuration: KubeSchedulerConfiguration) -> list[str]:
-        """What a configuration says without effect, a line each; kube-scheduler accepts it too."""
+        """Returns a line for each setting without effect; kube-scheduler accepts them too."""
         return warnings_of(configuration)
 
 
@@ -90,35 +90,35 @@ def _parsed(raw: bytes, path: str, gates: Mapping[str, bool]) -> KubeSchedulerCo
 
 
 def warnings_of(configuration: KubeSchedulerConfiguration) -> list[str]:
-    """What a configuration says without effect, a line each; kube-scheduler accepts it too."""
+    """Returns a line for each setting without effect; kube-scheduler accepts them too."""
     return plugin_warnings(configuration, every_plugin())
 
 
 def written(configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool] = DEFAULTS) -> str:
-    """The configuration with all its defaults, as kube-scheduler writes and reads it."""
+    """Returns the configuration with all defaults, as kube-scheduler writes and reads it."""
     return yaml.safe_dump(completed(configuration, every_plugin(), gates))
 
 
 def read_document(path: str | Path) -> Mapping[str, Any]:
-    """The one document of a file, as it is written. Raises ConfigError."""
+    """Returns the one document of a file, unchanged. Raises ConfigError."""
     return _document(_read(str(path)), str(path))
 
 
 def _document(raw: bytes, path: str) -> Mapping[str, Any]:
     try:
-        found = [document for document in documents(raw) if document is not None]
+        mappings = [document for document in documents(raw) if document is not None]
     except ValueError as error:
         raise ConfigError(f"cannot be read: {error}", file=path) from None
-    if len(found) != 1:
-        got = len(found) or "none"
+    if len(mappings) != 1:
+        got = len(mappings) or "none"
         raise ConfigError(f"expected one document, a {KIND}, got {got}", file=path)
-    if not isinstance(found[0], Mapping):
-        raise ConfigError(f"expected a {KIND}, got {sort_of(found[0])}", file=path)
-    return found[0]
+    if not isinstance(mappings[0], Mapping):
+        raise ConfigError(f"expected a {KIND}, got {sort_of(mappings[0])}", file=path)
+    return mappings[0]
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a configuration file, with the plugins that are installed."""
+    """Returns the JSON Schema of a configuration file, with the plugins that are installed."""
     registry = every_plugin()
     types = {name: kind.args_type for name, kind in IN_TREE.items()}
     args = {name: read_args({}, kind, DEFAULTS) for name, kind in types.items() if kind is not None}

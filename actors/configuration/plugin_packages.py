@@ -2,7 +2,7 @@
 
 Each entry has the name of a plugin and refers to its class. A package is imported only when a
 profile names one of its plugins, so an installed package that no profile names cannot do harm. If
-two packages provide one name, that is an error once a profile names it.
+two packages provide the same name, that is an error as soon as a profile names it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def every_plugin() -> Mapping[str, type[Plugin]]:
     installed: dict[str, list[EntryPoint]] = defaultdict(list)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name in IN_TREE:
-            known = {
+            fields = {
                 "plugin": entry.name,
                 "package": _package(entry),
                 "error": "the name is that of an in-tree plugin",
             }
-            log.warning("plugin left out", **known, repeats=(ENTRY_POINT_GROUP, entry.name))
+            log.warning("plugin left out", **fields, repeats=(ENTRY_POINT_GROUP, entry.name))
         else:
             installed[entry.name].append(entry)
 
@@ -60,16 +60,16 @@ def _load(name: str, entries: Sequence[EntryPoint]) -> type[Plugin]:
     (entry,) = entries
     where = f"plugin {name} of package {_package(entry)}, entry point {entry.value}"
     try:
-        found: object = entry.load()
+        plugin: object = entry.load()
     except CRASHES as exception:
         let_pass(exception)
         log.exception(
             "plugin cannot be loaded", plugin=name, package=_package(entry), exc_info=exception
         )
         raise RegistryError(f"{where}: cannot be loaded: {text_of(exception)}") from None
-    if not (isinstance(found, type) and issubclass(found, Plugin)):
+    if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
         raise RegistryError(f"{where}: expected a Plugin class")
-    given: object = getattr(found, "name", None)
-    if given != name:
-        raise RegistryError(f"{where}: expected a class with the name {name!r}, got {given!r}")
-    return found
+    own_name: object = getattr(plugin, "name", None)
+    if own_name != name:
+        raise RegistryError(f"{where}: expected a class with the name {name!r}, got {own_name!r}")
+    return plugin

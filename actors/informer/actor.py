@@ -36,7 +36,7 @@ SLICE = 250  # objects of a list that are delivered before other tasks run
 
 
 def _unheard(_: object) -> None:
-    """Nobody listens for changes."""
+    """Does nothing, as nobody listens for changes."""
 
 
 def _as_it_came(item: T) -> T:
@@ -44,14 +44,14 @@ def _as_it_came(item: T) -> T:
 
 
 class InformerActor(Generic[T]):
-    """Started means synced: the first list is delivered.
+    """Follows one kind. It has started once it is synced: once the first list is delivered.
 
-    `stand_in` returns what counts in place of an object that cannot be read. `looked_up` is the
-    kind if only plugins read it. Such a kind may be absent, which counts as an empty list. If the
-    API server refuses to list it, the cache gets the reason, for the plugins that look it up. In
-    both cases the start goes on. `changed` is called with each object that changed, once the store
-    has the change and the mailboxes have its messages. `read` returns the part of an object that
-    counts.
+    `stand_in` returns the object that counts in place of one that cannot be read. `looked_up` is
+    the kind if only plugins read it. Such a kind may be absent, which counts as an empty list. If
+    the API server refuses to list it, the cache gets the reason, for the plugins that look it up.
+    In both cases the start goes on. `changed` is called with each object that changed, once the
+    store has the change and the mailboxes have its messages. `read` returns the part of an object
+    that counts.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class InformerActor(Generic[T]):
         self._problem = ""
 
     def objects(self) -> Mapping[str, T]:
-        """The objects by key: a read-only view, for the cache debugger.
+        """Returns the objects by key: a read-only view, for the cache debugger.
 
         Between two turns of the event loop, the changes that led to these objects are all in the
         mailboxes.
@@ -84,18 +84,18 @@ class InformerActor(Generic[T]):
         return self._state.objects()
 
     def unreadable(self) -> tuple[UnreadableObject, ...]:
-        """The objects that cannot be read."""
+        """Returns the objects that cannot be read."""
         return tuple(
             UnreadableObject(item.kind, item.key, item.uid, item.problem)
             for item in self._state.unreadable().values()
         )
 
     def problem(self) -> str:
-        """Why the API server does not list the kind, "" if it does."""
+        """Returns why the API server does not list the kind; "" if it does."""
         return self._problem
 
     def unlisted(self) -> str:
-        """Why the objects are not known yet, "" once they are."""
+        """Returns why the objects are not known yet; "" once they are."""
         return "" if self._is_listed else self._problem or "not listed yet"
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -134,7 +134,7 @@ class InformerActor(Generic[T]):
         self._is_listed, self._problem = True, ""
 
     def _deliver(self, effects: list[Effect[T]]) -> None:
-        """Follow the effects in the turn in which the store changed, so that it is never ahead of
+        """Follows the effects in the turn in which the store changed, so that it is never ahead of
         the mailboxes.
         """
         for effect in effects:

@@ -1,8 +1,8 @@
 """Listers: the objects that the informers know, for plugins, outside of decisions.
 
-Plugins read them at once and not by a message, as kube-scheduler's plugins read its informers'
-listers. What a plugin assumes goes to the cache, which owns what decisions read. Whoever waits for
-an object is woken in the turn in which the informer took the change.
+Plugins read them directly and not by a message, as kube-scheduler's plugins read the listers of its
+informers. Objects that a plugin assumes go to the cache, which owns the objects that decisions
+read. A task that waits for an object is woken in the turn in which the informer took the change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Listed(Protocol):
-    """An informer, as far as listers need it."""
+    """The part of an informer that listers need."""
 
     def objects(self) -> Mapping[str, Any]: ...
 
@@ -41,7 +41,7 @@ class Listers:
         self._waiting: dict[tuple[type[Any], str], dict[anyio.Event, None]] = {}
 
     def follow(self, kind: type[Any], informer: Listed) -> None:
-        """From now on, the objects of the kind are those of this informer."""
+        """Takes the objects of the kind from this informer from now on."""
         self._informers[kind] = informer
 
     def changed(self, kind: type[Any], item: HasMetadata) -> None:

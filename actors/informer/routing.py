@@ -47,7 +47,7 @@ def is_pending(pod: Pod) -> bool:
 
 
 def route_pod(change: Change[Pod], schedulers: Set[str]) -> Routed:
-    """`schedulers` are the names that we answer to. A finished pod counts as gone."""
+    """Routes a pod; `schedulers` are the names that we answer to. A finished pod counts as gone."""
     cache: list[CacheMessage] = []
     queue: list[QueueMessage] = []
     old = change.old if change.old is not None and change.old.status.phase not in FINISHED else None
@@ -89,7 +89,7 @@ def _will_never_be_bound(pod: Pod | None) -> bool:
 
 
 def _nomination_gone(old: Pod, new: Pod | None) -> list[QueueMessage]:
-    """The event of a nomination that ended: it helps pods that had left the node to this one."""
+    """Returns the event of a nomination's end: it helps pods that made room for it."""
     node = old.status.nominated_node_name
     if not node or (new is not None and new.status.nominated_node_name == node):
         return []
@@ -101,8 +101,8 @@ def _nomination_gone(old: Pod, new: Pod | None) -> list[QueueMessage]:
 
 
 def route_object(change: Change[HasMetadata], resource: Resource | str | None) -> Routed:
-    """An object that plugins look up goes to the cache. Its change is an event of the resource, if
-    there is one.
+    """Routes an object that plugins look up to the cache, and its change as an event of the
+    resource, if there is one.
     """
     item = change.new if change.new is not None else change.old
     if item is None:

@@ -1,9 +1,9 @@
-"""What counts in place of an object that cannot be read. Pure.
+"""Stand-ins: objects that count in place of an object that cannot be read. Pure.
 
 A stand-in is the object as it was last read, together with anything that is certain about its
-present state. For an object that was never read it is what can be read of it, if that can do no
-harm. Unless it is the object exactly as last read, a stand-in has no resourceVersion, so it never
-equals a state that the API server lists.
+present state. For an object that was never read it is the readable part, if that can do no harm.
+Unless it is the object exactly as last read, a stand-in has no resourceVersion, so it never equals
+a state that the API server lists.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def last_or_rest(last: T | None, rest: T) -> T:
-    """For what plugins look up: the object as last read, otherwise what can be read of it."""
+    """Returns the object as last read, otherwise its readable part, for plugins to look up."""
     return last if last is not None else _unversioned(rest)
 
 
 def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
-    """For a node: the node as last read, without room for new pods. None if it was never read."""
+    """Returns the node as last read, without room for new pods. None if it was never read."""
     if last is None:
         return None
     fields = {name: getattr(last, name) for name in last.__struct_fields__}
@@ -33,8 +33,8 @@ def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
 
 
 def pod_with_its_room(last: Pod | None, rest: Pod) -> Pod | None:
-    """For a pod on a node: the pod as last read, or what can be read of it, so that it keeps its
-    room. None for a pending pod, which is not scheduled.
+    """Returns the pod as last read, or its readable part, so that it keeps its room on its node.
+    None for a pending pod, which is not scheduled.
 
     A pod that was given a node meanwhile is on that node from then on. None for a pod whose name,
     namespace or uid cannot be read, if it was never read before.

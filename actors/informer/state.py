@@ -1,5 +1,5 @@
-"""The informer's store: the objects of one kind as the API server last sent them, and what each new
-state of an object changes. Pure.
+"""The informer's store: the objects of one kind as the API server last sent them, and the changes
+that follow from each new state of an object. Pure.
 
 A list that follows a broken watch is compared with the store, so an object that was deleted
 meanwhile shows up as deleted. For an object that cannot be read a stand-in is in the store, or
@@ -28,7 +28,7 @@ StandIn = Callable[[T | None, T], T | None]
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """`old` is None for a new object, `new` is None for one that is gone."""
+    """`old` is None for a new object, `new` is None for an object that is gone."""
 
     old: T | None
     new: T | None
@@ -68,10 +68,10 @@ class InformerState(Generic[T]):
     def listed(
         self, items: Iterable[T], unread: Iterable[tuple[T, str]] = ()
     ) -> Iterator[list[Effect[T]]]:
-        """Take a list: yields the effects of each object in it, then of each that is missing.
+        """Takes a list: yields the effects of each object in it, then of each missing object.
 
         An object is in the store once its effects are yielded, not before, so that other tasks may
-        run in between. `unread` has what can be read of each object that cannot be read, and the
+        run in between. `unread` has the readable part of each object that cannot be read, and the
         problem.
         """
         names: set[str] = set()  # Filled bit by bit: a large new set would hold up the collector.
@@ -87,8 +87,8 @@ class InformerState(Generic[T]):
             yield self._end_of_unreadable(name)
 
     def changed(self, new: T) -> list[Effect[T]]:
-        """Take the state of an object. If it has the name of a known object and another uid, that
-        one is gone.
+        """Takes the state of an object. If it has the name of a stored object and another uid, the
+        stored object is gone.
         """
         name = key(new)
         old = self._objects.get(name)
@@ -105,7 +105,7 @@ class InformerState(Generic[T]):
         return [*effects, Change(old, new)]
 
     def unread(self, rest: T, problem: str) -> list[Effect[T]]:
-        """Take a state of an object that cannot be read; `rest` is what can be read of it."""
+        """Takes a state of an object that cannot be read; `rest` is its readable part."""
         name, uid = self._name_of(rest), rest.metadata.uid
         before, current = self._unreadable.get(name), self._objects.get(name)
         last = current if before is None else before.last
@@ -125,22 +125,22 @@ class InformerState(Generic[T]):
             return effects
         instead = self._stand_in(last, rest)
         if instead is None and last is None:
-            instead = current  # what could be read of it before
+            instead = current  # its readable part before
         return effects + self._put(name, current, instead)
 
     def deleted(self, last: T) -> list[Effect[T]]:
-        """Take the deletion of an object, of which not all need be readable."""
+        """Takes the deletion of an object, which may be readable only in part."""
         name = self._name_of(last)
         effects: list[Effect[T]] = self._end_of_unreadable(name) if self._unreadable else []
         old = self._objects.pop(name, None)
         return effects if old is None else [*effects, Change(old, None)]
 
     def objects(self) -> Mapping[str, T]:
-        """All objects by key. A read-only view: the next change shows in it."""
+        """Returns all objects by key, as a read-only view: the next change shows in it."""
         return MappingProxyType(self._objects)
 
     def unreadable(self) -> Mapping[str, UnreadableItem[T]]:
-        """The objects that cannot be read, by key. A read-only view."""
+        """Returns the objects that cannot be read by key, as a read-only view."""
         return MappingProxyType(self._unreadable)
 
     def _put(self, name: str, current: T | None, instead: T | None) -> list[Effect[T]]:
@@ -157,8 +157,8 @@ class InformerState(Generic[T]):
         return [] if item is None else [NotUnreadable(item)]
 
     def _end_of_nameless(self, uid: str, name: str) -> list[Effect[T]]:
-        """The object of this name and uid is known. So an unreadable object of the same uid and
-        another key was the same object, in a state whose name could not be read.
+        """Removes an object without a readable name that turns out to be this one: an unreadable
+        object with the same uid and another key.
         """
         effects: list[Effect[T]] = []
         for item in [
@@ -169,8 +169,8 @@ class InformerState(Generic[T]):
         return effects
 
     def _name_of(self, rest: T) -> str:
-        """The key of an object of which not all may be readable. If a part of the name may be
-        missing, the key of the object with the same uid.
+        """Returns the key of an object that may be readable only in part. If a part of the name may
+        be missing, returns the key of the object with the same uid.
         """
         name, uid = key(rest), rest.metadata.uid
         complete = rest.metadata.name and rest.metadata.namespace

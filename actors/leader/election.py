@@ -101,7 +101,7 @@ class Election:
         return hung
 
     async def _try(self, seconds: float) -> bool:
-        """Tries once to acquire or renew the lease, within these seconds; True if held then."""
+        """Tries once, within these seconds, to acquire or renew the lease; True if it is held."""
         failure = NO_ANSWER
         async with anyio.create_task_group() as group:
 

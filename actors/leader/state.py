@@ -1,5 +1,5 @@
-"""Leader election: who holds the lease, judged by when this process saw it change, and never by
-another machine's clock. Pure.
+"""Leader election: judges who holds the lease by the times at which this process saw it change,
+never by another machine's clock. Pure.
 
 A lease that has not changed for its duration, as seen here, may be taken. A leader that has not
 renewed within the renew deadline has lost the lease, which is before another candidate may take it.
@@ -23,7 +23,7 @@ from ..scheduling.kube.meta import ObjectMeta
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """The lease, who wants it, and for how long; in seconds.
+    """The lease, the candidate, and the durations in seconds.
 
     lease_duration > renew_deadline > retry_period.
     """
@@ -37,7 +37,7 @@ class Terms(msgspec.Struct, frozen=True):
 
     @property
     def lock(self) -> str:
-        """The lease in the log."""
+        """The name of the lease in the log."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -84,7 +84,7 @@ class LeaderState:
         return max(self.leads_until - now, 0.0)
 
     def next_step(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
-        """Returns what to do about the lease that was read; None if there is none. `now` is when
+        """Returns the next step for the lease that was read; None if there is none. `now` is when
         the answer arrived.
         """
         stamp = wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -111,12 +111,12 @@ class LeaderState:
         )
 
     def written(self, lease: Lease, sent_at: float) -> None:
-        """Notes that our write succeeded. It counts from when it was sent."""
+        """Notes that our write succeeded. The lease counts from when it was sent."""
         self._seen, self._seen_at = lease.spec, sent_at
         self._renewed_at = sent_at
 
     def released(self, lease: Lease) -> Lease | None:
-        """Returns the lease as it is released, for others to take at once; None if not ours."""
+        """Returns the released lease, which others may take at once; None if not ours."""
         if lease.spec.holder_identity != self._terms.identity:
             return None
         spec = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1)

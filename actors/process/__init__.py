@@ -1,1 +1,1 @@
-"""What concerns the operating system's process: signals, watchdog, collector, version."""
+"""The operating system's process: signals, watchdog, collector, version."""

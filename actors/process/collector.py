@@ -59,7 +59,7 @@ _set_aside = _SetAside()
 
 
 def tune_collector() -> None:
-    """Set up the collector of this process. A second call has no effect."""
+    """Sets up the collector of this process. A second call has no effect."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
@@ -68,7 +68,7 @@ def tune_collector() -> None:
 
 
 async def collecting(work: Callable[[], Awaitable[None]]) -> None:
-    """Run `work` to its end, with a collection now and then, and raise its exception."""
+    """Runs `work` to its end, with a collection now and then, and raises its exception."""
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(_now_and_then)
@@ -88,7 +88,7 @@ class Rounds:
         self._aside = _set_aside.times
 
     def tick(self, now: float, used: float) -> None:
-        """Run the collection that is due. To be called every SECONDS."""
+        """Runs the collection that is due. To be called every SECONDS."""
         idle = used - self._used < IDLE_SHARE * (now - self._now)
         self._now, self._used = now, used
         self._ticks += 1

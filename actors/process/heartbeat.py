@@ -1,5 +1,4 @@
-"""The heartbeat of an event loop: it beats while the loop runs, and every thread can ask for how
-long it has not.
+"""The heartbeat of an event loop: tells every thread for how long the loop has been blocked.
 
 One task writes the time a few times a second, and a question compares it with the current time. So
 the heartbeat slows no other work, takes no lock, and can be asked while a call blocks the loop. If
@@ -25,7 +24,7 @@ class Heartbeat:
         self._due_at: float | None = None  # time of the next beat; None while `run` does not run
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Beat in the event loop of the caller, until cancelled."""
+        """Beats in the event loop of the caller, until cancelled."""
         self._beat()
         task_status.started()
         try:
@@ -36,8 +35,8 @@ class Heartbeat:
             self._due_at = None
 
     def still_for(self) -> float:
-        """Seconds for which the loop has been blocked; 0 while it runs, before the first beat, and
-        after the last.
+        """Returns the seconds for which the loop has been blocked; 0 while it runs, before the
+        first beat, and after the last.
 
         May be called in every thread. The first BEAT_SECONDS of a block may not be counted.
         """

@@ -25,7 +25,7 @@ RELOAD = signal.SIGHUP
 
 
 async def until_signalled(work: Callable[[], Awaitable[None]], watchdog: Watchdog) -> None:
-    """Run `work` until it ends or a signal cancels it, and raise its exception. The watchdog ends
+    """Runs `work` until it ends or a signal cancels it, and raises its exception. The watchdog ends
     the process if `work` does not end.
     """
     try:
@@ -43,7 +43,7 @@ async def until_signalled(work: Callable[[], Awaitable[None]], watchdog: Watchdo
 
 
 def _first(failure: Exception) -> Exception:
-    """The first exception in a group, which may hold groups itself."""
+    """Returns the first exception in a group, which may contain groups."""
     return _first(failure.exceptions[0]) if isinstance(failure, ExceptionGroup) else failure
 
 
@@ -53,7 +53,7 @@ async def each_signal(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run `work` each time the signal arrives, until cancelled."""
+    """Runs `work` each time the signal arrives, until cancelled."""
     with anyio.open_signal_receiver(number) as received:
         task_status.started()
         async for _ in received:
@@ -70,12 +70,12 @@ async def _cancel_on_signal(
     woken = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def asked(number: signal.Signals) -> None:
+    def end(number: signal.Signals) -> None:
         watchdog.asked_to_end()
         received.append(number)
         loop.call_soon_threadsafe(woken.set)
 
-    with _first_signal(asked):
+    with _first_signal(end):
         task_status.started()
         await woken.wait()
         watchdog.acted_upon()
@@ -84,14 +84,14 @@ async def _cancel_on_signal(
 
 
 @contextmanager
-def _first_signal(asked: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Call `asked` for the first of the signals ENDING, whatever the main thread is doing then.
+def _first_signal(end: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Calls `end` for the first of the signals ENDING, whatever the main thread is doing then.
     Later signals have their default effect.
     """
 
     def handle(number: int, _frame: FrameType | None) -> None:
         restore()
-        asked(signal.Signals(number))
+        end(signal.Signals(number))
 
     def restore() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

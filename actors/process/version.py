@@ -23,7 +23,7 @@ class Versions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def described(*, raw: bool = False) -> str:
-    """The versions for people. The first line is kube-scheduler's; `raw` has everything in it."""
+    """Returns the versions in words, with kube-scheduler's line first; `raw` has everything."""
     if raw:
         fields = msgspec.structs.asdict(Versions())
         shown = ", ".join(f'{name.capitalize()}:"{value}"' for name, value in fields.items())

@@ -38,7 +38,7 @@ END_SECONDS = 28.0  # for an orderly end; the kubelet kills after 30
 FLUSH_SECONDS = 1.0  # for the last line of the log, whose reader may be stuck
 EXIT_CODE = 1
 MOST_FRAMES = 30
-ENDING = (signal.SIGTERM, signal.SIGINT)  # they ask for an orderly end
+ENDING = (signal.SIGTERM, signal.SIGINT)  # signals that ask for an orderly end
 
 # Returns fields for the log that describe the code running in a frame, the innermost of a stack.
 Describe = Callable[[FrameType], Mapping[str, str]]
@@ -56,14 +56,14 @@ class Watchdog:
         self._describe = describe
         self._now = now
         self._watched = threading.get_ident()
-        self._began: float | None = None  # when the block began that was logged, while it lasts
+        self._began: float | None = None  # the start of the block that was logged, while it lasts
         self._asked_at: float | None = None
         self._wake_loop = -1
         self._over = False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the event loop of this thread, which has to be the main one."""
+        """Watches the event loop of this thread, which must be the main one."""
         self._watched = threading.get_ident()
         inbox, outbox = socket.socketpair()
         inbox.setblocking(False)
@@ -82,15 +82,15 @@ class Watchdog:
             faulthandler.cancel_dump_traceback_later()
 
     def asked_to_end(self) -> None:
-        """To be called by the handler of a signal. The process ends even if no other thread can run
-        any more.
+        """To be called by a signal handler. The process ends even if no other thread can run any
+        more.
         """
         self._asked_at = self._asked_at or self._now()
         limit = GRACE_SECONDS + 2 * FLUSH_SECONDS
         faulthandler.dump_traceback_later(limit, exit=True, file=sys.__stderr__ or 2)
 
     def acted_upon(self) -> None:
-        """The loop has begun to end the process."""
+        """Notes that the loop has begun to end the process."""
         faulthandler.cancel_dump_traceback_later()
 
     def _run(self, inbox: socket.socket) -> None:
@@ -100,8 +100,8 @@ class Watchdog:
             self.look()
 
     def _hear(self, inbox: socket.socket) -> None:
-        """Read the numbers of the signals that arrived, and pass them on to the loop, which needs
-        them too.
+        """Reads the numbers of the signals that arrived, and passes them on to the loop, which
+        needs them too.
         """
         numbers = inbox.recv(4096)
         if self._asked_at is None and any(number in numbers for number in ENDING):
@@ -112,7 +112,7 @@ class Watchdog:
                 os.write(self._wake_loop, numbers)
 
     def look(self) -> None:
-        """Log that the loop is blocked, or no longer is; end the process if it has to end."""
+        """Logs that the loop is blocked, or no longer is; ends the process if it has to end."""
         still, now = self.heartbeat.still_for(), self._now()
         waited = 0.0 if self._asked_at is None else now - self._asked_at
         if min(still, waited) > GRACE_SECONDS or waited > END_SECONDS:
@@ -125,7 +125,7 @@ class Watchdog:
             self._began = None
 
     def _end(self, still: float) -> None:
-        """End the process, even if the log cannot be written."""
+        """Ends the process, even if the log cannot be written."""
         threading.Timer(FLUSH_SECONDS, os._exit, (EXIT_CODE,)).start()
         log.critical("ended by force", seconds=round(still, 1), **self._where())
         sys.stderr.flush()

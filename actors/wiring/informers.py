@@ -1,6 +1,6 @@
-"""The informers of a process: which kinds are followed, for which profiles.
+"""The informers of a process: they follow the kinds that its profiles need.
 
-A kind that is followed once is followed to the end, also if the profiles that needed it are gone.
+Once a kind is followed, it is followed to the end, also if the profiles that needed it are gone.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Informers:
         )
 
     def problems(self) -> list[str]:
-        """Returns why the API server refuses to list a kind, for each such kind."""
+        """Returns the reasons of the API server for not listing a kind, for each such kind."""
         return [informer.problem() for informer in self._by_kind.values() if informer.problem()]
 
     def paths(self) -> list[str]:
@@ -158,7 +158,7 @@ def _waited_for(profiles: Collection[Profile]) -> set[str]:
 
 
 def _resource_of(kind: WatchedKind, waited_for: Set[str]) -> Resource | str | None:
-    """Returns the resource of the events of a kind; None if nobody can wait for them."""
+    """Returns the resource of the events of a kind; None if nothing can wait for them."""
     resource = KINDS.get(kind.kind)
     if kind in LOOKED_UP:
         return resource or (kind.kind if kind.kind in waited_for else None)

@@ -1,4 +1,4 @@
-"""Late children: those that turn out to be needed while the others run."""
+"""Late children: those that are started while the others run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LateChildren:
         self._woken = anyio.Event()
 
     async def start(self, children: tuple[Child, ...]) -> None:
-        """Returns once the children have started."""
+        """Starts the children, and returns once they have started."""
         if not children:
             return
         started = anyio.Event()

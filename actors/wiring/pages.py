@@ -1,4 +1,4 @@
-"""What the server shows: the health checks of kube-scheduler, the pages of metrics, and /debug."""
+"""The pages of the server: the health checks of kube-scheduler, the metrics, and /debug."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from .informers import Informers
 
 
 class Readiness:
-    """Whether everything has started, and whether the process stops, for /readyz.
+    """Knows, for /readyz, whether everything has started and whether the process is stopping.
 
-    As a child it is the last to start and the first to stop. By its start every informer has its
-    first list, or an answer that it may not have one. The questions may be asked in any thread.
+    As a child it is the last to start and the first to stop. When it starts, every informer has its
+    first list, or the answer that it may not have one. Its methods may be called in any thread.
     """
 
     def __init__(self, informers: Informers) -> None:
@@ -129,7 +129,7 @@ def debug_of(
 def count_when_read(
     instruments: Instruments, mailboxes: Mailboxes, profiles: Mapping[str, Profile]
 ) -> None:
-    """Has the queue, the cache and the profiles counted whenever the metrics are read."""
+    """Makes the queue, the cache and the profiles count whenever the metrics are read."""
 
     async def count() -> None:
         queue = await ask(mailboxes.queue, MeasureQueue)

@@ -25,7 +25,7 @@ from ..telemetry.instruments import Instruments
 
 
 class SchedulerHandle:
-    """The handle that plugins are given."""
+    """The handle that plugins get."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class ProfilesInUse:
         self._gate_of = gate_of
 
     def make(self, configuration: KubeSchedulerConfiguration) -> dict[str, Profile]:
-        """Makes the profiles of another configuration; one that is configured as before is the same
-        object. Raises RegistryError.
+        """Makes the profiles of another configuration. A profile with an unchanged configuration
+        stays the same object. Raises RegistryError.
         """
         before, after = effective(self.configuration), effective(configuration)
         return {
@@ -100,9 +100,7 @@ def profiles_of(
 
 
 def effective(configuration: KubeSchedulerConfiguration) -> Mapping[str, KubeSchedulerProfile]:
-    """Returns the profiles by scheduler name, with what they have from the rest of the
-    configuration.
-    """
+    """Returns the profiles by scheduler name, completed from the rest of the configuration."""
     whole = without_ignored_resources(configuration)
     return {
         profile.scheduler_name: msgspec.structs.replace(
@@ -120,7 +118,7 @@ def effective(configuration: KubeSchedulerConfiguration) -> Mapping[str, KubeSch
 def rules_of(
     configuration: KubeSchedulerConfiguration, profiles: Mapping[str, Profile]
 ) -> UseProfiles:
-    """Returns what the queue has to know of profiles; all of them sort alike."""
+    """Returns the rules of the profiles that the queue needs; all profiles sort alike."""
     first = next(iter(profiles.values()))
     return UseProfiles(
         first.sort_key,

@@ -1,8 +1,8 @@
 """The reloader: reads the configuration file again, and has the profiles swapped.
 
-It reads at SIGHUP, and when the content of the file has changed; a ConfigMap changes by a swapped
-symbolic link, so the content is looked at and not the file. A file with a problem changes nothing.
-What only a restart can change is named in the log and kept.
+It reads at SIGHUP, and when the content of the file has changed. It looks at the content and not at
+the file, because a ConfigMap changes by a swapped symbolic link. A file with a problem changes
+nothing. Fields that only a restart can change are named in the log and kept.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LOOK_SECONDS = 5.0
 
 
 class Reloader:
-    """Follows the file, and calls `swap` with what it says. Without a file, it only says at SIGHUP
-    that there is none.
+    """Follows the file, and calls `swap` with its configuration. Without a file, it only says at
+    SIGHUP that there is none.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Reloader:
             log.error("configuration not reloaded", file=file.path, error=problem)
 
     async def _use(self, file: ConfigurationFile, content: bytes) -> str:
-        """Goes on with the profiles of this content; returns why that is impossible, or ""."""
+        """Swaps to the profiles of this content; returns why that is impossible, or ""."""
         try:
             swapped = await self._swap(file.parse(content))
         except (ConfigError, RegistryError) as problem:

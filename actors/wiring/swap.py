@@ -1,4 +1,4 @@
-"""The swap: goes on with the profiles of another configuration while pods are under way.
+"""The swap: goes on with the profiles of another configuration while pods are being scheduled.
 
 Only the fields in LIVE are taken into use; the others wait for a restart.
 """
@@ -30,8 +30,8 @@ LIVE = (
 
 
 class Swapped(msgspec.Struct, frozen=True):
-    """The configuration that is in use after a swap, and the scheduler names whose profiles it
-    changed, took away and added. `until_restart` are the fields that differ and were left alone.
+    """The result of a swap: the configuration in use, and the scheduler names whose profiles were
+    changed, removed and added. `until_restart` are the fields that differ and were left alone.
     """
 
     configuration: KubeSchedulerConfiguration
@@ -82,7 +82,7 @@ class Swap:
         return swapped
 
     async def _send_pending(self, schedulers: Set[str]) -> None:
-        """Sends the queue the pending pods of these scheduler names, of which it knows nothing.
+        """Sends the queue the pending pods of these scheduler names, which it does not know yet.
 
         The informers send it those that change from now on, so between two slices none is missed.
         """

@@ -1,6 +1,6 @@
 """The table of flags as a click command that reads pflag's forms.
 
-These are `--flag value`, `--flag=value`, a bare `--flag` for true, `-v2`, `-v 2` and `-v=2`. An
+The forms are `--flag value`, `--flag=value`, a bare `--flag` for true, `-v2`, `-v 2` and `-v=2`. An
 underscore in a name counts as a dash, and empty arguments are ignored.
 """
 
@@ -14,7 +14,7 @@ import click
 from .kinds import Kind
 from .table import FLAGS, GROUPS, Flag, Flags
 
-# Defaults that go without saying in --help.
+# Defaults that --help leaves out.
 _UNREMARKABLE = frozenset(("", "false", "[]", "0"))
 
 
@@ -53,7 +53,7 @@ class _Parameter(click.ParamType[Any]):
 
 
 def _option(flag: Flag) -> click.Option:
-    """An option that takes a value, and collects all of its occurrences."""
+    """Returns an option that takes a value, and collects all of its occurrences."""
     return click.Option(
         [f"--{flag.name}", _variable(flag.name)],
         type=_Parameter(flag.kind),
@@ -67,7 +67,7 @@ def _variable(name: str) -> str:
 
 
 def _in_one_form(args: Sequence[str]) -> Iterator[str]:
-    """The arguments with every flag that has a value as `--flag=value`."""
+    """Yields the arguments, with every flag that has a value as `--flag=value`."""
     rest = iter(args)
     for arg in rest:
         if arg == "--":

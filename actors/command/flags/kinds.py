@@ -1,6 +1,6 @@
 """The kinds of values that flags have: how Go's pflag reads them from text, and prints them.
 
-Every occurrence of a flag is read alone. `parse` raises ValueError with what was expected.
+Every occurrence of a flag is read alone. `parse` raises ValueError with the expected form.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _MOST_INT32 = 2**31 - 1
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """`several` is true if each occurrence of the flag adds to a tuple or mapping. `bare` is what
-    the flag means without a value, or None if it needs one.
+    """`several` is true if each occurrence of the flag adds to a tuple or mapping. `bare` is the
+    value of a flag without a value, or None if it needs one.
     """
 
     name: str
@@ -55,7 +55,7 @@ def _show_bool(value: bool) -> str:
 
 
 def _integer(bits: int) -> Callable[[str], int]:
-    """Integers with Go's prefixes, such as 0x1f."""
+    """Returns a function that reads integers with Go's prefixes, such as 0x1f."""
 
     def parse(text: str) -> int:
         if not _INTEGER.fullmatch(text) or text.endswith("_"):
@@ -77,7 +77,7 @@ def _parse_float(text: str) -> float:
 
 
 def _show_float(value: float) -> str:
-    """As Go prints a float32 in the format g."""
+    """Returns a float32 as Go prints it in the format g."""
     return f"{value:.7g}"
 
 
@@ -95,7 +95,7 @@ def _parse_duration(text: str) -> Duration:
 
 
 def _parse_ip(text: str) -> str:
-    """An empty text means all addresses."""
+    """Reads an address; an empty text means all addresses."""
     stripped = text.strip()
     if not stripped:
         return "0.0.0.0"  # noqa: S104 - as kube-scheduler has it
@@ -124,7 +124,7 @@ def _parse_version(text: str) -> str:
 
 
 def _parse_strings(text: str) -> tuple[str, ...]:
-    """The fields of one line of comma-separated values; a field may be quoted."""
+    """Returns the fields of one line of comma-separated values; a field may be quoted."""
     if not text:
         return ()
     try:
@@ -147,7 +147,7 @@ def _parse_integers(text: str) -> tuple[int, ...]:
 
 
 def _parse_pairs(text: str) -> dict[str, str]:
-    """Pairs such as `a=1,b=2`. A text with one equals sign is one pair, whatever its commas."""
+    """Reads pairs such as `a=1,b=2`. A text with one equals sign is one pair, with any commas."""
     parts = (text.strip('"'),) if text.count("=") == 1 else _parse_strings(text)
     pairs = {}
     for part in parts or ("",):
@@ -163,13 +163,13 @@ def _show_pairs(pairs: Mapping[str, str]) -> str:
 
 
 def _parse_components(text: str) -> tuple[tuple[str, str], ...]:
-    """Texts with the component before the colon, or "" if there is none."""
-    found = []
+    """Returns texts with the component before the colon, or "" if there is none."""
+    values = []
     for part in text.split(","):
         if part:
             component, colon, value = part.partition(":")
-            found.append((component.strip(), value.strip()) if colon else ("", part.strip()))
-    return tuple(found)
+            values.append((component.strip(), value.strip()) if colon else ("", part.strip()))
+    return tuple(values)
 
 
 def _show_components(values: Iterable[tuple[str, str]]) -> str:
@@ -178,13 +178,13 @@ def _show_components(values: Iterable[tuple[str, str]]) -> str:
 
 
 def _parse_vmodule(text: str) -> tuple[tuple[str, int], ...]:
-    found = []
+    values = []
     for part in filter(None, text.split(",")):
         pattern, equals, level = part.partition("=")
         if not pattern or not equals or not _NATURAL.fullmatch(level):
             raise ValueError(f"expected PATTERN=N, got {part!r}")
-        found.append((pattern, _parse_natural(level)))
-    return tuple(found)
+        values.append((pattern, _parse_natural(level)))
+    return tuple(values)
 
 
 def _show_vmodule(values: Iterable[tuple[str, int]]) -> str:

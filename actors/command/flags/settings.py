@@ -86,7 +86,7 @@ class FlagError(ValueError):
 
 
 def options_from(flags: Flags) -> Options:
-    """The options of the process. Raises FlagError."""
+    """Returns the options of the process. Raises FlagError."""
     gates, problems = _gates(flags)
     labels, label_problems = _metric_labels(flags)
     problems += [
@@ -123,19 +123,19 @@ def logging_from(flags: Flags) -> LoggingOptions:
 def with_flags(
     configuration: KubeSchedulerConfiguration, flags: Flags
 ) -> KubeSchedulerConfiguration:
-    """The configuration with the values of flags that were given.
+    """Returns the configuration with the values of the flags that are set.
 
-    Those of the leader election count always, and the deprecated ones only without a file.
+    Flags of the leader election always count, and deprecated flags count only without a file.
     """
     for flag in FLAGS.values():
         counts = flag.field and not (flags["config"] and flag.needs_no_file)
-        if counts and flags.given(flag.name):
+        if counts and flags.is_set(flag.name):
             configuration = _with(configuration, flag.field.split("."), flags[flag.name])
     return configuration
 
 
 def _with(struct: S, path: Sequence[str], value: object) -> S:
-    """The struct with the value at a path of fields, which are named as in the file."""
+    """Returns the struct with the value at a path of fields, which are named as in the file."""
     name = re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", path[0])
     if len(path) > 1:
         value = _with(getattr(struct, name), path[1:], value)
@@ -143,26 +143,26 @@ def _with(struct: S, path: Sequence[str], value: object) -> S:
 
 
 def warnings_about(flags: Flags) -> list[str]:
-    """A line for each flag that was given and has no effect, and for each gate that will go away.
+    """Returns a line for each flag that is set without effect, and for each gate that will go away.
     The flags are those of `options_from`.
     """
-    found = []
+    lines = []
     for flag in FLAGS.values():
-        if not flags.given(flag.name):
+        if not flags.is_set(flag.name):
             continue
         if flag.needs_no_file and flags["config"]:
-            found.append(f"--{flag.name} is ignored with --config: set {flag.field} in the file")
+            lines.append(f"--{flag.name} is ignored with --config: set {flag.field} in the file")
         elif flag.idle and flags[flag.name] != flag.default:
-            found.append(f"--{flag.name} has no effect: {flag.idle}")
-    if flags.given("feature-gates"):
-        found += gate_warnings(parse_gates(_gates_text(flags)))
+            lines.append(f"--{flag.name} has no effect: {flag.idle}")
+    if flags.is_set("feature-gates"):
+        lines += gate_warnings(parse_gates(_gates_text(flags)))
     emulated = [text for text in flags["emulated-version"] if not text.endswith(_OWN)]
     if emulated:
-        found.append(
+        lines.append(
             f"--emulated-version={','.join(emulated)} has no effect: berth decides as Kubernetes"
             f" {_OWN} with every emulated version"
         )
-    return found
+    return lines
 
 
 # ---------------------------------------------------------------------------------------- the parts
@@ -209,7 +209,7 @@ def _authorization(flags: Flags) -> Authorization:
 
 
 def _gates(flags: Flags) -> tuple[Mapping[str, bool], list[str]]:
-    """Every gate with its value, and the problems in --feature-gates."""
+    """Returns every gate with its value, and the problems in --feature-gates."""
     try:
         return with_defaults(parse_gates(_gates_text(flags))), []
     except FeatureGateError as problem:
@@ -217,33 +217,35 @@ def _gates(flags: Flags) -> tuple[Mapping[str, bool], list[str]]:
 
 
 def _gates_text(flags: Flags) -> str:
-    given: tuple[tuple[str, str], ...] = flags["feature-gates"]
-    return ",".join(f"{component}:{pair}" if component else pair for component, pair in given)
+    gates: tuple[tuple[str, str], ...] = flags["feature-gates"]
+    return ",".join(f"{component}:{pair}" if component else pair for component, pair in gates)
 
 
 def _metric_labels(flags: Flags) -> tuple[Mapping[str, frozenset[str]], list[str]]:
-    """The values that labels keep, and the problems in the flags about them."""
-    name, given = "allow-metric-labels", flags["allow-metric-labels"]
+    """Returns the values that labels keep, and the problems in the flags about them."""
+    name, kept_values = "allow-metric-labels", flags["allow-metric-labels"]
     manifest: str = flags["allow-metric-labels-manifest"]
-    if manifest and given:
+    if manifest and kept_values:
         return {}, [
             "--allow-metric-labels: expected it or --allow-metric-labels-manifest, not both"
         ]
     if manifest:
         name = f"allow-metric-labels-manifest: {manifest}"
         try:
-            given = yaml.safe_load(Path(manifest).read_bytes())
+            kept_values = yaml.safe_load(Path(manifest).read_bytes())
         except (OSError, ValueError, yaml.YAMLError) as problem:
             reason = problem.strerror if isinstance(problem, OSError) else "expected YAML"
             return {}, [f"--{name}: cannot be read: {reason}"]
-        if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
+        if not isinstance(kept_values, dict) or not all(
+            isinstance(v, str) for v in kept_values.values()
+        ):
             return {}, [f"--{name}: expected a mapping from METRIC,LABEL to text"]
     problems = [
         f"--{name}: expected METRIC,LABEL before the equals sign, got {key!r}"
-        for key in given
+        for key in kept_values
         if not _METRIC_LABEL.fullmatch(str(key))
     ]
-    allowed = {key: frozenset(values.split(",")) for key, values in given.items()}
+    allowed = {key: frozenset(values.split(",")) for key, values in kept_values.items()}
     return allowed, problems
 
 
@@ -296,8 +298,8 @@ def _version_problems(flags: Flags) -> Iterator[str]:
             yield f"--{name}: expected one version, got {len(texts)}"
         for text in texts:
             component, equals, number = text.rpartition("=")
-            found = _MINOR.fullmatch(number.strip())
-            minor = int(found[2]) if found and int(found[1]) == KUBERNETES_MAJOR else 0
+            version = _MINOR.fullmatch(number.strip())
+            minor = int(version[2]) if version and int(version[1]) == KUBERNETES_MAJOR else 0
             if equals and component.strip() != "kube":
                 yield f"--{name}: component not registered: {component.strip()}"
             elif not OLDEST_MINOR <= minor <= highest:

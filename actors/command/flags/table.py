@@ -59,7 +59,7 @@ class Flag(msgspec.Struct, frozen=True):
 
     @property
     def meaning(self) -> str:
-        """What the flag does, for people."""
+        """The effect of the flag, in words."""
         parts = [self.help]
         if self.idle:
             parts.append(f"No effect: {self.idle}.")
@@ -537,23 +537,23 @@ class Flags:
     """
 
     def __init__(self, occurrences: Mapping[str, Sequence[Any]]) -> None:
-        self._given = {name: _folded(FLAGS[name], vs) for name, vs in occurrences.items() if vs}
+        self._values = {name: _folded(FLAGS[name], vs) for name, vs in occurrences.items() if vs}
 
     def __getitem__(self, name: str) -> Any:
-        """The value that was given, or the default."""
-        return self._given[name] if name in self._given else FLAGS[name].default
+        """Returns the value on the command line, or the default."""
+        return self._values[name] if name in self._values else FLAGS[name].default
 
-    def given(self, name: str) -> bool:
-        return name in self._given
+    def is_set(self, name: str) -> bool:
+        return name in self._values
 
     def texts(self) -> dict[str, str]:
-        """The values of all flags by name, as Go prints them."""
-        found = {name: FLAGS[name].kind.show(self[name]) for name in FLAGS}
-        return dict(sorted({**found, "help": "false"}.items()))
+        """Returns the values of all flags by name, as Go prints them."""
+        values = {name: FLAGS[name].kind.show(self[name]) for name in FLAGS}
+        return dict(sorted({**values, "help": "false"}.items()))
 
 
 def _folded(flag: Flag, values: Sequence[Any]) -> Any:
-    """The value of a flag that occurs once or more: all of them for a list, otherwise the last."""
+    """Returns the value of a flag that occurs: all of them for a list, otherwise the last."""
     if not flag.kind.several:
         return values[-1]
     if isinstance(flag.default, Mapping):

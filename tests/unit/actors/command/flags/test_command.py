@@ -50,7 +50,7 @@ def test_the_forms_of_a_value(args: list[str]) -> None:
 def test_the_forms_of_a_boolean(args: list[str], value: bool) -> None:
     flags = flags_of(*args)
     assert flags["leader-elect"] is value
-    assert flags.given("leader-elect") is bool(args)
+    assert flags.is_set("leader-elect") is bool(args)
 
 
 def test_a_boolean_takes_no_value_from_the_next_argument() -> None:
