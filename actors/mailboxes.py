@@ -1,4 +1,4 @@
-"""The mailboxes of the actors that take messages, to reach them by."""
+"""The mailboxes of the actors that take messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .runtime.mailbox import Mailbox
 
 
 class Mailboxes(msgspec.Struct, frozen=True):
-    """One for each actor that takes messages; made once, where the actors are."""
+    """One mailbox for each actor that takes messages; made once, with the actors."""
 
     queue: Mailbox[QueueMessage] = msgspec.field(default_factory=lambda: Mailbox("queue"))
     cache: Mailbox[CacheMessage] = msgspec.field(default_factory=lambda: Mailbox("cache"))
@@ -24,6 +24,6 @@ class Mailboxes(msgspec.Struct, frozen=True):
     recorder: Mailbox[RecorderMessage] = msgspec.field(default_factory=lambda: Mailbox("recorder"))
 
     def close(self) -> None:
-        """Close them all, once nobody sends to an actor any more."""
+        """Closes them all, once nobody sends to an actor any more."""
         for mailbox in (self.queue, self.cache, self.binding, self.preemption, self.recorder):
             mailbox.close()

@@ -89,7 +89,7 @@ class Daemon:
         self._terms = terms_of(election, rng) if election.leader_elect else None
         self._clock, self._rng, self._access = clock, rng, access
 
-        # What the parts share.
+        # The parts that all others share.
         self._mailboxes = mailboxes = Mailboxes()
         self._heartbeat = Heartbeat()
         if instruments is None:
@@ -101,7 +101,7 @@ class Daemon:
         listers = Listers(mailboxes, clock)
         in_binding = PodsInBinding()
 
-        # The profiles, and the informers of what they need.
+        # The profiles, and the informers of the kinds that they need.
         handle = SchedulerHandle(api, listers, in_binding, gates, clock, instruments)
         self._profiles = ProfilesInUse(configuration, handle, instruments.gate)
         profiles = self._profiles.by_name

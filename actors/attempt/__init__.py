@@ -1,1 +1,1 @@
-"""How an attempt ends: what follows for the queue and the user, and what is logged."""
+"""The ends of attempts: what follows for the queue and the user, and what is logged."""

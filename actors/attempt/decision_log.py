@@ -1,4 +1,4 @@
-"""Logs what lies behind a decision: how many nodes each plugin rejected, and all scores."""
+"""Logs the details of a decision: how many nodes each plugin rejected, and all scores."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class DecisionLog(DecisionObserver):
 
 
 def _names(evaluation: Evaluation) -> list[str]:
-    """The plugins whose PreFilter left only some nodes, or none."""
+    """Returns the plugins whose PreFilter left only some nodes, or none."""
     prefilter = evaluation.prefilter
     names = {*prefilter.restricted_by, prefilter.status.plugin}
     return sorted(names - {""})

@@ -1,4 +1,4 @@
-"""How attempts end: with a line in the log, and with what the queue and the recorder are sent.
+"""The ends of attempts: each has a line in the log, and messages to the queue and the recorder.
 
 The scheduling cycle and the binding cycle both end attempts, and do it here. The lines of the steps
 before the end are here too: they need verbosity STEPS. The lines of the ends have kube-scheduler's
@@ -27,7 +27,7 @@ SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"  # the r
 
 
 class Attempts:
-    """Each attempt `started` at a time in monotonic seconds."""
+    """Ends attempts. `started` is the time at which an attempt began, in monotonic seconds."""
 
     def __init__(self, mailboxes: Mailboxes, clock: Clock, instruments: Instruments) -> None:
         self._queue = mailboxes.queue
@@ -40,7 +40,7 @@ class Attempts:
         self.shows_steps = self._log.shows(STEPS)
 
     def begun(self, queued: QueuedPod) -> None:
-        """The queue has handed the pod out."""
+        """Notes that the queue has handed the pod out."""
         if self._shows_begun:
             self._log.at(
                 BEGUN,
@@ -51,12 +51,12 @@ class Attempts:
             )
 
     def step(self, queued: QueuedPod, event: str, **fields: object) -> None:
-        """Log a step of an attempt. To be called only if `shows_steps`."""
+        """Logs a step of an attempt. To be called only if `shows_steps`."""
         attempt = queued.attempts
         self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
 
     def nominated(self, queued: QueuedPod, node: str, victims: int) -> None:
-        """Pods on the node are to make room for the pod."""
+        """Notes that pods on the node are to make room for the pod."""
         self._log.at(
             ENDED,
             "the target node for the preemption is determined",
@@ -67,7 +67,7 @@ class Attempts:
         )
 
     def scheduled(self, placement: Placement) -> None:
-        """The pod is bound to the node."""
+        """Notes that the pod is bound to the node."""
         queued, node, now = placement.pod, placement.node, self._clock.now()
         info, seconds = queued.info, now - placement.started
         self._instruments.attempt_ended(info.pod.spec.scheduler_name, SCHEDULED, seconds)
@@ -94,8 +94,8 @@ class Attempts:
         *,
         bound_elsewhere: bool = False,
     ) -> None:
-        """The pod goes back to the queue, and its user reads why, unless somebody else bound it
-        meanwhile. `node` is the one that was chosen, if the attempt came that far.
+        """Sends the pod back to the queue and the reason to its user, unless somebody else bound it
+        meanwhile. `node` is the chosen node, if the attempt came that far.
         """
         result = ERROR if failure.is_error else UNSCHEDULABLE
         profile, seconds = queued.info.pod.spec.scheduler_name, self._clock.now() - started

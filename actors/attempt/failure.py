@@ -39,8 +39,9 @@ class Failure(msgspec.Struct, frozen=True):
     `reason` and `message` are those of the condition; the message is also the note of the event.
     `unschedulable` are the plugins that rejected the pod, `pending` those that wait for something
     to happen: the pod is parked for them. If there are none, it backs off as after an error.
-    `nominated_node` is the node of the nomination from now on, "" for none, None to keep what there
-    is. `hold` is the number of the preemption that makes room for the pod, 0 if there is none.
+    `nominated_node` is the node of the nomination from now on, "" for none, None to keep the
+    present one. `hold` is the number of the preemption that makes room for the pod, 0 if there is
+    none.
     """
 
     reason: str
@@ -56,11 +57,11 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def no_node(unfit: Unfit, hold: int) -> Failure:
-    """No node fits. Only PostFilter can keep a nomination, or make one; `hold` is the number of the
-    preemption that follows from a nomination.
+    """Returns the consequences if no node fits. Only PostFilter can keep a nomination, or make one;
+    `hold` is the number of the preemption that follows from a nomination.
     """
-    made = unfit.post_filtered
-    node = "" if made is None or made.denominate else None
+    outcome = unfit.post_filtered
+    node = "" if outcome is None or outcome.denominate else None
     if unfit.nomination is not None:
         node = unfit.nomination.node
     message = _writable(unfit.message)
@@ -69,7 +70,9 @@ def no_node(unfit: Unfit, hold: int) -> Failure:
 
 
 def failed(stage: Stage, status: Status) -> Failure:
-    """A plugin or an extender failed, or rejected the pod, at this stage."""
+    """Returns the consequences of a failure or a rejection by a plugin or extender at this
+    stage.
+    """
     reason = "Unschedulable" if status.rejected else "SchedulerError"
     message = _writable(status.message)
     match stage:
@@ -88,10 +91,10 @@ def failed(stage: Stage, status: Status) -> Failure:
 
 
 def _writable(text: str) -> str:
-    """A plugin's text in a form that the API server takes.
+    """Returns a plugin's text in a form that the API server takes.
 
-    Half a surrogate pair, such as Python makes of a file name that is not UTF-8, cannot be encoded.
-    A very long text is refused, or arrives too slowly.
+    Half of a surrogate pair, which Python makes of a file name that is not UTF-8, cannot be
+    encoded. A very long text is refused, or arrives too slowly.
     """
     if not text.isascii():
         text = text.encode(errors="backslashreplace").decode()
@@ -99,13 +102,13 @@ def _writable(text: str) -> str:
 
 
 def requeue(queued: QueuedPod, failure: Failure) -> AttemptFailed:
-    """The message for the queue."""
+    """Returns the message for the queue."""
     return AttemptFailed(
         queued, failure.unschedulable, failure.pending, failure.nominated_node, failure.hold
     )
 
 
 def condition_and_event(pod: Pod, failure: Failure) -> tuple[SetUnschedulable, RecordEvent]:
-    """The orders for the recorder. The nomination is written with the condition."""
+    """Returns the orders for the recorder. The nomination is written with the condition."""
     condition = SetUnschedulable(pod, failure.reason, failure.message, failure.nominated_node)
     return condition, failed_scheduling(pod, failure.message)

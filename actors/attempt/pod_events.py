@@ -12,7 +12,7 @@ _NORMAL, _WARNING = EventType.NORMAL, EventType.WARNING  # to look a member up i
 
 
 def scheduled(pod: Pod, node: str) -> RecordEvent:
-    """The pod is bound to the node."""
+    """Returns the event of a pod that is bound to the node."""
     metadata = pod.metadata
     note = f"Successfully assigned {metadata.namespace}/{metadata.name} to {node}"
     sender = pod.spec.scheduler_name
@@ -20,7 +20,7 @@ def scheduled(pod: Pod, node: str) -> RecordEvent:
 
 
 def failed_scheduling(pod: Pod, message: str) -> RecordEvent:
-    """The pod is not placed; the message says why."""
+    """Returns the event of a pod that is not placed; the message says why."""
     sender = pod.spec.scheduler_name
     return RecordEvent(
         reference_to(pod), _WARNING, "FailedScheduling", "Scheduling", message, sender
@@ -28,7 +28,7 @@ def failed_scheduling(pod: Pod, message: str) -> RecordEvent:
 
 
 def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool) -> RecordEvent:
-    """The victim makes room for the preemptor; `in_memory` if the victim was not bound yet."""
+    """Returns the event of a victim; `in_memory` if it was not bound yet."""
     note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
     if in_memory:
         note += " (in kube-scheduler memory)."

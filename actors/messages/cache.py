@@ -114,7 +114,7 @@ class Unnominate(msgspec.Struct, frozen=True):
 
 
 class WhereBound(Order[str], frozen=True):
-    """The node of the pod of this key and uid at the API server, "" if it has none there."""
+    """Asks for the API server's node of the pod of this key and uid, "" if it has none."""
 
     key: str
     uid: str
@@ -133,7 +133,7 @@ class CacheStatistics(msgspec.Struct, frozen=True):
 
 
 class CountCached(Order[CacheStatistics], frozen=True):
-    """The number of nodes and pods in the cache."""
+    """Asks for the number of nodes and pods in the cache."""
 
 
 class CachedKeys(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ class CachedKeys(msgspec.Struct, frozen=True):
 
 
 class ListCached(Order[CachedKeys], frozen=True):
-    """The names of all nodes and the keys of all pods in the cache."""
+    """Asks for the names of all nodes and the keys of all pods in the cache."""
 
 
 class Compare(Order[tuple[Difference, ...]], frozen=True):
@@ -177,7 +177,7 @@ class NodeDump(msgspec.Struct, frozen=True):
 
 
 class TakeDump(Order[tuple[NodeDump, ...]], frozen=True):
-    """The nodes of these names in the cache, with their pods."""
+    """Asks for the nodes of these names in the cache, with their pods."""
 
     nodes: tuple[str, ...]
 

@@ -24,7 +24,7 @@ class Preempt(msgspec.Struct, frozen=True):
 
 
 class SendPatches(msgspec.Struct, frozen=True):
-    """Send what PostFilter plugins want to change for a pod, one after the other. A refusal ends
+    """Send the changes that PostFilter plugins make for a pod, one after the other. A refusal ends
     it.
     """
 

@@ -128,7 +128,7 @@ class PreemptionEnded(msgspec.Struct, frozen=True):
 
 
 class IsHeld(Order[bool], frozen=True):
-    """True if the pod of this key and uid is in the queue and held by the hold of this number."""
+    """Asks if the pod of this key and uid is in the queue and held by the hold of this number."""
 
     key: str
     uid: str
@@ -159,7 +159,7 @@ class Activate(msgspec.Struct, frozen=True):
 
 
 class ShowStory(Order[tuple[StoryStep, ...]], frozen=True):
-    """The latest moves of the pod of this key (namespace/name); empty if it is not remembered."""
+    """Asks for the latest moves of the pod of this key (namespace/name); perhaps none."""
 
     key: str
 
@@ -198,17 +198,16 @@ class QueueStatistics(msgspec.Struct, frozen=True):
 
 
 class CountQueued(Order[QueueStatistics], frozen=True):
-    """The number of pods in each place of the queue."""
+    """Asks for the number of pods in each place of the queue."""
 
 
 class QueueMeasures(msgspec.Struct, frozen=True):
-    """What the queue counts for kube-scheduler's metrics.
+    """The counts of the queue for kube-scheduler's metrics.
 
-    - `incoming`: how many pods came to each queue by each event
-    - `in_flight_events`: how many events, by name, are kept for pods in flight, and how many such
-      pods there are, as PodPopped
-    - `rejected`: how many pods a plugin has rejected, by plugin and profile, until they are handed
-      out again
+    `incoming` tells how many pods came to each queue by each event. `in_flight_events` tells how
+    many events, by name, are kept for pods in flight, and how many such pods there are, as
+    PodPopped. `rejected` tells how many pods a plugin has rejected, by plugin and profile, until
+    they are handed out again.
     """
 
     statistics: QueueStatistics
@@ -218,15 +217,15 @@ class QueueMeasures(msgspec.Struct, frozen=True):
 
 
 class MeasureQueue(Order[QueueMeasures], frozen=True):
-    """The counts for kube-scheduler's metrics."""
+    """Asks for the counts for kube-scheduler's metrics."""
 
 
 class ListQueued(Order[tuple[str, ...]], frozen=True):
-    """The keys of all pods of the queue, including those in flight."""
+    """Asks for the keys of all pods of the queue, including those in flight."""
 
 
 class DumpQueued(Order[tuple[QueuedPodDump, ...]], frozen=True):
-    """The pods of these keys that are in the queue."""
+    """Asks for the pods of these keys that are in the queue."""
 
     keys: tuple[str, ...]
 

@@ -1,8 +1,8 @@
 """The actor: a task that owns one mailbox and handles its messages in order.
 
 Handling a message never waits. Therefore an idle actor handles a message in its sender's turn, and
-most asks have their answer as soon as they are sent. An actor that was busy finds a batch of
-messages afterwards. Work that has to wait is done by tasks that the actor keeps.
+most asks have their answer as soon as they are sent. An actor that was busy handles the messages
+that arrived meanwhile as a batch. Work that has to wait is done by tasks that the actor keeps.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ M = TypeVar("M")
 
 
 class Actor(ABC, Generic[M]):
-    """Base class: give it a mailbox, and implement `handle`. An exception ends the actor, and its
-    supervisor decides what that means.
+    """The base of actors: give it a mailbox, and implement `handle`. An exception ends the actor,
+    and its supervisor decides what that means.
     """
 
     def __init__(self, mailbox: Mailbox[M]) -> None:
@@ -28,10 +28,10 @@ class Actor(ABC, Generic[M]):
 
     @abstractmethod
     def handle(self, message: M) -> None:
-        """Handle one message. It is not called again before it has returned."""
+        """Handles one message. It is not called again before it has returned."""
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Handle messages until cancelled."""
+        """Handles messages until cancelled."""
         task_status.started()
         while True:
             for message in await self.mailbox.drain(self.handle):

@@ -1,4 +1,4 @@
-"""Ask: send an order that wants an answer, and wait for that answer."""
+"""Ask: sends an order that wants an answer, and waits for that answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Reply(Generic[T]):
-    """A promise of one value. To set a second one is a bug of the answering actor, and asserts."""
+    """A promise of one value. Setting a second one is a bug of the answering actor, and asserts."""
 
     __slots__ = ("_event", "_value")
 
@@ -31,7 +31,7 @@ class Reply(Generic[T]):
             self._event.set()
 
     async def wait(self) -> T:
-        """Return the value as soon as there is one."""
+        """Returns the value as soon as there is one."""
         if self._value is None:
             if self._event is None:
                 self._event = anyio.Event()
@@ -41,7 +41,7 @@ class Reply(Generic[T]):
 
 
 async def ask(mailbox: Mailbox[M], order: Callable[[Reply[T]], M]) -> T:
-    """Send the order that `order` makes of a new Reply, and return its answer. Raises
+    """Sends the order that `order` makes of a new Reply, and returns its answer. Raises
     MailboxClosedError if the mailbox is closed already.
     """
     reply: Reply[T] = Reply()

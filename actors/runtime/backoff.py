@@ -1,4 +1,4 @@
-"""Exponential backoff with jitter. Pure: it has no clock, and is given its random generator."""
+"""Exponential backoff with jitter. Pure: it has no clock, and takes its random generator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Backoff(msgspec.Struct, frozen=True):
     jitter: float = 0.0
 
     def delay(self, failures: int, rng: Rng) -> float:
-        """The seconds to wait after this many failures in a row; at least 1."""
+        """Returns the seconds to wait after this many failures in a row; at least 1."""
         assert failures >= 1
         doubled = self.initial * 2.0 ** min(failures - 1, 62)
         return min(doubled, self.most) * (1.0 + self.jitter * rng.random())

@@ -15,7 +15,7 @@ class Bell:
         self._waiter: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
-        """Wait for the next ring."""
+        """Waits for the next ring."""
         assert self._waiter is None, "two wait at one bell"
         self._waiter = asyncio.get_running_loop().create_future()
         try:

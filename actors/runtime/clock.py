@@ -1,4 +1,4 @@
-"""The clocks that actors are given: monotonic seconds for decisions, wall time for people."""
+"""The clocks of the actors: monotonic seconds for decisions, wall time for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 import anyio
 
-# CLOCK_BOOTTIME goes on while the machine sleeps. macOS has none; its CLOCK_MONOTONIC goes on too.
+# CLOCK_BOOTTIME goes on while the machine sleeps. On macOS, CLOCK_MONOTONIC does so itself.
 seconds_since_boot = partial(
     time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 )
@@ -17,15 +17,15 @@ seconds_since_boot = partial(
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Monotonic seconds; only their differences have a meaning."""
+        """Returns monotonic seconds; only their differences have a meaning."""
         ...
 
     def wall(self) -> datetime:
-        """The time of day, in UTC."""
+        """Returns the time of day, in UTC."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Returns at once if the delay is zero or negative."""
+        """Sleeps; returns at once if the delay is zero or negative."""
         ...
 
 
@@ -42,8 +42,8 @@ class SystemClock:
 
 
 class BootClock(SystemClock):
-    """The machine's clock, including the time for which the machine slept. For the lease, which
-    runs out meanwhile.
+    """The machine's clock, including the time for which the machine slept. The lease needs it,
+    because the lease runs out meanwhile.
 
     `sleep` does not count that time, so its caller must read the clock again afterwards.
     """

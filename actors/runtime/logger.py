@@ -18,7 +18,7 @@ class Logger(structlog.BoundLoggerBase):
     """A logger of structlog with the verbosities of klog."""
 
     def shows(self, verbosity: int) -> bool:
-        """Returns True if lines of this verbosity are shown: saves the work for one that is not."""
+        """True if lines of this verbosity are shown. Otherwise a caller need not make the line."""
         return verbosity <= getattr(self._logger, "verbosity", 0)
 
     def at(self, verbosity: int, event: str, **fields: object) -> None:

@@ -42,7 +42,7 @@ class Mailbox(Generic[M]):
         self._closed = False
 
     def tell(self, message: M) -> None:
-        """Send a message. Raises MailboxClosedError."""
+        """Sends a message. Raises MailboxClosedError."""
         take = self._taker
         if take is None:
             if self._closed:
@@ -54,7 +54,9 @@ class Mailbox(Generic[M]):
         self._taker = None
         try:
             take(message)
-        except Exception as failure:  # It is the reader's, and the sender must not see it.
+        except (
+            Exception
+        ) as failure:  # The exception is for the reader, and the sender must not see it.
             self._failure = failure
             self._wake()
         else:
@@ -64,13 +66,15 @@ class Mailbox(Generic[M]):
                 self._taker = take
 
     async def drain(self, at_once: Callable[[M], None]) -> list[M]:
-        """Return the messages that wait, at most BATCH of them. Raises MailboxClosedError.
+        """Returns the waiting messages, at most BATCH of them. Raises MailboxClosedError.
 
         While no message waits, each new one is passed to `at_once` as it arrives. An exception of
         `at_once` is raised here, and not to the sender.
         """
         if self._messages:
-            await anyio.lowlevel.checkpoint()  # Other tasks have a turn, however many there are.
+            await (
+                anyio.lowlevel.checkpoint()
+            )  # Other tasks have a turn, however many messages wait.
         while not self._messages:
             if self._closed:
                 raise MailboxClosedError(self.name)
@@ -89,7 +93,7 @@ class Mailbox(Generic[M]):
         return [self._messages.popleft() for _ in range(BATCH)]
 
     def close(self) -> None:
-        """Refuse all further messages, and drop those that wait."""
+        """Refuses all further messages, and drops those that wait."""
         self._closed = True
         self._messages.clear()
         self._taker = None

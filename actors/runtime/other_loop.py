@@ -1,4 +1,4 @@
-"""Work for the event loop of another thread, asked for from this one."""
+"""Runs work in the event loop of another thread."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 class Elsewhere(Protocol):
-    """Runs work where it belongs, and returns its result or raises its exception."""
+    """Runs work in its own event loop, and returns its result or raises its exception."""
 
     async def __call__(self, work: Callable[[], Awaitable[T]]) -> T: ...
 
 
 class OtherLoop:
-    """Elsewhere is the event loop that runs where this is made."""
+    """An Elsewhere for the event loop in which this object is made."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -29,5 +29,5 @@ class OtherLoop:
 
 
 async def here(work: Callable[[], Awaitable[T]]) -> T:
-    """Elsewhere is this very event loop."""
+    """An Elsewhere for the running event loop: runs the work at once."""
     return await work()

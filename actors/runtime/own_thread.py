@@ -14,7 +14,7 @@ STOP_SECONDS = 5.0
 
 
 async def in_own_thread(work: Callable[[], Awaitable[None]], name: str) -> None:
-    """Run `work` in an event loop in another thread, and raise its exception. A cancellation is
+    """Runs `work` in an event loop in another thread, and raises its exception. A cancellation is
     passed on to it.
 
     Its clean-up may take five seconds. If it takes longer, it ends with the process.

@@ -38,7 +38,7 @@ class OnCrash(enum.Enum):
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A child may take `stop_deadline` seconds for its clean-up, and is then abandoned."""
+    """A supervised part. It may take `stop_deadline` seconds to clean up; then it is abandoned."""
 
     name: str
     run: Run
@@ -59,7 +59,7 @@ class Supervisor:
         self._ended = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start every child, then run until cancelled or until a FATAL child ends. Raises the
+        """Starts every child, then runs until cancelled or until a FATAL child ends. Raises the
         exception that ended that child.
         """
         running: list[tuple[Child, anyio.CancelScope, anyio.Event]] = []
@@ -95,7 +95,7 @@ class Supervisor:
         child: Child,
         running: list[tuple[Child, anyio.CancelScope, anyio.Event]],
     ) -> bool:
-        """Run a child and wait until it has started; False if a FATAL child ended meanwhile."""
+        """Runs a child and waits until it has started; False if a FATAL child ended meanwhile."""
         # Shielded, so that a cancellation from outside reaches the children through us, in order.
         scope, gone, ready = anyio.CancelScope(shield=True), anyio.Event(), anyio.Event()
         running.append((child, scope, gone))
@@ -115,7 +115,7 @@ class Supervisor:
     async def _keep(
         self, child: Child, scope: anyio.CancelScope, gone: anyio.Event, ready: anyio.Event
     ) -> None:
-        """Run a child until its scope is cancelled; after a crash again, if it may be retried."""
+        """Runs a child until its scope is cancelled; after a crash again, if it may be retried."""
         try:
             with scope:
                 failures = 0
@@ -139,7 +139,7 @@ class Supervisor:
 
     @staticmethod
     async def _once(child: Child, ready: anyio.Event) -> Exception:
-        """Run a child to its end, and return what ended it."""
+        """Runs a child to its end, and returns the exception that ended it."""
         try:
             await child.run(task_status=_Started(ready.set))
         except Exception as failure:

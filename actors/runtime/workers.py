@@ -24,14 +24,14 @@ class Jobs(Protocol[J_co]):
     """The jobs that wait."""
 
     def take(self) -> J_co | None:
-        """Remove the next job and return it; None if no job can be done now."""
+        """Removes the next job and returns it; None if no job can be done now."""
         ...
 
     def __len__(self) -> int: ...
 
 
 class Line(deque[J]):
-    """Jobs that are done first in, first out."""
+    """Jobs that are done in the order in which they came."""
 
     def take(self) -> J | None:
         return self.popleft() if self else None
@@ -62,7 +62,7 @@ class Workers(Generic[J]):
         self._ended: anyio.Event | None = None
 
     def wake(self) -> None:
-        """Have a worker look for a job. To be called for every new one."""
+        """Makes a worker look for a job. To be called for every new job."""
         if self._woken:
             return
         if self._idle:
@@ -74,7 +74,7 @@ class Workers(Generic[J]):
             self._group.start_soon(self._work)
 
     async def finish(self) -> None:
-        """Do the jobs that wait, and return when all workers have ended."""
+        """Does the jobs that wait, and returns when all workers have ended."""
         self._most_idle = 0
         while self._idle:
             self._idle.pop().ring()

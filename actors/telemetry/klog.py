@@ -31,7 +31,7 @@ from ..runtime import logger
 # klog's letters for structlog's levels.
 SEVERITIES = {"info": "I", "warning": "W", "error": "E", "critical": "F"}
 _COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
-# Fields that structlog or berth name otherwise.
+# Fields to which structlog or berth gives another name.
 RENAMED = {"error": "err", "because": "event"}
 # Fields with the key of a namespaced object.
 OBJECTS = frozenset({"pod", "preemptor", "victim"})
@@ -40,13 +40,13 @@ _ESCAPES = {
     **dict(zip(range(7, 14), (f"\\{letter}" for letter in "abtnvfr"), strict=True)),
 }
 _NO_HTML = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
-_BETWEEN = ("structlog.", logger.__name__)  # modules between the code that logs and this one
+_BETWEEN = ("structlog.", logger.__name__)  # the modules between the code that logs and this module
 _frame = sys._getframe  # noqa: SLF001 - the only way to one frame without the whole stack
 _encoder = msgspec.json.Encoder(enc_hook=str, order=None)
 
 
 def quoted(text: str) -> str:
-    """A string as Go's strconv.Quote has it."""
+    """Returns a string as Go's strconv.Quote has it."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{"".join(map(_escaped, text))}"'
@@ -68,7 +68,7 @@ def _escaped(char: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number as Go's encoding/json has it."""
+    """Returns a number as Go's encoding/json has it."""
     if not math.isfinite(value):
         return f'"{value}"'
     text = repr(value)
@@ -139,7 +139,7 @@ def render_json(_logger: object, level: str, fields: EventDict) -> str:
     if level == "warning":
         line["severity"] = "warning"
     if level != "info" and "error" in fields:
-        fields["error"] = fields.pop("error")  # now the last
+        fields["error"] = fields.pop("error")  # moves it to the end
     for name, value in fields.items():
         line[RENAMED.get(name, name)] = _object(value) if name in OBJECTS else value
     return _encoded(line)

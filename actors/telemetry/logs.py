@@ -128,7 +128,7 @@ def _trace(exc_info: ExcInfo) -> str:
 
 
 def _fits(pattern: str, module: str) -> bool:
-    """Returns True if a pattern of --vmodule fits a module, which has a name with dots."""
+    """True if a pattern of --vmodule fits a module, which has a name with dots."""
     parts = module.split(".")
     length = pattern.count("/") + 1
     return fnmatchcase("/".join(parts[-length:]), pattern.removesuffix(".py"))

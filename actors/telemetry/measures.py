@@ -7,7 +7,8 @@ Mirrors component-base's metrics.
 
 Threads: a child may be read by any thread; the reader changes nothing, and reads again if the
 counts changed meanwhile. Any thread may observe, because appending is one step. Counters and gauges
-are written by one thread, or belong to a family that is `shared`: those lock while they write.
+are written by one thread, or belong to a family that is `shared`: its children lock while they
+write.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Kind(enum.StrEnum):
 
 
 class Distribution(msgspec.Struct, frozen=True):
-    """What a histogram has observed: `counts` has a number for each bucket and one for the values
+    """The observations of a histogram: `counts` has a number for each bucket and one for the values
     above the last bound. They are not cumulative.
     """
 
@@ -59,7 +60,7 @@ class Distribution(msgspec.Struct, frozen=True):
 
 
 def exponential(start: float, factor: float, number: int) -> tuple[float, ...]:
-    """The upper bounds of buckets, each `factor` times the one before."""
+    """Returns the upper bounds of buckets, each `factor` times the one before."""
     bounds = [start]
     while len(bounds) < number:
         bounds.append(bounds[-1] * factor)
@@ -100,7 +101,7 @@ class Gauge:
 
 
 class Histogram:
-    """Observations, counted by the buckets that they fall into. `observe` takes one."""
+    """Observations, counted by the buckets that they fall into. `observe` adds one."""
 
     __slots__ = ("_bounds", "_counts", "_raw", "_sum", "_version", "observe")
 
@@ -113,7 +114,7 @@ class Histogram:
         self.observe: Callable[[float], None] = self._raw.append
 
     def add(self, counts: Sequence[int], total: float) -> None:
-        """Add observations that were counted elsewhere by the same buckets."""
+        """Adds observations that were counted elsewhere by the same buckets."""
         self._version += 1
         self._counts = tuple(map(add, self._counts, counts))
         self._sum += total
@@ -123,7 +124,7 @@ class Histogram:
         self._raw.extend(values)
 
     def settle(self) -> None:
-        """Count the observations since the last time. By one thread at a time."""
+        """Counts the observations since the last time. By one thread at a time."""
         raw = self._raw
         number = len(raw)
         if number:
@@ -148,8 +149,8 @@ class Histogram:
 
     def _placed(self, values: Floats) -> list[int]:
         places = np.searchsorted(self._bounds, values, side="left")  # a bound is in its bucket
-        found: list[int] = np.bincount(places, minlength=len(self._counts)).tolist()
-        return found
+        counts: list[int] = np.bincount(places, minlength=len(self._counts)).tolist()
+        return counts
 
 
 class _SharedCounter(Counter):
@@ -220,12 +221,12 @@ class Family(Generic[C]):
             self.child()
 
     def child(self, *values: str) -> C:
-        """The child with these values of the labels, in the order of `labels`. It is shown from now
-        on, even if nothing is measured. Keep it where speed matters.
+        """Returns the child with these values of the labels, in the order of `labels`. It is shown
+        from now on, even if nothing is measured. Keep it where speed matters.
         """
-        found = self._children.get(values)
-        if found is not None and not self._constrained:
-            return found
+        child = self._children.get(values)
+        if child is not None and not self._constrained:
+            return child
         if len(values) != len(self.labels):
             raise ValueError(f"{self.name} has the labels {self.labels}, not {values}")
         if self._constrained:
@@ -242,7 +243,7 @@ class Family(Generic[C]):
         return UNEXPECTED
 
     def children(self) -> list[tuple[tuple[str, ...], C]]:
-        """The values of the labels and the child with them, in the order of the values."""
+        """Returns the values of the labels and the child with them, in the order of the values."""
         with self._adding:
             return sorted(self._children.items(), key=lambda item: item[0])
 
@@ -280,7 +281,7 @@ class Registry:
         *,
         shared: bool = False,
     ) -> Family[Counter]:
-        """Raises ValueError if the name is taken. So do `gauge` and `histogram`."""
+        """Registers counters. Raises ValueError if the name is taken, as the next two do."""
         make = _SharedCounter if shared else Counter
         return self._add(Kind.COUNTER, name, text, labels, stability, make)
 
@@ -312,33 +313,35 @@ class Registry:
         return self._add(Kind.HISTOGRAM, name, text, labels, stability, make, buckets)
 
     def families(self) -> Iterator[AnyFamily]:
-        """The families that are shown, in the order of their names."""
+        """Yields the families that are shown, in the order of their names."""
         for name in sorted(self._families):
             if name not in self.disabled:
                 yield self._families[name]
 
     def hidden(self) -> list[str]:
-        """The families that are registered and disabled."""
+        """Returns the families that are registered and disabled."""
         return sorted(self.disabled & self._families.keys())
 
     def unknown(self) -> list[str]:
-        """The disabled families, and the "family,label" with allowed values, that do not exist."""
-        labels = {f"{name},{each}" for name, its in self._families.items() for each in its.labels}
+        """Returns the disabled families and the "family,label" with values that do not exist."""
+        labels = {
+            f"{name},{each}" for name, family in self._families.items() for each in family.labels
+        }
         return sorted(
             (self.disabled - self._families.keys()) | (self._allow_labels.keys() - labels)
         )
 
     def refresh_by(self, refresh: Callable[[], Awaitable[None]]) -> None:
-        """Have `refresh` called before the families are read, to set what is counted then."""
+        """Has `refresh` called before the families are read, for counts that are made then."""
         self._refreshers.append(refresh)
 
     def settle(self) -> None:
-        """Count the observations of all histograms. To be called from time to time."""
+        """Counts the observations of all histograms. To be called from time to time."""
         for histogram in self._histograms:
             histogram.settle()
 
     async def refresh(self) -> None:
-        """Bring up to date what is counted only when it is read."""
+        """Brings families up to date that are counted only when they are read."""
         for refresh in self._refreshers:
             await refresh()
 

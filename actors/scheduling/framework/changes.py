@@ -10,8 +10,8 @@ from .events import Action
 
 
 def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
-    """One event for each change, in kube-scheduler's order; UPDATE_OTHER if no change has its own
-    name.
+    """Returns one event for each change, in kube-scheduler's order; UPDATE_OTHER if no change has
+    its own name.
     """
     actions = []
     if old.metadata.labels != new.metadata.labels:
@@ -43,8 +43,8 @@ def _scaled_down(old: Pod, new: Pod) -> bool:
 
 
 def node_changes(old: Node, new: Node) -> tuple[Action, ...]:
-    """One event for each change, in kube-scheduler's order; none for a heartbeat and for other
-    changes that no plugin waits for.
+    """Returns one event for each change, in kube-scheduler's order; none for a heartbeat and for
+    other changes that no plugin waits for.
     """
     actions = []
     if old.spec.unschedulable and not new.spec.unschedulable:

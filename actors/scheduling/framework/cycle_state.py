@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 class StateNotFoundError(KeyError):
     """A plugin reads a value that it did not write in this attempt: it is enabled at this extension
-    point, and not at the one that writes the value.
+    point, but not at the extension point that writes the value.
     """
 
     def __str__(self) -> str:
@@ -40,11 +40,11 @@ PODS_TO_ACTIVATE: StateKey[set[str]] = StateKey("PodsToActivate")
 
 
 class CycleState:
-    """The values of one scheduling attempt, and the plugins that are not asked everywhere in it.
+    """The values of one scheduling attempt, and the plugins that are left out in it.
 
-    `left_out` are those whose Filter is left out, because they returned SKIP or are among those
-    that pass all nodes, `passes_filter`. The PreBind of `parallel_pre_bind` may run in parallel.
-    `record` takes the measurements of the attempt.
+    `left_out` are those whose Filter is left out, because they returned SKIP or are in
+    `passes_filter`, the plugins that pass all nodes. The PreBind of `parallel_pre_bind` may run in
+    parallel. `record` takes the measurements of the attempt.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class CycleState:
         self.parallel_pre_bind: set[str] = set()
 
     def copy(self) -> CycleState:
-        """A CycleState with the same values, except that no PreBind is skipped."""
+        """Returns a CycleState with the same values, except that no PreBind is skipped."""
         copy = CycleState(self.record)
         copy._data = self._data.copy()
         copy.left_out = self.left_out.copy()
@@ -87,7 +87,7 @@ class CycleState:
         return cast("StateKey[object]", key) in self._data
 
     def read(self, key: StateKey[T]) -> T:
-        """Raises StateNotFoundError if nothing was written under `key` in this attempt."""
+        """Returns the value. Raises StateNotFoundError if none was written in this attempt."""
         try:
             return cast("T", self._data[cast("StateKey[object]", key)])
         except KeyError:
@@ -95,12 +95,12 @@ class CycleState:
 
     def take_pods_to_activate(self) -> tuple[str, ...]:
         """Removes the keys under PODS_TO_ACTIVATE and returns them, sorted."""
-        found = self.get(PODS_TO_ACTIVATE)
-        if not found:
+        keys = self.get(PODS_TO_ACTIVATE)
+        if not keys:
             return ()
-        keys = tuple(sorted(key for key in found if isinstance(key, str)))
-        found.clear()
-        return keys
+        names = tuple(sorted(key for key in keys if isinstance(key, str)))
+        keys.clear()
+        return names
 
     def get(self, key: StateKey[T]) -> T | None:
         return cast("T | None", self._data.get(cast("StateKey[object]", key)))

@@ -1,4 +1,4 @@
-"""Cluster events and queueing hints: what may make a parked pod schedulable again.
+"""Cluster events and queueing hints: they decide what makes a parked pod schedulable again.
 
 A plugin registers the events that may help the pods that it rejected (EventsToRegister) and, for
 each event, a hint function that looks at the object of the event. Mirrors the framework's
@@ -17,7 +17,7 @@ from ..kube.core import Pod
 
 
 class Action(enum.IntFlag):
-    """What happened to an object. UPDATE is every update; ALL is any action."""
+    """The kinds of change to an object. UPDATE is every update; ALL is any action."""
 
     ADD = 1
     DELETE = 1 << 1
@@ -74,7 +74,7 @@ KINDS = {resource.kind: resource for resource in Resource}
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """A resource and what happened to it; `label` is the event's name in metrics and logs.
+    """A resource and an action on it; `label` is the event's name in metrics and logs.
 
     The resource is the name of the kind, such as "Widget", if Resource does not have it. Its
     updates are UPDATE_OTHER.
@@ -100,8 +100,8 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
 @cache
 def _name(resource: Resource | str, action: Action) -> str:
-    """The name in kube-scheduler's metrics, such as `storage.k8s.io/CSINodeAdd`. If there are
-    several actions, it is that of the first.
+    """Returns the name in kube-scheduler's metrics, such as `storage.k8s.io/CSINodeAdd`. If there
+    are several actions, it is the name of the first.
     """
     if action & Action.UPDATE_OTHER:
         return f"{resource}Update"
@@ -125,11 +125,11 @@ ALWAYS = ""
 
 
 class Concerns(msgspec.Struct, frozen=True):
-    """Which pods a change concerns, so that the hint function is not called for all others.
+    """Tells which pods a change concerns, so that the hint function is not called for the others.
 
     A change concerns the pods for which `of_pod` has a key in common with `of_change`, and every
-    pod if that is None. The keys of a pod may depend only on its name, its uid and its spec, which
-    do not change while it is parked.
+    pod if `of_change` returns None. The keys of a pod may depend only on its name, its uid and its
+    spec, which do not change while it is parked.
     """
 
     of_pod: Callable[[Pod], Iterable[str]]

@@ -45,8 +45,8 @@ ObjectKey = tuple[type[HasMetadata], str, str]
 class ApiHandle(Protocol):
     """Requests to the API server; the binding cycle that runs the plugin awaits them.
 
-    `kind` is one of the kinds that a plugin can look up. A refusal, and no answer, is a Status with
-    code ERROR. Nothing is written without the lease.
+    `kind` is one of the kinds that a plugin can look up. A refusal, or a missing answer, is a
+    Status with code ERROR. Nothing is written without the lease.
     """
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> Awaitable[Status]:
@@ -54,19 +54,19 @@ class ApiHandle(Protocol):
         ...
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> Awaitable[T | Status]:
-        """The object; NotFound if there is none, or another status if that cannot be learned."""
+        """Returns the object; NotFound if there is none, or another status if the request fails."""
         ...
 
     def create(
         self, kind: type[T], body: Mapping[str, Any], namespace: str = ""
     ) -> Awaitable[T | Status]:
-        """`body` is the object in JSON, which needs no apiVersion and kind."""
+        """Creates an object; `body` is the object in JSON, which needs no apiVersion and kind."""
         ...
 
     def delete(
         self, kind: type[HasMetadata], name: str, namespace: str = "", uid: str = ""
     ) -> Awaitable[Status]:
-        """Deletes an object, with `uid` only if it is still the one with this uid."""
+        """Deletes an object; with `uid`, only if the object still has this uid."""
         ...
 
     def update(
@@ -89,7 +89,7 @@ class ApiHandle(Protocol):
         subresource: str = "",
     ) -> Awaitable[T | Status]:
         """Sends a JSON merge patch. With a metadata.resourceVersion it is refused if the object has
-        changed since. Fields that berth does not read stay, which `update` does not grant.
+        changed since. Fields that berth does not read are kept, unlike by `update`.
         """
         ...
 
@@ -99,8 +99,8 @@ class Objects(Protocol):
     sent them.
 
     It is for PreEnqueue, hints, Reserve and PreBind. A decision reads `snapshot.objects` instead,
-    which does not change meanwhile and has the assumed objects. Look-ups raise UnlistedError for
-    a kind that the API server has not listed.
+    which does not change meanwhile and has the assumed objects. Look-ups raise UnlistedError for a
+    kind that the API server has not listed.
     """
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None: ...
@@ -108,8 +108,8 @@ class Objects(Protocol):
     def every(self, kind: type[T]) -> Iterable[T]: ...
 
     def assume(self, item: HasMetadata) -> None:
-        """From the next decision on, `snapshot.objects` has this version of an object, until the
-        API server has a newer one. It is ignored if the API server has a newer one already.
+        """Makes `snapshot.objects` have this version of an object from the next decision on, until
+        the API server has a newer one. It is ignored if the API server has a newer one already.
 
         An object of a kind of the scheduler's own is there until `restore`.
         """
@@ -122,10 +122,11 @@ class Objects(Protocol):
     def wait_for(
         self, check: Callable[[], Status | Sequence[ObjectKey]], seconds: float
     ) -> Awaitable[Status | None]:
-        """The first status that `check` returns; None if it returned none within these seconds.
+        """Returns the first status that `check` returns; None if it returns none within these
+        seconds.
 
-        It is called now. As long as it returns the keys of objects, it is called again after each
-        change of one of them.
+        `check` is called now. As long as it returns the keys of objects, it is called again after
+        each change of one of them.
         """
         ...
 
@@ -146,7 +147,7 @@ class WaitingPods(Protocol):
     """
 
     def each(self) -> tuple[WaitingPod, ...]:
-        """The waiting pods, in the order in which they began to wait."""
+        """Returns the waiting pods, in the order in which they began to wait."""
         ...
 
     def get(self, uid: str) -> WaitingPod | None: ...
@@ -160,8 +161,8 @@ class WaitingPods(Protocol):
         ...
 
     def preempt(self, uid: str, plugin: str, reason: str) -> bool:
-        """Stops a pod that waits or is in PreBind, so that it is tried again; False if the pod must
-        be deleted instead.
+        """Stops a pod that waits or is in PreBind, so that it is tried again; returns False if the
+        pod must be deleted instead.
         """
         ...
 
@@ -185,11 +186,11 @@ class Handle(Protocol):
 
     @property
     def measures(self) -> PluginMeasures:
-        """For the in-tree plugins that count what kube-scheduler's count."""
+        """The counts of kube-scheduler that in-tree plugins keep."""
         ...
 
     def wall(self) -> datetime:
-        """The time of day, in UTC."""
+        """Returns the time of day, in UTC."""
         ...
 
 
@@ -198,7 +199,7 @@ class PreFilterResult(msgspec.Struct, frozen=True):
     allowed.
 
     With `passes_all` the plugin's Filter is left out, because it would pass every node, whatever
-    pods run there. SKIP says besides that the pod does not concern the plugin at all.
+    pods run there. A plugin returns SKIP instead if the pod does not concern it at all.
     """
 
     node_names: frozenset[str] | None = None
@@ -257,7 +258,7 @@ class Plugin(ABC):
         self.handle = handle
 
     def events_to_register(self) -> Sequence[Registration]:
-        """The events that may make a pod that this plugin rejected schedulable.
+        """Returns the events that may make a pod schedulable that this plugin rejected.
 
         A plugin that does not override this method waits for every event. A plugin that returns ()
         waits for none.
@@ -268,13 +269,13 @@ class Plugin(ABC):
 class PreEnqueuePlugin(Plugin):
     @abstractmethod
     def pre_enqueue(self, pod: Pod) -> Status:
-        """Any status but success keeps the pod out of the active queue."""
+        """Keeps the pod out of the active queue by any status but success."""
 
 
 class QueueSortPlugin(Plugin):
     @abstractmethod
     def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
-        """The active queue hands out pods in ascending order of this key."""
+        """Returns the key by which the active queue hands out pods, in ascending order."""
 
 
 class PreFilterPlugin(Plugin):
@@ -282,19 +283,19 @@ class PreFilterPlugin(Plugin):
     def pre_filter(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
-        """The attempt goes on after success, a PreFilterResult, or SKIP, which leaves out this
-        plugin's Filter. Any other status ends it.
+        """Looks at the pod before any node. The attempt goes on after success, a PreFilterResult,
+        or SKIP, which leaves out this plugin's Filter. Any other status ends it.
         """
 
 
 class FilterPlugin(Plugin):
     @abstractmethod
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
-        """A verdict for every position of the view, or None if every node passes."""
+        """Returns a verdict for every position of the view, or None if every node passes."""
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
-        """bool[nodes.size]: True where `filter` accepts the node; None if every node passes.
-        Override it if that is cheaper to compute than verdicts.
+        """Returns bool[nodes.size]: True where `filter` accepts the node; None if every node
+        passes. Override it if that is cheaper to compute than verdicts.
         """
         verdicts = self.filter(state, info, nodes)
         return None if verdicts is None else np.asarray(verdicts.codes == PASSES)
@@ -303,7 +304,7 @@ class FilterPlugin(Plugin):
 class NodeFilterPlugin(Plugin):
     @abstractmethod
     def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
-        """The scalar form of Filter: a status for one node."""
+        """Returns a status for one node: the scalar form of Filter."""
 
 
 class PostFilterPlugin(Plugin):
@@ -317,14 +318,14 @@ class PostFilterPlugin(Plugin):
 class PreScorePlugin(Plugin):
     @abstractmethod
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        """`nodes` are the feasible nodes. SKIP leaves out this plugin's Score."""
+        """Prepares Score; `nodes` are the feasible nodes. SKIP leaves out this plugin's Score."""
 
 
 class ScorePlugin(Plugin):
     @abstractmethod
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        """int64[nodes.size], each from 0 to MAX_NODE_SCORE, or in any range that `normalize` maps
-        to it.
+        """Returns int64[nodes.size], each from 0 to MAX_NODE_SCORE, or in any range that
+        `normalize` maps to it.
         """
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
@@ -335,8 +336,8 @@ class ScorePlugin(Plugin):
 class NodeScorePlugin(Plugin):
     @abstractmethod
     def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
-        """The scalar form of Score: from 0 to MAX_NODE_SCORE, or in any range that
-        `normalize_scores` maps to it.
+        """Returns the score of one node, from 0 to MAX_NODE_SCORE, or in any range that
+        `normalize_scores` maps to it: the scalar form of Score.
         """
 
     def normalize_scores(self, state: CycleState, info: PodInfo, scores: list[int]) -> list[int]:
@@ -346,8 +347,8 @@ class NodeScorePlugin(Plugin):
 class ReservePlugin(Plugin):
     @abstractmethod
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """Reserves what the pod needs on the node. The snapshot of the decision is still valid; the
-        pod is not in it.
+        """Reserves resources for the pod on the node. The snapshot of the decision is still valid;
+        the pod is not in it.
         """
 
     @abstractmethod
@@ -358,12 +359,12 @@ class ReservePlugin(Plugin):
 class PermitPlugin(Plugin):
     @abstractmethod
     def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
-        """A status, and for WAIT the longest wait in seconds."""
+        """Returns a status, and for WAIT the longest wait in seconds."""
 
 
 class PreBindPreFlightResult(msgspec.Struct, frozen=True):
-    """PreBind has something to do. With `allow_parallel` it may run at the same time as the
-    neighbours in the order that allow it too.
+    """The answer that PreBind has something to do. With `allow_parallel`, it may run at the same
+    time as the plugins before and after it that allow it too.
     """
 
     allow_parallel: bool = False
@@ -373,8 +374,8 @@ class PreBindPlugin(Plugin):
     def pre_bind_pre_flight(
         self, state: CycleState, info: PodInfo, node: str
     ) -> Status | PreBindPreFlightResult:
-        """Success or a PreBindPreFlightResult if `pre_bind` has something to do for this pod, SKIP
-        to leave it out. It must be quick.
+        """Returns success or a PreBindPreFlightResult if `pre_bind` has something to do for this
+        pod, SKIP to leave it out. It must be quick.
         """
         return SUCCESS
 
@@ -393,7 +394,7 @@ class PreBindPlugin(Plugin):
 class BindPlugin(Plugin):
     @abstractmethod
     async def bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """SKIP leaves the pod to the next bind plugin."""
+        """Binds the pod. SKIP leaves the pod to the next bind plugin."""
 
 
 class PostBindPlugin(Plugin):

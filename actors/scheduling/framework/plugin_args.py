@@ -1,4 +1,4 @@
-"""A plugin's arguments: pluginConfig's `args`, as a Struct that knows its defaults and its rules.
+"""The arguments of a plugin: pluginConfig's `args` as a Struct, with its defaults and its rules.
 
 Mirrors the args types of kube-scheduler's configuration with their defaulting and validation.
 """
@@ -36,37 +36,37 @@ class PluginArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     """The base of arguments that have rules or defaults which their types cannot express."""
 
     def problems(self, gates: Mapping[str, bool]) -> Iterable[str]:
-        """A line for each problem, which begins with the path of the field."""
+        """Returns a line for each problem, which begins with the path of the field."""
         return ()
 
     def completed(self: Self, gates: Mapping[str, bool]) -> Self:
-        """The arguments with all their defaults, which may depend on feature gates."""
+        """Returns the arguments with all their defaults, which may depend on feature gates."""
         return self
 
 
 def read_args(args: Mapping[str, Any], into: type[A], gates: Mapping[str, bool] | None = None) -> A:
-    """pluginConfig's args as a msgspec Struct, whose types and defaults are the rules. Raises
-    ArgsError.
+    """Returns pluginConfig's args as a msgspec Struct, whose types and defaults are the rules.
+    Raises ArgsError.
 
     If the Struct is a PluginArgs, it is completed, and its own rules hold too. `apiVersion` and
     `kind`, which any args may contain, are left out.
     """
-    given = {name: args[name] for name in args if name not in TYPE_FIELDS}
+    document = {name: args[name] for name in args if name not in TYPE_FIELDS}
     if not issubclass(into, PluginArgs):
         try:
-            return msgspec.convert(given, into)
+            return msgspec.convert(document, into)
         except msgspec.ValidationError as invalid:
             raise ArgsError(path_first(invalid, into)) from None
     problems = Problems()
-    document = read_document(given, into, problems)
+    read = read_document(document, into, problems)
     if problems:
         raise ArgsError(*problems)
-    read: Any = converted(document, into).completed(gates or DEFAULTS)
-    problems.extend(read.problems(gates or DEFAULTS))
+    completed: Any = converted(read, into).completed(gates or DEFAULTS)
+    problems.extend(completed.problems(gates or DEFAULTS))
     if problems:
         raise ArgsError(*problems)
-    found: A = read
-    return found
+    result: A = completed
+    return result
 
 
 def check_type_of_args(args: Mapping[str, Any], plugin: str) -> None:

@@ -96,7 +96,7 @@ class FailedAttempt(ABC):
 
     @abstractmethod
     def supposed(self, rows: Ints) -> Diagnosis:
-        """The filters' diagnosis of some rows with the pods that are supposed there. Raises
+        """Returns the filters' diagnosis of some rows with the pods that are supposed there. Raises
         PluginError.
         """
 

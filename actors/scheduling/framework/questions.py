@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class FilterNodes(msgspec.Struct, frozen=True):
-    """Which of these nodes do the extenders leave? The answer is Filtered, or the Status of a
+    """Asks which of these nodes the extenders leave. The answer is Filtered, or the Status of a
     failure.
     """
 
@@ -29,8 +29,8 @@ class FilterNodes(msgspec.Struct, frozen=True):
 
 
 class PrioritizeNodes(msgspec.Struct, frozen=True):
-    """How do the extenders rate these nodes? The answer is int64 for each position, to be added to
-    the totals.
+    """Asks for the extenders' scores. The answer is int64 for each position, to be added to the
+    totals.
     """
 
     nodes: NodeView
@@ -46,8 +46,8 @@ class Victims(msgspec.Struct, frozen=True):
 
 
 class PreemptVictims(msgspec.Struct, frozen=True):
-    """Which candidates (node -> victims) do the extenders leave? The answer is such a mapping, or a
-    Status.
+    """Asks which candidates (node -> victims) the extenders leave. The answer is such a mapping, or
+    a Status.
     """
 
     snapshot: Snapshot
@@ -64,7 +64,7 @@ class Filtered(msgspec.Struct, frozen=True):
     rejected: Mapping[int, Status]
 
     def added_to(self, diagnosis: Diagnosis) -> Diagnosis:
-        """A copy of the plugins' diagnosis with the extenders' rejections added."""
+        """Returns a copy of the plugins' diagnosis with the extenders' rejections added."""
         merged = diagnosis.copy()
         if not self.rejected:
             return merged
@@ -85,8 +85,8 @@ Steps = Generator[Question, Answer, T]
 
 
 def unasked(steps: Steps[T]) -> T:
-    """Runs a decision to its end where there is no extender: the candidates of preemption are left
-    as given. No other question may come.
+    """Runs a decision to its end without extenders: all candidates of preemption are left. No other
+    question may come.
     """
     answer: Answer | None = None
     while True:

@@ -1,7 +1,7 @@
 """Status: a plugin's answer, with the codes of the scheduling framework.
 
-A Status is a value. Plugins return one for everything that they expect to happen. SUCCESS is
-shared, so `status is SUCCESS` is cheap.
+A Status is a value. Plugins return one for every outcome that they expect. SUCCESS is shared, so
+`status is SUCCESS` is cheap.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ class Status(msgspec.Struct, frozen=True):
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> Status:
-        """The same answer with `plugin` as its plugin, unless it names one already."""
+        """Returns the same answer with `plugin` as its plugin, unless it names one already."""
         return self if self.plugin else Status(self.code, self.reasons, plugin)
 
     def on_chosen_node(self) -> Status:
-        """A rejection on the chosen node, in the words for users: 0 of 1 nodes are available."""
+        """Returns a rejection on the chosen node in words for users: 0 of 1 nodes available."""
         return Status(self.code, (fit_error(1, self.reasons),), self.plugin)
 
 
 def fit_error(nodes: int, reasons: Iterable[str]) -> str:
-    """`0/N nodes are available: ...` in kube-scheduler's words: each distinct reason with its
-    count.
+    """Returns `0/N nodes are available: ...` in kube-scheduler's words: each distinct reason with
+    its count.
     """
     counts = Counter(reasons)
     head = f"0/{nodes} nodes are available:"

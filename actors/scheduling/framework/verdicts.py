@@ -23,8 +23,8 @@ Explain = Callable[[int], tuple[str, ...]]
 
 
 class Verdicts:
-    """For each position of a view: codes int8[n] (Code.SUCCESS passes) and keys int64[n];
-    `explain(key)` gives the reasons.
+    """The verdicts for the positions of a view: codes int8[n] (Code.SUCCESS passes) and keys
+    int64[n]; `explain(key)` gives the reasons.
     """
 
     __slots__ = ("codes", "explain", "keys")
@@ -36,14 +36,14 @@ class Verdicts:
 
     @classmethod
     def rejecting(cls, rejected: Bools, code: Code, *reasons: str) -> Verdicts:
-        """The same code and reasons for every position where `rejected` is True."""
+        """Returns the same code and reasons for every position where `rejected` is True."""
         codes = np.where(rejected, np.int8(code), np.int8(0))
         return cls(codes, np.zeros(len(rejected), dtype=np.int64), lambda _: reasons)
 
 
 class _Tally:
-    """For each filter: how many of the `live` positions it rejected with each key, and how many
-    with PENDING.
+    """The number of the `live` positions that each filter rejected with each key, and with
+    PENDING.
     """
 
     def __init__(self, diagnosis: Diagnosis, live: Bools) -> None:
@@ -83,7 +83,7 @@ def _count(counts: dict[int, int], key: int, number: int) -> None:
 
 
 class Diagnosis:
-    """Why each node of a view passed or not, after all filters ran.
+    """The reasons why each node of a view passed or not, after all filters ran.
 
     `codes` int8[n]; `by` int16[n], the position in `plugins` of the filter that rejected the node,
     -1 if none did.
@@ -141,7 +141,7 @@ class Diagnosis:
         return np.asarray(self.codes == PASSES)
 
     def status(self, position: int) -> Status:
-        """The status of the node at a position of the view."""
+        """Returns the status of the node at a position of the view."""
         by = int(self.by[position])
         if by < 0:
             return SUCCESS
@@ -149,8 +149,8 @@ class Diagnosis:
         return Status(Code(int(self.codes[position])), reasons, self.plugins[by])
 
     def reasons(self, live: Bools) -> Counter[str]:
-        """How many of the `live` positions were rejected for each reason; explains each distinct
-        key once.
+        """Returns how many of the `live` positions were rejected for each reason; explains each
+        distinct key once.
         """
         counts: Counter[str] = Counter()
         for by, numbers in self._tallied(live).keys.items():
@@ -160,15 +160,15 @@ class Diagnosis:
         return counts
 
     def pending_plugins(self, live: Bools) -> frozenset[str]:
-        """The plugins that rejected a `live` position with PENDING."""
+        """Returns the plugins that rejected a `live` position with PENDING."""
         return frozenset(self.plugins[by] for by in self._tallied(live).pending)
 
     def rejecting_plugins(self, live: Bools) -> frozenset[str]:
-        """The plugins that rejected at least one of the `live` positions."""
+        """Returns the plugins that rejected at least one of the `live` positions."""
         return frozenset(self.plugins[by] for by in self._tallied(live).keys)
 
     def _tallied(self, live: Bools) -> _Tally:
-        """The tally of the `live` positions, counted once and kept up to date afterwards."""
+        """Returns the tally of the `live` positions, which is counted once and then kept up."""
         if self._tally is None or self._tally.live is not live:
             self._tally = _Tally(self, live)
         return self._tally
