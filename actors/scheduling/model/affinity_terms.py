@@ -118,8 +118,8 @@ class _ScopedTerms:
         return self._known_sums[values]
 
     def _sum(self, labels: Mapping[str, str]) -> int | None:
-        found, weights = self.index.selecting(labels), self._weights
-        return sum([weights[number] for number in found]) if found else None
+        matching, weights = self.index.selecting(labels), self._weights
+        return sum([weights[number] for number in matching]) if matching else None
 
 
 class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
@@ -141,9 +141,9 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         sums: dict[str, int] = {}
         for part in self._parts:
             if part.scope.covers(namespace, namespace_labels):
-                found = part.weight_of(labels)
-                if found is not None:
-                    sums[part.topology_key] = sums.get(part.topology_key, 0) + found
+                added = part.weight_of(labels)
+                if added is not None:
+                    sums[part.topology_key] = sums.get(part.topology_key, 0) + added
         return {topology_key: _bounded(weight) for topology_key, weight in sums.items()}
 
     def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:

@@ -14,7 +14,7 @@ from .snapshot import Snapshot
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What changed between two readings.
+    """The changes between two readings.
 
     `rows` are the rows whose node or pods changed, and `nodes` those whose node object changed.
     `nominated` names the nodes on which nominations were added or removed.
@@ -34,7 +34,7 @@ NOTHING = Changes()
 
 
 class Bookmark:
-    """Begins at the present state of the snapshot."""
+    """A position in the change logs. It begins at the present state of the snapshot."""
 
     __slots__ = ("_nodes", "_nominations", "_order", "_rows")
 

@@ -30,11 +30,11 @@ class ClusterObjects:
     increases with every change.
 
     Look-ups raise UnlistedError for a kind that the API server has not listed. Invariant: an object
-    is assumed only while the API server's version of it is known, and not newer.
+    is assumed only while the API server has a version of it, which is not newer.
     """
 
     def __init__(self) -> None:
-        self._found: dict[type[Any], dict[str, dict[str, Any]]] = {}
+        self._objects: dict[type[Any], dict[str, dict[str, Any]]] = {}
         self._changes: dict[type[Any], ChangeLog[ObjectName]] = {}
         self._unlisted: dict[type[Any], str] = {}
         # The API server's versions of the objects that are assumed.
@@ -48,9 +48,9 @@ class ClusterObjects:
             self._unlisted.pop(kind, None)
 
     def put(self, item: HasMetadata) -> None:
-        """Takes the API server's version of an object. An assumed version that is as new stays."""
+        """Takes the API server's version of an object. A newer or equal assumed one stays."""
         kind, name = type(item), _name_of(item)
-        assumed = self._found.get(kind, {}).get(name[0], {}).get(name[1])
+        assumed = self._objects.get(kind, {}).get(name[0], {}).get(name[1])
         if (kind, name) in self._stored and assumed is not None:
             same = assumed.metadata.uid == item.metadata.uid
             if same and _is_no_newer(item, assumed) and not self._arrives(item, assumed):
@@ -67,17 +67,17 @@ class ClusterObjects:
         return before != version == assumed.metadata.resource_version
 
     def remove(self, item: HasMetadata) -> None:
-        """Does nothing if the object is not known."""
+        """Removes an object; does nothing if there is none."""
         kind, name = type(item), _name_of(item)
         self._stored.pop((kind, name), None)
-        if self._found.get(kind, {}).get(name[0], {}).pop(name[1], None) is not None:
+        if self._objects.get(kind, {}).get(name[0], {}).pop(name[1], None) is not None:
             self.changes(kind).add(name)
 
     # ------------------------------------------------------------------------------------- assuming
 
     def assume(self, item: HasMetadata) -> str:
-        """Has look-ups find this version until the API server has a newer one. Returns the reason
-        if it is refused: the API server has no such object, or a newer version already.
+        """Makes look-ups return this version until the API server has a newer one. Returns the
+        reason if it is refused: the API server has no such object, or a newer version already.
 
         The API server's version itself is no assumption: it ends an earlier one. An object of a
         kind of the scheduler's own exists until it is restored.
@@ -86,10 +86,10 @@ class ClusterObjects:
         if isinstance(item, SchedulersOwn):
             self._write(item)
             return ""
-        known = self._found.get(kind, {}).get(name[0], {}).get(name[1])
-        if known is None:
+        current = self._objects.get(kind, {}).get(name[0], {}).get(name[1])
+        if current is None:
             return f"{kind.__name__} {'/'.join(filter(None, name))} does not exist"
-        stored = self._stored.get((kind, name), known)
+        stored = self._stored.get((kind, name), current)
         is_same = stored.metadata.resource_version == item.metadata.resource_version
         if stored.metadata.uid != item.metadata.uid or not (
             is_same or version_of(item) > version_of(stored)
@@ -107,7 +107,7 @@ class ClusterObjects:
         return ""
 
     def restore(self, item: HasMetadata) -> None:
-        """Ends the assumption of an object, if it is of this version."""
+        """Ends the assumption of an object, if the assumed version is this one."""
         kind, name = type(item), _name_of(item)
         if isinstance(item, SchedulersOwn):
             self.remove(item)
@@ -115,14 +115,14 @@ class ClusterObjects:
         stored = self._stored.get((kind, name))
         if stored is None:
             return
-        assumed = self._found[kind][name[0]][name[1]]
+        assumed = self._objects[kind][name[0]][name[1]]
         if assumed.metadata.resource_version == item.metadata.resource_version:
             del self._stored[kind, name]
             self._write(stored)
 
     def assumed(self) -> list[HasMetadata]:
-        """The objects that are assumed, in the order in which they were first assumed."""
-        return [self._found[kind][name[0]][name[1]] for kind, name in self._stored]
+        """Returns the assumed objects, in the order in which they were first assumed."""
+        return [self._objects[kind][name[0]][name[1]] for kind, name in self._stored]
 
     # -------------------------------------------------------------------------------------- reading
 
@@ -131,7 +131,7 @@ class ClusterObjects:
         return kind not in self._unlisted
 
     def changes(self, kind: type[HasMetadata]) -> ChangeLog[ObjectName]:
-        """The log of the changes to objects of a kind."""
+        """Returns the log of the changes to objects of a kind."""
         log = self._changes.get(kind)
         if log is None:
             log = self._changes[kind] = ChangeLog()
@@ -144,21 +144,23 @@ class ClusterObjects:
         if self._unlisted:
             self._check(kind)
         try:
-            found: T | None = self._found[kind][namespace].get(name)
+            item: T | None = self._objects[kind][namespace].get(name)
         except KeyError:
             return None
-        return found
+        return item
 
     def within(self, kind: type[T], namespace: str = "") -> Mapping[str, T]:
-        """The objects of a kind in a namespace by name; "" is for objects without a namespace."""
+        """Returns the objects of a namespace by name; "" is for objects without a namespace."""
         self._check(kind)
-        return self._found.get(kind, {}).get(namespace, {})
+        return self._objects.get(kind, {}).get(namespace, {})
 
     def every(self, kind: type[T]) -> Iterable[T]:
-        """The objects of a kind in all namespaces."""
+        """Returns the objects of a kind in all namespaces."""
         self._check(kind)
         return (
-            item for namespace in self._found.get(kind, {}).values() for item in namespace.values()
+            item
+            for namespace in self._objects.get(kind, {}).values()
+            for item in namespace.values()
         )
 
     def _check(self, kind: type[HasMetadata]) -> None:
@@ -167,13 +169,13 @@ class ClusterObjects:
 
     def _write(self, item: HasMetadata) -> None:
         namespace, name = _name_of(item)
-        self._found.setdefault(type(item), {}).setdefault(namespace, {})[name] = item
+        self._objects.setdefault(type(item), {}).setdefault(namespace, {})[name] = item
         self.changes(type(item)).add((namespace, name))
 
     def validate(self) -> None:
         """Raises AssertionError if an invariant does not hold."""
         for (kind, name), stored in self._stored.items():
-            assumed = self._found[kind][name[0]][name[1]]
+            assumed = self._objects[kind][name[0]][name[1]]
             assert assumed.metadata.uid == stored.metadata.uid, (kind, name)
             assert version_of(stored) <= version_of(assumed), (kind, name)
 
@@ -183,6 +185,6 @@ def _name_of(item: HasMetadata) -> ObjectName:
 
 
 def _is_no_newer(item: HasMetadata, than: HasMetadata) -> bool:
-    """Versions that are no numbers count as newer if they differ."""
+    """True if the version is no newer. Two different versions that are not numbers: newer."""
     same = item.metadata.resource_version == than.metadata.resource_version
     return same or version_of(item) < version_of(than)

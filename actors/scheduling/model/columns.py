@@ -38,7 +38,7 @@ __all__ = [
 
 
 class PresenceColumn:
-    """The rows on which something is present; `nodes` is their number.
+    """The rows that have something; `nodes` is their number.
 
     Few rows are stored as a dict of these rows, because a node may have thousands of things that no
     other node has.
@@ -51,7 +51,7 @@ class PresenceColumn:
         self.nodes = 0
 
     def add(self, row: int) -> None:
-        """Does nothing if the row is present already."""
+        """Adds a row; does nothing if it is present already."""
         if self._many is None:
             self._few[row] = None
             self.nodes = len(self._few)
@@ -63,7 +63,7 @@ class PresenceColumn:
             self.nodes += 1
 
     def remove(self, row: int) -> None:
-        """Does nothing if the row is not present."""
+        """Removes a row; does nothing if it is not present."""
         if self._many is None:
             self._few.pop(row, None)
             self.nodes = len(self._few)
@@ -171,10 +171,10 @@ class NodeColumns:
 
     def rows_of(self, names: Iterable[str]) -> Ints:
         """Returns the rows of these nodes, in `order`; nodes without a row are left out."""
-        known = np.array(
+        rows = np.array(
             [self.row_of[name] for name in names if name in self.row_of], dtype=np.int64
         )
-        return known[np.argsort(self.position[known])] if len(known) > 1 else known
+        return rows[np.argsort(self.position[rows])] if len(rows) > 1 else rows
 
     # -------------------------------------------------------------------------------------- writing
 

@@ -25,7 +25,7 @@ class Interner(Generic[K, V]):
         return self._first.get(key)
 
     def put(self, key: K, value: V) -> V:
-        """Keep a value whose key is not known yet, and return it."""
+        """Keeps a value whose key is new, and returns it."""
         self._bytes += len(key)
         if len(self._first) >= MAX_VALUES or self._bytes > MAX_BYTES:
             for oldest in list(self._first)[: len(self._first) // 2 + 1]:
@@ -35,6 +35,6 @@ class Interner(Generic[K, V]):
         return value
 
     def first(self, key: K, value: V) -> V:
-        """The first value of this key, which is this one if the key is new."""
-        found = self._first.get(key)
-        return self.put(key, value) if found is None else found
+        """Returns the first value of this key, which is this one if the key is new."""
+        first = self._first.get(key)
+        return self.put(key, value) if first is None else first

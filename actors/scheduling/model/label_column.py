@@ -34,11 +34,11 @@ class LabelColumn:
 
         Only values added since the last call are parsed.
         """
-        known = len(self._numbers[0])
-        if known < len(self.values):
-            found = [integer(text) for text in self.values[known:]]
-            numbers = np.array([number or 0 for number in found], dtype=np.int64)
-            valid = np.array([number is not None for number in found], dtype=np.bool_)
+        parsed = len(self._numbers[0])
+        if parsed < len(self.values):
+            integers = [integer(text) for text in self.values[parsed:]]
+            numbers = np.array([number or 0 for number in integers], dtype=np.int64)
+            valid = np.array([number is not None for number in integers], dtype=np.bool_)
             self._numbers = (
                 np.append(self._numbers[0], numbers),
                 np.append(self._numbers[1], valid),

@@ -22,7 +22,8 @@ WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listen
 
 
 class NodeInfo:
-    """Integer sums: cpu in thousandths of a core, all other resources in whole units.
+    """A node with sums as integers: cpu in thousandths of a core, all other resources in whole
+    units.
 
     The sums are exact however large they are, because a capped sum could not be subtracted from;
     the columns cap them.
@@ -99,7 +100,7 @@ class NodeInfo:
         return True
 
     def ports_in_use(self) -> dict[tuple[str, int], frozenset[str]]:
-        """(protocol, port) -> the ips on which it is in use."""
+        """Returns the ips on which ports are in use: (protocol, port) -> ips."""
         if not self.freed_ports:
             return {claim: frozenset(by_ip) for claim, by_ip in self.ports.items()}
         freed = {(port.protocol, port.port, port.ip) for port in self.freed_ports}

@@ -22,7 +22,7 @@ from .snapshot import NodeView
 
 
 def select_rows(nodes: NodeView, label: str, operator: str, values: Sequence[str]) -> Bools:
-    """bool[nodes.size]: the nodes that meet the requirement `label operator values`.
+    """Returns bool[nodes.size]: the nodes that meet the requirement `label operator values`.
 
     Operators: In, NotIn, Exists, DoesNotExist, Gt, Lt, as in a NodeSelectorRequirement. Gt and Lt
     compare each distinct value once; a value that is not an integer does not match. An unknown
@@ -36,10 +36,12 @@ def select_rows(nodes: NodeView, label: str, operator: str, values: Sequence[str
         case "DoesNotExist":
             return np.asarray(codes < 0)
         case "In" | "NotIn":
-            wanted = [code for code in map(column.code, values) if code is not None]
-            if len(wanted) == 1:
-                return np.asarray(codes == wanted[0] if operator == "In" else codes != wanted[0])
-            return np.isin(codes, wanted, invert=operator == "NotIn")
+            selected = [code for code in map(column.code, values) if code is not None]
+            if len(selected) == 1:
+                return np.asarray(
+                    codes == selected[0] if operator == "In" else codes != selected[0]
+                )
+            return np.isin(codes, selected, invert=operator == "NotIn")
         case "Gt" | "Lt":
             bound = integer(values[0]) if len(values) == 1 else None
             if bound is None:
@@ -64,18 +66,18 @@ def required_terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
 
 
 def term_matches(term: NodeSelectorTerm, nodes: NodeView) -> Bools:
-    """bool[nodes.size]: the nodes that match; a term without requirements matches nothing."""
+    """Returns bool[nodes.size]: the matching nodes, none for a term without requirements."""
     if not term.match_expressions and not term.match_fields:
         return np.zeros(nodes.size, dtype=np.bool_)
     if any(_matches_no_node(requirement, nodes) for requirement in term.match_expressions):
         return np.zeros(nodes.size, dtype=np.bool_)
-    found = [select_rows(nodes, r.key, r.operator, r.values) for r in term.match_expressions]
+    matches = [select_rows(nodes, r.key, r.operator, r.values) for r in term.match_expressions]
     for field in term.match_fields:
         rows = [nodes.columns.row_of[name] for name in field.values if name in nodes.columns.row_of]
         named = np.zeros(nodes.columns.size, dtype=np.bool_)
         named[rows] = True
-        found.append(named[nodes.rows] if field.operator == "In" else ~named[nodes.rows])
-    return found[0] if len(found) == 1 else reduce(np.bitwise_and, found)
+        matches.append(named[nodes.rows] if field.operator == "In" else ~named[nodes.rows])
+    return matches[0] if len(matches) == 1 else reduce(np.bitwise_and, matches)
 
 
 def _matches_no_node(requirement: NodeSelectorRequirement, nodes: NodeView) -> bool:
@@ -129,19 +131,19 @@ class _LabelWeights:
         return self._everywhere + self._unlabelled
 
     def by_code(self, column: LabelColumn) -> Ints:
-        """The weight of the requirements that a node meets, by the code of its value.
+        """Returns the weight of the requirements that a node meets, by the code of its value.
 
         The last element is for nodes without the label.
         """
         sums = np.full(len(column.values) + 1, self._labelled + self._everywhere, dtype=np.int64)
         sums[-1] = self.without_label
-        known = [
+        weighted = [
             (code, weight)
             for value, weight in self._by_value.items()
             if (code := column.code(value)) is not None
         ]
-        if known:
-            codes, weights = np.array(known, dtype=np.int64).T
+        if weighted:
+            codes, weights = np.array(weighted, dtype=np.int64).T
             sums[codes] += weights
         if self._above or self._below:
             numbers, valid = column.numbers()
@@ -155,7 +157,7 @@ class _LabelWeights:
 
 
 def _weight_of_smaller_bounds(bounds: Sequence[tuple[int, int]], numbers: Ints) -> Ints:
-    """For each number, the sum of the weights of the bounds that are smaller."""
+    """Returns, for each number, the sum of the weights of the bounds that are smaller."""
     in_order = sorted(bounds)
     sums = np.cumsum([0, *(weight for _, weight in in_order)], dtype=np.int64)
     return np.asarray(
@@ -188,13 +190,13 @@ class NodeTerms:
                 self._by_name[name] = self._by_name.get(name, 0) + sign * weight
 
     def match(self, nodes: NodeView) -> Bools:
-        """bool[nodes.size]: the nodes that at least one term matches; weights must be positive."""
+        """Returns bool[nodes.size]: the nodes that some term matches; weights must be positive."""
         if self._single is not None:
             return term_matches(self._single[0], nodes)
         return np.asarray(self.weigh(nodes) > 0)
 
     def weigh(self, nodes: NodeView) -> Ints:
-        """int64[nodes.size]: for each node, the sum of the weights of the terms that match it."""
+        """Returns int64[nodes.size]: the sum of the weights of the terms that match each node."""
         if self._single is not None:
             return term_matches(self._single[0], nodes) * np.int64(self._single[1])
         columns, everywhere = nodes.columns, self._everywhere
@@ -206,13 +208,13 @@ class NodeTerms:
             else:
                 everywhere += weights.without_label
         if self._by_name:
-            known = {
+            weight_by_row = {
                 columns.row_of[name]: w
                 for name, w in self._by_name.items()
                 if name in columns.row_of
             }
             named = np.zeros(columns.size, dtype=np.int64)
-            named[[*known]] = [*known.values()]
+            named[[*weight_by_row]] = [*weight_by_row.values()]
             sums += named[nodes.rows]
         for term, weight in self._others:
             sums += weight * term_matches(term, nodes)
@@ -228,12 +230,12 @@ _REQUIRED = PerTemplate(_required)
 
 
 def pod_affinity_matches(info: PodInfo, nodes: NodeView) -> Bools:
-    """bool[nodes.size]: the nodes that match the pod's nodeSelector and required node affinity."""
+    """Returns bool[nodes.size]: the nodes that match the pod's node selector and affinity."""
     matched = np.ones(nodes.size, dtype=np.bool_)
-    for label, wanted in info.pod.spec.node_selector.items():
-        if nodes.columns.label(label).code(wanted) is None:
+    for label, value in info.pod.spec.node_selector.items():
+        if nodes.columns.label(label).code(value) is None:
             return np.zeros(nodes.size, dtype=np.bool_)
-        matched &= select_rows(nodes, label, "In", (wanted,))
+        matched &= select_rows(nodes, label, "In", (value,))
     terms = _REQUIRED(info.template, info.pod)
     if terms is not None:
         matched &= terms.match(nodes)

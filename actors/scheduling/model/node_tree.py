@@ -25,7 +25,7 @@ def zone_of(node: Node) -> str:
 
 
 class NodeTree:
-    """Names by zone; add, remove and update cost at most O(size of a zone), `names` O(nodes)."""
+    """Names by zone. add, remove and update cost at most O(size of a zone), `names` O(nodes)."""
 
     def __init__(self) -> None:
         self._zones: dict[str, dict[str, None]] = {}
@@ -41,7 +41,7 @@ class NodeTree:
             self._zones.pop(zone, None)
 
     def update(self, old: Node, new: Node) -> bool:
-        """Moves a node if its zone changed; returns True if it moved."""
+        """Moves a node if its zone changed; returns True if it did."""
         if zone_of(old) == zone_of(new):
             return False
         self.remove(old)

@@ -13,7 +13,7 @@ from .pod_info import PodInfo
 
 
 class Nominations:
-    """`changes` logs the names of the nodes on which nominations were added or removed."""
+    """The nominated pods; `changes` logs the nodes on which nominations were added or removed."""
 
     def __init__(self) -> None:
         self.changes: ChangeLog[str] = ChangeLog()
@@ -35,7 +35,7 @@ class Nominations:
         self.changes.add(node)
 
     def drop(self, key: str, uid: str = "") -> None:
-        """Removes the nomination of the pod with this key (namespace/name) and, if given, uid."""
+        """Removes the nomination of the pod with this key (namespace/name) and any given uid."""
         node = self._node_of.get(key)
         if node is None or (uid and self._on[node][key].uid != uid):
             return
@@ -49,11 +49,11 @@ class Nominations:
         return self._node_of.get(key, "")
 
     def on(self, node: str) -> Iterable[PodInfo]:
-        """The pods nominated to a node."""
+        """Returns the pods nominated to a node."""
         return self._on.get(node, {}).values()
 
     def nodes(self) -> Collection[str]:
-        """The nodes to which at least one pod is nominated."""
+        """Returns the nodes to which at least one pod is nominated."""
         return self._on.keys()
 
     def ahead_of(self, info: PodInfo, node: str) -> list[PodInfo]:

@@ -1,11 +1,11 @@
 """PodCounts: counts of pods on each row, kept up to date as pods are added and removed.
 
 Pods with the same namespace and labels form a group, so that a selector is matched once for a
-group, not once for a pod. What a rule counts (the pods that a selector matches, or the pods that
-carry certain terms) is a column over rows. Adding or removing a pod changes the columns of its
-group by its weight in them, which usually is 1. A column is filled when a rule first asks for it,
-and dropped when no rule has used it for long. Invariant: every column equals a recount of the pods
-on every row.
+group, not once for a pod. The numbers that a rule needs (of the pods that a selector matches, or of
+the pods that carry certain terms) are a column over rows. Adding or removing a pod changes the
+columns of its group by its weight in them, which usually is 1. A column is filled when a rule first
+asks for it, and dropped when no rule has used it for long. Invariant: every column equals a recount
+of the pods on every row.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Counted(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
     @cached_property
     def _matching_terms(self) -> TermWeights:
-        """Weighs a pod by the number of terms that match it, whatever their topologies."""
+        """Terms that weigh a pod by the number of terms that match it, for any topology."""
         return with_weight_one(
             [msgspec.structs.replace(term, topology_key="") for term in self.terms]
         )
 
 
 class Weighed(msgspec.Struct, frozen=True, cache_hash=True):
-    """A column that sums the weights of pods, as terms of one topology give them."""
+    """A column that sums the weights that the terms of one topology give to pods."""
 
     weights: TermWeights
 
@@ -114,7 +114,7 @@ class Column:
             domains.add(row, number)
 
     def by_domain(self, label: LabelColumn) -> DomainCounts:
-        """Returns the sums by domain, that is by value of a label."""
+        """Returns the sums by domain, which is a value of the label."""
         for domains in self._domains:
             if domains.label is label:
                 if domains.version == label.version:
@@ -180,8 +180,8 @@ class TermColumns:
         """
         if not self.columns:
             return []
-        found = self._matching.get(info.template)
-        if found is None or found[0] is not namespace_labels:
+        cached = self._matching.get(info.template)
+        if cached is None or cached[0] is not namespace_labels:
             if len(self._matching) >= MAX_COLUMNS:
                 self._matching.clear()
             pod = info.pod.metadata
@@ -192,8 +192,8 @@ class TermColumns:
                     pod.namespace, pod.labels, namespace_labels
                 ).items()
             ]
-            found = self._matching[info.template] = (namespace_labels, matching)
-        return found[1]
+            cached = self._matching[info.template] = (namespace_labels, matching)
+        return cached[1]
 
 
 class PodCounts:
@@ -269,7 +269,7 @@ class PodCounts:
         self.volume_changes = grown(self.volume_changes, rows)
         self.most_volumes = grown(self.most_volumes, rows)
         terms = (self.required.columns, self.required_anti.columns, self.preferred.columns)
-        for columns in (self._columns.values(), *(found.values() for found in terms)):
+        for columns in (self._columns.values(), *(by_terms.values() for by_terms in terms)):
             for column in columns:
                 column.by_row = grown(column.by_row, rows)
 
@@ -376,6 +376,6 @@ def _same(column: Column, other: Column, what: object) -> None:
 
 
 def pods_selected(namespace: str, selector: Selector) -> Counted:
-    """The column of the pods in a namespace that a selector matches, without terminating pods."""
+    """Returns the column of a namespace's selected pods, without terminating ones."""
     term = AffinityTerm(selector, frozenset((namespace,)), Selector(nothing=True), "")
     return Counted((term,), terminating=False)

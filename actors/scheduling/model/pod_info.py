@@ -1,4 +1,4 @@
-"""PodInfo: a pod with the values that scheduling derives from it once, instead of once for a node.
+"""PodInfo: a pod with values that are derived from it once, instead of once for each node.
 
 Mirrors the framework's PodInfo. Immutable; created when a pod enters the queue or the cache.
 """
@@ -87,12 +87,12 @@ class PodInfo:
 
     def counts_like(self, other: PodInfo) -> bool:
         """True if the two pods are alike in every sum, every count, and as preemption victims."""
-        mine, its = self.pod, other.pod
+        mine, theirs = self.pod, other.pod
         alike = self.template is other.template and self._terminates() == other._terminates()
         if alike and self.template.names_claims and self.claims != other.claims:
             return False
         return alike and (
-            mine.status.start_time == its.status.start_time or self.started == other.started
+            mine.status.start_time == theirs.status.start_time or self.started == other.started
         )
 
     def _terminates(self) -> bool:
@@ -109,7 +109,9 @@ class PodInfos:
         self._templates = Templates()
 
     def of(self, pod: Pod, before: PodInfo | None = None) -> PodInfo:
-        """`before` is an earlier state of the pod, whose template is reused if it still applies."""
+        """Returns a PodInfo, with the template of `before` (an earlier state) if that still
+        applies.
+        """
         if before is not None and same_template(before.pod, pod):
             return PodInfo(pod, before.template)
         return PodInfo(pod, self._templates.of(pod))

@@ -46,8 +46,8 @@ class HostPort(msgspec.Struct, frozen=True):
 
 
 class Disk(msgspec.Struct, frozen=True):
-    """A disk that a pod names directly, and that pods on one node cannot share, unless all of them
-    only read it. `identity` is the kind of disk and what identifies it within the kind.
+    """A disk that a pod names directly. Pods on one node cannot share it, unless all of them only
+    read it. `identity` is the kind of disk and what identifies it within the kind.
     """
 
     identity: tuple[str, ...]
@@ -55,7 +55,7 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 class GroupKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """What selectors look at. `labels` are sorted by key."""
+    """The part of a pod that selectors look at. `labels` are sorted by key."""
 
     namespace: str
     labels: tuple[tuple[str, str], ...]
@@ -100,7 +100,7 @@ class PodTemplate:
 
     @cached_property
     def spec_requests(self) -> dict[str, int]:
-        """What NodeResourcesFit wants of a node: the requests without regard to the status."""
+        """The requests that NodeResourcesFit compares with nodes: without regard to the status."""
         return pod_requests(self._pod, status=False) if _is_resized(self._pod) else self.requests
 
     @cached_property
@@ -121,7 +121,7 @@ class PodTemplate:
 
     @cached_property
     def affinity_terms(self) -> AffinityTerms:
-        """What the pods ask of other pods. Raises SelectorError."""
+        """The affinity terms of the pods. Raises SelectorError."""
         return terms_of(self._pod)
 
     @cached_property
@@ -144,7 +144,7 @@ class PodTemplate:
 
     @cached_property
     def most_volumes(self) -> int:
-        """The most volumes that a pod can attach; UNKNOWN if some are not those of claims that it
+        """The most volumes that a pod can attach; UNKNOWN if some do not belong to claims that it
         names.
         """
         named = sum(v.persistent_volume_claim is not None for v in self._pod.spec.volumes)
@@ -173,14 +173,14 @@ class PodTemplate:
 
     @cached_property
     def disks(self) -> tuple[Disk, ...]:
-        """An RBD image is a disk for each of its monitors: two images are the same if they have a
-        monitor in common.
+        """The disks of the volumes. An RBD image is a disk for each of its monitors: two images are
+        the same if they have a monitor in common.
         """
         return tuple(disk for volume in self._pod.spec.volumes for disk in _disks_of(volume))
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
-        """An ip "" is normalised to 0.0.0.0, a protocol "" to TCP."""
+        """The host ports. An ip "" is normalised to 0.0.0.0, a protocol "" to TCP."""
         spec = self._pod.spec
         sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
         return tuple(
@@ -192,7 +192,7 @@ class PodTemplate:
 
 
 def is_migratable(volume: Volume) -> bool:
-    """True for a disk that an in-tree plugin served once, and a CSI driver serves now."""
+    """True for a disk that an in-tree plugin used to serve, and a CSI driver serves now."""
     return (
         volume.gce_persistent_disk is not None
         or volume.aws_elastic_block_store is not None
@@ -220,7 +220,7 @@ def _disks_of(volume: Volume) -> Iterator[Disk]:
 class PerTemplate(Generic[T]):
     """A value that a rule derives from a pod, once for each template.
 
-    It must depend on nothing that the template leaves out.
+    It must not depend on anything that the template leaves out.
     """
 
     def __init__(self, derive: Callable[[Pod], T]) -> None:
@@ -244,35 +244,35 @@ class Templates:
     def of(self, pod: Pod) -> PodTemplate:
         if self._latest is None or not self._latest.is_of(pod):
             signature = _signature(pod)
-            found = self._templates.get(signature)
-            if found is None:
-                found = self._templates.put(signature, PodTemplate(pod, hash(signature)))
-            self._latest = found
+            template = self._templates.get(signature)
+            if template is None:
+                template = self._templates.put(signature, PodTemplate(pod, hash(signature)))
+            self._latest = template
         return self._latest
 
 
-def same_template(one: Pod, other: Pod) -> bool:
+def same_template(pod: Pod, other: Pod) -> bool:
     """True if two pods are certainly of one template. Equal parts are mostly the same objects."""
-    mine, its = one.metadata, other.metadata
+    mine, theirs = pod.metadata, other.metadata
     return (
-        mine.namespace == its.namespace
-        and mine.labels == its.labels
-        and mine.annotations == its.annotations
-        and not _is_resized(one)
+        mine.namespace == theirs.namespace
+        and mine.labels == theirs.labels
+        and mine.annotations == theirs.annotations
+        and not _is_resized(pod)
         and not _is_resized(other)
-        and (one.spec is other.spec or _same_spec(one.spec, other.spec))
+        and (pod.spec is other.spec or _same_spec(pod.spec, other.spec))
     )
 
 
-def _same_spec(one: PodSpec, other: PodSpec) -> bool:
+def _same_spec(spec: PodSpec, other: PodSpec) -> bool:
     """True if two specs differ in nothing but the node and the names of claims."""
-    if one.volumes != other.volumes and _unnamed(one.volumes) != _unnamed(other.volumes):
+    if spec.volumes != other.volumes and _unnamed(spec.volumes) != _unnamed(other.volumes):
         return False
-    if one.resource_claims != other.resource_claims and _kinds_of_claims(one) != _kinds_of_claims(
+    if spec.resource_claims != other.resource_claims and _kinds_of_claims(spec) != _kinds_of_claims(
         other
     ):
         return False
-    return bool(_FIELDS_BUT_CLAIMS(one) == _FIELDS_BUT_CLAIMS(other))
+    return bool(_FIELDS_BUT_CLAIMS(spec) == _FIELDS_BUT_CLAIMS(other))
 
 
 _ANY_CLAIM = {
@@ -281,7 +281,7 @@ _ANY_CLAIM = {
 
 
 def _unnamed(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
-    """The volumes without the names of their claims."""
+    """Returns the volumes without the names of their claims."""
     if all(volume.persistent_volume_claim is None for volume in volumes):
         return volumes
     return tuple(
@@ -298,12 +298,12 @@ def _unnamed(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
 
 
 def _kinds_of_claims(spec: PodSpec) -> tuple[tuple[str, bool], ...]:
-    """The ResourceClaims without their names, and whether each is made from a template."""
+    """Returns the ResourceClaims without their names, and whether each is made from a template."""
     return tuple((claim.name, claim.resource_claim_name is None) for claim in spec.resource_claims)
 
 
 def _is_resized(pod: Pod) -> bool:
-    """True if the status knows more about the pod's resources than the spec."""
+    """True if the status has other resources for the pod than the spec."""
     status = pod.status
     return bool(
         status.container_statuses
@@ -314,7 +314,7 @@ def _is_resized(pod: Pod) -> bool:
 
 
 def spec_key(spec: PodSpec) -> bytes:
-    """A spec without its node, encoded: equal for equal specs."""
+    """Returns a spec without its node, encoded: equal for equal specs."""
     return _ENCODER.encode(_SPEC_FIELDS(spec))
 
 

@@ -60,11 +60,11 @@ class NodeView:
         return len(self.snapshot) if isinstance(self.rows, slice) else self.size
 
     def row(self, position: int) -> int:
-        """The row at a position of the view."""
+        """Returns the row at a position of the view."""
         return position if isinstance(self.rows, slice) else int(self.rows[position])
 
     def positions(self, rows: Ints) -> Ints:
-        """The positions of rows in the view; -1 for a row that is not in it."""
+        """Returns the positions of rows in the view; -1 for a row that is not in it."""
         if isinstance(self.rows, slice):
             return np.where(rows < self.size, rows, -1)
         where = np.full(self.columns.size, -1, dtype=np.int64)
@@ -72,11 +72,11 @@ class NodeView:
         return where[rows]
 
     def allocatable(self, resources: Sequence[str]) -> Ints:
-        """The amounts of these resources that each node has for pods: int64[resources, n]."""
+        """Returns the amounts of these resources that nodes have for pods: int64[resources, n]."""
         return self._stacked(resources, self.columns.allocatable)
 
     def requested(self, resources: Sequence[str]) -> Ints:
-        """The sums of the requests of the pods on each node: int64[resources, n]."""
+        """Returns the sums of the requests of the pods on each node: int64[resources, n]."""
         return self._stacked(resources, self.columns.requested)
 
     def _stacked(self, resources: Sequence[str], amounts: Amounts) -> Ints:
@@ -87,13 +87,13 @@ class NodeView:
         return stacked
 
     def name(self, position: int) -> str:
-        """The name of the node at a position; "" on a dead row."""
+        """Returns the name of the node at a position; "" on a dead row."""
         return self.columns.names[self.row(position)]
 
     def node(self, position: int) -> Node | None:
-        """The node at a position, None on a dead row."""
+        """Returns the node at a position, None on a dead row."""
         return self.columns.nodes[self.row(position)]
 
     def info(self, position: int) -> NodeInfo | None:
-        """The NodeInfo at a position, None on a dead row."""
+        """Returns the NodeInfo at a position, None on a dead row."""
         return self.columns.infos[self.row(position)]

@@ -19,12 +19,12 @@ Rows = slice | Ints
 
 
 def lowest(numbers: Integers) -> int:
-    """The smallest number; there must be at least one."""
+    """Returns the smallest number; there must be at least one."""
     return int(numbers[numbers.argmin()])
 
 
 def highest(numbers: Integers) -> int:
-    """The largest number; there must be at least one."""
+    """Returns the largest number; there must be at least one."""
     return int(numbers[numbers.argmax()])
 
 
@@ -39,7 +39,7 @@ def all_true(marks: Bools) -> bool:
 
 
 def nth_true(marks: Bools, number: int) -> int:
-    """The position of the true element that has `number` true elements before it."""
+    """Returns the position of the true element that has `number` true elements before it."""
     start, stop = 0, len(marks)
     while stop - start > 256:
         middle = (start + stop) // 2
@@ -71,7 +71,7 @@ class Flags:
 
 
 def grown(array: NDArray[Any], rows: int) -> NDArray[Any]:
-    """A copy of the array whose last axis has `rows` elements; the new ones are zero."""
+    """Returns a copy of the array whose last axis has `rows` elements; the new ones are zero."""
     wider = np.zeros((*array.shape[:-1], rows), dtype=array.dtype)
     wider[..., : array.shape[-1]] = array
     return wider
