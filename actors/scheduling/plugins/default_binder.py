@@ -13,8 +13,8 @@ class DefaultBinder(BindPlugin):
         status = await api.bind(metadata.namespace, metadata.name, metadata.uid, node)
         if status.ok:
             return status
-        # If only the answer was lost, the pod is bound, and what it has must not be undone.
-        found = await api.get(Pod, metadata.name, metadata.namespace)
-        if isinstance(found, Status) or found.metadata.uid != metadata.uid:
+        # If only the answer was lost, the pod is bound, and its reservations must not be undone.
+        current = await api.get(Pod, metadata.name, metadata.namespace)
+        if isinstance(current, Status) or current.metadata.uid != metadata.uid:
             return status
-        return SUCCESS if found.spec.node_name == node else status
+        return SUCCESS if current.spec.node_name == node else status

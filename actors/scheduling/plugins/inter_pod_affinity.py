@@ -129,21 +129,21 @@ class OwnColumnsByTerms:
     def __init__(self) -> None:
         self._objects: ClusterObjects | None = None
         self._version = -1
-        self._known: dict[AffinityTerms, OwnColumns] = {}
+        self._columns: dict[AffinityTerms, OwnColumns] = {}
 
     def of(self, terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
         version = objects.version(Namespace)
         if (
             version != self._version
             or objects is not self._objects
-            or len(self._known) >= MAX_COLUMNS
+            or len(self._columns) >= MAX_COLUMNS
         ):
             self._objects, self._version = objects, version
-            self._known.clear()
-        found = self._known.get(terms)
-        if found is None:
-            found = self._known[terms] = _own_columns(terms, objects)
-        return found
+            self._columns.clear()
+        columns = self._columns.get(terms)
+        if columns is None:
+            columns = self._columns[terms] = _own_columns(terms, objects)
+        return columns
 
 
 def _own_columns(terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
@@ -152,8 +152,8 @@ def _own_columns(terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
         t.namespace_selector.requirements
         for t in (*terms.required, *terms.required_anti, *preferred)
     )
-    found = objects.within(Namespace) if by_selector else {}
-    labels = {name: namespace.metadata.labels for name, namespace in found.items()}
+    namespaces = objects.within(Namespace) if by_selector else {}
+    labels = {name: namespace.metadata.labels for name, namespace in namespaces.items()}
     anti = [WeightedTerm(term, 1) for term in with_namespaces(terms.required_anti, labels)]
     weights = [weighted.weight for weighted in terms.preferred]
     soft = [
@@ -166,12 +166,14 @@ def _own_columns(terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
 
 
 def _by_topology(terms: Iterable[WeightedTerm]) -> tuple[tuple[str, Weighed], ...]:
-    found: dict[tuple[str, bool], list[WeightedTerm]] = {}
+    by_topology: dict[tuple[str, bool], list[WeightedTerm]] = {}
     for weighted in terms:
-        found.setdefault((weighted.term.topology_key, weighted.weight < 0), []).append(weighted)
+        by_topology.setdefault((weighted.term.topology_key, weighted.weight < 0), []).append(
+            weighted
+        )
     return tuple(
         (topology_key, Weighed(TermWeights(tuple(weighted))))
-        for (topology_key, _), weighted in found.items()
+        for (topology_key, _), weighted in by_topology.items()
     )
 
 
@@ -387,11 +389,11 @@ def _mark(marked: MarkedDomains, topology_key: str, marks: Bools) -> None:
 
 
 def _nodes_in(marked: MarkedDomains, nodes: NodeView) -> Bools | None:
-    """bool[nodes.size]: the nodes in at least one marked domain; None if no domain is marked."""
+    """Returns bool[nodes.size]: the nodes in some marked domain; None if no domain is marked."""
     inside: Bools | None = None
     for topology_key, marks in marked.items():
-        found = marks[nodes.columns.label(topology_key).codes[nodes.rows]]
-        inside = found if inside is None else inside | found
+        in_domain = marks[nodes.columns.label(topology_key).codes[nodes.rows]]
+        inside = in_domain if inside is None else inside | in_domain
     return inside
 
 

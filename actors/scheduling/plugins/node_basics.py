@@ -123,10 +123,10 @@ class NodeName(FilterPlugin):
     depends_on = DependsOn.NODE
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
-        wanted = info.pod.spec.node_name
-        if not wanted:
+        node_name = info.pod.spec.node_name
+        if not node_name:
             return None
-        row = nodes.columns.row_of.get(wanted, -1)
+        row = nodes.columns.row_of.get(node_name, -1)
         elsewhere = np.arange(nodes.columns.size)[nodes.rows] != row
         return Verdicts.rejecting(
             elsewhere,
@@ -136,9 +136,9 @@ class NodeName(FilterPlugin):
 
     def events_to_register(self) -> Sequence[Registration]:
         def named(pod: Pod, _old: object | None, new: object | None) -> Hint:
-            wanted = pod.spec.node_name
+            node_name = pod.spec.node_name
             assert isinstance(new, Node)
-            return Hint.QUEUE if wanted in ("", new.metadata.name) else Hint.SKIP
+            return Hint.QUEUE if node_name in ("", new.metadata.name) else Hint.SKIP
 
         return (Registration(ClusterEvent(Resource.NODE, Action.ADD), named),)
 
@@ -165,9 +165,9 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         in_use = np.zeros(len(nodes.columns.pods), dtype=np.bool_)
-        for wanted in state.read(_PORTS):
-            for ip, users in nodes.columns.ports.get((wanted.protocol, wanted.port), {}).items():
-                if _conflicts(wanted, ip):
+        for port in state.read(_PORTS):
+            for ip, users in nodes.columns.ports.get((port.protocol, port.port), {}).items():
+                if _conflicts(port, ip):
                     users.mark(in_use)
         return Verdicts.rejecting(
             in_use[nodes.rows],
@@ -182,13 +182,13 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
             assert isinstance(old, Pod)
             if not old.spec.node_name and not old.status.nominated_node_name:
                 return Hint.SKIP
-            wanted: dict[tuple[str, int], list[HostPort]] = {}
+            requested: dict[tuple[str, int], list[HostPort]] = {}
             for port in infos.of(pod).host_ports:
-                wanted.setdefault((port.protocol, port.port), []).append(port)
+                requested.setdefault((port.protocol, port.port), []).append(port)
             conflicted = any(
                 _conflicts(port, released.ip)
                 for released in infos.of(old).host_ports
-                for port in wanted.get((released.protocol, released.port), ())
+                for port in requested.get((released.protocol, released.port), ())
             )
             return Hint.QUEUE if conflicted else Hint.SKIP
 
@@ -198,5 +198,5 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         )
 
 
-def _conflicts(wanted: HostPort, ip: str) -> bool:
-    return wanted.ip == ip or WILDCARD_IP in (wanted.ip, ip)
+def _conflicts(port: HostPort, ip: str) -> bool:
+    return port.ip == ip or WILDCARD_IP in (port.ip, ip)

@@ -60,7 +60,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         requests = info.requests
         names = [name for name in self._resources if name in NATIVE or requests.get(name, 0)]
-        if not self._requests_any(info):  # PreScore, which skips such a pod, is not enabled.
+        if not self._requests_any(info):  # PreScore, which would skip such a pod, is not enabled.
             return np.zeros(nodes.size, dtype=np.int64)
         have, before = nodes.allocatable(names), nodes.requested(names)
         if self._totals is not None:
@@ -78,7 +78,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
 
 def _score(gain: int) -> int:
-    """50 + (50 + gain) / 2, divided towards zero as in Go."""
+    """Returns 50 + (50 + gain) / 2, divided towards zero as in Go."""
     half = MAX_NODE_SCORE // 2
     return half + (half + gain + (half + gain < 0)) // 2
 
@@ -91,7 +91,8 @@ _SCORES = np.array(
 
 
 def _balance(used: Ints | NDArray[np.uint64], have: Ints) -> Ints:
-    """int((1 - deviation) * 100) of the used fractions: int64[..., resources, n] -> int64[..., n].
+    """Returns int((1 - deviation) * 100) of the used fractions: int64[..., resources, n] ->
+    int64[..., n].
 
     A resource that a node does not have does not count. Two resources have a simple form, which
     rounds differently from the general one.

@@ -78,14 +78,14 @@ Percent = Callable[[Ints, Ints], Ints]
 Scorer = Callable[[Ints, Ints, Percent], Ints]
 
 
-class _Wanted(msgspec.Struct, frozen=True):
-    """What a pod needs of a node. A class provides `devices` where the node has no amount of it."""
+class _Requests(msgspec.Struct, frozen=True):
+    """The requests of a pod. A class provides `devices` where the node has no amount of them."""
 
     amounts: dict[str, int]
     devices: frozenset[str]
 
 
-_WANTED: StateKey[_Wanted] = StateKey("PreFilterNodeResourcesFit")
+_REQUESTS: StateKey[_Requests] = StateKey("PreFilterNodeResourcesFit")
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -123,12 +123,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         info: PodInfo,
         snapshot: Snapshot,
     ) -> Status | PreFilterResult:
-        wanted = {n: a for n, a in info.spec_requests.items() if a > 0 and not self._ignores(n)}
-        state.write(_WANTED, _Wanted(wanted, self._devices(wanted, snapshot.objects)))
+        amounts = {n: a for n, a in info.spec_requests.items() if a > 0 and not self._ignores(n)}
+        state.write(_REQUESTS, _Requests(amounts, self._devices(amounts, snapshot.objects)))
         return SUCCESS
 
     def _devices(self, names: Iterable[str], objects: ClusterObjects) -> frozenset[str]:
-        """The resources that a class provides. It looks up classes only if one might."""
+        """Returns the resources that a class provides. It looks up classes only if one might."""
         extended = [name for name in names if may_be_devices(name)] if self._with_devices else ()
         if not extended:
             return NO_NAMES
@@ -149,16 +149,16 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if any_true(full):
             where["Too many pods"] = full
             codes.append(full * _RESOLVABLE)
-        asked = state.read(_WANTED)
-        for name, wanted in asked.amounts.items():
+        requests = state.read(_REQUESTS)
+        for name, amount in requests.amounts.items():
             if name not in columns.allocatable:
-                if name not in asked.devices:
+                if name not in requests.devices:
                     everywhere.append(f"Insufficient {name}")
                 continue
             have = columns.allocatable(name)[rows]
-            lacks = have - columns.requested(name)[rows] < wanted
-            too_small = have < wanted
-            if name in asked.devices:
+            lacks = have - columns.requested(name)[rows] < amount
+            too_small = have < amount
+            if name in requests.devices:
                 lacks &= have > 0
                 too_small &= have > 0
             if any_true(lacks):
@@ -176,11 +176,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
         columns, rows = nodes.columns, nodes.rows
         passing: Bools = columns.pods[rows] < columns.allocatable(PODS)[rows]
-        asked = state.read(_WANTED)
-        for name, wanted in asked.amounts.items():
+        requests = state.read(_REQUESTS)
+        for name, amount in requests.amounts.items():
             have = columns.allocatable(name)[rows]
-            enough = have - columns.requested(name)[rows] >= wanted
-            passing &= enough | (have <= 0) if name in asked.devices else enough
+            enough = have - columns.requested(name)[rows] >= amount
+            passing &= enough | (have <= 0) if name in requests.devices else enough
         return passing
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
@@ -226,7 +226,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         classes = ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE)
         return (*registrations, Registration(classes, self._class_changed))
 
-    def _claim_requests(self, pod: Pod) -> dict[str, int]:
+    def _requests_of(self, pod: Pod) -> dict[str, int]:
         return {
             n: a
             for n, a in self._hinted.of(pod).spec_requests.items()
@@ -234,7 +234,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         }
 
     def _freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
-        """A deleted pod always helps; a scaled-down one must free a resource the pod requests."""
+        """Returns QUEUE if a pod is gone, or frees a resource that the parked pod requests."""
         assert isinstance(old, Pod)
         if new is None:
             # A nominated pod occupied its node as if it ran there.
@@ -245,25 +245,25 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not new.spec.node_name:
             return Hint.SKIP
         before, after = self._hinted.of(old).requests, self._hinted.of(new).requests
-        helps = any(before.get(name, 0) > after.get(name, 0) for name in self._claim_requests(pod))
+        helps = any(before.get(name, 0) > after.get(name, 0) for name in self._requests_of(pod))
         return Hint.QUEUE if helps else Hint.SKIP
 
     def _node_changed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
-        """The node must be large enough for the pod, or it does not help.
+        """Returns QUEUE if the node is large enough for the pod.
 
         A known node must also have grown in a resource that the pod requests, or in pods, or may
         have devices for the pod.
         """
         assert isinstance(new, Node)
-        wanted = self._claim_requests(pod)
+        requests = self._requests_of(pod)
         now = _allocatable(new)
-        short = [name for name, amount in wanted.items() if now.get(name, 0) < amount]
+        short = [name for name, amount in requests.items() if now.get(name, 0) < amount]
         if now.get(PODS, 0) < 1 or any(not self._may_have_devices(now, name) for name in short):
             return Hint.SKIP
         if short or not isinstance(old, Node):
             return Hint.QUEUE
         before = _allocatable(old)
-        grown = any(now.get(name, 0) > before.get(name, 0) for name in (*wanted, PODS))
+        grown = any(now.get(name, 0) > before.get(name, 0) for name in (*requests, PODS))
         return Hint.QUEUE if grown else Hint.SKIP
 
     def _may_have_devices(self, allocatable: Mapping[str, int], resource: str) -> bool:
@@ -276,7 +276,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
 
     def _class_changed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
-        """The class must begin to provide a resource that the pod requests."""
+        """Returns QUEUE if the class begins to provide a resource that the pod requests."""
         assert isinstance(new, DeviceClass)
         requested, resource = self._hinted.of(pod).spec_requests, new.spec.extended_resource_name
         if isinstance(old, DeviceClass):
@@ -317,7 +317,7 @@ def _allocatable(node: Node) -> dict[str, int]:
 
 
 def device_totals(scored: Iterable[str], handle: Handle) -> DeviceTotals | None:
-    """Counts devices for scores; None if no resource that is scored can be devices."""
+    """Returns counts of devices for scores; None if no scored resource can be devices."""
     if not features_of(handle.feature_gates).extended_resources:
         return None
     return DeviceTotals() if any(map(may_be_devices, scored)) else None
@@ -326,7 +326,7 @@ def device_totals(scored: Iterable[str], handle: Handle) -> DeviceTotals | None:
 def _amounts(
     info: PodInfo, nodes: NodeView, resource: str, totals: DeviceTotals | None
 ) -> tuple[Ints, Ints] | None:
-    """(free after placing the pod, allocatable) of a resource.
+    """Returns (free after placing the pod, allocatable) of a resource.
 
     Returns None for an extended resource that the pod does not request. For cpu and memory the
     non-zero requests count: 100m and 200Mi for a container without a request. An over-requested
@@ -335,18 +335,18 @@ def _amounts(
     columns, rows = nodes.columns, nodes.rows
     match resource:
         case "cpu":
-            used, wanted = columns.nonzero[0, rows], info.scoring_requests[0]
+            used, request = columns.nonzero[0, rows], info.scoring_requests[0]
         case "memory":
-            used, wanted = columns.nonzero[1, rows], info.scoring_requests[1]
+            used, request = columns.nonzero[1, rows], info.scoring_requests[1]
         case _:
-            wanted = info.container_requests.get(resource, 0)
-            if wanted == 0 and resource not in NATIVE:
+            request = info.container_requests.get(resource, 0)
+            if request == 0 and resource not in NATIVE:
                 return None
             used = columns.requested(resource)[rows]
     allocatable = columns.allocatable(resource)[rows]
     if totals is not None and may_be_devices(resource):
         allocatable, used = totals.in_place(resource, nodes, allocatable, used)
-    return np.maximum(allocatable - used, wanted) - wanted, allocatable
+    return np.maximum(allocatable - used, request) - request, allocatable
 
 
 def _percent(part: Ints, whole: Ints) -> Ints:
@@ -354,22 +354,22 @@ def _percent(part: Ints, whole: Ints) -> Ints:
 
 
 def _exact_percent(part: Ints, whole: Ints) -> Ints:
-    """Does the same where 100 times an amount may exceed an int64."""
+    """Returns the same as `_percent` where 100 times an amount may exceed an int64."""
     return np.asarray((part.astype(object) * MAX_NODE_SCORE // whole).astype(np.int64))
 
 
 def least_allocated(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
-    """100 for an empty node, 0 for a full or over-requested one."""
+    """Returns 100 for an empty node, 0 for a full or over-requested one."""
     return percent(free, allocatable)
 
 
 def most_allocated(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
-    """100 for a full or over-requested node, 0 for an empty one."""
+    """Returns 100 for a full or over-requested node, 0 for an empty one."""
     return percent(allocatable - free, allocatable)
 
 
 def _ratio_scorer(shape: Sequence[ShapePoint]) -> Scorer:
-    """Scores by the line through the shape's points, tabulated by whole percent of utilization."""
+    """Returns a scorer by the line through the shape's points, tabulated by whole percent."""
     table = np.array([score_at(shape, percent) for percent in range(101)], dtype=np.int64)
 
     def score(free: Ints, allocatable: Ints, percent: Percent) -> Ints:

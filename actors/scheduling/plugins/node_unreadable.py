@@ -39,7 +39,7 @@ class NodeUnreadable(FilterPlugin):
         )
 
     def events_to_register(self) -> Sequence[Registration]:
-        """A node that can be read again is reported as a new node."""
+        """Registers new nodes: a node that can be read again is reported as one."""
 
         def is_new(_pod: Pod, old: object | None, _new: object | None) -> Hint:
             return Hint.QUEUE if old is None else Hint.SKIP

@@ -219,12 +219,12 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             return SKIP
         eligible = self._eligible[HARD].of(constraints, info, snapshot, labelled=True)
         labels: Mapping[str, str] = info.pod.metadata.labels
-        found = []
+        rejected_domains = []
         for constraint, where in zip(constraints, eligible, strict=True):
             column = snapshot.columns.label(constraint.topology_key)
-            if not column.nodes:  # It rejects every node, so later constraints do not matter.
+            if not column.nodes:  # The constraint rejects every node, so later ones do not matter.
                 every_code = np.ones(len(column.values) + 1, dtype=np.bool_)
-                found.append(RejectedDomains(column, every_code))
+                rejected_domains.append(RejectedDomains(column, every_code))
                 break
             counts = pods_by_domain(constraint, where, column, info, snapshot)
             minimum = lowest(counts[where.domains]) if where.number else NO_DOMAIN_MINIMUM
@@ -233,8 +233,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             rejected = counts > constraint.max_skew + minimum - constraint.selector.matches(labels)
             rejected[-1] = not snapshot.columns.all_have(column)
             if any_true(rejected):
-                found.append(RejectedDomains(column, rejected))
-        state.write(_REJECTED, tuple(found))
+                rejected_domains.append(RejectedDomains(column, rejected))
+        state.write(_REJECTED, tuple(rejected_domains))
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
@@ -252,8 +252,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
         rejected: Bools | None = None
         for domains in state.read(_REJECTED):
-            found = domains.rejected[domains.column.codes[nodes.rows]]
-            rejected = found if rejected is None else rejected | found
+            in_domains = domains.rejected[domains.column.codes[nodes.rows]]
+            rejected = in_domains if rejected is None else rejected | in_domains
         return None if rejected is None else ~rejected
 
     # -------------------------------------------------------------------------------------- scoring
@@ -272,18 +272,20 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 ignored = None
         scored = nodes.size if ignored is None else nodes.size - int(ignored.sum())
         eligible = self._eligible[SOFT].of(constraints, info, nodes.snapshot, labelled=needs_all)
-        found = []
+        scored_constraints = []
         for constraint, label, where in zip(constraints, labels, eligible, strict=True):
             if not label.nodes:
-                continue  # It adds nothing to the score of any node.
+                continue  # The constraint adds nothing to any score.
             codes = label.codes[nodes.rows]
             if constraint.topology_key == HOSTNAME:
                 size, counts = scored, pods_by_row(constraint, info, columns)[nodes.rows]
             else:
                 size = _distinct(codes if ignored is None else codes[~ignored])
                 counts = pods_by_domain(constraint, where, label, info, nodes.snapshot)[codes]
-            found.append(ScoredConstraint(constraint, codes, counts, math.log(size + 2)))
-        state.write(_SCORING, Scoring(tuple(found), ignored))
+            scored_constraints.append(
+                ScoredConstraint(constraint, codes, counts, math.log(size + 2))
+            )
+        state.write(_SCORING, Scoring(tuple(scored_constraints), ignored))
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
@@ -356,7 +358,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return [(c.topology_key, None) for c in self._defaults if c.when_unsatisfiable == HARD]
 
     def _pod_matters(self, pod: Pod, old: object | None, new: object | None) -> bool:
-        """True if a constraint counts a pod now and did not before, or the other way round.
+        """True if a constraint counts a pod either before or after the change, but not both times.
 
         The parked pod itself counts as if it were on a node.
         """
@@ -401,12 +403,12 @@ _CODES = np.array(
 
 
 def _distinct(codes: Ints) -> int:
-    """The number of different codes, including -1."""
+    """Returns the number of different codes, including -1."""
     return int(np.count_nonzero(np.bincount(codes + 1)))
 
 
 def own_constraints(action: Unsatisfiable, pod: Pod) -> tuple[Constraint, ...]:
-    """The pod's own constraints with this value of whenUnsatisfiable."""
+    """Returns the pod's own constraints with this value of whenUnsatisfiable."""
     own = (c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == action)
     return tuple(constraint_of(c, _selector(c, pod), pod.metadata.namespace) for c in own)
 
@@ -434,7 +436,7 @@ def _tolerations_matter(pod: Pod, before: Pod, after: Pod) -> bool:
 
 
 def default_selector(pod: Pod, objects: ClusterObjects, *, needs_all: bool = True) -> Selector:
-    """Combines the selectors of the Services that match the pod and of the controller that owns it.
+    """Returns the selectors, combined, of the Services that match the pod and of its controller.
 
     If a kind is unknown, raises UnlistedError if `needs_all`; otherwise the kind has no objects.
     """
@@ -444,26 +446,26 @@ def default_selector(pod: Pod, objects: ClusterObjects, *, needs_all: bool = Tru
         return EVERYTHING
     merged: dict[str, str] = {}
     for service in services.values():
-        wanted = service.spec.selector
-        if wanted and all(labels.get(key) == value for key, value in wanted.items()):
-            merged |= wanted
+        required = service.spec.selector
+        if required and all(labels.get(key) == value for key, value in required.items()):
+            merged |= required
     owner = next(
         (reference for reference in pod.metadata.owner_references if reference.controller), None
     )
     if owner is None:
         return from_map(merged)
     kind = _OWNERS.get((owner.api_version, owner.kind))
-    found = None
+    controller = None
     if kind is not None and (needs_all or objects.is_listed(kind)):
-        found = objects.get(kind, owner.name, namespace)
+        controller = objects.get(kind, owner.name, namespace)
     selector = NOTHING
-    match found:
+    match controller:
         case ReplicationController():
-            merged |= found.spec.selector
+            merged |= controller.spec.selector
         case ReplicaSet() | StatefulSet():
             # A selector that cannot be read matches nothing, as in kube-scheduler.
             with suppress(SelectorError):
-                selector = from_label_selector(found.spec.selector)
+                selector = from_label_selector(controller.spec.selector)
         case None:
             pass
     return Selector((*from_map(merged).requirements, *selector.requirements))

@@ -16,7 +16,7 @@ from berth.plugin import MAX_NODE_SCORE, PluginArgs
 
 
 class ResourceWeight(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A resource, and how much it counts."""
+    """A resource and its weight."""
 
     name: Annotated[str, described("The resource's name.")] = ""
     weight: Annotated[Int64, described("From 1 to 100; 0 means 1.")] = 0
@@ -34,7 +34,7 @@ class ShapePoint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 class RequestedToCapacityRatio(
     msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 ):
-    """Scores by how much of a resource is requested."""
+    """Scores by the requested share of a resource."""
 
     shape: Annotated[tuple[ShapePoint, ...], described("The scores, by rising utilization.")] = ()
 
@@ -44,7 +44,7 @@ StrategyType = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRa
 
 
 class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """How NodeResourcesFit scores nodes."""
+    """The way in which NodeResourcesFit scores nodes."""
 
     type: Annotated[
         StrategyType | None,
@@ -130,12 +130,12 @@ class NodeResourcesBalancedAllocationArgs(
 
 
 def weighed(resources: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
-    """The resources with their default weight, or cpu and memory if there are none."""
+    """Returns the resources with their default weight, or cpu and memory if there are none."""
     return tuple(ResourceWeight(r.name, r.weight or 1) for r in resources) or CPU_AND_MEMORY
 
 
 def shape_problems(shape: Sequence[ShapePoint], path: str) -> Iterable[str]:
-    """A line unless there is a point, and for the first one out of order."""
+    """Yields a line if there is no point, and for the first point that is out of order."""
     if not shape:
         yield f"{path}: expected at least one point"
     for i in range(1, len(shape)):
@@ -145,7 +145,7 @@ def shape_problems(shape: Sequence[ShapePoint], path: str) -> Iterable[str]:
 
 
 def score_at(shape: Sequence[ShapePoint], percent: int) -> int:
-    """The score, 0 to 100, at a utilization.
+    """Returns the score, 0 to 100, at a utilization.
 
     Before the first point it is the score of the first, and after the last point that of the last.
     """

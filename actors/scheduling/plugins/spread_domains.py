@@ -1,4 +1,4 @@
-"""What a topology spread constraint counts: the eligible nodes, and the pods in each domain.
+"""The counts of a topology spread constraint: the eligible nodes, and the pods in each domain.
 
 Which nodes are eligible depends only on the pod's template and on the nodes, so the result is kept
 until a node changes. If whole domains are eligible, the counts by domain are the live ones of
@@ -74,9 +74,9 @@ def constraint_of(spec: ConstraintSpec, selector: Selector, namespace: str) -> C
 class Eligible(msgspec.Struct, frozen=True):
     """The eligible rows of a constraint, `rows`, each with the code of its domain in `codes`.
 
-    `domains` holds the distinct codes; `number` is how many there are. `whole` marks them by code,
-    with a last element for no label; it is None if no labelled row is left out. `mixed` is true if
-    a domain has both eligible and other rows.
+    `domains` holds the distinct codes, and `number` their number. `whole` marks them by code, with
+    a last element for no label; it is None if no labelled row is left out. `mixed` is true if a
+    domain has both eligible and other rows.
     """
 
     rows: Ints
@@ -123,16 +123,16 @@ class Eligibility(msgspec.Struct, frozen=True):
         # Constraints with the same policies have the same nodes; with the same label, also the
         # same domains.
         by_policies: dict[tuple[bool, bool], Bools] = {}
-        found: dict[tuple[LabelColumn, bool, bool], Eligible] = {}
+        by_key: dict[tuple[LabelColumn, bool, bool], Eligible] = {}
         for constraint in constraints:
             policies = (constraint.honor_affinity, constraint.honor_taints)
             key = (columns.label(constraint.topology_key), *policies)
-            if key not in found:
+            if key not in by_key:
                 if policies not in by_policies:
                     by_policies[policies] = _by_policies(constraint, info, nodes, base)
-                found[key] = _eligible(key[0], nodes, by_policies[policies])
+                by_key[key] = _eligible(key[0], nodes, by_policies[policies])
         eligible = tuple(
-            found[
+            by_key[
                 columns.label(constraint.topology_key),
                 constraint.honor_affinity,
                 constraint.honor_taints,
@@ -144,7 +144,7 @@ class Eligibility(msgspec.Struct, frozen=True):
 
 
 def _by_policies(constraint: Constraint, info: PodInfo, nodes: NodeView, base: Bools) -> Bools:
-    """Of the nodes in `base`, those that the constraint's policies on affinity and taints keep."""
+    """Returns the nodes in `base` that the constraint's policies on affinity and taints keep."""
     where = base
     if constraint.honor_affinity:
         where = where & pod_affinity_matches(info, nodes)
@@ -162,16 +162,16 @@ def _eligible(label: LabelColumn, nodes: NodeView, where: Bools) -> Eligible:
     counted, left_out = where & labelled, ~where & labelled
     inside = np.bincount(codes[counted], minlength=size) > 0
     outside = np.bincount(codes[left_out], minlength=size) > 0
-    found = inside.nonzero()[0]
-    number = len(found)
-    domains = slice(0, number) if number == size - 1 else found  # indexing by a slice is free
+    eligible = inside.nonzero()[0]
+    number = len(eligible)
+    domains = slice(0, number) if number == size - 1 else eligible  # indexing by a slice is free
     whole = inside if outside.any() else None
     mixed = bool((inside & outside).any())
     return Eligible(nodes.columns.order[counted], codes[counted], domains, number, whole, mixed)
 
 
 def have_all(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
-    """bool[nodes.size]: the nodes that have the topology label of every constraint."""
+    """Returns bool[nodes.size]: the nodes that have the topology label of every constraint."""
     have = np.ones(nodes.size, dtype=np.bool_)
     for key in {constraint.topology_key: None for constraint in constraints}:
         label = nodes.columns.label(key)
@@ -182,7 +182,7 @@ def have_all(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
 
 
 def _removed_terminating(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> list[int]:
-    """The rows of matching terminating pods that a what-if question removed.
+    """Returns the rows of matching terminating pods that a what-if question removed.
 
     They are subtracted although terminating pods are never counted, as in kube-scheduler's dry run.
     """
@@ -197,7 +197,7 @@ def _removed_terminating(constraint: Constraint, info: PodInfo, columns: NodeCol
 
 
 def pods_by_row(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> Ints:
-    """The number of pods on each row that the constraint counts: int64[rows]."""
+    """Returns the number of pods on each row that the constraint counts: int64[rows]."""
     if constraint.counted is None:
         return np.zeros(len(columns.pods), dtype=np.int64)
     counts = columns.counts.column(constraint.counted).by_row
@@ -215,7 +215,7 @@ def pods_by_domain(
     info: PodInfo,
     snapshot: Snapshot,
 ) -> Ints:
-    """The number of counted pods on the eligible nodes, by label code.
+    """Returns the number of counted pods on the eligible nodes, by label code.
 
     The last element, for no label, is 0.
     """

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: pods that cannot share a disk on a node, or a claim anywhere.
+"""VolumeRestrictions: rejects pods that cannot share a disk on a node, or a claim anywhere.
 
 Two pods on one node cannot share a GCE or iSCSI disk or an RBD image unless both only read it, and
 no EBS volume at all. A claim with the access mode ReadWriteOncePod is for one pod of the cluster.
@@ -98,12 +98,12 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
             assert isinstance(old, Pod)
             if old.metadata.namespace != pod.metadata.namespace:
                 return Hint.SKIP
-            mine, its = infos.of(pod), infos.of(old)
-            held = set(its.template.disks)
+            mine, theirs = infos.of(pod), infos.of(old)
+            held = set(theirs.template.disks)
             conflicted = any(
                 other in held for disk in mine.template.disks for other in conflicting_with(disk)
             )
-            shared = set(mine.claims) & set(its.claims)
+            shared = set(mine.claims) & set(theirs.claims)
             return Hint.QUEUE if conflicted or shared else Hint.SKIP
 
         def claim_added(pod: Pod, _old: object | None, new: object | None) -> Hint:
@@ -131,15 +131,15 @@ def _is_checked(pod: Pod) -> bool:
 
 
 def conflicting_with(disk: Disk) -> Iterable[Disk]:
-    """The uses of a disk by other pods with which this use conflicts."""
+    """Yields the uses of a disk by other pods with which this use conflicts."""
     yield Disk(disk.identity, read_only=False)
     if not disk.read_only:
         yield Disk(disk.identity, read_only=True)
 
 
 def conflicting(disks: Sequence[Disk], nodes: NodeView) -> Bools | None:
-    """bool[nodes.size]: the nodes with a pod that conflicts with one of these disks; None if there
-    is none.
+    """Returns bool[nodes.size]: the nodes with a pod that conflicts with one of these disks; None
+    if there is none.
     """
     counts = nodes.columns.counts
     if not disks or not counts.disks:
@@ -152,12 +152,12 @@ def conflicting(disks: Sequence[Disk], nodes: NodeView) -> Bools | None:
     marks = np.zeros(len(nodes.columns.pods), dtype=np.bool_)
     for rows in held:
         marks[[*rows]] = True
-    found = marks[nodes.rows]
-    return found if any_true(found) else None
+    in_conflict = marks[nodes.rows]
+    return in_conflict if any_true(in_conflict) else None
 
 
 def exclusive_claims(pod: Pod, snapshot: Snapshot) -> set[str] | Status:
-    """The names of the pod's ReadWriteOncePod claims, or the status that rejects the pod."""
+    """Returns the names of the pod's ReadWriteOncePod claims, or the status of a rejection."""
     namespace = pod.metadata.namespace
     names = set()
     for volume in pod.spec.volumes:
@@ -173,10 +173,11 @@ def exclusive_claims(pod: Pod, snapshot: Snapshot) -> set[str] | Status:
 
 
 def conflicting_uses(names: set[str], namespace: str, counts: PodCounts) -> int:
-    """The conflicting uses of claims: 1 for each that pods on nodes name, plus the volumes of the
-    pods that a what-if question added, less those of the pods that it removed.
+    """Returns the conflicting uses of claims: 1 for each that pods on nodes name, plus the volumes
+    of the pods that a what-if question added, less those of the pods that it removed.
 
-    kube-scheduler takes the latter by the claim's name alone, whatever the namespace.
+    kube-scheduler finds the added and removed pods by the claim's name alone, whatever the
+    namespace.
     """
     supposed = counts.supposed_claims
     uses = 0

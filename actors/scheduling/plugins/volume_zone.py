@@ -1,7 +1,7 @@
 """VolumeZone: keeps a pod in the zones and regions that the labels of its bound volumes name.
 
-Only nodes with a zone or region label are looked at. Each label is matched against a label column,
-for all nodes of the view at once. Mirrors kube-scheduler's plugin of the same name.
+Nodes without a zone or region label are not restricted. Each label is matched against a label
+column, for all nodes of the view at once. Mirrors kube-scheduler's plugin of the same name.
 """
 
 from __future__ import annotations
@@ -71,25 +71,25 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     ) -> Status | PreFilterResult:
         if not info.template.names_claims:
             return SKIP
-        found = _topologies_for(info.pod, snapshot.objects)
-        if isinstance(found, Status):
-            return found
-        if not found:
+        topologies = _topologies_for(info.pod, snapshot.objects)
+        if isinstance(topologies, Status):
+            return topologies
+        if not topologies:
             return SKIP
-        state.write(_TOPOLOGIES, found)
+        state.write(_TOPOLOGIES, topologies)
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         if not info.pod.spec.volumes:
             return None
-        found = state.get(_TOPOLOGIES)
-        if found is None:  # PreFilter is disabled.
+        topologies = state.get(_TOPOLOGIES)
+        if topologies is None:  # PreFilter is disabled.
             answer = _topologies_for(info.pod, nodes.snapshot.objects)
             if isinstance(answer, Status):
                 everywhere = np.ones(nodes.size, dtype=np.bool_)
                 return Verdicts.rejecting(everywhere, answer.code, *answer.reasons)
-            found = answer
-        rejected = outside(found, nodes)
+            topologies = answer
+        rejected = outside(topologies, nodes)
         return (
             Verdicts.rejecting(rejected, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
             if any_true(rejected)
@@ -123,14 +123,14 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
 
 
 def _claims_of(pod: Pod) -> list[str]:
-    """The claims that the pod names; those of ephemeral volumes do not count."""
+    """Returns the claims that the pod names; those of ephemeral volumes do not count."""
     sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return [source.claim_name for source in sources if source is not None]
 
 
 def _topologies_for(pod: Pod, objects: ClusterObjects) -> list[Topology] | Status:
-    """The topologies of the pod's volumes, or the status that rejects the pod everywhere."""
-    found: list[Topology] = []
+    """Returns the topologies of the pod's volumes, or the status that rejects the pod."""
+    topologies: list[Topology] = []
     for name in _claims_of(pod):
         if not name:
             return unresolvable("PersistentVolumeClaim had no name")
@@ -145,26 +145,26 @@ def _topologies_for(pod: Pod, objects: ClusterObjects) -> list[Topology] | Statu
         volume = objects.get(PersistentVolume, claim.spec.volume_name)
         if volume is None:
             return unresolvable(not_found("persistentvolume", claim.spec.volume_name))
-        found += topologies_of(volume)
-    return found
+        topologies += topologies_of(volume)
+    return topologies
 
 
 def _why_unbound(claim: PersistentVolumeClaim, objects: ClusterObjects) -> str:
-    """The reason why an unbound claim keeps its pod waiting; "" if it is bound with its pod."""
+    """Returns why an unbound claim keeps its pod waiting; "" if it is bound with its pod."""
     name = class_of(claim)
     if not name:
         return "PersistentVolumeClaim had no pv name and storageClass name"
-    found = objects.get(StorageClass, name)
-    if found is None:
+    storage_class = objects.get(StorageClass, name)
+    if storage_class is None:
         return not_found("storageclass.storage.k8s.io", name)
-    if found.volume_binding_mode is None:
+    if storage_class.volume_binding_mode is None:
         return f'VolumeBindingMode not set for StorageClass "{name}"'
-    waits = found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    waits = storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     return "" if waits else "PersistentVolume had no name"
 
 
 def topologies_of(volume: PersistentVolume) -> list[Topology]:
-    """The topologies that the volume's labels name. A label with an empty part does not count."""
+    """Returns the topologies of the volume's labels, without labels that have an empty part."""
     labels = volume.metadata.labels
     named = (
         (label, [part.strip() for part in labels[label].split(ZONE_DELIMITER)])
@@ -175,7 +175,7 @@ def topologies_of(volume: PersistentVolume) -> list[Topology]:
 
 
 def outside(topologies: Sequence[Topology], nodes: NodeView) -> Bools:
-    """bool[nodes.size]: the nodes with topology labels that do not match all topologies."""
+    """Returns bool[nodes.size]: the nodes with topology labels that do not match all topologies."""
     matched = np.ones(nodes.size, dtype=np.bool_)
     for topology in dict.fromkeys(topologies):
         values = sorted(topology.values)

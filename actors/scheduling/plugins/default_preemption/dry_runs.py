@@ -1,9 +1,10 @@
-"""Dry runs kept from pod to pod: where preemption helps pods of one template, and what it costs.
+"""Dry runs kept from pod to pod: the nodes where preemption helps pods of one template, and its
+cost there.
 
-A result is kept until something changes that its dry run looked at. The results lie in
-arrays, in the node tree's order, so that a search over thousands of candidates is a few operations;
-only nodes without a result are dry run. Keeping it never changes which candidates are
-found, or their order.
+A result is kept until something changes that its dry run looked at. The results lie in arrays, in
+the node tree's order, so that a search over thousands of candidates is a few operations; only nodes
+without a result are dry run. Keeping results never changes which candidates a search returns, or
+their order.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
 
 
 class Search(msgspec.Struct, frozen=True):
-    """The positions of the candidates that were found, in the order of the search.
+    """The result of a search: the positions of the candidates, in the order of the search.
 
     If there is none, `refused` counts the nodes that can make no room by reason, and `failure` is
     the first error.
@@ -51,7 +52,7 @@ class DryRuns:
         self._limits: Sequence[Budget] = ()
         self._bookmark: Bookmark | None = None
         self._own = ""
-        self._lasts = False  # true if what is known may be kept
+        self._lasts = False  # true if the results may be kept
 
     def search(
         self,
@@ -62,7 +63,8 @@ class DryRuns:
         *,
         sound_only: bool = False,
     ) -> Search:
-        """The first `enough` candidates, from `start` to the end and on from the beginning.
+        """Returns the first `enough` candidates, from `start` to the end and then from the
+        beginning.
 
         At least one of them breaks no budget, if there is such a candidate; with `sound_only` none
         breaks one. Raises PluginError.
@@ -79,40 +81,42 @@ class DryRuns:
             self._forget(attempt.snapshot, limits)
         self._lasts, self._own = apart, attempt.snapshot.nominations.node_of(attempt.info.key)
         together = CHUNK if apart else 1
-        found: list[Ints] = []
+        spans: list[Ints] = []
         number = looked_at = first_sound = 0
         sound = False
         while looked_at < nodes and not (sound and number >= enough):
             begin = (start + looked_at) % nodes
             most = max(enough - number, together)
             end = min(begin + max(most, looked_at), nodes if begin >= start else start)
-            unknown = (potential[begin:end] & (self._known[begin:end] == _UNKNOWN)).nonzero()[
+            unknown = (potential[begin:end] & (self._results[begin:end] == _UNKNOWN)).nonzero()[
                 0
             ] + begin
-            if len(unknown) > most:  # Looking is cheap, dry runs are not.
+            if len(unknown) > most:  # Reading results is cheap, dry runs are not.
                 end, unknown = int(unknown[most]), unknown[:most]
             for at in range(0, len(unknown), together):
                 self._learn(attempt, unknown[at : at + together])
-            where = (potential[begin:end] & (self._known[begin:end] >= least)).nonzero()[0] + begin
+            where = (potential[begin:end] & (self._results[begin:end] >= least)).nonzero()[
+                0
+            ] + begin
             if not sound and len(where):
-                marks = self._known[where] == _SOUND
+                marks = self._results[where] == _SOUND
                 first = int(marks.argmax())
                 sound, first_sound = bool(marks[first]), number + first
-            found.append(where)
+            spans.append(where)
             number += len(where)
             looked_at += end - begin
         if not number:
             return self._refusal(potential, start)
-        candidates = np.concatenate(found) if len(found) > 1 else found[0]
+        candidates = np.concatenate(spans) if len(spans) > 1 else spans[0]
         return Search(candidates[: max(enough, first_sound + 1)] if sound else candidates)
 
     def candidate(self, position: int) -> Candidate:
-        found = self._candidates[position]
-        assert found is not None, position
-        return found
+        candidate = self._candidates[position]
+        assert candidate is not None, position
+        return candidate
 
     def cheapest(self, positions: Ints) -> Ints:
-        """The candidates at these positions that cost as little as the cheapest."""
+        """Returns the candidates at these positions that cost as little as the cheapest."""
         for cost in self._costs:
             costs = cost[positions]
             least = costs[costs.argmin()]
@@ -121,14 +125,14 @@ class DryRuns:
         return positions
 
     def breaks_budgets(self, positions: Ints) -> Bools:
-        return np.asarray(self._known[positions] == _BREAKING)
+        return np.asarray(self._results[positions] == _BREAKING)
 
-    # -------------------------------------------------------------------------------- what is known
+    # -------------------------------------------------------------------------------------- results
 
     def _forget(self, snapshot: Snapshot, limits: Sequence[Budget]) -> None:
         self._order, self._limits = snapshot.columns.order, limits
         nodes = len(self._order)
-        self._known: NDArray[np.int8] = np.full(nodes, _UNKNOWN, dtype=np.int8)
+        self._results: NDArray[np.int8] = np.full(nodes, _UNKNOWN, dtype=np.int8)
         self._costs: Floats = np.zeros((CRITERIA, nodes))
         self._candidates: list[Candidate | None] = [None] * nodes
         self._refusals: Ints = np.zeros(nodes, dtype=np.int64)
@@ -136,7 +140,7 @@ class DryRuns:
         self._bookmark = Bookmark(snapshot)
 
     def _refresh(self, attempt: FailedAttempt, limits: Sequence[Budget]) -> bool:
-        """Forget what changed; False if too much did, and everything has to be forgotten."""
+        """Forgets results that changed; False if too much changed, and all have to be forgotten."""
         snapshot = attempt.snapshot
         columns, own = snapshot.columns, snapshot.nominations.node_of(attempt.info.key)
         if self._bookmark is None or not self._lasts or limits != self._limits:
@@ -144,29 +148,29 @@ class DryRuns:
         changes = self._bookmark.turn(snapshot)
         if changes is None or len(self._statuses) > CHUNK:
             return False
-        # The node that a pod is nominated to means something else to it than to others.
+        # A nomination affects the nominated pod differently from other pods.
         for row in changes.rows_with(columns, self._own, own):
             position = columns.position[row]
-            self._known[position] = _UNKNOWN
+            self._results[position] = _UNKNOWN
             self._candidates[position] = None
         return True
 
     def _learn(self, attempt: FailedAttempt, positions: Ints) -> None:
-        """Dry run the nodes at these positions together."""
+        """Dry-runs the nodes at these positions together."""
         assert self._order is not None
         outcomes = dry_run(attempt, self._order[positions].tolist(), self._limits)
         for position, outcome in zip(positions.tolist(), outcomes, strict=True):
             if isinstance(outcome, Candidate):
                 self._costs[:, position] = outcome.cost
                 self._candidates[position] = outcome
-                self._known[position] = _BREAKING if outcome.victims.pdb_violations else _SOUND
+                self._results[position] = _BREAKING if outcome.victims.pdb_violations else _SOUND
             else:
-                self._known[position] = _REFUSED
+                self._results[position] = _REFUSED
                 self._refusals[position] = self._statuses.setdefault(outcome, len(self._statuses))
 
     def _refusal(self, potential: Bools, start: int) -> Search:
-        """Why no node can make room, once all have been looked at."""
-        refusals = self._refusals[potential & (self._known == _REFUSED)]
+        """Returns the reasons why no node can make room, once all have been looked at."""
+        refusals = self._refusals[potential & (self._results == _REFUSED)]
         refused: Counter[Status] = Counter()
         failure = None
         if len(refusals):
@@ -178,11 +182,11 @@ class DryRuns:
             failed = [self._statuses[status] for status in refused if status.code is Code.ERROR]
             if failed:
                 where = (
-                    potential & (self._known == _REFUSED) & np.isin(self._refusals, failed)
+                    potential & (self._results == _REFUSED) & np.isin(self._refusals, failed)
                 ).nonzero()[0]
                 first = int(where[np.searchsorted(where, start) % len(where)])
                 failure = statuses[int(self._refusals[first])]
-        breaking = int(np.count_nonzero(potential & (self._known == _BREAKING)))
+        breaking = int(np.count_nonzero(potential & (self._results == _BREAKING)))
         if breaking:
             refused[BUDGET_BROKEN] = breaking
         return Search(np.zeros(0, dtype=np.int64), refused, failure)

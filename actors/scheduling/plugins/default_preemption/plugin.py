@@ -107,18 +107,18 @@ class DefaultPreemption(PostFilterPlugin):
             start = nth_true(potential, attempt.rng.randrange(number))
             enough = min(max(number * self._percentage // 100, self._absolute), number)
         dry_runs = self._dry_runs.pop(attempt.info.template, None) or DryRuns()
-        found = self._search(attempt, dry_runs, start, enough)
+        search = self._search(attempt, dry_runs, start, enough)
         self._remember(attempt.info.template, dry_runs)
-        if not len(found.candidates):
-            if found.failure is not None:
-                return PostFiltered(Status(Code.ERROR, (f"preemption: {found.failure.message}",)))
+        if not len(search.candidates):
+            if search.failure is not None:
+                return PostFiltered(Status(Code.ERROR, (f"preemption: {search.failure.message}",)))
             return PostFiltered(
-                unschedulable(f"preemption: {_refusal(attempt, found)}"), denominate=True
+                unschedulable(f"preemption: {_refusal(attempt, search)}"), denominate=True
             )
         if attempt.extended:
-            best = yield from _left_by_extenders(attempt, self._in_order(dry_runs, found))
+            best = yield from _left_by_extenders(attempt, self._in_order(dry_runs, search))
         else:
-            best = dry_runs.candidate(int(dry_runs.cheapest(found.candidates)[0]))
+            best = dry_runs.candidate(int(dry_runs.cheapest(search.candidates)[0]))
         if isinstance(best, Status):
             return PostFiltered(best)
         nominated = attempt.snapshot.nominations.on(best.node)
@@ -126,7 +126,7 @@ class DefaultPreemption(PostFilterPlugin):
         return PostFiltered(SUCCESS, Nomination(best.node, best.victims.pods, displaced))
 
     def events_to_register(self) -> Sequence[Registration]:
-        """No event wakes a pod because of this plugin, only because of those that rejected it."""
+        """Registers no waking event: only the plugins that rejected a pod wake it."""
         return (
             Registration(
                 ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE),
@@ -153,13 +153,13 @@ class DefaultPreemption(PostFilterPlugin):
             attempt, start, enough, _budgets(attempt), sound_only=self._never_break_budgets
         )
 
-    def _in_order(self, dry_runs: DryRuns, found: Search) -> list[Candidate]:
+    def _in_order(self, dry_runs: DryRuns, search: Search) -> list[Candidate]:
         """Returns the candidates in the order in which extenders get them.
 
         Those that violate no budget come first.
         """
-        breaking = dry_runs.breaks_budgets(found.candidates)
-        in_order = (*found.candidates[~breaking].tolist(), *found.candidates[breaking].tolist())
+        breaking = dry_runs.breaks_budgets(search.candidates)
+        in_order = (*search.candidates[~breaking].tolist(), *search.candidates[breaking].tolist())
         return [dry_runs.candidate(position) for position in in_order]
 
 
@@ -187,19 +187,19 @@ def _left_by_extenders(
     if isinstance(answer, Status):
         return Status(Code.ERROR, (f"preemption: {answer.message}",))
     assert isinstance(answer, dict)
-    found = {candidate.node: candidate for candidate in candidates}
-    best = cheapest([_kept(found.get(node), node, victims) for node, victims in answer.items()])
+    by_node = {candidate.node: candidate for candidate in candidates}
+    best = cheapest([_kept(by_node.get(node), node, victims) for node, victims in answer.items()])
     return best[0] if best else unschedulable("preemption: no candidate node for preemption")
 
 
-def _refusal(attempt: FailedAttempt, found: Search) -> str:
+def _refusal(attempt: FailedAttempt, search: Search) -> str:
     """Returns `0/N nodes are available: ...`, with the number of nodes for each reason."""
     nodes = len(attempt.snapshot)
     counts: Counter[str] = Counter()
-    for status, number in found.refused.items():
+    for status, number in search.refused.items():
         for reason in status.reasons:
             counts[reason] += number
-    others = nodes - found.refused.total()
+    others = nodes - search.refused.total()
     if others > 0:
         counts[NOT_HELPFUL] += others
     return fit_error(nodes, counts)

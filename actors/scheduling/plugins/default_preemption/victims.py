@@ -75,13 +75,13 @@ class Candidate(msgspec.Struct, frozen=True, dict=True):
         return (self.victims.pdb_violations, highest, total, len(pods), -earliest)
 
 
-def budgets(found: Iterable[PodDisruptionBudget]) -> tuple[Budget, ...]:
+def budgets(objects: Iterable[PodDisruptionBudget]) -> tuple[Budget, ...]:
     """Returns the budgets that cover pods.
 
     A budget covers none if its selector is empty, absent or malformed.
     """
     readable = []
-    for budget in found:
+    for budget in objects:
         try:
             selector = from_label_selector(budget.spec.selector)
         except SelectorError:
@@ -95,24 +95,24 @@ def budgets(found: Iterable[PodDisruptionBudget]) -> tuple[Budget, ...]:
 
 
 def importance(info: PodInfo) -> tuple[float, float]:
-    """A sort key that puts higher priority first, then the pods that have run longer."""
+    """Returns a sort key that puts higher priority first, then the pods that have run longer."""
     return (-info.priority, info.started)
 
 
 def violating(pods: Sequence[PodInfo], limits: Sequence[Budget]) -> dict[str, list[str]]:
     """Returns pod key -> names of the budgets that its removal would violate.
 
-    The pods are removed in the given order.
+    The pods are removed in this order.
     """
     allowed = [budget.allowed for budget in limits]
-    found: dict[str, list[str]] = {}
+    violated: dict[str, list[str]] = {}
     for info in pods:
         for i, budget in enumerate(limits):
             if budget.covers(info):
                 allowed[i] -= 1
                 if allowed[i] < 0:
-                    found.setdefault(info.key, []).append(budget.name)
-    return found
+                    violated.setdefault(info.key, []).append(budget.name)
+    return violated
 
 
 Outcome = Candidate | Status
@@ -143,7 +143,7 @@ def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget
     The rows are dry run together, so they must not affect one another. Raises PluginError.
     """
     columns, priority = attempt.snapshot.columns, attempt.info.priority
-    found: dict[int, Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     nodes: list[_Node] = []
     with supposing(attempt.snapshot) as supposition:
         for row in rows:
@@ -151,7 +151,7 @@ def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget
             assert info is not None, row
             pods = [pod for pod in info.pods.values() if pod.priority < priority]
             if not pods:
-                found[row] = NO_VICTIMS
+                outcomes[row] = NO_VICTIMS
                 continue
             for pod in pods:
                 supposition.remove(row, pod)
@@ -160,11 +160,13 @@ def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget
         if nodes:
             diagnosis = attempt.supposed(np.array([node.row for node in nodes]))
             fits = diagnosis.feasible().tolist()
-            found |= {node.row: diagnosis.status(i) for i, node in enumerate(nodes) if not fits[i]}
+            outcomes |= {
+                node.row: diagnosis.status(i) for i, node in enumerate(nodes) if not fits[i]
+            }
             nodes = [node for i, node in enumerate(nodes) if fits[i]]
             _reprieve(attempt, supposition, nodes)
-    found |= {node.row: node.candidate(columns.names[node.row]) for node in nodes}
-    return [found[row] for row in rows]
+    outcomes |= {node.row: node.candidate(columns.names[node.row]) for node in nodes}
+    return [outcomes[row] for row in rows]
 
 
 def _reprieve(attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[_Node]) -> None:
