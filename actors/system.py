@@ -46,7 +46,7 @@ from .runtime.logger import get_logger
 from .runtime.supervisor import Child, OnCrash, Supervisor
 from .scheduling.decision.observer import DecisionObserver
 from .scheduling.decision.scheduler import Scheduler
-from .server.actor import PROCESS_START, ServerActor, Shown
+from .server.actor import PROCESS_START, PageSources, ServerActor
 from .server.metrics.page import warn_of_unknown
 from .server.metrics.slis import HealthMeasures
 from .telemetry.instruments import Instruments
@@ -129,7 +129,7 @@ class Daemon:
         self._server: ServerActor | None = None
         if options.serving is not None and options.serving.secure_port:
             slis = HealthMeasures(registry_for(options), PROCESS_START.timestamp())
-            shown = Shown(
+            shown = PageSources(
                 health_of(election, access.tenure, self._heartbeat, readiness, options, slis),
                 metrics_of(instruments, mailboxes, informers, access.tenure, options, slis),
                 self._profiles.completed,

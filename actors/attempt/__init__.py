@@ -1,1 +1,1 @@
-"""The ends of attempts: what follows for the queue and the user, and what is logged."""
+"""The ends of attempts: their consequences for the queue and the user, and their log lines."""

@@ -44,7 +44,7 @@ class Calls(Protocol):
 
 
 class Source(Protocol[Kept]):
-    """The objects of one kind: first Listed, then changes, without end.
+    """The objects of one kind: first ObjectsListed, then changes, without end.
 
     For an unchanged object of a list, the object in `held` itself may be yielded.
     """

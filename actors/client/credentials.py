@@ -24,7 +24,7 @@ REREAD_SECONDS = 60.0
 class KubeconfigError(ValueError):
     """A kubeconfig, or a file that it names, cannot be used.
 
-    The message is one line that names the file and the field and says what was expected.
+    The message is one line that names the file, the field and the expected value.
     """
 
 
@@ -59,7 +59,7 @@ class Credentials(Protocol):
         ...
 
 
-class Fixed:
+class FixedCredentials:
     """A proof that never changes: a token, a user name with a password, or no proof at all."""
 
     def __init__(self, proof: Proof) -> None:
@@ -75,7 +75,7 @@ class Fixed:
         return self
 
 
-ANONYMOUS = Fixed(Proof())
+ANONYMOUS = FixedCredentials(Proof())
 
 
 class TokenFile:

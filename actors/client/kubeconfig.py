@@ -21,7 +21,7 @@ from ..runtime.clock import Clock
 from .credentials import (
     ANONYMOUS,
     Credentials,
-    Fixed,
+    FixedCredentials,
     KubeconfigError,
     Proof,
     TokenFile,
@@ -30,7 +30,7 @@ from .credentials import (
 )
 from .exec_plugin import API_VERSIONS, ExecPlugin
 from .in_cluster import SERVICE_ACCOUNT, in_cluster
-from .kubeconfig_file import Cluster, Entry, Exec, Merged, User, merged
+from .kubeconfig_file import Cluster, Entry, Exec, MergedConfig, User, merged
 from .rest import SYSTEM_CLOCK, Connection
 from .tls import client_context, show_certificate
 
@@ -76,7 +76,7 @@ def load(
 
 
 def _connection(
-    files: Merged, name: str, master: str, clock: Clock, environ: Mapping[str, str]
+    files: MergedConfig, name: str, master: str, clock: Clock, environ: Mapping[str, str]
 ) -> Connection:
     context = files.context(name)
     unnamed = Entry(context.file, context.field, "", Cluster())
@@ -193,10 +193,10 @@ def _credentials(
             raise KubeconfigError(
                 f"{user.at('token')}: expected either a token or username and password, got both"
             )
-        return Fixed(bearer(fields.token, user.at("token")))
+        return FixedCredentials(bearer(fields.token, user.at("token")))
     if fields.username:
         pair = f"{fields.username}:{fields.password or ''}".encode()
-        return Fixed(Proof(f"Basic {base64.b64encode(pair).decode()}"))
+        return FixedCredentials(Proof(f"Basic {base64.b64encode(pair).decode()}"))
     if fields.exec is not None:
         return _plugin(user, fields.exec, cluster, server, trust, clock, environ)
     return ANONYMOUS

@@ -114,7 +114,7 @@ class Entry(msgspec.Struct, Generic[T], frozen=True):
         return self.file.parent / path
 
 
-class Merged:
+class MergedConfig:
     """The entries of all files by name; the first file that has a name counts."""
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -161,7 +161,7 @@ class Merged:
         return _existing(self._users, context.value.user or "", context.at("user"), "user")
 
 
-def merged(paths: Sequence[Path], *, may_be_missing: bool) -> Merged:
+def merged(paths: Sequence[Path], *, may_be_missing: bool) -> MergedConfig:
     """Reads and merges the files; if they `may_be_missing`, at least one must exist.
 
     Raises KubeconfigError.
@@ -172,7 +172,7 @@ def merged(paths: Sequence[Path], *, may_be_missing: bool) -> Merged:
             "$KUBECONFIG: expected a kubeconfig, but none of these files exists: "
             f"{', '.join(map(str, paths))}"
         )
-    return Merged([path.absolute() for path in existing])
+    return MergedConfig([path.absolute() for path in existing])
 
 
 def _by_name(entries: list[Entry[T]]) -> dict[str, Entry[T]]:

@@ -13,7 +13,7 @@ from ..scheduling.framework.status import SUCCESS, Code, NotFound, Status, error
 from ..scheduling.kube.kinds import BY_KIND, WatchedKind
 from ..scheduling.kube.meta import HasMetadata
 from .access import Calls
-from .rest import Accepted, ApiError, ConnectionFailedError
+from .rest import ApiError, ConnectionFailedError, IgnoredAnswer
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -55,7 +55,7 @@ class ApiObjects:
         if uid:
             options["preconditions"] = {"uid": uid}
         try:
-            await self._others.call("DELETE", path, Accepted, options)
+            await self._others.call("DELETE", path, IgnoredAnswer, options)
         except (ApiError, ConnectionFailedError) as failure:
             return _refusal(failure)
         return SUCCESS
@@ -105,7 +105,7 @@ class ApiObjects:
         return f"{base}/{within}{plural}{below}"
 
     def _watched(self, kind: type[HasMetadata]) -> WatchedKind:
-        """Returns the declaration of a kind. Raises TypeError for what plugins may not look up."""
+        """Returns the declaration of a kind. Raises TypeError for a type that is no such kind."""
         watched = self._kinds.get(kind)
         if watched is None:
             raise TypeError(f"expected the type of a kind that a plugin may look up, got {kind!r}")

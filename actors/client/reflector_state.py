@@ -1,4 +1,4 @@
-"""Decides what follows the end of a list or a watch: another list or watch, and the delay. Pure.
+"""Decides about the request that follows the end of a list or a watch, and its delay. Pure.
 
 After 410 Gone, or an expired resourceVersion, a new list is needed. If the server is overloaded or
 unreachable, the same resourceVersion is tried again later. The backoff doubles from 0.8 s to 30 s,
@@ -18,7 +18,7 @@ ABSENT_SECONDS = 60.0
 BACKOFF = Backoff(0.8, 30.0, 1.0)
 
 
-class Ended(enum.Enum):
+class RequestEnd(enum.Enum):
     """The ways in which a request ends."""
 
     QUIETLY = "quietly"  # the server closed the watch at its time-out
@@ -42,21 +42,21 @@ class ReflectorState:
         self._last = float("-inf")
         self.resource_version = ""
 
-    def ended(self, how: Ended, now: float, retry_after: float | None = None) -> Next:
+    def ended(self, how: RequestEnd, now: float, retry_after: float | None = None) -> Next:
         """Returns the next step; `retry_after` is the delay the server requested, in seconds."""
         if now - self._last > RESET_AFTER_SECONDS:
             self._failures = 0
         self._last = now
-        if how is Ended.QUIETLY:
+        if how is RequestEnd.QUIETLY:
             return Next(relist=not self.resource_version, delay=0.0)
-        if how is Ended.ABSENT:
+        if how is RequestEnd.ABSENT:
             self.resource_version = ""
             return Next(relist=True, delay=ABSENT_SECONDS)
         self._failures += 1
         delay = BACKOFF.delay(self._failures, self._rng) if retry_after is None else retry_after
-        if how is Ended.GONE:
+        if how is RequestEnd.GONE:
             self.resource_version = ""
             return Next(relist=True, delay=0.0 if self._failures == 1 else delay)
-        if how is Ended.REFUSED:
+        if how is RequestEnd.REFUSED:
             self.resource_version = ""
         return Next(relist=not self.resource_version, delay=delay)

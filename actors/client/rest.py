@@ -1,4 +1,4 @@
-"""The REST client: requests with typed answers, and exceptions for what went wrong.
+"""The REST client: requests with typed answers, and exceptions for failures.
 
 Reads may have long answers, and use the session of an HTTP library. Writes are short and frequent,
 and use the connections of berth.actors.client.wire.
@@ -112,7 +112,7 @@ class Patience(msgspec.Struct, frozen=True):
 PAGE_PATIENCE = Patience(head=120.0, silence=120.0)
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class IgnoredAnswer(msgspec.Struct, frozen=True):
     """An answer whose content is ignored."""
 
 
@@ -383,7 +383,7 @@ class Client:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         await self.call(
-            "POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", Accepted, body
+            "POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", IgnoredAnswer, body
         )
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:

@@ -106,7 +106,7 @@ class _Rules(msgspec.Struct, frozen=True, rename="camel"):
     incomplete: bool = False
 
 
-class _Reviewed(msgspec.Struct, frozen=True):
+class _ReviewStatus(msgspec.Struct, frozen=True):
     status: _Rules = _Rules()
 
 
@@ -137,7 +137,7 @@ class Refusals:
         return frozenset(self._by_right)
 
     def last_message(self) -> str:
-        """Returns what the API server said about one of the refused rights; "" if none is."""
+        """Returns the API server's message about one of the refused rights; "" if none is."""
         messages = [message for _, message in [*self._by_right.values()]]
         return messages[-1] if messages else ""
 
@@ -192,7 +192,7 @@ class Rights:
         """Compares granted and needed rights; without a full answer, uses the refusals."""
         try:
             body = _Review(_Spec(self._namespace))
-            answer = await calls.call("POST", REVIEWS, _Reviewed, body)
+            answer = await calls.call("POST", REVIEWS, _ReviewStatus, body)
         except (ApiError, ConnectionFailedError):
             self._ungranted = frozenset()
             return

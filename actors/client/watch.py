@@ -1,14 +1,14 @@
 """Reflector: lists the objects of one kind, then watches their changes.
 
-The reader gets all objects (Listed), then every change, and all objects again whenever the server
-cannot report the changes since the last one. Failures are handled and logged here; the stream does
-not end. An object that cannot be read is reported as Unreadable, with the part that can be read;
-for a deleted object that part is enough. If the server refuses to list the kind, that is reported
-as Unlisted, and logged once.
+The reader gets all objects (ObjectsListed), then every change, and all objects again whenever the
+server cannot report the changes since the last one. Failures are handled and logged here; the
+stream does not end. An object that cannot be read is reported as Unreadable, with the part that can
+be read; for a deleted object that part is enough. If the server refuses to list the kind, that is
+reported as KindUnlisted, and logged once.
 
 The reader may pass in the objects that it holds. For an unchanged object of a list, that object is
 yielded, and nothing is decoded. The time and the memory that a list takes are therefore in
-proportion to what changed.
+proportion to the changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..scheduling.kube.core import Pod
 from ..scheduling.kube.meta import HasMetadata, ListMeta
 from ..scheduling.kube.meta import Status as ApiStatus
 from ..scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
-from .reflector_state import Ended, Next, ReflectorState
+from .reflector_state import Next, ReflectorState, RequestEnd
 from .rest import ApiError, Client, ConnectionFailedError, Patience, in_words, refusal
 from .sharing import Sharing
 from .silence import SILENCE_SECONDS, SilenceGuard
@@ -54,33 +54,33 @@ class Unreadable(msgspec.Struct, Generic[T], frozen=True):
     problem: str
 
 
-class Listed(msgspec.Struct, Generic[T], frozen=True):
+class ObjectsListed(msgspec.Struct, Generic[T], frozen=True):
     """All objects that exist at the moment of the list."""
 
     items: Sequence[T]
     unreadable: Sequence[Unreadable[T]] = ()
 
 
-class Changed(msgspec.Struct, Generic[T], frozen=True):
+class ObjectChanged(msgspec.Struct, Generic[T], frozen=True):
     """An object was added or modified."""
 
     object: T
 
 
-class Deleted(msgspec.Struct, Generic[T], frozen=True):
+class ObjectDeleted(msgspec.Struct, Generic[T], frozen=True):
     """An object was deleted. `object` is its last state, or the readable part of that state."""
 
     object: T
 
 
-class Unlisted(msgspec.Struct, frozen=True):
+class KindUnlisted(msgspec.Struct, frozen=True):
     """The server does not list the kind: it does not have it (`absent`), or it refuses to."""
 
     problem: str
     absent: bool = False
 
 
-WatchUpdate = Listed[T] | Changed[T] | Deleted[T] | Unreadable[T] | Unlisted
+WatchUpdate = ObjectsListed[T] | ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | KindUnlisted
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -126,10 +126,10 @@ class _InterruptedError(Exception):
 
     def __init__(
         self,
-        how: Ended,
+        how: RequestEnd,
         why: str,
         retry_after: float | None = None,
-        unlisted: Unlisted | None = None,
+        unlisted: KindUnlisted | None = None,
     ) -> None:
         super().__init__(why)
         self.how = how
@@ -154,7 +154,7 @@ class Reflector(Generic[T]):
         self._state = ReflectorState(rng)
         self._interrupted = False
         self._has_bookmarks = False  # the server has sent one
-        self._unlisted: Unlisted | None = None
+        self._unlisted: KindUnlisted | None = None
         self._sharing = Sharing()
         self._versioned = msgspec.json.Decoder(_Versioned)
         self._reader = Reader(kind)
@@ -162,7 +162,7 @@ class Reflector(Generic[T]):
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(alias, strict=False)
 
     async def changes(self, held: Mapping[str, T] | None = None) -> AsyncGenerator[WatchUpdate[T]]:
-        """Yields Listed first, then changes, without end.
+        """Yields ObjectsListed first, then changes, without end.
 
         `held` maps the keys of the reader's objects to the objects, as they were yielded.
         """
@@ -177,7 +177,7 @@ class Reflector(Generic[T]):
                             change = self._change(line)
                             if change is not None:
                                 yield change
-                step = self._state.ended(Ended.QUIETLY, self._clock.now())
+                step = self._state.ended(RequestEnd.QUIETLY, self._clock.now())
             except _InterruptedError as interruption:
                 step = self._after(interruption)
                 if interruption.unlisted is not None:
@@ -209,7 +209,7 @@ class Reflector(Generic[T]):
             self._interrupted = False
             log.info("watch resumed", path=self._path)
 
-    async def _list(self, held: Mapping[str, T]) -> Listed[T]:
+    async def _list(self, held: Mapping[str, T]) -> ObjectsListed[T]:
         """Lists page by page. While one page is decoded, the next is fetched."""
         items: list[T] = []
         unreadable: list[Unreadable[T]] = []
@@ -226,9 +226,9 @@ class Reflector(Generic[T]):
                     if number % SLICE == 0:
                         await anyio.lowlevel.checkpoint()
                     unchanged = self._unchanged(raw, held) if held else None
-                    change = Changed(unchanged) if unchanged is not None else self._read(raw)
+                    change = ObjectChanged(unchanged) if unchanged is not None else self._read(raw)
                     match change:
-                        case Changed(item):
+                        case ObjectChanged(item):
                             items.append(item)
                         case Unreadable():
                             unreadable.append(change)
@@ -237,20 +237,20 @@ class Reflector(Generic[T]):
             if not page.metadata.continue_:
                 self._answered()
                 self._state.resource_version = page.metadata.resource_version
-                return Listed(items, unreadable)
+                return ObjectsListed(items, unreadable)
 
     def _not_listed(self, failure: ApiError | ConnectionFailedError) -> _InterruptedError:
         interruption = _interruption(failure)
-        if interruption.how is not Ended.REFUSED or isinstance(failure, ConnectionFailedError):
+        if interruption.how is not RequestEnd.REFUSED or isinstance(failure, ConnectionFailedError):
             return interruption
         *before, resource = self._path.strip("/").split("/")
         group = f" in {before[1]}" if before[0] == "apis" else ""
         absent = failure.code == 404
-        unlisted = Unlisted(
+        unlisted = KindUnlisted(
             f"cannot list {resource}{group} at the cluster scope: {failure}", absent
         )
         return _InterruptedError(
-            Ended.ABSENT if absent else Ended.REFUSED, str(failure), None, unlisted
+            RequestEnd.ABSENT if absent else RequestEnd.REFUSED, str(failure), None, unlisted
         )
 
     async def _fetch(
@@ -292,13 +292,13 @@ class Reflector(Generic[T]):
         except (aiohttp.ClientError, TimeoutError, OSError, ConnectionFailedError) as failure:
             if guard is not None and guard.closed:
                 why = f"nothing arrived for {SILENCE_SECONDS:g} s, not even a bookmark"
-                raise _InterruptedError(Ended.BUSY, why) from None
-            raise _InterruptedError(Ended.BUSY, in_words(failure)) from None
+                raise _InterruptedError(RequestEnd.BUSY, why) from None
+            raise _InterruptedError(RequestEnd.BUSY, in_words(failure)) from None
         if not has_lines and self._clock.now() - opened < SHORT_SECONDS:
             # Without a delay, a server or proxy that cannot watch would be asked again and again.
-            raise _InterruptedError(Ended.BUSY, "the watch was closed at once")
+            raise _InterruptedError(RequestEnd.BUSY, "the watch was closed at once")
 
-    def _change(self, line: bytes) -> Changed[T] | Deleted[T] | Unreadable[T] | None:
+    def _change(self, line: bytes) -> ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | None:
         """Returns the change in a line.
 
         Returns None for a bookmark, an empty line, and an object without a readable part. Raises
@@ -313,16 +313,18 @@ class Reflector(Generic[T]):
                 case "ADDED" | "MODIFIED" if version:
                     accepted = self._accepted(event.object)
                     self._state.resource_version = version
-                    return Changed(accepted)
+                    return ObjectChanged(accepted)
                 case "DELETED" if version and _is_named(event.object):
                     self._state.resource_version = version
-                    return Deleted(event.object)
+                    return ObjectDeleted(event.object)
                 case _:
                     return self._read_slowly(line)
         except UNREADABLE:
             return self._read_slowly(line)
 
-    def _read_slowly(self, line: bytes) -> Changed[T] | Deleted[T] | Unreadable[T] | None:
+    def _read_slowly(
+        self, line: bytes
+    ) -> ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | None:
         """Reads a line with a bookmark, an object with nulls, or an object that is readable only in
         part.
 
@@ -333,15 +335,17 @@ class Reflector(Generic[T]):
             if event.type == "ERROR":
                 status = Reader(ApiStatus).read(event.object)
                 raise _InterruptedError(
-                    Ended.GONE if status.code == 410 else Ended.REFUSED, status.message
+                    RequestEnd.GONE if status.code == 410 else RequestEnd.REFUSED, status.message
                 )
             version = msgspec.json.decode(event.object, type=_Version).metadata.resource_version
         except UNREADABLE as problem:
             raise _InterruptedError(
-                Ended.REFUSED, f"expected a watch event, got {line[:80]!r}: {problem}"
+                RequestEnd.REFUSED, f"expected a watch event, got {line[:80]!r}: {problem}"
             ) from None
         if not version or event.type not in {"BOOKMARK", "ADDED", "MODIFIED", "DELETED"}:
-            raise _InterruptedError(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}")
+            raise _InterruptedError(
+                RequestEnd.REFUSED, f"expected a watch event, got {line[:80]!r}"
+            )
         if event.type == "BOOKMARK":
             self._has_bookmarks = True
             self._state.resource_version = version
@@ -362,10 +366,10 @@ class Reflector(Generic[T]):
             return None
         return item if _identity(item) == (listed.uid, listed.resource_version) else None
 
-    def _read(self, raw: msgspec.Raw) -> Changed[T] | Unreadable[T] | None:
+    def _read(self, raw: msgspec.Raw) -> ObjectChanged[T] | Unreadable[T] | None:
         """Returns the object or its readable part, or None if nothing of it is readable."""
         try:
-            return Changed(self._accepted(self._reader.decode(raw)))
+            return ObjectChanged(self._accepted(self._reader.decode(raw)))
         except UNREADABLE as problem:
             rest = self._reader.salvage(raw)
             if rest is None:
@@ -388,16 +392,16 @@ class Reflector(Generic[T]):
         return self._sharing.shared(item)
 
 
-def _end(change: Changed[T] | Unreadable[T] | None, line: bytes) -> Deleted[T]:
+def _end(change: ObjectChanged[T] | Unreadable[T] | None, line: bytes) -> ObjectDeleted[T]:
     """Returns the deletion of an object, which needs a name or a uid. Raises _InterruptedError."""
     match change:
-        case Changed(last):
-            return Deleted(last)
+        case ObjectChanged(last):
+            return ObjectDeleted(last)
         case Unreadable(rest) if isinstance(rest, dict) or rest.metadata.name or rest.metadata.uid:
-            return Deleted(rest)
+            return ObjectDeleted(rest)
         case _:
             raise _InterruptedError(
-                Ended.REFUSED, f"expected the name of the deleted object, got {line[:80]!r}"
+                RequestEnd.REFUSED, f"expected the name of the deleted object, got {line[:80]!r}"
             )
 
 
@@ -415,10 +419,10 @@ def _identity(item: HasMetadata | dict[str, Any]) -> tuple[str, str]:
 
 def _interruption(failure: ApiError | ConnectionFailedError) -> _InterruptedError:
     if isinstance(failure, ConnectionFailedError):
-        return _InterruptedError(Ended.BUSY, str(failure))
+        return _InterruptedError(RequestEnd.BUSY, str(failure))
     if failure.code == 410:
-        return _InterruptedError(Ended.GONE, str(failure))
+        return _InterruptedError(RequestEnd.GONE, str(failure))
     busy = failure.code == 429 or failure.code >= 500
     return _InterruptedError(
-        Ended.BUSY if busy else Ended.REFUSED, str(failure), failure.retry_after
+        RequestEnd.BUSY if busy else RequestEnd.REFUSED, str(failure), failure.retry_after
     )

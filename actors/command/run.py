@@ -33,7 +33,7 @@ from ..scheduling.decision.whereabouts import whereabouts
 from ..server.lookup import LookupFailedError
 from ..server.tls import ServingError
 from ..system import run_scheduler
-from ..telemetry.klog import Unquoted
+from ..telemetry.klog import UnquotedText
 from ..telemetry.logs import configure_logs
 from ..telemetry.tracing import tracing_from
 from .flags.command import FlagCommand
@@ -78,7 +78,7 @@ def run(flags: Flags) -> None:
         log.warning(warning)
     if log.shows(1):
         for name, text in options.flags.items():
-            log.at(1, Unquoted(f'FLAG: --{name}="{text}"'))
+            log.at(1, UnquotedText(f'FLAG: --{name}="{text}"'))
     try:
         _schedule(flags, options)
     except (

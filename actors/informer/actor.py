@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from ..client.access import Source
-from ..client.watch import Changed, Deleted, Listed, Unlisted, Unreadable
+from ..client.watch import KindUnlisted, ObjectChanged, ObjectDeleted, ObjectsListed, Unreadable
 from ..mailboxes import Mailboxes
 from ..messages.cache import KindListed
 from ..runtime.logger import get_logger
@@ -101,19 +101,19 @@ class InformerActor(Generic[T]):
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async for news in self._source.changes(self._state.objects()):
             match news:
-                case Changed():
+                case ObjectChanged():
                     self._deliver(self._state.changed(self._read(news.object)))
-                case Deleted():
+                case ObjectDeleted():
                     self._deliver(self._state.deleted(self._read(news.object)))
                 case Unreadable(rest, problem):
                     self._deliver(self._state.unread(self._read(rest), problem))
-                case Listed():
+                case ObjectsListed():
                     await self._take_list(news)
                     task_status.started()
-                case Unlisted(absent=True) if self._looked_up is not None:
-                    await self._take_list(Listed(()))
+                case KindUnlisted(absent=True) if self._looked_up is not None:
+                    await self._take_list(ObjectsListed(()))
                     task_status.started()
-                case Unlisted(problem):
+                case KindUnlisted(problem):
                     self._problem = problem
                     if self._looked_up is not None:
                         if not self._is_listed:
@@ -122,7 +122,7 @@ class InformerActor(Generic[T]):
                 case _:
                     assert_never(news)
 
-    async def _take_list(self, news: Listed[T]) -> None:
+    async def _take_list(self, news: ObjectsListed[T]) -> None:
         items = map(self._read, news.items)
         unread = ((self._read(item.rest), item.problem) for item in news.unreadable)
         for number, effects in enumerate(self._state.listed(items, unread), 1):

@@ -23,7 +23,7 @@ from ..scheduling.model.cluster_objects import UnlistedError
 T = TypeVar("T", bound=HasMetadata)
 
 
-class Listed(Protocol):
+class InformerView(Protocol):
     """The part of an informer that listers need."""
 
     def objects(self) -> Mapping[str, Any]: ...
@@ -37,10 +37,10 @@ class Listers:
     def __init__(self, mailboxes: Mailboxes, clock: Clock) -> None:
         self._cache = mailboxes.cache
         self._clock = clock
-        self._informers: dict[type[Any], Listed] = {}
+        self._informers: dict[type[Any], InformerView] = {}
         self._waiting: dict[tuple[type[Any], str], dict[anyio.Event, None]] = {}
 
-    def follow(self, kind: type[Any], informer: Listed) -> None:
+    def follow(self, kind: type[Any], informer: InformerView) -> None:
         """Takes the objects of the kind from this informer from now on."""
         self._informers[kind] = informer
 
@@ -106,4 +106,4 @@ class Listers:
         )
         if problem:
             raise UnlistedError(problem)
-        return cast("Listed", informer).objects()
+        return cast("InformerView", informer).objects()

@@ -6,7 +6,7 @@ meanwhile shows up as deleted. For an object that cannot be read a stand-in is i
 nothing, until the object can be read again or is gone.
 
 There is no `handle(message, now)` here: an informer has no mailbox and reads no time. Each method
-takes what a source delivers and returns the effects.
+takes a delivery of the source and returns the effects.
 """
 
 from __future__ import annotations

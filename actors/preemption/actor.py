@@ -24,7 +24,7 @@ from anyio.abc import TaskStatus
 from ..attempt import pod_events
 from ..attempt.ending import ENDED
 from ..client.access import Calls
-from ..client.rest import Accepted, ApiError, ConnectionFailedError
+from ..client.rest import ApiError, ConnectionFailedError, IgnoredAnswer
 from ..mailboxes import Mailboxes
 from ..messages.binding import StopBinding
 from ..messages.preemption import Preempt, PreemptionMessage, PreemptNow, SendPatches
@@ -251,8 +251,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
         path = f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}"
         patch = disruption_patch(victim.pod, scheduler_name, self._clock.wall())
         if patch is not None:
-            await self._client.patch(f"{path}/status", patch, Accepted)
-        await self._client.call("DELETE", path, Accepted, deletion(victim.pod))
+            await self._client.patch(f"{path}/status", patch, IgnoredAnswer)
+        await self._client.call("DELETE", path, IgnoredAnswer, deletion(victim.pod))
 
     async def _send(self, order: SendPatches) -> None:
         for patch in order.patches:

@@ -82,8 +82,8 @@ class Watchdog:
             faulthandler.cancel_dump_traceback_later()
 
     def asked_to_end(self) -> None:
-        """To be called by a signal handler. The process ends even if no other thread can run any
-        more.
+        """Makes sure that the process ends even if no other thread can run any more. To be called
+        by the handler of a signal.
         """
         self._asked_at = self._asked_at or self._now()
         limit = GRACE_SECONDS + 2 * FLUSH_SECONDS

@@ -29,5 +29,7 @@ class OtherLoop:
 
 
 async def here(work: Callable[[], Awaitable[T]]) -> T:
-    """An Elsewhere for the running event loop: runs the work at once."""
+    """Runs the work in the running event loop: an Elsewhere for callers that are in the right
+    one.
+    """
     return await work()

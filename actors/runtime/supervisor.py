@@ -141,7 +141,7 @@ class Supervisor:
     async def _once(child: Child, ready: anyio.Event) -> Exception:
         """Runs a child to its end, and returns the exception that ended it."""
         try:
-            await child.run(task_status=_Started(ready.set))
+            await child.run(task_status=_StartStatus(ready.set))
         except Exception as failure:
             return failure
         except asyncio.CancelledError:
@@ -151,7 +151,7 @@ class Supervisor:
         return ChildEndedError(child.name)
 
 
-class _Started(TaskStatus[None]):
+class _StartStatus(TaskStatus[None]):
     """Reports each start of a child, however often it is run."""
 
     def __init__(self, report: Callable[[], None]) -> None:

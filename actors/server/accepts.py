@@ -15,17 +15,17 @@ STRUCTURED = ("application/json", "application/yaml")
 PLAIN = "text/plain"
 
 
-class Accepted(NamedTuple):
+class MediaType(NamedTuple):
     """A media type. `version` is the version of the object; "" for text."""
 
     media_type: str
     version: str = ""
 
 
-TEXT = Accepted(PLAIN)
+TEXT = MediaType(PLAIN)
 
 
-def negotiate(accept: str, kind: str) -> Accepted | None:
+def negotiate(accept: str, kind: str) -> MediaType | None:
     """Returns the first type that can be sent, in the order of the client's preference; None if
     none can.
     """
@@ -42,12 +42,12 @@ def negotiate(accept: str, kind: str) -> Accepted | None:
     return None
 
 
-def _with(media_type: str, parameters: dict[str, str], kind: str) -> Accepted | None:
+def _with(media_type: str, parameters: dict[str, str], kind: str) -> MediaType | None:
     version = parameters.get("v", "")
     named = parameters.get("as"), parameters.get("g"), version in VERSIONS
     if media_type == PLAIN:
         return TEXT if "as" not in parameters else None
-    return Accepted(media_type, version) if named == (kind, GROUP, True) else None
+    return MediaType(media_type, version) if named == (kind, GROUP, True) else None
 
 
 def _clause(part: str) -> tuple[str, dict[str, str]]:

@@ -61,7 +61,7 @@ EVERY_PATH = "/*"
 Measure = Callable[[], Awaitable[bytes]]
 
 
-class Shown(NamedTuple):
+class PageSources(NamedTuple):
     """The data that the pages show. `metrics` maps paths to functions that return their text, and
     are called in the scheduler's event loop. `configuration` returns what /configz shows. The
     families about requests are added to `registry`.
@@ -111,7 +111,9 @@ def delegates(
 
 
 class ServerActor:
-    def __init__(self, serving: SecureServing, options: Options, shown: Shown, rng: Rng) -> None:
+    def __init__(
+        self, serving: SecureServing, options: Options, shown: PageSources, rng: Rng
+    ) -> None:
         self._serving = serving
         self._options = options
         self._shown = shown
@@ -200,7 +202,9 @@ def _first(failure: Exception) -> Exception:
     return _first(failure.exceptions[0]) if isinstance(failure, ExceptionGroup) else failure
 
 
-def pages(shown: Shown, options: Options, clock: Clock, elsewhere: Elsewhere) -> dict[str, Page]:
+def pages(
+    shown: PageSources, options: Options, clock: Clock, elsewhere: Elsewhere
+) -> dict[str, Page]:
     """Returns the pages by path. `elsewhere` is the scheduler's event loop."""
 
     async def health(request: Request) -> Answer:

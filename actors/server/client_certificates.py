@@ -21,7 +21,7 @@ CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 
 class CertificateError(ValueError):
-    """The certificate cannot be read, or does not prove what it is needed for."""
+    """The certificate cannot be read, or does not prove enough."""
 
 
 def read_bundle(pem: bytes, where: str) -> frozenset[bytes]:

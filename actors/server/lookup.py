@@ -150,7 +150,7 @@ class ClientAuthorities:
         self._published_headers = ProxyHeaders(*names)
 
     def warn(self) -> None:
-        """Logs what does not work without an API server that has the ConfigMap."""
+        """Logs which features do not work without an API server that has the ConfigMap."""
         for key, bundle, kind in (
             ("client-ca-file", self._users, "client certificate"),
             (

@@ -21,7 +21,7 @@ class QuestionFailedError(Exception):
     """The question has no answer. All tasks that wait for that answer get the same error."""
 
 
-class Remembered(Generic[K, V]):
+class RememberedAnswers(Generic[K, V]):
     """A bounded mapping. `seconds` returns how long a value counts; 0 or less means not at all."""
 
     def __init__(self, clock: Clock, most: int, seconds: Callable[[V], float]) -> None:

@@ -19,7 +19,7 @@ from ..runtime.clock import Clock
 from ..scheduling.kube.meta import Object
 from .identity import User
 from .metrics.access import AccessMeasures
-from .remembered import QuestionFailedError, Remembered
+from .remembered import QuestionFailedError, RememberedAnswers
 
 TOKENS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_PATH = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -86,7 +86,7 @@ class TokenReviews:
         self._clock = clock
         self._rng = rng
         self._key = secrets.token_bytes(32)
-        self._answers: Remembered[bytes, User | None] = Remembered(
+        self._answers: RememberedAnswers[bytes, User | None] = RememberedAnswers(
             clock, MOST_TOKENS, lambda _: seconds
         )
 
@@ -147,7 +147,7 @@ class AccessReviews:
         self._calls = calls
         self._clock = clock
         self._rng = rng
-        self._answers: Remembered[bytes, AccessReviewStatus] = Remembered(
+        self._answers: RememberedAnswers[bytes, AccessReviewStatus] = RememberedAnswers(
             clock,
             MOST_VERDICTS,
             lambda status: allowed_seconds if status.allowed else denied_seconds,

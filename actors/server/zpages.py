@@ -16,7 +16,7 @@ import msgspec
 import yaml
 
 from ..process.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
-from .accepts import DEPRECATED, GROUP, STRUCTURED, Accepted, negotiate
+from .accepts import DEPRECATED, GROUP, STRUCTURED, MediaType, negotiate
 from .request import JSON, TEXT, Answer, Request, refused
 
 NAME = "kube-scheduler"
@@ -126,13 +126,13 @@ def _page(
     return Answer(_encoded(document, accepted), 200, accepted.media_type, _warning(accepted, kind))
 
 
-def _encoded(document: Mapping[str, object], accepted: Accepted) -> bytes:
+def _encoded(document: Mapping[str, object], accepted: MediaType) -> bytes:
     if accepted.media_type == JSON:
         return msgspec.json.format(msgspec.json.encode(document), indent=2)
     return yaml.safe_dump(document).encode()
 
 
-def _warning(accepted: Accepted, kind: str) -> tuple[tuple[str, str], ...]:
+def _warning(accepted: MediaType, kind: str) -> tuple[tuple[str, str], ...]:
     if accepted.version != DEPRECATED:
         return ()
     what = f"This version of the {kind.lower()} endpoint is deprecated."

@@ -97,7 +97,7 @@ def pair(name: str, value: object) -> str:
     return f" {name}={_encoded(value).translate(_NO_HTML)}"
 
 
-class Unquoted(str):
+class UnquotedText(str):
     """A message that text shows as it stands, as klog does with those of Infof."""
 
     __slots__ = ()
@@ -119,7 +119,7 @@ class TextLines:
         _, caller = _caller()
         message = fields.pop("event")
         fields.pop("v", None)
-        shown = message if isinstance(message, Unquoted) else quoted(message)
+        shown = message if isinstance(message, UnquotedText) else quoted(message)
         text = f"{SEVERITIES[level]}{self._clock}.{micros:06} {self._process} {caller}] {shown}"
         if level != "info" and "error" in fields:
             text += pair("err", fields.pop("error"))

@@ -20,7 +20,7 @@ from ..process.signals import RELOAD, each_signal
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
 from ..scheduling.decision.registry import RegistryError
-from .swap import Swapped
+from .swap import SwapResult
 
 log = get_logger(__name__)
 
@@ -35,7 +35,7 @@ class Reloader:
     def __init__(
         self,
         file: ConfigurationFile | None,
-        swap: Callable[[KubeSchedulerConfiguration], Awaitable[Swapped]],
+        swap: Callable[[KubeSchedulerConfiguration], Awaitable[SwapResult]],
         clock: Clock,
     ) -> None:
         self._file = file

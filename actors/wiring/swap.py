@@ -29,7 +29,7 @@ LIVE = (
 )
 
 
-class Swapped(msgspec.Struct, frozen=True):
+class SwapResult(msgspec.Struct, frozen=True):
     """The result of a swap: the configuration in use, and the scheduler names whose profiles were
     changed, removed and added. `until_restart` are the fields that differ and were left alone.
     """
@@ -56,7 +56,7 @@ class Swap:
         self._api = api
         self._queue = mailboxes.queue
 
-    async def go_on_with(self, written: KubeSchedulerConfiguration) -> Swapped:
+    async def go_on_with(self, written: KubeSchedulerConfiguration) -> SwapResult:
         """Goes on with the profiles of this configuration. Raises RegistryError and changes nothing
         if they cannot be made.
         """
@@ -68,7 +68,7 @@ class Swap:
         # From here to `tell`, nothing waits: informers, cycle and queue change in the same turn.
         before = dict(in_use.by_name)
         in_use.replace(configuration, profiles)
-        swapped = Swapped(
+        swapped = SwapResult(
             configuration,
             frozenset(n for n in before.keys() & profiles if before[n] is not profiles[n]),
             frozenset(before.keys() - profiles.keys()),

@@ -24,7 +24,14 @@ from aiohttp import web
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
-from berth.actors.client.watch import Changed, Deleted, Listed, Reflector, Unreadable, WatchUpdate
+from berth.actors.client.watch import (
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
+    Reflector,
+    Unreadable,
+    WatchUpdate,
+)
 from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.runtime.own_thread import in_own_thread
 from berth.plugin import Pod
@@ -444,7 +451,7 @@ async def test_requests_respect_the_rate_limit_and_a_watch_counts_once() -> None
             await client.call("GET", "/", dict)
         assert clock.slept == [0.1, 0.1]
         told = await told_of(client, 3)  # a list and a watch with two lines
-        assert [type(change) for change in told] == [Listed, Changed, Changed]
+        assert [type(change) for change in told] == [ObjectsListed, ObjectChanged, ObjectChanged]
         assert clock.slept == [0.1] * 4
 
 
@@ -516,7 +523,12 @@ async def test_after_garbage_in_a_watch_the_client_lists_again(garbage: bytes) -
     server = WatchServer([pod_line("ADDED", "a", 2), garbage], [pod_line("ADDED", "b", 3)])
     async with served(server.handle) as url, Client(Connection(url)) as client:
         told = await told_of(client, 4)
-    assert [type(change) for change in told] == [Listed, Changed, Listed, Changed]
+    assert [type(change) for change in told] == [
+        ObjectsListed,
+        ObjectChanged,
+        ObjectsListed,
+        ObjectChanged,
+    ]
     assert server.asked == ["list", "1", "list", "1"]
 
 
@@ -529,7 +541,12 @@ async def test_bookmarks_and_omitted_objects_advance_the_version() -> None:
     )
     async with served(server.handle) as url, Client(Connection(url)) as client:
         told = await told_of(client, 4)
-    assert [type(change) for change in told] == [Listed, Unreadable, Unreadable, Deleted]
+    assert [type(change) for change in told] == [
+        ObjectsListed,
+        Unreadable,
+        Unreadable,
+        ObjectDeleted,
+    ]
     assert server.asked == ["list", "1", "5", "7", "7"]
 
 
@@ -561,7 +578,7 @@ async def test_unchanged_objects_are_not_decoded_again() -> None:
         reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
         async with aclosing(reflector.changes(known)) as changes:
             told = await anext(changes)
-    assert isinstance(told, Listed)
+    assert isinstance(told, ObjectsListed)
     assert [msgspec.to_builtins(item)["metadata"] for item in told.items] == [
         item["metadata"]
         for item in (*listed, {"metadata": {"namespace": "ns", "name": "versionless", "uid": "u"}})
@@ -582,7 +599,7 @@ async def test_a_watch_sends_credentials_and_renews_them(tmp_path: Path) -> None
         Client(connection(tmp_path, url, plugin(tmp_path, {"token": "t"}))) as client,
     ):
         told = await told_of(client, 2)
-    assert [type(change) for change in told] == [Listed, Changed]
+    assert [type(change) for change in told] == [ObjectsListed, ObjectChanged]
 
 
 async def test_more_requests_than_connections_are_all_answered() -> None:

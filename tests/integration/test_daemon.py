@@ -22,7 +22,7 @@ import pytest
 from aiohttp import ClientSession
 
 from berth.actors.client.rest import Client, Connection
-from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, Reflector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
 from tests.kit.messages import no_room
@@ -58,12 +58,12 @@ class Cluster:
     async def follow(self) -> None:
         async for told in Reflector(self.client, PODS, Pod, SystemClock(), Random(0)).changes():
             match told:
-                case Listed(items):
+                case ObjectsListed(items):
                     for item in items:
                         self._note(item)
-                case Changed(item):
+                case ObjectChanged(item):
                     self._note(item)
-                case Deleted():
+                case ObjectDeleted():
                     pass
 
     def _note(self, pod: Pod) -> None:

@@ -33,7 +33,7 @@ from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.kube.core import PodSpec
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.kube.reading import UnreadableObject
-from berth.actors.server.actor import ServerActor, Shown
+from berth.actors.server.actor import PageSources, ServerActor
 from berth.actors.server.debug import SLICE, Debug, QueuePage
 from berth.actors.server.health import Health
 from berth.actors.telemetry.measures import Registry
@@ -143,7 +143,7 @@ async def test_a_scheduler_that_does_not_answer_is_not_a_difference(tmp_path: Pa
 def serving(options: Options, debug: Debug) -> Callable[..., Coroutine[Any, Any, None]]:
     """A server that shows these debug pages."""
     assert options.serving is not None
-    shown = Shown(Health({"livez": ()}), {}, dict, debug, Registry())
+    shown = PageSources(Health({"livez": ()}), {}, dict, debug, Registry())
     return ServerActor(options.serving, options, shown, Random(1)).run
 
 

@@ -21,7 +21,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from berth.actors.client.rest import Client, Connection, ConnectionFailedError
 from berth.actors.client.silence import CHECK_SECONDS, SILENCE_SECONDS
 from berth.actors.client.tls import client_context
-from berth.actors.client.watch import Changed, Listed, Reflector
+from berth.actors.client.watch import ObjectChanged, ObjectsListed, Reflector
 from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.runtime.clock import SystemClock
 from berth.plugin import Pod
@@ -82,7 +82,7 @@ async def test_every_connection_notices_a_dead_peer_within_45_seconds() -> None:
     async with served(handle) as url, Client(Connection(url)) as client:
         reflector = Reflector(client, "/api/v1/pods", Pod, SystemClock(), Random(1))
         async with aclosing(reflector.changes()) as changes:
-            assert [type(await anext(changes)) for _ in range(2)] == [Listed, Changed]
+            assert [type(await anext(changes)) for _ in range(2)] == [ObjectsListed, ObjectChanged]
             await client.call("POST", "/", dict, {})
             connections = sockets_to(int(url.rsplit(":", 1)[1]))
             assert (
@@ -127,11 +127,11 @@ async def test_a_silent_watch_is_started_again_at_its_version_if_it_had_bookmark
     ):
         reflector = Reflector(client, "/api/v1/pods", Pod, clock, Random(1))
         async with aclosing(reflector.changes()) as changes:
-            assert [type(await anext(changes)) for _ in range(2)] == [Listed, Changed]
+            assert [type(await anext(changes)) for _ in range(2)] == [ObjectsListed, ObjectChanged]
             between.stall()
             stalled_at = clock.now()
             with anyio.move_on_after(2 * SILENCE_SECONDS) as waiting:
-                assert type(await anext(changes)) is Changed
+                assert type(await anext(changes)) is ObjectChanged
             seconds = clock.now() - stalled_at
     if bookmarked:
         pause = 2.0  # the longest pause before a watch is started again
@@ -156,7 +156,7 @@ async def test_a_watch_without_an_answer_is_started_again() -> None:
     async with served(handle) as url, Client(Connection(url)) as client:
         reflector = Reflector(client, "/api/v1/pods", Pod, LoopClock(), Random(1))
         async with aclosing(reflector.changes()) as changes:
-            assert [type(await anext(changes)) for _ in range(2)] == [Listed, Changed]
+            assert [type(await anext(changes)) for _ in range(2)] == [ObjectsListed, ObjectChanged]
     assert watches == 2
     assert server.asked == ["list", "1"]
 
@@ -181,7 +181,7 @@ async def test_a_page_of_a_list_may_come_late_and_in_pieces() -> None:
         reflector = Reflector(client, "/api/v1/pods", Pod, LoopClock(), Random(1))
         async with aclosing(reflector.changes()) as changes:
             told = await anext(changes)
-            assert isinstance(told, Listed)
+            assert isinstance(told, ObjectsListed)
             assert [pod.metadata.name for pod in told.items] == ["p"]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from berth.actors.client.access import Remote, remote
-from berth.actors.client.credentials import ANONYMOUS, Fixed, Proof
+from berth.actors.client.credentials import ANONYMOUS, FixedCredentials, Proof
 from berth.actors.client.rest import ApiError, Connection
 from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.apiserver.app import Server
@@ -96,7 +96,7 @@ async def as_service_account(connection: Connection, *arguments: Any) -> AsyncIt
     """`remote` for a scheduler that shows its token, if it has no credentials of its own."""
     if connection.credentials is ANONYMOUS:
         connection = msgspec.structs.replace(
-            connection, credentials=Fixed(Proof(f"Bearer {TOKEN}"))
+            connection, credentials=FixedCredentials(Proof(f"Bearer {TOKEN}"))
         )
     async with remote(connection, *arguments) as access:
         yield access

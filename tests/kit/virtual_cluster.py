@@ -21,7 +21,7 @@ from berth.actors.client.access import Calls, Source
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.client.tenure import Tenure
-from berth.actors.client.watch import Changed, Deleted, Listed
+from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed
 from berth.actors.configuration.file import ConfigurationFile
 from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.scheduling.decision.outcome import Outcome
@@ -86,7 +86,7 @@ class LateSource:
 
     async def changes(
         self, known: Mapping[str, Any]
-    ) -> AsyncIterator[Listed[Any] | Changed[Any] | Deleted[Any]]:
+    ) -> AsyncIterator[ObjectsListed[Any] | ObjectChanged[Any] | ObjectDeleted[Any]]:
         cluster = self._cluster
         send, receive = anyio.create_memory_object_stream[Any](float("inf"))
 
@@ -243,7 +243,7 @@ class VirtualCluster:
             await self.delete_pod(pod.metadata.name)
 
         async for event in self.api.follow(PODS.path, Pod).changes({}):
-            if isinstance(event, Changed):
+            if isinstance(event, ObjectChanged):
                 pod = event.object
                 if pod.metadata.deletion_timestamp is not None and pod.metadata.uid not in ending:
                     ending.add(pod.metadata.uid)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.extender.merging import Filtering
 from berth.actors.scheduling.decision.outcome import Failed
-from berth.actors.scheduling.framework.questions import Filtered
+from berth.actors.scheduling.framework.questions import FilteredNodes
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.telemetry.logs import configure_logs
 from berth.plugin import (
@@ -194,7 +194,7 @@ class MoodyExtenders(Extenders):
     def decide_on(self, pod: Pod) -> bool:
         return True
 
-    async def filter(self, pod: Pod, nodes: NodeView) -> Filtered | Status:
+    async def filter(self, pod: Pod, nodes: NodeView) -> FilteredNodes | Status:
         failed = _failed(self._script.draw("extender filter", pod.metadata.uid))
         return Filtering(nodes).result() if failed is None else failed
 

@@ -26,9 +26,9 @@ from berth.actors.client.rest import (
 )
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import (
-    Changed,
-    Deleted,
-    Listed,
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
     WatchUpdate,
 )
 from berth.actors.runtime.bell import Bell
@@ -77,7 +77,7 @@ class _Shelf(Generic[Kept]):
         self.items: dict[Key, Kept] = {}
         self.followers: list[_Subscription[Kept]] = []
 
-    def publish(self, event: Changed[Kept] | Deleted[Kept]) -> None:
+    def publish(self, event: ObjectChanged[Kept] | ObjectDeleted[Kept]) -> None:
         for follower in self.followers:
             follower.receive(event)
 
@@ -91,12 +91,12 @@ class _Subscription(Generic[Kept]):
     def __init__(self, shelf: _Shelf[Kept], *, unfinished: bool) -> None:
         self._shelf = shelf
         self._unfinished = unfinished
-        self._pending: deque[Changed[Kept] | Deleted[Kept]] = deque()
+        self._pending: deque[ObjectChanged[Kept] | ObjectDeleted[Kept]] = deque()
         self._news = Bell()
 
-    def receive(self, event: Changed[Kept] | Deleted[Kept]) -> None:
-        if isinstance(event, Changed) and not self._selects(event.object):
-            event = Deleted(event.object)  # a second Deleted of the same object has no effect
+    def receive(self, event: ObjectChanged[Kept] | ObjectDeleted[Kept]) -> None:
+        if isinstance(event, ObjectChanged) and not self._selects(event.object):
+            event = ObjectDeleted(event.object)  # a second one for the same object has no effect
         self._pending.append(event)
         self._news.ring()
 
@@ -109,7 +109,9 @@ class _Subscription(Generic[Kept]):
     async def changes(self, objects: Mapping[str, Kept]) -> AsyncGenerator[WatchUpdate[Kept]]:
         self._shelf.followers.append(self)
         try:
-            yield Listed(tuple(item for item in self._shelf.items.values() if self._selects(item)))
+            yield ObjectsListed(
+                tuple(item for item in self._shelf.items.values() if self._selects(item))
+            )
             while True:
                 while self._pending:
                     yield self._pending.popleft()
@@ -419,7 +421,7 @@ class InProcess:
     def _put(self, shelf: _Shelf[Any], item: Any) -> Any:
         metadata = item.metadata
         shelf.items[metadata.namespace, metadata.name] = item
-        shelf.publish(Changed(item))
+        shelf.publish(ObjectChanged(item))
         if isinstance(item, Pod):
             self._tracker.changed(item)
         return item
@@ -449,7 +451,7 @@ class InProcess:
         self._version += 1
         metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
         gone = msgspec.structs.replace(item, metadata=metadata)
-        shelf.publish(Deleted(gone))
+        shelf.publish(ObjectDeleted(gone))
         return gone
 
     # ----------------------------------------------------------------------------------- the claims

@@ -20,9 +20,9 @@ from berth.actors.client.rest import (
     ConnectionFailedError,
 )
 from berth.actors.client.watch import (
-    Changed,
-    Deleted,
-    Listed,
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
     Reflector,
 )
 from berth.actors.runtime.clock import SystemClock
@@ -144,13 +144,13 @@ async def remote_cluster(connection: Connection, pods: PodTracker) -> AsyncItera
             async with aclosing(reflector.changes()) as changes:
                 async for change in changes:
                     match change:
-                        case Listed(items):
+                        case ObjectsListed(items):
                             for pod in items:
                                 pods.changed(pod)
                             listed.set()
-                        case Changed(pod):
+                        case ObjectChanged(pod):
                             pods.changed(pod)
-                        case Deleted(pod):
+                        case ObjectDeleted(pod):
                             pods.deleted(pod)
 
         group.start_soon(follow)

@@ -31,7 +31,7 @@ from berth.actors.scheduling.framework.post_filter import (
 )
 from berth.actors.scheduling.framework.questions import (
     EXTENDER,
-    Filtered,
+    FilteredNodes,
     Steps,
     Victims,
     unasked,
@@ -159,13 +159,13 @@ class Heard(DecisionObserver):
 
     def __init__(self) -> None:
         self.positions: Rows | None = None
-        self.left_by_extenders: Filtered | None = None
+        self.left_by_extenders: FilteredNodes | None = None
         self.priorities: Ints | None = None
 
     def searched(self, positions: Rows) -> None:
         self.positions = positions
 
-    def filtered(self, filtered: Filtered) -> None:
+    def filtered(self, filtered: FilteredNodes) -> None:
         self.left_by_extenders = filtered
 
     def prioritized(self, priorities: Ints) -> None:

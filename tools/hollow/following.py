@@ -8,9 +8,9 @@ from anyio.abc import TaskStatus
 
 from berth.actors.client.rest import Client
 from berth.actors.client.watch import (
-    Changed,
-    Deleted,
-    Listed,
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
     Reflector,
     Unreadable,
 )
@@ -49,7 +49,7 @@ class Following:
         stream = Reflector(self._client, kind.path(), type_, self._clock, self._rng)
         async for event in stream.changes():
             match event:
-                case Listed(items, unreadable):
+                case ObjectsListed(items, unreadable):
                     for part in unreadable:
                         _warn(part.rest, part.problem)
                     parts = [part.rest for part in unreadable]
@@ -57,12 +57,12 @@ class Following:
                     if not listed:
                         task_status.started()
                         listed = True
-                case Changed(obj):
+                case ObjectChanged(obj):
                     self._tell(self._cluster.put(obj))
                 case Unreadable(rest, problem):
                     _warn(rest, problem)
                     self._tell(self._cluster.put(rest, readable=False))
-                case Deleted(obj):
+                case ObjectDeleted(obj):
                     self._tell(self._cluster.remove(obj))
 
     def _tell(self, change: Change | None) -> None:

@@ -21,9 +21,9 @@ from berth.actors.client.rest import (
     ConnectionFailedError,
 )
 from berth.actors.client.watch import (
-    Changed,
-    Deleted,
-    Listed,
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
     Reflector,
 )
 from berth.actors.runtime.clock import Clock
@@ -256,14 +256,14 @@ class _Kubelets:
     async def follow_nodes(self, nodes: Reflector[Node]) -> None:
         async for change in nodes.changes():
             match change:
-                case Listed(items):
+                case ObjectsListed(items):
                     for name in self._addresses.keys() - {item.metadata.name for item in items}:
                         del self._addresses[name]
                     for item in items:
                         self._node(item)
-                case Changed(node):
+                case ObjectChanged(node):
                     self._node(node)
-                case Deleted(node):
+                case ObjectDeleted(node):
                     self._addresses.pop(node.metadata.name, None)
 
     def _node(self, node: Node) -> None:
@@ -288,11 +288,11 @@ class _Kubelets:
         """Starts the pods whose volumes have become ready."""
         async for change in stored.changes():
             match change:
-                case Listed(items):
+                case ObjectsListed(items):
                     pods = self._mounts.replace(kind, items)
-                case Changed(obj):
+                case ObjectChanged(obj):
                     pods = self._mounts.put(obj)
-                case Deleted(obj):
+                case ObjectDeleted(obj):
                     pods = self._mounts.remove(obj)
             for pod in pods:
                 self._group.start_soon(self._start, pod)
@@ -302,11 +302,11 @@ class _Kubelets:
         async for change in claims.changes():
             pods: list[Pod] = []
             match change:
-                case Listed(items):
+                case ObjectsListed(items):
                     pods = self._preparation.replace(items, version)
-                case Changed(claim):
+                case ObjectChanged(claim):
                     pods = self._preparation.put(claim, version)
-                case Deleted(claim):
+                case ObjectDeleted(claim):
                     self._preparation.remove(claim, version)
             for pod in pods:
                 self._group.start_soon(self._start, pod)
@@ -314,13 +314,13 @@ class _Kubelets:
     async def follow_pods(self, bound: Reflector[Pod]) -> None:
         async for change in bound.changes():
             match change:
-                case Listed(items):
+                case ObjectsListed(items):
                     self._pending.clear()
                     for pod in items:
                         self._pod(pod)
-                case Changed(pod):
+                case ObjectChanged(pod):
                     self._pod(pod)
-                case Deleted(pod):
+                case ObjectDeleted(pod):
                     self._pending.pop(pod.metadata.uid, None)
                     self._ending.discard(pod.metadata.uid)
                     self._removing.discard(pod.metadata.uid)

@@ -32,7 +32,7 @@ from ...runtime.logger import get_logger
 from ...scheduling.framework.questions import (
     EXTENDER,
     Answer,
-    Filtered,
+    FilteredNodes,
     FilterNodes,
     PreemptVictims,
     PrioritizeNodes,
@@ -140,7 +140,7 @@ class Extenders:
                 case _:
                     assert_never(question)
 
-    async def filter(self, pod: Pod, nodes: NodeView) -> Filtered | Status:
+    async def filter(self, pod: Pod, nodes: NodeView) -> FilteredNodes | Status:
         """Lets the extenders, one after the other, filter the remaining nodes."""
         filtering = Filtering(nodes)
         for extender in self._all:

@@ -12,7 +12,7 @@ import numpy as np
 from berth.config.types import Extender
 
 from ...scheduling.framework.interface import MAX_NODE_SCORE
-from ...scheduling.framework.questions import Filtered, Victims
+from ...scheduling.framework.questions import FilteredNodes, Victims
 from ...scheduling.framework.status import Status, unresolvable, unschedulable
 from ...scheduling.model.columns import Ints
 from ...scheduling.model.pod_info import PodInfo
@@ -55,8 +55,8 @@ class Filtering:
         left = [row for name, row in zip(names, rows, strict=True) if name in kept]
         self.left = self.left.snapshot.rows(np.array(left, dtype=np.int64))
 
-    def result(self) -> Filtered:
-        return Filtered(
+    def result(self) -> FilteredNodes:
+        return FilteredNodes(
             np.array([self.left.row(i) for i in range(self.left.size)], dtype=np.int64),
             self._rejected,
         )

@@ -47,14 +47,14 @@ class ExtenderArgs(Wire, frozen=True):
     node_names: tuple[str, ...] | None = None
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedObject(msgspec.Struct, frozen=True):
     name: str = ""
 
 
 class NamedNode(msgspec.Struct, frozen=True):
     """A node in an answer, of which only the name is read."""
 
-    metadata: Named = Named()
+    metadata: NamedObject = NamedObject()
 
 
 class NamedNodes(Wire, frozen=True, rename="camel"):

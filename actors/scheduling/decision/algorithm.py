@@ -13,7 +13,7 @@ import numpy as np
 
 from ..framework.measuring import FILTER, PRE_SCORE, SCORE
 from ..framework.post_filter import Rng
-from ..framework.questions import Filtered, FilterNodes, PrioritizeNodes, Steps
+from ..framework.questions import FilteredNodes, FilterNodes, PrioritizeNodes, Steps
 from ..framework.status import Status
 from ..model.vectors import Ints, Rows, highest
 from .candidates import Candidates
@@ -51,12 +51,12 @@ def schedule_pod(
     rows = candidates.order[positions]
     if extended or len(rows) == 1:
         record.leave()  # The next is PreScore, or an extender.
-    filtered: Filtered | None = None
+    filtered: FilteredNodes | None = None
     if extended and len(rows):
         answer = yield FilterNodes(candidates.view(positions))
         if isinstance(answer, Status):
             return Failed(answer)
-        assert isinstance(answer, Filtered)
+        assert isinstance(answer, FilteredNodes)
         filtered = answer
         if observer is not None:
             observer.filtered(filtered)
@@ -97,7 +97,7 @@ def _still_fits(candidates: Candidates, node: str, extended: bool) -> Steps[bool
         return True
     answer = yield FilterNodes(candidates.snapshot.rows(np.array([row])))
     # After an error of an extender all nodes are tried.
-    return isinstance(answer, Filtered) and len(answer.rows) > 0
+    return isinstance(answer, FilteredNodes) and len(answer.rows) > 0
 
 
 def _select_host(totals: Ints, rng: Rng) -> int:
@@ -108,7 +108,7 @@ def _select_host(totals: Ints, rng: Rng) -> int:
 
 def _no_node(
     candidates: Candidates,
-    filtered: Filtered | None,
+    filtered: FilteredNodes | None,
     rng: Rng,
     observer: DecisionObserver | None,
     extended: bool,

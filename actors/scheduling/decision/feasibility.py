@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from ..framework.cycle_state import CycleState
-from ..framework.questions import Filtered
+from ..framework.questions import FilteredNodes
 from ..framework.status import Status, fit_error
 from ..framework.verdicts import Diagnosis
 from ..model.pod_info import PodInfo
@@ -33,7 +33,7 @@ class Evaluation(msgspec.Struct, frozen=True):
     diagnosis: Diagnosis | None = None
     live: Bools | None = None
 
-    def besides(self, filtered: Filtered) -> Evaluation:
+    def besides(self, filtered: FilteredNodes) -> Evaluation:
         """The same with the nodes that extenders rejected."""
         assert self.diagnosis is not None
         return msgspec.structs.replace(self, diagnosis=filtered.added_to(self.diagnosis))

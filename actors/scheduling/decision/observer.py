@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..framework.questions import Filtered
+from ..framework.questions import FilteredNodes
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Ints, Rows
@@ -35,7 +35,7 @@ class DecisionObserver:
         nominated to.
         """
 
-    def filtered(self, filtered: Filtered) -> None:
+    def filtered(self, filtered: FilteredNodes) -> None:
         """The extenders have answered which of these nodes they leave."""
 
     def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:

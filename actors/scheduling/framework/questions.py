@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 class FilterNodes(msgspec.Struct, frozen=True):
-    """Asks which of these nodes the extenders leave. The answer is Filtered, or the Status of a
-    failure.
+    """Asks which of these nodes the extenders leave. The answer is FilteredNodes or a failure's
+    Status.
     """
 
     nodes: NodeView
@@ -57,7 +57,7 @@ class PreemptVictims(msgspec.Struct, frozen=True):
 Question = FilterNodes | PrioritizeNodes | PreemptVictims
 
 
-class Filtered(msgspec.Struct, frozen=True):
+class FilteredNodes(msgspec.Struct, frozen=True):
     """The rows that every extender left, in their order, and for each other row the reason."""
 
     rows: Ints
@@ -78,9 +78,9 @@ class Filtered(msgspec.Struct, frozen=True):
         return merged
 
 
-# The answer to FilterNodes is Filtered or a Status, to PrioritizeNodes Ints, to PreemptVictims a
-# mapping or a Status.
-Answer = Filtered | Ints | dict[str, Victims] | Status
+# The answer to FilterNodes is FilteredNodes or a Status, to PrioritizeNodes Ints, to
+# PreemptVictims a mapping or a Status.
+Answer = FilteredNodes | Ints | dict[str, Victims] | Status
 Steps = Generator[Question, Answer, T]
 
 

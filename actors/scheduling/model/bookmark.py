@@ -1,6 +1,6 @@
 """Bookmark: the position up to which a cache has read the change logs of a snapshot.
 
-A cache of results for several pods keeps a bookmark with them, which returns what changed since.
+A cache of results for several pods keeps a bookmark with them, and gets the later changes from it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Bookmark:
         return self._order is columns.order and self._nodes == columns.node_changes.version
 
     def turn(self, snapshot: Snapshot) -> Changes | None:
-        """Moves to the present state and returns what changed.
+        """Moves to the present state and returns the changes since.
 
         Returns None, and does not move, if nodes were added or removed, or if the bookmark is older
         than the logs.

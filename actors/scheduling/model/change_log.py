@@ -24,7 +24,7 @@ class ChangeLog(Generic[T]):
             self._forgotten += MAX_CHANGES
 
     def since(self, version: int) -> set[T] | None:
-        """Returns what changed after this version, or None if the version is too old to know."""
+        """Returns the changes after this version, or None if the version is too old."""
         return (
             None if version < self._forgotten else set(self._changed[version - self._forgotten :])
         )

@@ -30,7 +30,7 @@ MAX_COLUMNS = 2048
 T = TypeVar("T")
 
 
-class Counted(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
+class CountedPods(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     """A column that counts the pods that match all terms.
 
     Terminating pods are counted only if `terminating`.
@@ -58,7 +58,7 @@ class Counted(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         )
 
 
-class Weighed(msgspec.Struct, frozen=True, cache_hash=True):
+class WeighedPods(msgspec.Struct, frozen=True, cache_hash=True):
     """A column that sums the weights that the terms of one topology give to pods."""
 
     weights: TermWeights
@@ -212,7 +212,7 @@ class PodCounts:
     def __init__(self, rows: int) -> None:
         self._size = rows
         self._groups: dict[GroupKey, Group] = {}
-        self._columns: dict[Counted | Weighed, Column] = {}
+        self._columns: dict[CountedPods | WeighedPods, Column] = {}
         self._on_row: dict[int, dict[str, PodInfo]] = {}
         self._uses = 0
         self.removed_terminating: list[tuple[int, PodInfo]] = []
@@ -228,7 +228,7 @@ class PodCounts:
 
     # -------------------------------------------------------------------------------------- reading
 
-    def column(self, counted: Counted | Weighed) -> Column:
+    def column(self, counted: CountedPods | WeighedPods) -> Column:
         """Returns the column of these pods; it is kept up to date from now on."""
         column = self._columns.get(counted)
         if column is None:
@@ -375,7 +375,7 @@ def _same(column: Column, other: Column, what: object) -> None:
     assert np.array_equal(column.by_row, other.by_row), what
 
 
-def pods_selected(namespace: str, selector: Selector) -> Counted:
+def pods_selected(namespace: str, selector: Selector) -> CountedPods:
     """Returns the column of a namespace's selected pods, without terminating ones."""
     term = AffinityTerm(selector, frozenset((namespace,)), Selector(nothing=True), "")
-    return Counted((term,), terminating=False)
+    return CountedPods((term,), terminating=False)

@@ -47,7 +47,7 @@ class HostPort(msgspec.Struct, frozen=True):
 
 class Disk(msgspec.Struct, frozen=True):
     """A disk that a pod names directly. Pods on one node cannot share it, unless all of them only
-    read it. `identity` is the kind of disk and what identifies it within the kind.
+    read it. `identity` is the kind of disk and its identifier within the kind.
     """
 
     identity: tuple[str, ...]

@@ -62,7 +62,7 @@ from ..model.affinity_terms import (
 )
 from ..model.cluster_objects import ClusterObjects
 from ..model.columns import NodeColumns
-from ..model.pod_counts import MAX_COLUMNS, Column, Counted, Weighed
+from ..model.pod_counts import MAX_COLUMNS, Column, CountedPods, WeighedPods
 from ..model.pod_info import LatestPodInfos
 from ..model.vectors import any_true, highest, lowest
 
@@ -115,9 +115,9 @@ class OwnColumns(msgspec.Struct, frozen=True):
     out.
     """
 
-    required: Counted
-    required_anti: tuple[tuple[str, Weighed], ...]
-    preferred: tuple[tuple[str, Weighed], ...]
+    required: CountedPods
+    required_anti: tuple[tuple[str, WeighedPods], ...]
+    preferred: tuple[tuple[str, WeighedPods], ...]
 
 
 class OwnColumnsByTerms:
@@ -161,18 +161,18 @@ def _own_columns(terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
         for pair in zip(with_namespaces(preferred, labels), weights, strict=True)
     ]
     return OwnColumns(
-        Counted(with_namespaces(terms.required, labels)), _by_topology(anti), _by_topology(soft)
+        CountedPods(with_namespaces(terms.required, labels)), _by_topology(anti), _by_topology(soft)
     )
 
 
-def _by_topology(terms: Iterable[WeightedTerm]) -> tuple[tuple[str, Weighed], ...]:
+def _by_topology(terms: Iterable[WeightedTerm]) -> tuple[tuple[str, WeighedPods], ...]:
     by_topology: dict[tuple[str, bool], list[WeightedTerm]] = {}
     for weighted in terms:
         by_topology.setdefault((weighted.term.topology_key, weighted.weight < 0), []).append(
             weighted
         )
     return tuple(
-        (topology_key, Weighed(TermWeights(tuple(weighted))))
+        (topology_key, WeighedPods(TermWeights(tuple(weighted))))
         for (topology_key, _), weighted in by_topology.items()
     )
 
@@ -338,7 +338,9 @@ def _namespace_labels(info: PodInfo, objects: ClusterObjects) -> Mapping[str, st
     return NO_LABELS if namespace is None else namespace.metadata.labels
 
 
-def _without_matching_pods(info: PodInfo, required: Counted, columns: NodeColumns) -> MarkedDomains:
+def _without_matching_pods(
+    info: PodInfo, required: CountedPods, columns: NodeColumns
+) -> MarkedDomains:
     """Marks the domains in which no pod matches the required terms.
 
     It marks only nodes without the label if no pod matches anywhere and the pod matches its own

@@ -20,7 +20,7 @@ from ..kube.labels import Selector
 from ..model.bookmark import Bookmark
 from ..model.columns import LabelColumn, NodeColumns
 from ..model.node_selection import pod_affinity_matches
-from ..model.pod_counts import Counted, pods_selected
+from ..model.pod_counts import CountedPods, pods_selected
 from ..model.pod_template import PodTemplate
 from ..model.vectors import Rows
 
@@ -36,7 +36,7 @@ class Constraint(msgspec.Struct, frozen=True):
     max_skew: int
     topology_key: str
     selector: Selector
-    counted: Counted | None
+    counted: CountedPods | None
     min_domains: int
     honor_affinity: bool
     honor_taints: bool

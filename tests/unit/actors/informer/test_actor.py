@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 import anyio
 import msgspec
 
-from berth.actors.client.watch import Changed, Deleted, Listed
+from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed
 from berth.actors.informer.actor import SLICE, InformerActor
 from berth.actors.informer.routing import route_node
 from berth.actors.mailboxes import Mailboxes
@@ -21,8 +21,8 @@ NODES = 4 * SLICE
 class Source:
     async def changes(
         self, known: Mapping[str, Node]
-    ) -> AsyncGenerator[Listed[Node] | Changed[Node] | Deleted[Node]]:
-        yield Listed(
+    ) -> AsyncGenerator[ObjectsListed[Node] | ObjectChanged[Node] | ObjectDeleted[Node]]:
+        yield ObjectsListed(
             tuple(msgspec.convert({"metadata": {"name": f"n{i}"}}, Node) for i in range(NODES))
         )
         await anyio.sleep_forever()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from berth.actors.server.actor import Shown, pages
+from berth.actors.server.actor import PageSources, pages
 from berth.actors.server.health import Health
 from berth.actors.telemetry.measures import Registry
 from berth.config.feature_gates import DEFAULTS
@@ -21,7 +21,7 @@ ELSEWHERE: Any = None  # No page is shown.
 )
 def test_pages_with_a_feature_gate(gate: str, page: str) -> None:
     debug: Any = None
-    shown = Shown(Health({}), {}, dict, debug, Registry())
+    shown = PageSources(Health({}), {}, dict, debug, Registry())
     on, off = (
         pages(shown, Options(feature_gates={**DEFAULTS, gate: value}), VirtualClock(), ELSEWHERE)
         for value in (True, False)

@@ -12,7 +12,7 @@ import structlog
 from berth.actors.configuration.file import ConfigurationFile
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.wiring.reloader import Reloader
-from berth.actors.wiring.swap import Swapped
+from berth.actors.wiring.swap import SwapResult
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from tests.golden.configurations import HEAD
@@ -28,10 +28,10 @@ async def test_a_signal_reads_the_file_also_if_it_is_the_same(tmp_path: Path) ->
     swaps: list[KubeSchedulerConfiguration] = []
     done = anyio.Event()
 
-    async def swap(new: KubeSchedulerConfiguration) -> Swapped:
+    async def swap(new: KubeSchedulerConfiguration) -> SwapResult:
         swaps.append(new)
         done.set()
-        return Swapped(new)
+        return SwapResult(new)
 
     file = ConfigurationFile(path)
     reloader = Reloader(file, swap, SystemClock())
@@ -45,7 +45,7 @@ async def test_a_signal_reads_the_file_also_if_it_is_the_same(tmp_path: Path) ->
 
 
 async def test_a_signal_without_a_file_is_answered_in_the_log() -> None:
-    async def swap(_: KubeSchedulerConfiguration) -> Swapped:
+    async def swap(_: KubeSchedulerConfiguration) -> SwapResult:
         raise AssertionError("there is nothing to swap")
 
     with structlog.testing.capture_logs() as lines:

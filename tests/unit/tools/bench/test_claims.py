@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from berth.actors.client.rest import ApiError
-from berth.actors.client.watch import Changed, Deleted, Listed, WatchUpdate
+from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, WatchUpdate
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.devices import FINALIZER, ResourceClaim, ResourceSlice
 from berth.tools.bench import devices
@@ -92,12 +92,12 @@ async def test_an_allocated_claim_is_released_and_deleted_with_its_pod() -> None
     await cluster.patch(f"{path}/status", status, ResourceClaim, "merge")
     changes = cluster.follow(devices.CLAIMS.path(), ResourceClaim).changes({})
     async with aclosing(cast("AsyncGenerator[WatchUpdate[ResourceClaim]]", changes)) as seen:
-        assert isinstance(await anext(seen), Listed)
+        assert isinstance(await anext(seen), ObjectsListed)
         await cluster.delete(PODS, "ns", "one", grace=0)
         change, end = await anext(seen), await anext(seen)
-    assert isinstance(change, Changed)
+    assert isinstance(change, ObjectChanged)
     assert change.object.status.allocation is None
-    assert isinstance(end, Deleted)
+    assert isinstance(end, ObjectDeleted)
     assert await claims_in(cluster) == []
 
 
@@ -158,7 +158,7 @@ async def test_what_followers_have_not_taken_is_waited_for() -> None:
 
         async def follow() -> None:
             async for change in cluster.follow(devices.SLICES.path(), ResourceSlice).changes({}):
-                names = [change.object.metadata.name] if isinstance(change, Changed) else []
+                names = [change.object.metadata.name] if isinstance(change, ObjectChanged) else []
                 taken.extend(names)
 
         group.start_soon(follow)

@@ -15,7 +15,7 @@ from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Un
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import (
     Answer,
-    Filtered,
+    FilteredNodes,
     FilterNodes,
     PrioritizeNodes,
     Question,
@@ -92,7 +92,7 @@ def keeping(*kept: str) -> Callable[[Question], Answer]:
         rows = {name: view.row(i) for i, name in enumerate(names(view))}
         left = [row for name, row in rows.items() if name in kept]
         gone = {row: unschedulable("dear") for name, row in rows.items() if name not in kept}
-        return Filtered(np.array(left, dtype=np.int64), gone)
+        return FilteredNodes(np.array(left, dtype=np.int64), gone)
 
     return answer
 
