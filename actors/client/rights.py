@@ -143,8 +143,7 @@ class Refusals:
 
 
 class Rights:
-    """Compares the rights that the API server grants with those that are needed, and reports those
-    that are missing.
+    """Compares the granted rights with the needed ones, and reports the missing ones.
 
     `paths` returns the paths that the informers list, and `unlisted` the rights that they lack.
     `run_apart` gives calls that need no tenure, see Access.

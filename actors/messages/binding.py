@@ -13,7 +13,7 @@ from .queue import QueuedPod
 class Placement(msgspec.Struct, frozen=True):
     """A pod that the scheduling cycle placed: assumed in the cache, reserved, not yet bound.
 
-    `profile` is that of the attempt, whose plugins reserved for the pod; it stays the same even if
+    `profile` is the profile whose plugins reserved resources for the pod; it stays the same even if
     the profiles are swapped. `cycle` has the plugins' data for this attempt. `waits` are the
     seconds that each Permit plugin that returned WAIT grants, by its name. `started` is when the
     attempt began, in monotonic seconds. The decision looked at `evaluated` nodes, of which

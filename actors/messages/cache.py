@@ -105,8 +105,8 @@ class Nominate(msgspec.Struct, frozen=True):
 
 
 class Unnominate(msgspec.Struct, frozen=True):
-    """The pod of this key (namespace/name) is no longer nominated. With a uid, only if the pod has
-    it.
+    """The pod of this key (namespace/name) is no longer nominated; if a `uid` is set, only if it is
+    the pod's.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""The version of this process, and that of the Kubernetes whose scheduler it replaces."""
+"""The version of this process, and the version of Kubernetes whose scheduler it replaces."""
 
 from __future__ import annotations
 

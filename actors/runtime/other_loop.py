@@ -16,7 +16,7 @@ class Elsewhere(Protocol):
 
 
 class OtherLoop:
-    """An Elsewhere for the event loop in which this object is made."""
+    """Runs work in the event loop in which this object was made, from any other thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -29,7 +29,5 @@ class OtherLoop:
 
 
 async def here(work: Callable[[], Awaitable[T]]) -> T:
-    """Runs the work in the running event loop: an Elsewhere for callers that are in the right
-    one.
-    """
+    """Runs the work in the running event loop."""
     return await work()

@@ -19,8 +19,8 @@ PRIVILEGED = "system:masters"
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """`reason` is the API server's reason for a refusal. `denied` is true if an authorizer refused
-    expressly, instead of none allowing it.
+    """`reason` is the API server's reason for a refusal. `denied` is true if an authorizer forbade
+    the request, false if none allowed it.
     """
 
     allowed: bool

@@ -192,7 +192,7 @@ async def answered(elsewhere: Elsewhere, work: Callable[[], Awaitable[_T]]) -> _
 async def _sent(
     field: str, parts: AsyncGenerator[Sequence[msgspec.Struct], None], elsewhere: Elsewhere
 ) -> Answer:
-    """Sends an object with one list, part by part. An error between them ends the connection."""
+    """Sends an object with one list, part by part. An error between parts ends the connection."""
 
     async def following() -> Sequence[msgspec.Struct] | None:
         return await anext(parts, None)

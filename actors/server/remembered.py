@@ -32,8 +32,8 @@ class RememberedAnswers(Generic[K, V]):
         self._questions: dict[K, asyncio.Future[V | QuestionFailedError]] = {}
 
     async def get(self, key: K, question: Callable[[], Awaitable[V]]) -> V:
-        """Returns the remembered value, or the answer to the question. Raises QuestionFailedError
-        if the question does; errors are not remembered.
+        """Returns the remembered value, or asks the question and returns its answer. Raises the
+        question's QuestionFailedError; errors are not remembered.
         """
         entry = self._values.get(key)
         if entry is not None and self._clock.now() < entry[0]:

@@ -3,7 +3,7 @@
 This module sets structlog up: which lines each module shows, how lines are rendered and where they
 are written. Modules log with `get_logger` of runtime/logger.py.
 
-The verbosity of a module is that of the process, or a higher one that `--vmodule` gives it: a
+A module has the verbosity of the process, or a higher one that `--vmodule` gives it: a
 pattern with a slash is compared with the end of the module's path, such as `queue/actor`, any other
 pattern with its last part.
 
@@ -57,7 +57,7 @@ class Repeats:
         self._left_out: dict[Hashable, int] = {}
 
     def __call__(self, _logger: object, _level: str, fields: EventDict) -> EventDict:
-        """Drops a line with a kind in the field `repeats` for structlog, or counts the dropped."""
+        """Drops a line if a line of its kind, the field `repeats`, was shown lately."""
         kind = fields.pop("repeats", None)
         if kind is not None:
             left_out = self.admit(kind, time.monotonic())

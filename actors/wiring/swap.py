@@ -1,4 +1,4 @@
-"""The swap: goes on with the profiles of another configuration while pods are being scheduled.
+"""The swap: replaces the profiles by those of another configuration while pods are being scheduled.
 
 Only the fields in LIVE are taken into use; the others wait for a restart.
 """
@@ -57,8 +57,8 @@ class Swap:
         self._queue = mailboxes.queue
 
     async def go_on_with(self, written: KubeSchedulerConfiguration) -> SwapResult:
-        """Goes on with the profiles of this configuration. Raises RegistryError and changes nothing
-        if they cannot be made.
+        """Replaces the profiles by those of this configuration. Raises RegistryError and changes
+        nothing if they cannot be made.
         """
         in_use = self._profiles
         configuration, until_restart = with_live_fields(in_use.configuration, written)

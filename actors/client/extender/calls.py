@@ -206,7 +206,7 @@ class Extenders:
         proposed = candidates
 
         def pods_on(node: str) -> Sequence[PodInfo] | None:
-            """Returns the node's pods and the proposed victims, of which some may be gone."""
+            """Returns the node's pods, and the proposed victims even if they are gone by now."""
             row = snapshot.columns.row_of.get(node)
             info = None if row is None else snapshot.columns.infos[row]
             victims = proposed[node].pods if node in proposed else ()

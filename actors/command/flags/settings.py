@@ -222,7 +222,7 @@ def _gates_text(flags: Flags) -> str:
 
 
 def _metric_labels(flags: Flags) -> tuple[Mapping[str, frozenset[str]], list[str]]:
-    """Returns the values that labels keep, and the problems in the flags about them."""
+    """Returns the allowed values of labels, and the problems in the flags about them."""
     name, kept_values = "allow-metric-labels", flags["allow-metric-labels"]
     manifest: str = flags["allow-metric-labels-manifest"]
     if manifest and kept_values:

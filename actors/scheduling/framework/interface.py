@@ -89,7 +89,7 @@ class ApiHandle(Protocol):
         subresource: str = "",
     ) -> Awaitable[T | Status]:
         """Sends a JSON merge patch. With a metadata.resourceVersion it is refused if the object has
-        changed since. Fields that berth does not read are kept, unlike by `update`.
+        changed since. It keeps fields that berth does not read; `update` deletes them.
         """
         ...
 

@@ -151,7 +151,7 @@ class Group:
 
 
 class TermColumns:
-    """A column for each set of terms that pods on the rows carry, which counts these pods."""
+    """For each set of terms that pods on the rows carry, a column that counts these pods."""
 
     def __init__(self) -> None:
         self.columns: dict[TermWeights, Column] = {}

@@ -40,7 +40,7 @@ class PodInfo:
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The PersistentVolumeClaims that the volumes name, as namespace/name, once a volume."""
+        """The claims (namespace/name) that the volumes name; one entry for each volume."""
         if not self.template.names_claims:
             return ()
         namespace = self.pod.metadata.namespace

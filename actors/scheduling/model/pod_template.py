@@ -3,7 +3,7 @@
 Pods are of one template if their namespaces, labels, annotations and specs are equal; the node and
 the names of their claims, for volumes and for devices, do not count, because each replica has
 claims of its own.
-Every rule that reads nothing else of a pod decides the same for them. Mirrors kube-scheduler's
+A rule that reads only what they share decides the same for them. Mirrors kube-scheduler's
 signature of a pod.
 """
 
@@ -235,7 +235,7 @@ class PerTemplate(Generic[T]):
 
 
 class Templates:
-    """The templates of one owner's pods: the same object for pods that differ in nothing else."""
+    """The templates of one owner's pods. Pods that differ in nothing else get the same object."""
 
     def __init__(self) -> None:
         self._templates: Interner[bytes, PodTemplate] = Interner()

@@ -91,7 +91,7 @@ class NodeAffinityArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_f
 
 
 def _problem_of_labels(term: NodeSelectorTerm) -> str | None:
-    """Returns the problem for which the API server would refuse the term in a pod."""
+    """Returns the reason why the API server would refuse this term in a pod."""
     for i, expression in enumerate(term.match_expressions):
         path = f"matchExpressions[{i}]"
         if not is_qualified_name(expression.key):

@@ -147,7 +147,7 @@ def shape_problems(shape: Sequence[ShapePoint], path: str) -> Iterable[str]:
 def score_at(shape: Sequence[ShapePoint], percent: int) -> int:
     """Returns the score, 0 to 100, at a utilization.
 
-    Before the first point it is the score of the first, and after the last point that of the last.
+    Before the first point it is the first point's score, and after the last the last point's.
     """
     scale = MAX_NODE_SCORE // 10
     for i, point in enumerate(shape):
