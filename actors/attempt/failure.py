@@ -70,9 +70,7 @@ def no_node(unfit: Unfit, hold: int) -> Failure:
 
 
 def failed(stage: Stage, status: Status) -> Failure:
-    """Returns the consequences of a failure or a rejection by a plugin or extender at this
-    stage.
-    """
+    """Returns the consequences if a plugin or an extender failed or rejected at this stage."""
     reason = "Unschedulable" if status.rejected else "SchedulerError"
     message = _writable(status.message)
     match stage:

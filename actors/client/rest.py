@@ -329,8 +329,8 @@ class Client:
         self._measures.waited(method, await self._limit.wait_turn())
 
     async def _write_reply(self, method: str, path: str, data: bytes, headers: Headers) -> Reply:
-        """Sends a write. Raises OSError; ConnectionFailedError without credentials or
-        permission.
+        """Sends a write. Raises OSError; without credentials or permission
+        ConnectionFailedError.
         """
         await self._wait_turn(method)
         credentials = self._connection.credentials
@@ -397,7 +397,7 @@ def refusal(code: int, raw: bytes, retry_after: str | None) -> ApiError:
     try:
         status = _STATUS.read(raw)
     except UNREADABLE:
-        quoted = " ".join(raw[:200].decode(errors="replace").split())  # on one line
+        quoted = " ".join(raw[:200].decode(errors="replace").split())  # in one line
         return ApiError(code, "", f"HTTP {code}: {quoted}", seconds)
     return ApiError(code, status.reason, status.message or f"HTTP {code}", seconds)
 

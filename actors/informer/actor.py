@@ -134,8 +134,8 @@ class InformerActor(Generic[T]):
         self._is_listed, self._problem = True, ""
 
     def _deliver(self, effects: list[Effect[T]]) -> None:
-        """Follows the effects in the turn in which the store changed, so that it is never ahead of
-        the mailboxes.
+        """Follows the effects in the turn of the store's change, which is never ahead of the
+        mailboxes.
         """
         for effect in effects:
             match effect:

@@ -22,8 +22,7 @@ from ..scheduling.kube.meta import HasMetadata, key
 from .stand_ins import last_or_rest
 
 T = TypeVar("T", bound=HasMetadata)
-# (the object as it was last read, what can be read of it now) -> what counts in its place, None for
-# nothing.
+# (the object as it was last read, its readable part now) -> the object that counts in its place.
 StandIn = Callable[[T | None, T], T | None]
 
 

@@ -96,8 +96,8 @@ class Forget(msgspec.Struct, frozen=True):
 
 
 class Nominate(msgspec.Struct, frozen=True):
-    """Count a pending pod on this node for pods of its priority or a lower one, until it is placed
-    or deleted.
+    """Count a pending pod on this node for pods of at most its priority, until placed or
+    deleted.
     """
 
     info: PodInfo
@@ -105,8 +105,8 @@ class Nominate(msgspec.Struct, frozen=True):
 
 
 class Unnominate(msgspec.Struct, frozen=True):
-    """The pod of this key (namespace/name) is no longer nominated; if a `uid` is set, only if it is
-    the pod's.
+    """The pod of this key (namespace/name), and of this uid if one is set, is no longer
+    nominated.
     """
 
     key: str

@@ -24,9 +24,7 @@ class Preempt(msgspec.Struct, frozen=True):
 
 
 class SendPatches(msgspec.Struct, frozen=True):
-    """Send the changes that PostFilter plugins make for a pod, one after the other. A refusal ends
-    it.
-    """
+    """Send the changes of PostFilter plugins for a pod, one after the other. A refusal ends it."""
 
     pod: PodInfo
     patches: tuple[Patch | Deletion, ...]

@@ -93,8 +93,8 @@ class ClusterChanged(msgspec.Struct, frozen=True):
 
 
 class NextPod(Order[QueuedPod], frozen=True):
-    """Hand out the next pod as soon as there is one. It is in flight until it is bound, deleted, or
-    fails.
+    """Hand out the next pod as soon as there is one. It stays in flight until bound, deleted or
+    failed.
     """
 
 
@@ -151,9 +151,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Activate(msgspec.Struct, frozen=True):
-    """Move the pods of these keys (namespace/name) to the active queue if they are parked or in
-    backoff.
-    """
+    """Move these pods (namespace/name) to the active queue if they are parked or in backoff."""
 
     keys: tuple[str, ...]
 

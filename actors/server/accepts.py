@@ -26,9 +26,7 @@ TEXT = MediaType(PLAIN)
 
 
 def negotiate(accept: str, kind: str) -> MediaType | None:
-    """Returns the first type that can be sent, in the order of the client's preference; None if
-    none can.
-    """
+    """Returns the first type that can be sent, in the client's order of preference, or None."""
     if not accept.strip():
         return TEXT
     clauses = [_clause(part) for part in accept.split(",") if part.strip()]

@@ -47,7 +47,7 @@ class Authorities(msgspec.Struct, frozen=True):
 
 
 class Authenticator:
-    """`authorities` returns the current ones. Without `tokens`, bearer tokens are ignored."""
+    """Without `tokens`, bearer tokens are ignored. `authorities` returns the current ones."""
 
     def __init__(
         self,

@@ -33,9 +33,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def leader_election(tenure: Tenure, election: LeaderElectionConfiguration) -> Check:
-    """Fails if the lease is long over, but was not given up in order: the process may be unable to
-    end itself.
-    """
+    """Fails if the lease is long over without an orderly end: the process may be unable to end."""
     # kube-scheduler counts from the lease's expiry; a tenure ends at the renew deadline before it.
     patience = election.lease_duration - election.renew_deadline + OVERDUE_SECONDS
 
@@ -48,8 +46,8 @@ def leader_election(tenure: Tenure, election: LeaderElectionConfiguration) -> Ch
 
 
 def ping(still_for: Callable[[], float], most: float) -> Check:
-    """Fails if the scheduler's event loop has stood still for `most` seconds; kube-scheduler's
-    never fails.
+    """Fails if the scheduler's event loop stood still for `most` seconds; kube-scheduler's never
+    does.
     """
 
     def problem() -> str | None:

@@ -91,7 +91,7 @@ class HttpsServer:
         self._contexts = contexts
         self._respond = respond
         self._open: dict[asyncio.BaseTransport, _Connection] = {}
-        self._greeted: dict[_Connection, None] = {}  # whose handshake has not ended
+        self._greeted: dict[_Connection, None] = {}  # still in their handshake
 
     async def run(self) -> None:
         """Serves until cancelled."""

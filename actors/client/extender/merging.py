@@ -20,7 +20,7 @@ from ...scheduling.model.snapshot import NodeView
 from .wire import ExtenderError, ExtenderFilterResult, ExtenderPreemptionResult, HostPriorityList
 
 MAX_EXTENDER_PRIORITY = 10
-MAX_SUM = 1 << 62  # so that a total fits in an int64, whatever scores extenders give
+MAX_SUM = 1 << 62  # of scores; with it, any total fits in an int64
 
 
 class Filtering:

@@ -10,9 +10,7 @@ from .events import Action
 
 
 def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
-    """Returns one event for each change, in kube-scheduler's order; UPDATE_OTHER if no change has
-    its own name.
-    """
+    """Returns the events of an update, in kube-scheduler's order; UPDATE_OTHER if there is none."""
     actions = []
     if old.metadata.labels != new.metadata.labels:
         actions.append(Action.UPDATE_POD_LABEL)

@@ -96,9 +96,7 @@ class FailedAttempt(ABC):
 
     @abstractmethod
     def supposed(self, rows: Ints) -> Diagnosis:
-        """Returns the filters' diagnosis of some rows with the pods that are supposed there. Raises
-        PluginError.
-        """
+        """Returns the diagnosis of some rows with the pods supposed there. Raises PluginError."""
 
     @cached_property
     def helped(self) -> Bools:
@@ -107,7 +105,5 @@ class FailedAttempt(ABC):
 
     @property
     def potential(self) -> Ints:
-        """The rows of the nodes where evictions may make room for the pod, in the node tree's
-        order.
-        """
+        """The rows where evictions may make room for the pod, in the node tree's order."""
         return np.asarray(self.snapshot.columns.order[self.helped])

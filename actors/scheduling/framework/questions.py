@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class FilterNodes(msgspec.Struct, frozen=True):
-    """Asks which of these nodes the extenders leave. The answer is FilteredNodes or a failure's
+    """Asks which of these nodes extenders leave. The answer is FilteredNodes, or a failed
     Status.
     """
 
@@ -29,7 +29,7 @@ class FilterNodes(msgspec.Struct, frozen=True):
 
 
 class PrioritizeNodes(msgspec.Struct, frozen=True):
-    """Asks for the extenders' scores. The answer is int64 for each position, to be added to the
+    """Asks for the extenders' scores. The answer is int64 for each position, added to the
     totals.
     """
 
@@ -37,18 +37,14 @@ class PrioritizeNodes(msgspec.Struct, frozen=True):
 
 
 class Victims(msgspec.Struct, frozen=True):
-    """The pods that would have to be deleted from a node, and how many disruption budgets that
-    would break.
-    """
+    """The pods to delete from a node, and how many disruption budgets that would break."""
 
     pods: tuple[PodInfo, ...]
     pdb_violations: int = 0
 
 
 class PreemptVictims(msgspec.Struct, frozen=True):
-    """Asks which candidates (node -> victims) the extenders leave. The answer is such a mapping, or
-    a Status.
-    """
+    """Asks which candidates (node -> victims) extenders leave. The answer is these, or a Status."""
 
     snapshot: Snapshot
     candidates: dict[str, Victims]

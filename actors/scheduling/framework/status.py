@@ -76,9 +76,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def fit_error(nodes: int, reasons: Iterable[str]) -> str:
-    """Returns `0/N nodes are available: ...` in kube-scheduler's words: each distinct reason with
-    its count.
-    """
+    """Returns `0/N nodes are available: ...` as kube-scheduler does: each reason with its count."""
     counts = Counter(reasons)
     head = f"0/{nodes} nodes are available:"
     if not counts:

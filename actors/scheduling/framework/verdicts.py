@@ -42,9 +42,7 @@ class Verdicts:
 
 
 class _Tally:
-    """The number of the `live` positions that each filter rejected with each key, and with
-    PENDING.
-    """
+    """The number of `live` positions that each filter rejected by each key, and with PENDING."""
 
     def __init__(self, diagnosis: Diagnosis, live: Bools) -> None:
         self.live = live

@@ -109,7 +109,7 @@ class PodInfos:
         self._templates = Templates()
 
     def of(self, pod: Pod, before: PodInfo | None = None) -> PodInfo:
-        """Returns a PodInfo, with the template of `before` (an earlier state) if that still
+        """Returns a PodInfo, with the template of `before`, an earlier state, if it still
         applies.
         """
         if before is not None and same_template(before.pod, pod):

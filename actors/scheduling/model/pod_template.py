@@ -144,7 +144,7 @@ class PodTemplate:
 
     @cached_property
     def most_volumes(self) -> int:
-        """The most volumes that a pod can attach; UNKNOWN if some do not belong to claims that it
+        """The most volumes that a pod can attach; UNKNOWN if some are not of claims that it
         names.
         """
         named = sum(v.persistent_volume_claim is not None for v in self._pod.spec.volumes)

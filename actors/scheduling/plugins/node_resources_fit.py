@@ -63,8 +63,8 @@ from .dynamic_resources.totals import DeviceTotals
 from .resource_args import NodeResourcesFitArgs, ShapePoint, score_at
 
 MAX_BITS = 62  # of a key, which is never negative
-# The code if removing pods can help, and the code if even an empty node would not have enough. The
-# greater code counts.
+# The codes for a node where removing pods can help, and for one that would be too small even if it
+# were empty. The greater code counts.
 _RESOLVABLE, _UNRESOLVABLE = (
     np.int8(Code.UNSCHEDULABLE),
     np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE),

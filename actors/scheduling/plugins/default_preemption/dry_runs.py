@@ -23,9 +23,9 @@ from ...model.vectors import Floats, any_true, highest, lowest
 from .victims import Budget, Candidate, dry_run
 
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
-CRITERIA = 5  # what Candidate.cost compares
+CRITERIA = 5  # the number in Candidate.cost
 CHUNK = 256
-# The result of a node.
+# The results that a node can have.
 _UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
 
 
