@@ -2,7 +2,8 @@
 
     python3 tools/dev.py setup             make .venv with the locked dependencies and the project
     python3 tools/dev.py demo  [ARGS...]   run `berth demo`: a toy cluster, scheduled end to end
-    python3 tools/dev.py test  [ARGS...]   run the tests (pytest, in parallel)
+    python3 tools/dev.py test  [ARGS...]   run the quick tests (pytest, in parallel)
+                                           (--all: those that are marked `full`, too)
     python3 tools/dev.py check [--static]  run ruff, mypy, import-linter, deptry and
                                            the tests (--static: no tests)
     python3 tools/dev.py coverage          list lines of state.py files that tests miss
@@ -104,7 +105,9 @@ def test(arguments: list[str]) -> int:
         [] if any(a.startswith("-n") for a in arguments) else ["-n", str(os.cpu_count() or 2)]
     )
     os.chdir(ROOT)
-    return run("pytest", *parallel, *arguments)
+    if "--all" in arguments:
+        return run("pytest", *parallel, *(a for a in arguments if a != "--all"))
+    return run("pytest", *parallel, "-m", "not full", *arguments)
 
 
 def check(arguments: list[str]) -> int:
