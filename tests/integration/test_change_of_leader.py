@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
 import anyio
 
-from berth.actors.client.rest import Client, Connection
-from berth.actors.runtime.clock import SystemClock
+from berth.actors.client.rest import Connection
 from berth.actors.system import run_scheduler
 from berth.config.load import from_mapping
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.http import Follow, Response, Stream, listen
+from berth.tools.apiserver.http import Follow, Response, Stream
 from berth.tools.apiserver.http_reader import Request
 from berth.tools.apiserver.store import Store
+from tests.kit.cluster import cluster
 from tests.kit.messages import no_room
+from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 Document = dict[str, Any]
-PODS = "/api/v1/namespaces/default/pods"
-EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 CONFIGURATION = from_mapping(
     {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -55,23 +54,20 @@ class Absent:
             return self._never
         return self._server.answer(request)
 
+    async def missed(self, path: str) -> None:
+        """Waits for a write to this path of a pod."""
+        with anyio.fail_after(30):
+            while f"PATCH /api/v1/namespaces/default/pods/{path}" not in self.unanswered:
+                await anyio.sleep(0.1)
+
     async def _never(self, stream: Stream) -> None:
         await asyncio.Event().wait()
 
 
 @asynccontextmanager
-async def api_server() -> AsyncIterator[tuple[Absent, str, Client]]:
-    absent = Absent()
-    async with listen(absent.answer) as url, Client(Connection(url)) as client:
-        yield absent, url, client
-
-
-@asynccontextmanager
 async def scheduler(url: str, seed: int) -> AsyncIterator[None]:
     async with anyio.create_task_group() as group:
-        await group.start(
-            run_scheduler, CONFIGURATION, Connection(url), SystemClock(), Random(seed)
-        )
+        await group.start(run_scheduler, CONFIGURATION, Connection(url), LoopClock(), Random(seed))
         yield
         group.cancel_scope.cancel()
 
@@ -93,65 +89,44 @@ def pod(name: str, cpu: str, priority_class: str = "", **metadata: Any) -> Docum
     return {"metadata": {"name": name, **metadata}, "spec": spec}
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
-        while not holds():
-            await anyio.sleep(0.02)
-
-
-async def status_of(client: Client, name: str, holds: Callable[[Document], bool]) -> Document:
-    with anyio.fail_after(20):
-        while True:
-            status: Document = (await client.call("GET", f"{PODS}/{name}", dict))["status"]
-            if holds(status):
-                return status
-            await anyio.sleep(0.02)
-
-
+@in_virtual_time
 async def test_a_condition_that_was_not_written_is_written_by_the_next_leader() -> None:
-    async with api_server() as (absent, url, client):
-        await client.call("POST", "/api/v1/nodes", dict, node("n"))
-        await client.call("POST", PODS, dict, pod("big", "8"))
-        async with scheduler(url, 1):
-            await until(lambda: f"PATCH {PODS}/big/status" in absent.unanswered)
-        assert "conditions" not in (await client.call("GET", f"{PODS}/big", dict))["status"]
+    absent = Absent()
+    async with cluster(absent.answer) as running:
+        await running.create("Node", node("n"))
+        await running.create("Pod", pod("big", "8"))
+        async with scheduler(running.url, 1):
+            await absent.missed("big/status")
+        assert "conditions" not in (await running.get("Pod", "big"))["status"]
         absent.silent = False
-        async with scheduler(url, 2):
-            status = await status_of(client, "big", lambda status: "conditions" in status)
-            assert [c["message"] for c in status["conditions"]] == [
+        async with scheduler(running.url, 2):
+            told = await running.status("Pod", "big", lambda status: "conditions" in status)
+            assert [c["message"] for c in told["status"]["conditions"]] == [
                 no_room(1, "1 Insufficient cpu")
             ]
-            with anyio.fail_after(20):
-                while not (found := (await client.call("GET", EVENTS, dict))["items"]):
-                    await anyio.sleep(0.02)
-            assert found[0]["note"] == no_room(1, "1 Insufficient cpu")
+            (event,) = await running.until_all("Event", lambda events: bool(events))
+            assert event["message"] == no_room(1, "1 Insufficient cpu")
 
 
+@in_virtual_time
 async def test_an_unwritten_nomination_is_made_again_without_a_second_deletion() -> None:
-    async with api_server() as (absent, url, client):
-        await client.call("POST", "/api/v1/nodes", dict, node("n"))
-        urgent = {"metadata": {"name": "urgent"}, "value": 100}
-        await client.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", dict, urgent)
-        made = await client.call(
-            "POST", PODS, dict, pod("small", "3", finalizers=["berth.dev/stays"])
-        )
-        await client.bind("default", "small", made["metadata"]["uid"], "n")
-        await client.call("POST", PODS, dict, pod("large", "4", "urgent"))
-        async with scheduler(url, 1):
-            await until(
-                lambda: (
-                    "small" in absent.deleted and f"PATCH {PODS}/large/status" in absent.unanswered
-                )
-            )
-        assert (
-            "nominatedNodeName" not in (await client.call("GET", f"{PODS}/large", dict))["status"]
-        )
+    absent = Absent()
+    async with cluster(absent.answer) as running:
+        await running.create("Node", node("n"))
+        await running.create("PriorityClass", {"metadata": {"name": "urgent"}, "value": 100})
+        small = await running.create("Pod", pod("small", "3", finalizers=["berth.dev/stays"]))
+        await running.client.bind("default", "small", small["metadata"]["uid"], "n")
+        await running.create("Pod", pod("large", "4", "urgent"))
+        async with scheduler(running.url, 1):
+            await absent.missed("large/status")
+            assert absent.deleted == ["small"]
+        assert "nominatedNodeName" not in (await running.get("Pod", "large"))["status"]
         absent.silent = False
-        async with scheduler(url, 2):
-            status = await status_of(client, "large", lambda status: "nominatedNodeName" in status)
-            assert status["nominatedNodeName"] == "n"
-            await client.patch(f"{PODS}/small", {"metadata": {"finalizers": None}}, dict, "merge")
-            await status_of(
-                client, "large", lambda status: status["conditions"][0]["status"] == "True"
+        async with scheduler(running.url, 2):
+            told = await running.status(
+                "Pod", "large", lambda status: "nominatedNodeName" in status
             )
+            assert told["status"]["nominatedNodeName"] == "n"
+            await running.patch("Pod", "small", {"metadata": {"finalizers": None}})
+            assert await running.node_of("large") == "n"
             assert absent.deleted == ["small"]

@@ -6,22 +6,16 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import anyio
 
-from berth.actors.client.rest import Client, Connection
-from berth.actors.system import run_scheduler
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.demo.command import DEVICES
-from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.devices.driver import run_driver
 from berth.tools.hollow.devices.inventory import read_objects
-from berth.tools.hollow.kubelet import hollow_node, run_kubelets
-from tests.integration.test_hollow import CONFIGURATION, Cluster
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from berth.tools.hollow.kubelet import hollow_node
+from tests.kit.cluster import Cluster, cluster
+from tests.kit.virtual_loop import in_virtual_time
 
 Document = dict[str, Any]
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -32,27 +26,13 @@ TEMPLATE = {"metadata": {"name": "one"}, "spec": {"spec": REQUESTS}}
 
 
 @asynccontextmanager
-async def cluster(
-    nodes: int = 1, devices: Path | None = None, *, scheduler: bool = False
-) -> AsyncIterator[Cluster]:
-    """A toy cluster, with a scheduler or without; with this file, its nodes have devices."""
-    clock, rng = LoopClock(), Random(1)
-    async with (
-        serve() as url,
-        Client(Connection(url)) as client,
-        anyio.create_task_group() as group,
-    ):
-        await group.start(run_controllers, client, clock, rng)
-        await group.start(run_kubelets, client, clock, rng)
-        running = Cluster(client)
-        for number in range(1, nodes + 1):
-            await running.create("Node", hollow_node(number))
+async def hollow(nodes: int = 1, devices: Path | None = None) -> AsyncIterator[Cluster]:
+    """A toy cluster without a scheduler; with this file, its nodes have devices."""
+    async with cluster() as running:
+        await running.start_hollow(map(hollow_node, range(1, nodes + 1)))
         if devices is not None:
-            await group.start(run_driver, client, clock, rng, devices)
-        if scheduler:
-            await group.start(run_scheduler, CONFIGURATION, Connection(url), clock, rng)
+            await running.start(run_driver, devices)
         yield running
-        group.cancel_scope.cancel()
 
 
 def pod(name: str, on: str = "node-1", *, seconds: int = 0, **claim: str) -> Document:
@@ -71,10 +51,10 @@ def pod(name: str, on: str = "node-1", *, seconds: int = 0, **claim: str) -> Doc
 @asynccontextmanager
 async def laboratory() -> AsyncIterator[Cluster]:
     """Six nodes, of which two have eight GPUs each, and two FPGAs on the network."""
-    async with cluster(6, DEVICES, scheduler=True) as running:
+    async with hollow(6, DEVICES) as running:
+        await running.schedule()
         for document, _ in read_objects(DEVICES):
-            path = BY_KIND[document["apiVersion"], document["kind"]].path()
-            await running.client.call("POST", path, dict, document)
+            await running.create(document["kind"], document)
         yield running
 
 
@@ -113,7 +93,7 @@ def in_phase(phase: str) -> Callable[[Document], bool]:
 
 @in_virtual_time
 async def test_pods_share_a_claim_and_the_last_one_frees_its_device() -> None:
-    async with cluster() as running:
+    async with hollow() as running:
         await running.create("ResourceClaim", CLAIM)
         for name, seconds in (("first", 10), ("second", 20)):
             user = pod(name, seconds=seconds, resourceClaimName="shared")
@@ -123,7 +103,7 @@ async def test_pods_share_a_claim_and_the_last_one_frees_its_device() -> None:
         )
         (container,) = found["status"]["containerStatuses"]
         assert container["state"] == {"waiting": {"reason": "ContainerCreating"}}
-        events = await running.until("Event", lambda events: len(events) == 2)
+        events = await running.until_all("Event", lambda events: len(events) == 2)
         assert {event["reason"] for event in events} == {"FailedPrepareDynamicResources"}
         assert events[0]["message"] == (
             "Failed to prepare dynamic resources: prepare dynamic resources: "
@@ -142,19 +122,19 @@ async def test_pods_share_a_claim_and_the_last_one_frees_its_device() -> None:
         assert (await running.get("ResourceClaim", "shared"))["status"]["allocation"]
         await running.status("Pod", "second", in_phase("Succeeded"), 30)
         await running.status("ResourceClaim", "shared", lambda status: not status)
-        await running.until(
+        await running.until_all(
             "ResourceClaim", lambda claims: not claims[0]["metadata"].get("finalizers")
         )
 
 
 @in_virtual_time
 async def test_a_pod_gets_a_claim_from_a_template_which_goes_with_it() -> None:
-    async with cluster() as running:
+    async with hollow() as running:
         await running.create("Pod", pod("early", resourceClaimTemplateName="one"))
-        events = await running.until("Event", lambda events: len(events) >= 2)
+        events = await running.until_all("Event", lambda events: len(events) >= 2)
         assert "FailedResourceClaimCreation" in {event["reason"] for event in events}
         await running.create("ResourceClaimTemplate", TEMPLATE)
-        (claim,) = await running.until("ResourceClaim", lambda claims: len(claims) == 1)
+        (claim,) = await running.until_all("ResourceClaim", lambda claims: len(claims) == 1)
         name = claim["metadata"]["name"]
         assert name.startswith("early-gpu-")
         found = await running.status(
@@ -166,18 +146,18 @@ async def test_a_pod_gets_a_claim_from_a_template_which_goes_with_it() -> None:
         await allocate(running, name)
         await running.status("Pod", "early", in_phase("Running"))
         await running.delete("Pod", "early")
-        await running.until("ResourceClaim", lambda claims: not claims)
+        await running.until_all("ResourceClaim", lambda claims: not claims)
 
 
 @in_virtual_time
 async def test_the_claim_of_a_finished_pod_is_deleted_before_the_pod() -> None:
-    async with cluster() as running:
+    async with hollow() as running:
         await running.create("ResourceClaimTemplate", TEMPLATE)
         await running.create("Pod", pod("p", seconds=5, resourceClaimTemplateName="one"))
-        (claim,) = await running.until("ResourceClaim", lambda claims: len(claims) == 1)
+        (claim,) = await running.until_all("ResourceClaim", lambda claims: len(claims) == 1)
         await allocate(running, claim["metadata"]["name"])
         await running.status("Pod", "p", in_phase("Succeeded"))
-        await running.until("ResourceClaim", lambda claims: not claims)
+        await running.until_all("ResourceClaim", lambda claims: not claims)
         await anyio.sleep(5)
         assert await running.all("ResourceClaim") == []
         assert (await running.get("Pod", "p"))["status"]["phase"] == "Succeeded"
@@ -191,23 +171,23 @@ def generations(slices: list[Document]) -> dict[str, int]:
 async def test_slices_follow_the_file_and_the_nodes(tmp_path: Path) -> None:
     file = tmp_path / "devices.yaml"
     file.write_text("{driver: d.com, devices: [{name: gpu, count: 2}]}")
-    async with cluster(2, file) as running:
+    async with hollow(2, file) as running:
         found = await running.all("ResourceSlice")
         assert generations(found) == {"node-1-d.com-0": 1, "node-2-d.com-0": 1}
         file.write_text("{driver: d.com, devices: [{name: gpu, count: 200}]}")
-        found = await running.until("ResourceSlice", lambda slices: len(slices) == 4)
+        found = await running.until_all("ResourceSlice", lambda slices: len(slices) == 4)
         assert set(generations(found).values()) == {2}
         assert {one["spec"]["pool"]["resourceSliceCount"] for one in found} == {2}
         file.write_text("{driver: d.com, devices: [{name: BROKEN}]}")
         await anyio.sleep(5)
         assert generations(await running.all("ResourceSlice")) == generations(found)
         await running.create("Node", hollow_node(3))
-        await running.until("ResourceSlice", lambda slices: len(slices) == 6)
+        await running.until_all("ResourceSlice", lambda slices: len(slices) == 6)
         await running.delete("Node", "node-1")
-        found = await running.until("ResourceSlice", lambda slices: len(slices) == 4)
+        found = await running.until_all("ResourceSlice", lambda slices: len(slices) == 4)
         assert {one["spec"]["nodeName"] for one in found} == {"node-2", "node-3"}
         file.write_text("{driver: other.com, nodes: [node-3], devices: [{name: nic}]}")
-        found = await running.until("ResourceSlice", lambda slices: len(slices) == 1)
+        found = await running.until_all("ResourceSlice", lambda slices: len(slices) == 1)
         assert generations(found) == {"node-3-other.com-0": 1}
 
 
@@ -215,7 +195,7 @@ async def test_slices_follow_the_file_and_the_nodes(tmp_path: Path) -> None:
 async def test_a_tainted_device_is_drained(tmp_path: Path) -> None:
     file = tmp_path / "devices.yaml"
     file.write_text(f"{{driver: {DRIVER}, devices: [{{name: gpu, count: 2}}]}}")
-    async with cluster(1, file) as running:
+    async with hollow(1, file) as running:
         for number, name in enumerate(("hit", "spared")):
             await running.create("ResourceClaim", {**CLAIM, "metadata": {"name": name}})
             await running.create("Pod", pod(name, resourceClaimName=name))
@@ -227,13 +207,8 @@ async def test_a_tainted_device_is_drained(tmp_path: Path) -> None:
         since = {"timeAdded": "2026-01-01T00:00:00Z"}
         devices[0]["taints"] = [{"key": "broken", "effect": "NoExecute", **since}]
         name = found["metadata"]["name"]
-        await running.client.patch(
-            f"/apis/resource.k8s.io/v1/resourceslices/{name}",
-            {"spec": {"devices": devices}},
-            dict,
-            "merge",
-        )
-        (left,) = await running.until("Pod", lambda pods: len(pods) == 1)
+        await running.patch("ResourceSlice", name, {"spec": {"devices": devices}})
+        (left,) = await running.until_all("Pod", lambda pods: len(pods) == 1)
         assert left["metadata"]["name"] == "spared"
         await running.status("ResourceClaim", "hit", lambda status: not status)
 
@@ -244,7 +219,7 @@ async def test_eight_pods_share_one_claim() -> None:
         await running.create("ResourceClaim", CLAIM)
         for number in range(8):
             await running.create("Pod", unbound(f"p{number}", resourceClaimName="shared"))
-        pods = await running.until("Pod", in_phases(Running=8))
+        pods = await running.until_all("Pod", in_phases(Running=8))
         await anyio.sleep(5)
         reasons = {one["reason"] for one in await running.all("Event")}
         assert "FailedPrepareDynamicResources" not in reasons
@@ -262,7 +237,7 @@ async def test_pods_wait_for_devices_until_others_end() -> None:
         for number in range(20):
             user = unbound(f"p{number}", seconds=60, resourceClaimTemplateName="one")
             await running.create("Pod", user)
-        pods = await running.until("Pod", in_phases(Running=16, Pending=4))
+        pods = await running.until_all("Pod", in_phases(Running=16, Pending=4))
         await anyio.sleep(30)
         pods = await running.all("Pod")
         assert in_phases(Running=16, Pending=4)(pods)
@@ -270,10 +245,10 @@ async def test_pods_wait_for_devices_until_others_end() -> None:
         used = [(one["pool"], one["device"]) for one in results(await running.all("ResourceClaim"))]
         assert len(set(used)) == len(used) == 16
         # those that ended have no claims any more
-        await running.until("Pod", in_phases(Succeeded=16, Running=4), 120)
-        await running.until("ResourceClaim", lambda claims: len(claims) == 4)
-        await running.until("Pod", in_phases(Succeeded=20), 120)
-        await running.until("ResourceClaim", lambda claims: not claims)
+        await running.until_all("Pod", in_phases(Succeeded=16, Running=4), 120)
+        await running.until_all("ResourceClaim", lambda claims: len(claims) == 4)
+        await running.until_all("Pod", in_phases(Succeeded=20), 120)
+        await running.until_all("ResourceClaim", lambda claims: not claims)
 
 
 def accelerator(*alternatives: str) -> Document:
@@ -290,7 +265,7 @@ async def test_a_request_falls_back_and_a_tainted_device_is_replaced() -> None:
         for number in range(3):
             user = unbound(f"p{number}", resourceClaimTemplateName="any")
             await running.create("Pod", user)
-        await running.until("Pod", in_phases(Running=3))
+        await running.until_all("Pod", in_phases(Running=3))
         claims = await running.all("ResourceClaim")
         found = sorted(result["request"] for result in results(claims))
         assert found == ["any/fpga", "any/fpga", "any/gpu"]
@@ -305,13 +280,13 @@ async def test_a_request_falls_back_and_a_tainted_device_is_replaced() -> None:
         # the API server has the machine's clock
         since = {"timeAdded": "2026-01-01T00:00:00Z"}
         devices[0]["taints"] = [{"key": "broken", "effect": "NoExecute", **since}]
-        path = BY_KIND["resource.k8s.io/v1", "ResourceSlice"].path(name=rack["metadata"]["name"])
-        await running.client.patch(path, {"spec": {"devices": devices}}, dict, "merge")
-        pods = await running.until("Pod", lambda pods: len(pods) == 2)
+        name = rack["metadata"]["name"]
+        await running.patch("ResourceSlice", name, {"spec": {"devices": devices}})
+        pods = await running.until_all("Pod", lambda pods: len(pods) == 2)
         assert hit not in {one["metadata"]["name"] for one in pods}
-        await running.until("ResourceClaim", lambda claims: len(claims) == 2)
+        await running.until_all("ResourceClaim", lambda claims: len(claims) == 2)
         await running.create("Pod", unbound("next", resourceClaimTemplateName="any"))
-        await running.until("Pod", in_phases(Running=3))
+        await running.until_all("Pod", in_phases(Running=3))
         found = sorted(result["request"] for result in results(await running.all("ResourceClaim")))
         assert found == ["any/fpga", "any/gpu", "any/gpu"]
 
@@ -326,7 +301,7 @@ async def test_parts_of_a_device_are_allocated_until_their_counters_are_used_up(
         await running.create("ResourceClaimTemplate", template)
         for number in range(7):
             await running.create("Pod", unbound(f"p{number}", resourceClaimTemplateName="any"))
-        await running.until("Pod", in_phases(Running=6, Pending=1))
+        await running.until_all("Pod", in_phases(Running=6, Pending=1))
         await anyio.sleep(30)
         assert in_phases(Running=6, Pending=1)(await running.all("Pod"))
         found = {result["device"] for result in results(await running.all("ResourceClaim"))}
@@ -340,10 +315,10 @@ async def test_an_extended_resource_needs_no_claim_of_the_user() -> None:
         container = {"name": "c", "image": "i", "resources": limits}
         document = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
         await running.create("Pod", document)
-        (found,) = await running.until("Pod", in_phases(Running=1))
+        (found,) = await running.until_all("Pod", in_phases(Running=1))
         (claim,) = await running.all("ResourceClaim")
         status = found["status"]["extendedResourceClaimStatus"]
         assert status["resourceClaimName"] == claim["metadata"]["name"]
         assert len(results([claim])) == 2
         await running.delete("Pod", "p")
-        await running.until("ResourceClaim", lambda claims: not claims)
+        await running.until_all("ResourceClaim", lambda claims: not claims)

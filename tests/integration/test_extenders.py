@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import anyio
@@ -15,13 +14,9 @@ import structlog
 import yaml
 from click.testing import CliRunner, Result
 
-from berth.actors.client.rest import Client, Connection
-from berth.actors.runtime.clock import Clock, SystemClock
-from berth.actors.system import run_scheduler
-from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
-from berth.tools.apiserver.app import serve
 from berth.tools.explain.command import explain
+from tests.kit.cluster import Cluster, cluster, configured
 from tests.kit.extender import (
     FAILURES,
     Answer,
@@ -33,13 +28,11 @@ from tests.kit.extender import (
     small_extender,
 )
 from tests.kit.messages import NO_VICTIMS, no_room
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import in_virtual_time
 
 Document = dict[str, Any]
-PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 SOON = "300ms"
-SYSTEM_CLOCK = SystemClock()
 
 
 def entry(extender: SmallExtender, *verbs: str, **fields: Any) -> Document:
@@ -75,62 +68,28 @@ def gpu_pod(name: str) -> Document:
     return made
 
 
-class Cluster:
-    def __init__(self, client: Client, url: str) -> None:
-        self.client = client
-        self.url = url
-
-    async def add(self, *documents: Document) -> None:
-        """Creates nodes, and pods from the documents that have a spec."""
-        for made in documents:
-            await self.client.call("POST", PODS if "spec" in made else "/api/v1/nodes", dict, made)
-
-    async def pod(self, name: str = "p") -> Document:
-        return await self.client.call("GET", f"{PODS}/{name}", dict)
-
-    async def placed(self, name: str = "p") -> str:
-        """Waits until the pod is bound; returns its node."""
-        with anyio.fail_after(20):
-            while not (node := (await self.pod(name))["spec"].get("nodeName", "")):
-                await anyio.sleep(0.01)
-        return str(node)
-
-    async def refused(self, name: str = "p") -> tuple[str, str]:
-        """Waits until the pod has a condition. Returns its reason and its message."""
-        with anyio.fail_after(10):
-            while not (conditions := (await self.pod(name)).get("status", {}).get("conditions")):
-                await anyio.sleep(0.01)
-        return conditions[0]["reason"], conditions[0]["message"]
-
-    async def event(self) -> tuple[str, str]:
-        """Waits for the first event. Returns its reason and its message."""
-        with anyio.fail_after(10):
-            while not (events := (await self.client.call("GET", "/api/v1/events", dict))["items"]):
-                await anyio.sleep(0.01)
-        return events[0]["reason"], events[0]["message"]
-
-
 @asynccontextmanager
-async def cluster(
-    *extenders: Document,
-    nodes: Iterable[str] = ("a", "b"),
-    clock: Clock = SYSTEM_CLOCK,
-    **fields: Any,
+async def extended(
+    *extenders: Document, nodes: Iterable[str] = ("a", "b"), **fields: Any
 ) -> AsyncIterator[Cluster]:
     """Runs a scheduler with these extenders and an API server with these nodes."""
-    configuration = from_mapping(
-        document(*extenders, **{"leaderElection": {"leaderElect": False}, **fields})
-    )
-    async with (
-        serve() as url,
-        Client(Connection(url)) as client,
-        anyio.create_task_group() as group,
-    ):
-        running = Cluster(client, url)
-        await running.add(*map(node, nodes))
-        await group.start(run_scheduler, configuration, Connection(url), clock, Random(1))
+    async with cluster() as running:
+        await running.create_all("Node", map(node, nodes))
+        await running.schedule(configured(extenders=extenders, **fields))
         yield running
-        group.cancel_scope.cancel()
+
+
+async def refused(running: Cluster, name: str = "p") -> tuple[str, str]:
+    """Waits until the pod has a condition. Returns its reason and its message."""
+    told = await running.status("Pod", name, lambda status: bool(status.get("conditions")))
+    condition = told["status"]["conditions"][0]
+    return condition["reason"], condition["message"]
+
+
+async def first_event(running: Cluster) -> tuple[str, str]:
+    """Waits for the first event. Returns its reason and its message."""
+    event, *_ = await running.until_all("Event", lambda events: bool(events))
+    return event["reason"], event["message"]
 
 
 def keep(*names: str, **failed: str) -> Answer:
@@ -152,13 +111,14 @@ def prefer(**scores: int) -> Answer:
 # ------------------------------------------------------------------------------------------- filter
 
 
+@in_virtual_time
 async def test_filter_by_names() -> None:
     async with (
         small_extender({"filter": keep("b")}) as extender,
-        cluster(entry(extender, "filter")) as running,
+        extended(entry(extender, "filter")) as running,
     ):
-        await running.add(pod("p"), pod("q"))
-        assert await running.placed("p") == await running.placed("q") == "b"
+        await running.create_all("Pod", [pod("p"), pod("q")])
+        assert await running.node_of("p") == await running.node_of("q") == "b"
         first = extender.bodies("filter")[0]
         assert first["Pod"]["metadata"]["name"] == "p"
         assert first["Pod"]["spec"]["containers"][0]["image"] == "nginx"
@@ -166,6 +126,7 @@ async def test_filter_by_names() -> None:
         assert sorted(first["NodeNames"]) == ["a", "b"]
 
 
+@in_virtual_time
 async def test_filter_by_whole_nodes_answered_in_gos_json() -> None:
     def cheapest(body: Body) -> Document:
         assert body["NodeNames"] is None
@@ -182,37 +143,39 @@ async def test_filter_by_whole_nodes_answered_in_gos_json() -> None:
 
     async with (
         small_extender({"filter": cheapest}) as extender,
-        cluster(entry(extender, "filter", nodeCacheCapable=False)) as running,
+        extended(entry(extender, "filter", nodeCacheCapable=False)) as running,
     ):
-        await running.add(pod("p"))
-        assert await running.placed() == "b"
+        await running.create("Pod", pod("p"))
+        assert await running.node_of("p") == "b"
 
 
+@in_virtual_time
 async def test_a_pod_that_extenders_reject_gets_their_reasons_and_is_woken_by_any_event() -> None:
     first, second = keep("b", "c", a="too dear"), keep("c", b="too far")
     async with (
         small_extender({"filter": first}) as one,
         small_extender({"filter": second}) as two,
-        cluster(entry(one, "filter"), entry(two, "filter")) as running,
+        extended(entry(one, "filter"), entry(two, "filter")) as running,
     ):
-        await running.add(pod("p"))
-        assert await running.refused() == (
+        await running.create("Pod", pod("p"))
+        assert await refused(running) == (
             "Unschedulable",
             no_room(2, "1 too dear, 1 too far", preemption=NO_VICTIMS),
         )
         assert two.bodies("filter")[0]["NodeNames"] == ["b"]
-        await running.add(node("c"))
-        assert await running.placed() == "c"
+        await running.create("Node", node("c"))
+        assert await running.node_of("p") == "c"
 
 
+@in_virtual_time
 async def test_when_an_extender_leaves_no_node_the_next_are_not_asked() -> None:
     async with (
         small_extender({"filter": keep()}) as one,
         small_extender({"filter": keep("a")}) as two,
-        cluster(entry(one, "filter"), entry(two, "filter", "prioritize")) as running,
+        extended(entry(one, "filter"), entry(two, "filter", "prioritize")) as running,
     ):
-        await running.add(pod("p"))
-        assert await running.refused() == ("Unschedulable", no_room(2, ""))
+        await running.create("Pod", pod("p"))
+        assert await refused(running) == ("Unschedulable", no_room(2, ""))
         assert not two.asked
 
 
@@ -228,31 +191,34 @@ FILTER_FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FILTER_FAILURES)
+@in_virtual_time
 async def test_a_filter_that_fails_fails_the_attempt(failure: str) -> None:
     answer, problem = FILTER_FAILURES[failure]
     async with (
         small_extender({"filter": answer}) as extender,
-        cluster(entry(extender, "filter", httpTimeout=SOON)) as running,
+        extended(entry(extender, "filter", httpTimeout=SOON)) as running,
     ):
-        await running.add(pod("p"))
-        reason, message = await running.refused()
+        await running.create("Pod", pod("p"))
+        reason, message = await refused(running)
         assert reason == "SchedulerError"
         assert problem in message
         assert extender.url in message
 
 
+@in_virtual_time
 async def test_an_attempt_that_failed_is_tried_again() -> None:
     async with (
         small_extender({"filter": internal_error}) as extender,
-        cluster(entry(extender, "filter")) as running,
+        extended(entry(extender, "filter")) as running,
     ):
-        await running.add(pod("p"))
-        await running.refused()
+        await running.create("Pod", pod("p"))
+        await refused(running)
         extender.answers["filter"] = keep("b")
-        assert await running.placed() == "b"
+        assert await running.node_of("p") == "b"
 
 
 @pytest.mark.parametrize("failure", FILTER_FAILURES)
+@in_virtual_time
 async def test_an_ignorable_filter_that_fails_is_skipped_and_asked_last(failure: str) -> None:
     answer, problem = FILTER_FAILURES[failure]
     with structlog.testing.capture_logs() as logs:
@@ -261,46 +227,49 @@ async def test_an_ignorable_filter_that_fails_is_skipped_and_asked_last(failure:
             small_extender({"filter": keep("b")}) as good,
         ):
             first = entry(bad, "filter", ignorable=True, httpTimeout=SOON)
-            async with cluster(first, entry(good, "filter")) as running:
-                await running.add(pod("p"))
-                assert await running.placed() == "b"
+            async with extended(first, entry(good, "filter")) as running:
+                await running.create("Pod", pod("p"))
+                assert await running.node_of("p") == "b"
                 assert bad.bodies("filter")[0]["NodeNames"] == ["b"]
     (line,) = [line for line in logs if line["event"] == "extender passed over"]
     assert problem in line["reason"]
 
 
+@in_virtual_time
 async def test_an_extender_that_refuses_connections() -> None:
     async with small_extender() as extender:
         gone = entry(extender, "filter")
-    async with cluster(gone) as running:
-        await running.add(pod("p"))
-        reason, message = await running.refused()
+    async with extended(gone) as running:
+        await running.create("Pod", pod("p"))
+        reason, message = await refused(running)
         assert reason == "SchedulerError"
         assert "Connect" in message
-    async with cluster({**gone, "ignorable": True}) as running:
-        await running.add(pod("p"))
-        await running.placed()
+    async with extended({**gone, "ignorable": True}) as running:
+        await running.create("Pod", pod("p"))
+        await running.node_of("p")
 
 
 # --------------------------------------------------------------------------------------- prioritize
 
 
+@in_virtual_time
 async def test_scores_count_by_their_weights() -> None:
     async with (
         small_extender(
             {"prioritize": lambda body: prefer(**scores[body["Pod"]["metadata"]["name"]])(body)}
         ) as one,
         small_extender({"prioritize": prefer(b=4)}) as two,
-        cluster(entry(one, "prioritize", weight=3), entry(two, "prioritize", weight=6)) as running,
+        extended(entry(one, "prioritize", weight=3), entry(two, "prioritize", weight=6)) as running,
     ):
         scores = {"p": {"a": 10}, "q": {"a": 6}}
-        await running.add(pod("p"), pod("q"))
-        assert await running.placed("p") == "a"  # 30 to 24, tenfold
-        assert await running.placed("q") == "b"  # 18 to 24
+        await running.create_all("Pod", [pod("p"), pod("q")])
+        assert await running.node_of("p") == "a"  # 30 to 24, tenfold
+        assert await running.node_of("q") == "b"  # 18 to 24
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("ignorable", [True, False])
+@in_virtual_time
 async def test_a_failed_prioritize_never_fails_the_attempt(failure: str, ignorable: bool) -> None:
     answer, _ = FAILURES[failure]
     async with (
@@ -308,22 +277,24 @@ async def test_a_failed_prioritize_never_fails_the_attempt(failure: str, ignorab
         small_extender({"prioritize": prefer(b=10)}) as good,
     ):
         first = entry(bad, "prioritize", ignorable=ignorable, httpTimeout=SOON)
-        async with cluster(first, entry(good, "prioritize", weight=5)) as running:
-            await running.add(pod("p"))
-            assert await running.placed() == "b"
+        async with extended(first, entry(good, "prioritize", weight=5)) as running:
+            await running.create("Pod", pod("p"))
+            assert await running.node_of("p") == "b"
             assert bad.asked
 
 
+@in_virtual_time
 async def test_scores_of_unknown_nodes_are_ignored() -> None:
     scores = [{"Host": "nowhere", "Score": 10}, {"Host": "b", "Score": 5}]
     async with (
         small_extender({"prioritize": lambda _: scores}) as extender,
-        cluster(entry(extender, "prioritize", weight=5)) as running,
+        extended(entry(extender, "prioritize", weight=5)) as running,
     ):
-        await running.add(pod("p"))
-        assert await running.placed() == "b"
+        await running.create("Pod", pod("p"))
+        assert await running.node_of("p") == "b"
 
 
+@in_virtual_time
 async def test_extenders_prioritise_at_the_same_time() -> None:
     """Each extender answers only when all have been asked, so sequential calls would never end."""
     asked: list[str] = []
@@ -343,12 +314,12 @@ async def test_extenders_prioritise_at_the_same_time() -> None:
         small_extender({"prioritize": waiting("x")}) as x,
         small_extender({"prioritize": waiting("y")}) as y,
         small_extender({"prioritize": waiting("z")}) as z,
-        cluster(
+        extended(
             *(entry(one, "prioritize", weight=3, httpTimeout="60s") for one in (x, y, z))
         ) as running,
     ):
-        await running.add(pod("p"))
-        assert await running.placed() == "b"
+        await running.create("Pod", pod("p"))
+        assert await running.node_of("p") == "b"
 
 
 # --------------------------------------------------------------------------------------- what hangs
@@ -358,13 +329,14 @@ async def test_extenders_prioritise_at_the_same_time() -> None:
 async def test_extenders_that_hang_cost_one_time_out_together() -> None:
     async with small_extender({"prioritize": hang}) as slow:
         slow_ones = [entry(slow, "prioritize", httpTimeout="400ms") for _ in range(3)]
-        async with cluster(*slow_ones, clock=LoopClock()) as running:
+        async with extended(*slow_ones) as running:
             started = anyio.current_time()
-            await running.add(pod("p"))
-            await running.placed()
+            await running.create("Pod", pod("p"))
+            await running.node_of("p")
             assert 0.4 <= anyio.current_time() - started < 0.8
 
 
+@in_virtual_time
 async def test_the_daemon_goes_on_while_an_extender_hangs() -> None:
     """The lease is renewed meanwhile."""
     entered, answer_now = anyio.Event(), anyio.Event()
@@ -382,18 +354,18 @@ async def test_the_daemon_goes_on_while_an_extender_hangs() -> None:
 
     async with (
         small_extender({"filter": slow}) as extender,
-        cluster(entry(extender, "filter", httpTimeout="20s"), leaderElection=renewed) as running,
+        extended(entry(extender, "filter", httpTimeout="20s"), leaderElection=renewed) as running,
     ):
-        await running.add(pod("p"))
+        await running.create("Pod", pod("p"))
         await entered.wait()
         renewals: set[str] = set()
         with anyio.fail_after(10):
             while len(renewals) < 4:
                 await anyio.sleep(0.02)
                 renewals.add((await running.client.call("GET", LEASE, dict))["spec"]["renewTime"])
-        assert not (await running.pod())["spec"].get("nodeName")
+        assert not (await running.get("Pod", "p"))["spec"].get("nodeName")
         answer_now.set()
-        assert await running.placed() == "b"
+        assert await running.node_of("p") == "b"
 
 
 # --------------------------------------------------------------------------------------------- bind
@@ -411,57 +383,61 @@ def binder(running: Cluster) -> Answer:
     return answer
 
 
+@in_virtual_time
 async def test_an_extender_binds() -> None:
     async with (
         small_extender({"bind": error}) as extender,
-        cluster(entry(extender, "bind"), nodes=["a"]) as running,
+        extended(entry(extender, "bind"), nodes=["a"]) as running,
     ):
         extender.answers["bind"] = binder(running)
-        await running.add(pod("p"))
-        assert await running.placed() == "a"
-        uid = (await running.pod())["metadata"]["uid"]
+        await running.create("Pod", pod("p"))
+        assert await running.node_of("p") == "a"
+        uid = (await running.get("Pod", "p"))["metadata"]["uid"]
         assert extender.bodies("bind") == [
             {"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "a"}
         ]
-        assert await running.event() == ("Scheduled", "Successfully assigned default/p to a")
+        assert await first_event(running) == ("Scheduled", "Successfully assigned default/p to a")
 
 
 BIND_FAILURES = {**FAILURES, "error": (error, "not today")}
 
 
 @pytest.mark.parametrize("failure", BIND_FAILURES)
+@in_virtual_time
 async def test_a_binding_that_fails_is_undone(failure: str) -> None:
     answer, problem = BIND_FAILURES[failure]
     async with (
         small_extender({"bind": answer}) as extender,
-        cluster(entry(extender, "bind", httpTimeout=SOON), nodes=["a"]) as running,
+        extended(entry(extender, "bind", httpTimeout=SOON), nodes=["a"]) as running,
     ):
-        await running.add(pod("p", cpu="8"))
-        reason, message = await running.refused()
+        await running.create("Pod", pod("p", cpu="8"))
+        reason, message = await refused(running)
         assert reason == "SchedulerError"
         assert problem in message
-        await running.add(pod("q", cpu="8"))
+        await running.create("Pod", pod("q", cpu="8"))
         extender.answers["bind"] = binder(running)
-        assert await running.placed("q") == "a"  # the room of p was freed
+        assert await running.node_of("q") == "a"  # the room of p was freed
 
 
 @pytest.mark.parametrize("failure", BIND_FAILURES)
+@in_virtual_time
 async def test_when_an_ignorable_extender_fails_to_bind_the_plugin_binds(failure: str) -> None:
     answer, _ = BIND_FAILURES[failure]
     async with (
         small_extender({"bind": answer}) as extender,
-        cluster(entry(extender, "bind", ignorable=True, httpTimeout=SOON)) as running,
+        extended(entry(extender, "bind", ignorable=True, httpTimeout=SOON)) as running,
     ):
-        await running.add(pod("p"))
-        await running.placed()
+        await running.create("Pod", pod("p"))
+        await running.node_of("p")
         assert len(extender.asked) == 1
 
 
+@in_virtual_time
 async def test_a_pod_that_an_extender_bound_without_an_answer_stays_bound() -> None:
     """The extender binds but answers too late. By then the watch has reported the binding."""
     async with (
         small_extender({"bind": error}) as extender,
-        cluster(entry(extender, "bind", httpTimeout=SOON), nodes=["a"]) as running,
+        extended(entry(extender, "bind", httpTimeout=SOON), nodes=["a"]) as running,
     ):
 
         async def mute(body: Body) -> None:
@@ -471,11 +447,11 @@ async def test_a_pod_that_an_extender_bound_without_an_answer_stays_bound() -> N
             await anyio.sleep_forever()
 
         extender.answers["bind"] = mute
-        await running.add(pod("p", cpu="5"))
-        assert await running.placed() == "a"
-        assert await running.event() == ("Scheduled", "Successfully assigned default/p to a")
-        await running.add(pod("q", cpu="5"))
-        assert await running.refused("q") == (
+        await running.create("Pod", pod("p", cpu="5"))
+        assert await running.node_of("p") == "a"
+        assert await first_event(running) == ("Scheduled", "Successfully assigned default/p to a")
+        await running.create("Pod", pod("q", cpu="5"))
+        assert await refused(running, "q") == (
             "Unschedulable",
             no_room(1, "1 Insufficient cpu", preemption=NO_VICTIMS),
         )
@@ -485,6 +461,7 @@ async def test_a_pod_that_an_extender_bound_without_an_answer_stays_bound() -> N
 # -------------------------------------------------------------------------------- managed resources
 
 
+@in_virtual_time
 async def test_an_extender_is_asked_only_about_pods_with_its_resources() -> None:
     """No node has the resource. NodeResourcesFit ignores it, because the extender manages it."""
     verbs = {"filter": keep("b"), "prioritize": prefer(), "bind": internal_error}
@@ -493,22 +470,23 @@ async def test_an_extender_is_asked_only_about_pods_with_its_resources() -> None
         configured = entry(
             extender, "filter", "prioritize", "bind", managedResources=managed, ignorable=True
         )
-        async with cluster(configured) as running:
-            await running.add(pod("p"))
-            await running.placed("p")
+        async with extended(configured) as running:
+            await running.create("Pod", pod("p"))
+            await running.node_of("p")
             assert not extender.asked
-            await running.add(gpu_pod("q"))
-            assert await running.placed("q") == "b"
+            await running.create("Pod", gpu_pod("q"))
+            assert await running.node_of("q") == "b"
             assert [verb for verb, _ in extender.asked] == ["filter", "bind"]
 
 
+@in_virtual_time
 async def test_a_managed_resource_that_is_not_ignored_is_counted_by_the_scheduler_too() -> None:
     async with small_extender({"filter": keep("a", "b")}) as extender:
         managed = [{"name": "example.com/gpu"}]
-        async with cluster(entry(extender, "filter", managedResources=managed)) as running:
-            await running.add(gpu_pod("p"))
+        async with extended(entry(extender, "filter", managedResources=managed)) as running:
+            await running.create("Pod", gpu_pod("p"))
             message = no_room(2, "2 Insufficient example.com/gpu")
-            assert await running.refused() == ("Unschedulable", message)
+            assert await refused(running) == ("Unschedulable", message)
             assert not extender.asked
 
 

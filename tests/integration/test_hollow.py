@@ -1,31 +1,21 @@
-"""A toy cluster over HTTP: API server, scheduler, hollow kubelets and the controllers."""
+"""Hollow kubelets and controllers in a toy cluster: workloads, nodes and budgets."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from random import Random
+from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
 
-from berth.actors.client.rest import ApiError, Client, Connection
-from berth.actors.runtime.clock import Clock, SystemClock
-from berth.actors.system import run_scheduler
-from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
-from berth.tools.apiserver.app import serve
-from berth.tools.hollow.controllers import OF_CLAIMS, collection, run_controllers
-from berth.tools.hollow.kubelet import hollow_node, run_kubelets
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from berth.actors.client.rest import ApiError
+from berth.tools.hollow.controllers import OF_CLAIMS, run_controllers
+from berth.tools.hollow.kubelet import hollow_node
+from tests.kit.cluster import cluster, toy_cluster
+from tests.kit.virtual_loop import in_virtual_time
 
 Document = dict[str, Any]
-NS = "default"
-SYSTEM_CLOCK = SystemClock()
-CONFIGURATION = KubeSchedulerConfiguration(
-    leader_election=LeaderElectionConfiguration(leader_elect=False)
-)
 
 
 def template(app: str, image: str = "nginx:1", **spec: Any) -> Document:
@@ -39,68 +29,6 @@ def workload(kind: str, name: str, template_: Document | None = None, **spec: An
         "metadata": {"name": name},
         "spec": {**selector, "template": template_ or template(name), **spec},
     }
-
-
-class Cluster:
-    def __init__(self, client: Client) -> None:
-        self.client = client
-
-    async def create(self, kind: str, document: Document) -> Document:
-        namespace = "" if kind == "Node" else NS
-        return await self.client.call("POST", collection(kind, namespace), dict, document)
-
-    async def patch(self, kind: str, name: str, body: Document, subresource: str = "") -> Document:
-        path = collection(kind, "" if kind == "Node" else NS)
-        return await self.client.patch(f"{path}/{name}{subresource}", body, dict, "merge")
-
-    async def delete(self, kind: str, name: str) -> None:
-        path = collection(kind, "" if kind == "Node" else NS)
-        await self.client.call("DELETE", f"{path}/{name}", dict)
-
-    async def get(self, kind: str, name: str) -> Document:
-        return await self.client.call(
-            "GET", f"{collection(kind, '' if kind == 'Node' else NS)}/{name}", dict
-        )
-
-    async def all(self, kind: str) -> list[Document]:
-        items: list[Document] = (await self.client.call("GET", collection(kind, ""), dict))["items"]
-        return items
-
-    async def status(
-        self, kind: str, name: str, holds: Callable[[Document], bool], seconds: float = 20
-    ) -> Document:
-        """Waits until an object's status meets the condition."""
-        with anyio.fail_after(seconds):
-            while not holds((found := await self.get(kind, name)).get("status") or {}):
-                await anyio.sleep(0.02)
-        return found
-
-    async def until(
-        self, kind: str, holds: Callable[[list[Document]], bool], seconds: float = 20
-    ) -> list[Document]:
-        """Waits until all objects of a kind together meet the condition."""
-        with anyio.fail_after(seconds):
-            while not holds(found := await self.all(kind)):
-                await anyio.sleep(seconds / 400)
-        return found
-
-
-@asynccontextmanager
-async def cluster(nodes: int = 6, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[Cluster]:
-    rng = Random(1)
-    async with (
-        serve() as url,
-        Client(Connection(url)) as client,
-        anyio.create_task_group() as group,
-    ):
-        await group.start(run_controllers, client, clock, rng)
-        await group.start(run_kubelets, client, clock, rng)
-        running = Cluster(client)
-        for number in range(1, nodes + 1):
-            await running.create("Node", hollow_node(number))
-        await group.start(run_scheduler, CONFIGURATION, Connection(url), clock, rng)
-        yield running
-        group.cancel_scope.cancel()
 
 
 def rolled_out(replicas: int) -> Callable[[Document], bool]:
@@ -120,8 +48,9 @@ def images(pods: list[Document]) -> Counter[str]:
     return Counter(pod["spec"]["containers"][0]["image"] for pod in pods)
 
 
+@in_virtual_time
 async def test_a_deployment_becomes_ready_spreads_scales_and_leaves_nothing() -> None:
-    async with cluster() as running:
+    async with toy_cluster(6) as running:
         await running.create("Deployment", workload("Deployment", "web", replicas=100))
         found = await running.status("Deployment", "web", rolled_out(100))
         assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
@@ -142,15 +71,16 @@ async def test_a_deployment_becomes_ready_spreads_scales_and_leaves_nothing() ->
 
         await running.patch("Deployment", "web", {"spec": {"replicas": 3}})
         await running.status("Deployment", "web", rolled_out(3))
-        await running.until("Pod", lambda pods: len(pods) == 3)
+        await running.until_all("Pod", lambda pods: len(pods) == 3)
 
         await running.delete("Deployment", "web")
-        await running.until("Pod", lambda pods: not pods)
+        await running.until_all("Pod", lambda pods: not pods)
         assert not await running.all("ReplicaSet")
 
 
+@in_virtual_time
 async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
-    async with cluster() as running:
+    async with toy_cluster(6) as running:
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}
         await running.create(
             "Deployment", workload("Deployment", "web", replicas=10, strategy=strategy)
@@ -169,6 +99,7 @@ async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
                     most,
                     sum(found["spec"]["replicas"] for found in await running.all("ReplicaSet")),
                 )
+                await anyio.sleep(0.01)
         assert least == 10
         assert most <= 12
         found = await running.status("Deployment", "web", rolled_out(10))
@@ -176,14 +107,15 @@ async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
         assert len(await running.all("ReplicaSet")) == 2
 
         await running.patch("Deployment", "web", {"spec": {"template": template("web", "nginx:1")}})
-        await running.until("Pod", lambda pods: images(pods) == {"nginx:1": 10})
+        await running.until_all("Pod", lambda pods: images(pods) == {"nginx:1": 10})
         found = await running.status("Deployment", "web", rolled_out(10))
         assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
         assert len(await running.all("ReplicaSet")) == 2
 
 
+@in_virtual_time
 async def test_recreate_ends_the_old_pods_first() -> None:
-    async with cluster(2) as running:
+    async with toy_cluster(2) as running:
         await running.create(
             "Deployment", workload("Deployment", "web", replicas=4, strategy={"type": "Recreate"})
         )
@@ -193,11 +125,13 @@ async def test_recreate_ends_the_old_pods_first() -> None:
             while images(pods := await running.all("Pod")) != {"nginx:2": 4}:
                 alive = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
                 assert len(images(alive)) <= 1
+                await anyio.sleep(0.01)
         await running.status("Deployment", "web", rolled_out(4))
 
 
+@in_virtual_time
 async def test_a_job_completes() -> None:
-    async with cluster(2) as running:
+    async with toy_cluster(2) as running:
         quick = template("j", restartPolicy="Never")
         quick["metadata"]["annotations"] = {"berth.dev/run-seconds": "0.1"}
         await running.create("Job", workload("Job", "j", quick, parallelism=2, completions=5))
@@ -208,15 +142,16 @@ async def test_a_job_completes() -> None:
         assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 5
         assert {pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] for pod in pods} == {"j"}
         await running.delete("Job", "j")
-        await running.until("Pod", lambda pods: not pods)
+        await running.until_all("Pod", lambda pods: not pods)
 
 
+@in_virtual_time
 async def test_a_stateful_set_is_ordered() -> None:
-    async with cluster(2) as running:
+    async with toy_cluster(2) as running:
         await running.create(
             "StatefulSet", workload("StatefulSet", "db", replicas=3, serviceName="db")
         )
-        pods = await running.until("Pod", lambda pods: len(pods) >= 1)
+        pods = await running.until_all("Pod", lambda pods: len(pods) >= 1)
         assert [pod["metadata"]["name"] for pod in pods] == ["db-0"]
         await running.status("StatefulSet", "db", lambda status: status.get("readyReplicas") == 3)
         pods = sorted(
@@ -226,18 +161,19 @@ async def test_a_stateful_set_is_ordered() -> None:
         assert [pod["spec"]["hostname"] for pod in pods] == ["db-0", "db-1", "db-2"]
 
         await running.patch("StatefulSet", "db", {"spec": {"replicas": 1}})
-        pods = await running.until("Pod", lambda pods: len(pods) == 1)
+        pods = await running.until_all("Pod", lambda pods: len(pods) == 1)
         assert pods[0]["metadata"]["name"] == "db-0"
 
 
+@in_virtual_time
 async def test_a_stateful_set_creates_the_claims_of_its_pods() -> None:
-    async with cluster(0) as running:
+    async with toy_cluster(0) as running:
         storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         claims = [{"metadata": {"name": "data"}, "spec": storage}]
         document = workload("StatefulSet", "db", replicas=2, volumeClaimTemplates=claims)
         document["spec"]["podManagementPolicy"] = "Parallel"
         await running.create("StatefulSet", document)
-        pods = await running.until("Pod", lambda pods: len(pods) == 2)
+        pods = await running.until_all("Pod", lambda pods: len(pods) == 2)
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
         assert [pod["spec"]["volumes"] for pod in pods if pod["metadata"]["name"] == "db-0"] == [
             [volume]
@@ -250,8 +186,9 @@ async def test_a_stateful_set_creates_the_claims_of_its_pods() -> None:
         }
 
 
+@in_virtual_time
 async def test_a_daemon_set_has_a_pod_on_every_node_and_follows_nodes() -> None:
-    async with cluster(3) as running:
+    async with toy_cluster(3) as running:
         await running.create("DaemonSet", workload("DaemonSet", "agent"))
         await running.status(
             "DaemonSet", "agent", lambda status: status.get("numberAvailable") == 3
@@ -268,26 +205,28 @@ async def test_a_daemon_set_has_a_pod_on_every_node_and_follows_nodes() -> None:
             "node-4",
         ]
         await running.delete("Node", "node-2")
-        pods = await running.until("Pod", lambda pods: len(pods) == 3)
+        pods = await running.until_all("Pod", lambda pods: len(pods) == 3)
         assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-1", "node-3", "node-4"]
 
 
+@in_virtual_time
 async def test_cordon_adds_a_taint_and_uncordon_removes_it() -> None:
-    async with cluster(1) as running:
+    async with toy_cluster(1) as running:
 
         def taints(nodes: list[Document]) -> list[tuple[str, str]]:
             return [(taint["key"], taint["effect"]) for taint in nodes[0]["spec"].get("taints", ())]
 
         await running.patch("Node", "node-1", {"spec": {"unschedulable": True}})
-        await running.until(
+        await running.until_all(
             "Node", lambda n: taints(n) == [("node.kubernetes.io/unschedulable", "NoSchedule")]
         )
         await running.patch("Node", "node-1", {"spec": {"unschedulable": None}})
-        await running.until("Node", lambda n: taints(n) == [])
+        await running.until_all("Node", lambda n: taints(n) == [])
 
 
+@in_virtual_time
 async def test_a_node_that_fails_loses_the_pods_that_do_not_tolerate_it() -> None:
-    async with cluster(2) as running:
+    async with toy_cluster(2) as running:
         short = {
             "key": "node.kubernetes.io/not-ready",
             "operator": "Exists",
@@ -299,12 +238,12 @@ async def test_a_node_that_fails_loses_the_pods_that_do_not_tolerate_it() -> Non
         for name, toleration in (("short", short), ("patient", patient)):
             document = template(name, nodeSelector=at_node_1, tolerations=[toleration])
             await running.create("Pod", {**document, "metadata": {"name": name}})
-        await running.until(
+        await running.until_all(
             "Pod", lambda pods: all(pod["status"]["phase"] == "Running" for pod in pods)
         )
         failed = [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]
         await running.patch("Node", "node-1", {"status": {"conditions": failed}}, "/status")
-        pods = await running.until("Pod", lambda pods: len(pods) == 1)
+        pods = await running.until_all("Pod", lambda pods: len(pods) == 1)
         assert pods[0]["metadata"]["name"] == "patient"
         node = await running.get("Node", "node-1")
         assert {(t["key"], t["effect"]) for t in node["spec"]["taints"]} == {
@@ -313,8 +252,9 @@ async def test_a_node_that_fails_loses_the_pods_that_do_not_tolerate_it() -> Non
         }
 
 
+@in_virtual_time
 async def test_a_budget_counts_the_healthy_pods_of_its_workload() -> None:
-    async with cluster(2) as running:
+    async with toy_cluster(2) as running:
         budget = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": "30%"}
         await running.create("PodDisruptionBudget", {"metadata": {"name": "b"}, "spec": budget})
         await running.create("Deployment", workload("Deployment", "web", replicas=5))
@@ -331,7 +271,7 @@ async def test_a_budget_counts_the_healthy_pods_of_its_workload() -> None:
 
 @in_virtual_time
 async def test_a_node_made_by_hand_is_completed_and_runs_a_pod_within_a_second() -> None:
-    async with cluster(0, LoopClock()) as running:
+    async with toy_cluster(0) as running:
         await running.create("Node", {"metadata": {"name": "mine"}})
         found = await running.status("Node", "mine", lambda status: bool(status.get("conditions")))
         assert found["status"]["allocatable"]["cpu"] == "8"
@@ -351,22 +291,18 @@ async def test_a_node_made_by_hand_is_completed_and_runs_a_pod_within_a_second()
         assert {c["type"]: c["status"] for c in status["conditions"]}["PodScheduled"] == "True"
         deleted_at = anyio.current_time()
         await running.delete("Pod", "p")
-        await running.until("Pod", lambda pods: not pods)
+        await running.until_all("Pod", lambda pods: not pods)
         assert anyio.current_time() - deleted_at < 1
         with pytest.raises(ApiError):
             await running.get("Pod", "p")
 
 
+@in_virtual_time
 async def test_the_controllers_of_claims_can_run_alone() -> None:
     claim = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
     pod = template("p", resourceClaims=[{"name": "d", "resourceClaimTemplateName": "gpus"}])
-    async with (
-        serve() as url,
-        Client(Connection(url)) as client,
-        anyio.create_task_group() as group,
-    ):
-        await group.start(run_controllers, client, SYSTEM_CLOCK, Random(1), OF_CLAIMS)
-        running = Cluster(client)
+    async with cluster() as running:
+        await running.start(run_controllers, OF_CLAIMS)
         await running.create("Deployment", workload("Deployment", "web", replicas=1))
         gpus = {"metadata": {"name": "gpus"}, "spec": {"spec": claim}}
         await running.create("ResourceClaimTemplate", gpus)
@@ -378,6 +314,5 @@ async def test_the_controllers_of_claims_can_run_alone() -> None:
         (made,) = await running.all("ResourceClaim")
         assert made["metadata"]["name"] == named["resourceClaimName"]
         await running.delete("Pod", "p")
-        await running.until("ResourceClaim", lambda claims: not claims)
+        await running.until_all("ResourceClaim", lambda claims: not claims)
         assert await running.all("ReplicaSet") == []
-        group.cancel_scope.cancel()

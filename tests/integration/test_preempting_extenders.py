@@ -15,19 +15,19 @@ from click.testing import CliRunner
 
 from berth.tools.explain.command import explain
 from tests.integration.test_extenders import (
-    PODS,
     SOON,
-    Cluster,
-    cluster,
     document,
     entry,
+    extended,
     node,
     pod,
+    refused,
 )
+from tests.kit.cluster import Cluster
 from tests.kit.extender import FAILURES, Answer, Body, small_extender
+from tests.kit.virtual_loop import in_virtual_time
 
 Document = dict[str, Any]
-CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 def crowded(name: str, priority: int, on: str = "", cpu: str = "4") -> Document:
@@ -52,16 +52,15 @@ LOW = (
 
 @asynccontextmanager
 async def full(*extenders: Document) -> AsyncIterator[Cluster]:
-    async with cluster(*extenders, nodes=("a", "b", "c"), podMaxBackoffSeconds=1) as running:
+    async with extended(*extenders, nodes=("a", "b", "c"), podMaxBackoffSeconds=1) as running:
         for value in (0, 5, 7, 100, 900):
-            await running.client.call("POST", CLASSES, dict, priority_class(value))
-        await running.add(*LOW)
+            await running.create("PriorityClass", priority_class(value))
+        await running.create_all("Pod", LOW)
         yield running
 
 
 async def left(running: Cluster) -> set[str]:
-    listed = await running.client.call("GET", PODS, dict)
-    return {item["metadata"]["name"] for item in listed["items"]} - {"high"}
+    return (await running.by_name("Pod")).keys() - {"high"}
 
 
 def only(*nodes: str) -> Answer:
@@ -76,13 +75,15 @@ def only(*nodes: str) -> Answer:
     return answer
 
 
+@in_virtual_time
 async def test_without_extenders_the_cheapest_node_is_taken() -> None:
     async with full() as running:
-        await running.add(crowded("high", 100))
-        assert await running.placed("high") == "a"
+        await running.create("Pod", crowded("high", 100))
+        assert await running.node_of("high") == "a"
         assert await left(running) == {"on-b", "on-c", "stays"}
 
 
+@in_virtual_time
 async def test_extenders_receive_the_victims_and_remove_nodes_one_after_the_other() -> None:
     async with (
         small_extender({"preempt": only("b", "c")}) as first,
@@ -90,10 +91,11 @@ async def test_extenders_receive_the_victims_and_remove_nodes_one_after_the_othe
         full(entry(first, "preempt"), entry(second, "preempt")) as running,
     ):
         uids = {
-            name: (await running.pod(name))["metadata"]["uid"] for name in ("on-a", "on-b", "on-c")
+            name: (await running.get("Pod", name))["metadata"]["uid"]
+            for name in ("on-a", "on-b", "on-c")
         }
-        await running.add(crowded("high", 100))
-        assert await running.placed("high") == "c"
+        await running.create("Pod", crowded("high", 100))
+        assert await running.node_of("high") == "c"
         assert await left(running) == {"on-a", "on-b", "stays"}
         told, then = first.bodies("preempt")[0], second.bodies("preempt")[0]
         assert told["Pod"]["metadata"]["name"] == "high"
@@ -104,24 +106,26 @@ async def test_extenders_receive_the_victims_and_remove_nodes_one_after_the_othe
         assert then["NodeNameToMetaVictims"].keys() == {"b", "c"}
 
 
+@in_virtual_time
 async def test_an_extender_may_add_victims() -> None:
     """It returns them in another order."""
     async with small_extender() as extender, full(entry(extender, "preempt")) as running:
-        uids = [(await running.pod(name))["metadata"]["uid"] for name in ("on-c", "stays")]
+        uids = [(await running.get("Pod", name))["metadata"]["uid"] for name in ("on-c", "stays")]
         both = {"c": {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}}
         extender.answers["preempt"] = lambda _: {"NodeNameToMetaVictims": both}
-        await running.add(crowded("high", 100))
-        assert await running.placed("high") == "c"
+        await running.create("Pod", crowded("high", 100))
+        assert await running.node_of("high") == "c"
         assert await left(running) == {"on-a", "on-b"}
 
 
+@in_virtual_time
 async def test_without_candidates_no_pod_is_preempted() -> None:
     async with (
         small_extender({"preempt": only()}) as extender,
         full(entry(extender, "preempt")) as running,
     ):
-        await running.add(crowded("high", 100))
-        reason, message = await running.refused("high")
+        await running.create("Pod", crowded("high", 100))
+        reason, message = await refused(running, "high")
         assert reason == "Unschedulable"
         assert message.endswith("preemption: no candidate node for preemption")
         assert len(await left(running)) == 4
@@ -147,6 +151,7 @@ WRONG: dict[str, tuple[Answer, str]] = {
 
 
 @pytest.mark.parametrize("wrong", [*WRONG, "no victims"])
+@in_virtual_time
 async def test_an_invalid_answer_is_reported_and_no_pod_is_preempted(wrong: str) -> None:
     answer, problem = {
         **WRONG,
@@ -156,8 +161,8 @@ async def test_an_invalid_answer_is_reported_and_no_pod_is_preempted(wrong: str)
         small_extender({"preempt": answer}) as extender,
         full(entry(extender, "preempt", httpTimeout=SOON)) as running,
     ):
-        await running.add(crowded("high", 100))
-        reason, message = await running.refused("high")
+        await running.create("Pod", crowded("high", 100))
+        reason, message = await refused(running, "high")
         assert reason == "Unschedulable"
         assert "preemption: " in message
         assert problem in message
@@ -165,6 +170,7 @@ async def test_an_invalid_answer_is_reported_and_no_pod_is_preempted(wrong: str)
 
 
 @pytest.mark.parametrize("wrong", WRONG)
+@in_virtual_time
 async def test_an_ignorable_extender_that_fails_is_skipped(wrong: str) -> None:
     async with (
         small_extender({"preempt": WRONG[wrong][0]}) as bad,
@@ -173,18 +179,19 @@ async def test_an_ignorable_extender_that_fails_is_skipped(wrong: str) -> None:
             entry(bad, "preempt", ignorable=True, httpTimeout=SOON), entry(good, "preempt")
         ) as running,
     ):
-        await running.add(crowded("high", 100))
-        assert await running.placed("high") == "b"
+        await running.create("Pod", crowded("high", 100))
+        assert await running.node_of("high") == "b"
         assert await left(running) == {"on-a", "on-c", "stays"}
 
 
+@in_virtual_time
 async def test_an_ignorable_extender_that_names_no_victims_removes_that_node() -> None:
     async with (
         small_extender({"preempt": no_victims}) as extender,
         full(entry(extender, "preempt", ignorable=True)) as running,
     ):
-        await running.add(crowded("high", 100))
-        assert (await running.refused("high"))[1].endswith(
+        await running.create("Pod", crowded("high", 100))
+        assert (await refused(running, "high"))[1].endswith(
             "preemption: no candidate node for preemption"
         )
         assert len(await left(running)) == 4

@@ -5,110 +5,71 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from random import Random
 from typing import Any
 
 import anyio
 import pytest
 
-from berth.actors.client.rest import ApiError, Client, Connection
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.resources import KINDS
 from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.kubelet import hollow_node, run_kubelets
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from berth.tools.hollow.kubelet import hollow_node
+from tests.kit.cluster import Cluster, cluster
+from tests.kit.virtual_loop import in_virtual_time
 
 Document = dict[str, Any]
 NS = "default"
 ZONE = "topology.kubernetes.io/zone"
 SELECTED = "volume.kubernetes.io/selected-node"
 DRIVER = "hollow.csi.berth.dev"
-PLURALS = {kind.kind: kind for kind in KINDS}
 
 
-class Cluster:
-    def __init__(self, client: Client) -> None:
-        self.client = client
+async def create(running: Cluster, kind: str, name: str, **fields: Any) -> Document:
+    return await running.create(kind, {"metadata": {"name": name}, **fields})
 
-    def path(self, kind: str, name: str = "") -> str:
-        served = PLURALS[kind]
-        return served.path(NS if served.namespaced else "", name)
 
-    async def create(self, kind: str, name: str, **fields: Any) -> Document:
-        document = {"metadata": {"name": name}, **fields}
-        return await self.client.call("POST", self.path(kind), dict, document)
+async def create_claim(
+    running: Cluster, name: str, storage_class: str | None = "s", **spec: Any
+) -> Document:
+    common: Document = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    if storage_class is not None:
+        common["storageClassName"] = storage_class
+    return await create(running, "PersistentVolumeClaim", name, spec={**common, **spec})
 
-    async def patch(self, kind: str, name: str, body: Document, subresource: str = "") -> Document:
-        return await self.client.patch(self.path(kind, name) + subresource, body, dict, "merge")
 
-    async def delete(self, kind: str, name: str) -> None:
-        await self.client.call("DELETE", self.path(kind, name), dict)
+async def create_volume(running: Cluster, name: str, size: str = "1Gi", **spec: Any) -> Document:
+    common = {
+        "capacity": {"storage": size},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "s",
+        "csi": {"driver": DRIVER, "volumeHandle": name},
+    }
+    return await create(running, "PersistentVolume", name, spec={**common, **spec})
 
-    async def get(self, kind: str, name: str) -> Document:
-        return await self.client.call("GET", self.path(kind, name), dict)
 
-    async def find(self, kind: str, name: str) -> Document | None:
-        try:
-            return await self.get(kind, name)
-        except ApiError:
-            return None
+async def create_class(running: Cluster, *zones: str, mode: str = "", **fields: Any) -> None:
+    terms = [{"matchLabelExpressions": [{"key": ZONE, "values": list(zones)}]}] if zones else []
+    mode = mode or "WaitForFirstConsumer"
+    common = {"provisioner": DRIVER, "volumeBindingMode": mode, "allowedTopologies": terms}
+    await create(running, "StorageClass", "s", **{**common, **fields})
 
-    async def all(self, kind: str) -> list[Document]:
-        items: list[Document] = (await self.client.call("GET", PLURALS[kind].path(), dict))["items"]
-        return items
 
-    async def until(
-        self, kind: str, name: str, holds: Callable[[Document], bool], seconds: float = 20
-    ) -> Document:
-        """Waits until an object exists and meets the condition."""
-        with anyio.fail_after(seconds):
-            while (found := await self.find(kind, name)) is None or not holds(found):
-                await anyio.sleep(0.02)
-        return found
+async def create_pod(running: Cluster, name: str, *claims: str, **spec: Any) -> None:
+    """Creates a pod on the first node: the claims are volumes of it."""
+    volumes = [
+        {"name": f"v{i}", "persistentVolumeClaim": {"claimName": claim}}
+        for i, claim in enumerate(claims)
+    ]
+    containers = [{"name": "c", "image": "i"}]
+    common = {"nodeName": "node-1", "containers": containers, "volumes": volumes}
+    await create(running, "Pod", name, spec={**common, **spec})
 
-    async def gone(self, kind: str, name: str, seconds: float = 20) -> None:
-        with anyio.fail_after(seconds):
-            while await self.find(kind, name) is not None:
-                await anyio.sleep(0.02)
 
-    async def claim(self, name: str, storage_class: str | None = "s", **spec: Any) -> Document:
-        given: Document = {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": "1Gi"}},
-        }
-        if storage_class is not None:
-            given["storageClassName"] = storage_class
-        return await self.create("PersistentVolumeClaim", name, spec={**given, **spec})
-
-    async def volume(self, name: str, size: str = "1Gi", **spec: Any) -> Document:
-        given = {
-            "capacity": {"storage": size},
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "s",
-            "csi": {"driver": DRIVER, "volumeHandle": name},
-        }
-        return await self.create("PersistentVolume", name, spec={**given, **spec})
-
-    async def storage_class(self, *zones: str, mode: str = "", **fields: Any) -> None:
-        terms = [{"matchLabelExpressions": [{"key": ZONE, "values": list(zones)}]}] if zones else []
-        mode = mode or "WaitForFirstConsumer"
-        given = {"provisioner": DRIVER, "volumeBindingMode": mode, "allowedTopologies": terms}
-        await self.create("StorageClass", "s", **{**given, **fields})
-
-    async def pod(self, name: str, *claims: str, node: str = "node-1", **spec: Any) -> None:
-        """A pod on a node: the claims are volumes of it."""
-        volumes = [
-            {"name": f"v{i}", "persistentVolumeClaim": {"claimName": claim}}
-            for i, claim in enumerate(claims)
-        ]
-        containers = [{"name": "c", "image": "i"}]
-        given = {"nodeName": node, "containers": containers, "volumes": volumes}
-        await self.create("Pod", name, spec={**given, **spec})
-
-    async def select(self, claim: str, node: str) -> None:
-        """Does what the scheduler does before it binds a pod."""
-        body = {"metadata": {"annotations": {SELECTED: node}}}
-        await self.patch("PersistentVolumeClaim", claim, body)
+async def select(running: Cluster, claim: str, node: str) -> None:
+    """Does what the scheduler does before it binds a pod."""
+    body = {"metadata": {"annotations": {SELECTED: node}}}
+    await running.patch("PersistentVolumeClaim", claim, body)
 
 
 def phase(wanted: str) -> Callable[[Document], bool]:
@@ -124,29 +85,19 @@ def zones(volume: Document) -> list[str]:
 
 
 @asynccontextmanager
-async def cluster(nodes: int = 3) -> AsyncIterator[Cluster]:
-    clock, rng = LoopClock(), Random(1)
-    async with (
-        serve() as url,
-        Client(Connection(url)) as client,
-        anyio.create_task_group() as group,
-    ):
-        await group.start(run_controllers, client, clock, rng)
-        await group.start(run_kubelets, client, clock, rng)
-        running = Cluster(client)
-        for number in range(1, nodes + 1):
-            await client.call("POST", PLURALS["Node"].path(), dict, hollow_node(number))
+async def hollow(nodes: int = 3) -> AsyncIterator[Cluster]:
+    async with cluster() as running:
+        await running.start_hollow(map(hollow_node, range(1, nodes + 1)))
         yield running
-        group.cancel_scope.cancel()
 
 
 @in_virtual_time
 async def test_claims_get_the_smallest_volumes_each_its_own() -> None:
-    async with cluster(0) as running:
+    async with hollow(0) as running:
         for i in range(20):
-            await running.volume(f"v{i:02}", f"{i + 1}Gi")
+            await create_volume(running, f"v{i:02}", f"{i + 1}Gi")
         for i in range(10):
-            await running.claim(f"c{i}")
+            await create_claim(running, f"c{i}")
         for i in range(10):
             await running.until("PersistentVolumeClaim", f"c{i}", phase("Bound"))
         claims = await running.all("PersistentVolumeClaim")
@@ -167,13 +118,13 @@ async def test_claims_get_the_smallest_volumes_each_its_own() -> None:
 
 @in_virtual_time
 async def test_a_claim_that_waits_is_provisioned_where_the_scheduler_says() -> None:
-    async with cluster() as running:
-        await running.storage_class("zone-a", "zone-b", "zone-c")
-        await running.claim("c")
+    async with hollow() as running:
+        await create_class(running, "zone-a", "zone-b", "zone-c")
+        await create_claim(running, "c")
         await anyio.sleep(5)
         assert (await running.get("PersistentVolumeClaim", "c"))["status"] == {"phase": "Pending"}
         assert not await running.all("PersistentVolume")
-        await running.select("c", "node-2")
+        await select(running, "c", "node-2")
         claim = await running.until("PersistentVolumeClaim", "c", phase("Bound"), 1)
         volume = await running.get("PersistentVolume", claim["spec"]["volumeName"])
         assert zones(volume) == ["zone-b"]
@@ -184,14 +135,14 @@ async def test_a_claim_that_waits_is_provisioned_where_the_scheduler_says() -> N
 
 @in_virtual_time
 async def test_two_hundred_waiting_claims_are_bound_each_to_a_volume_of_its_own() -> None:
-    async with cluster() as running:
-        await running.storage_class("zone-a", "zone-b", "zone-c")
+    async with hollow() as running:
+        await create_class(running, "zone-a", "zone-b", "zone-c")
         names = [f"c{i}" for i in range(200)]
         for name in names:
-            await running.claim(name)
+            await create_claim(running, name)
         async with anyio.create_task_group() as group:
             for i, name in enumerate(names):
-                group.start_soon(running.select, name, f"node-{i % 3 + 1}")
+                group.start_soon(select, running, name, f"node-{i % 3 + 1}")
         for name in names:
             await running.until("PersistentVolumeClaim", name, phase("Bound"))
         claims = await running.all("PersistentVolumeClaim")
@@ -206,11 +157,11 @@ async def test_two_hundred_waiting_claims_are_bound_each_to_a_volume_of_its_own(
 
 @in_virtual_time
 async def test_a_volume_reserved_by_the_scheduler_is_bound() -> None:
-    async with cluster() as running:
-        await running.storage_class(provisioner="kubernetes.io/no-provisioner")
-        claim = await running.claim("c")
-        await running.volume("small")
-        await running.volume("large", "9Gi")
+    async with hollow() as running:
+        await create_class(running, provisioner="kubernetes.io/no-provisioner")
+        claim = await create_claim(running, "c")
+        await create_volume(running, "small")
+        await create_volume(running, "large", "9Gi")
         await running.until("PersistentVolume", "large", phase("Available"))
         metadata = claim["metadata"]
         reference = {"namespace": NS, "name": "c", "uid": metadata["uid"]}
@@ -227,13 +178,13 @@ async def test_a_volume_reserved_by_the_scheduler_is_bound() -> None:
 
 @in_virtual_time
 async def test_a_class_created_later_and_the_default_class_provision_what_waits() -> None:
-    async with cluster(1) as running:
-        await running.claim("named")
-        await running.claim("unnamed", None)
-        await running.volume("other", storageClassName="other")
+    async with hollow(1) as running:
+        await create_claim(running, "named")
+        await create_claim(running, "unnamed", None)
+        await create_volume(running, "other", storageClassName="other")
         await running.until("PersistentVolume", "other", phase("Available"))
         assert phase("Pending")(await running.get("PersistentVolumeClaim", "named"))
-        await running.storage_class(mode="Immediate")
+        await create_class(running, mode="Immediate")
         await running.until("PersistentVolumeClaim", "named", phase("Bound"), 1)
         default = {"storageclass.kubernetes.io/is-default-class": "true"}
         await running.patch("StorageClass", "s", {"metadata": {"annotations": default}})
@@ -243,9 +194,9 @@ async def test_a_class_created_later_and_the_default_class_provision_what_waits(
 
 @in_virtual_time
 async def test_a_claim_whose_volume_is_taken_away_is_lost() -> None:
-    async with cluster(1) as running:
-        await running.volume("v")
-        await running.claim("c", volumeName="v")
+    async with hollow(1) as running:
+        await create_volume(running, "v")
+        await create_claim(running, "c", volumeName="v")
         await running.until("PersistentVolumeClaim", "c", phase("Bound"))
         await running.until("PersistentVolume", "v", phase("Bound"))
         protected = "kubernetes.io/pv-protection"
@@ -262,16 +213,16 @@ async def test_a_claim_whose_volume_is_taken_away_is_lost() -> None:
 
 @in_virtual_time
 async def test_a_pod_waits_for_its_volume_and_keeps_its_claim() -> None:
-    async with cluster(1) as running:
-        await running.storage_class(parameters={"berth.dev/provision-seconds": "30"})
-        await running.claim("c")
-        await running.pod("p", "c")
+    async with hollow(1) as running:
+        await create_class(running, parameters={"berth.dev/provision-seconds": "30"})
+        await create_claim(running, "c")
+        await create_pod(running, "p", "c")
         pod = await running.until(
             "Pod", "p", lambda pod: bool(pod["status"].get("containerStatuses"))
         )
         (container,) = pod["status"]["containerStatuses"]
         assert container["state"] == {"waiting": {"reason": "ContainerCreating"}}
-        await running.select("c", "node-1")
+        await select(running, "c", "node-1")
         await anyio.sleep(20)
         assert phase("Pending")(await running.get("Pod", "p"))
         await running.until("Pod", "p", phase("Running"), 12)
@@ -295,13 +246,13 @@ async def test_a_pod_waits_for_its_volume_and_keeps_its_claim() -> None:
 
 @in_virtual_time
 async def test_pods_that_change_while_their_volumes_come_start_all_the_same() -> None:
-    async with cluster() as running:
-        await running.storage_class()
+    async with hollow() as running:
+        await create_class(running)
 
         names = [f"p{i}" for i in range(30)]
         for name in names:
-            await running.claim(name)
-            await running.pod(name, name)
+            await create_claim(running, name)
+            await create_pod(running, name, name)
         for name in names:
             await running.until(
                 "Pod", name, lambda pod: bool(pod["status"].get("containerStatuses"))
@@ -312,28 +263,28 @@ async def test_pods_that_change_while_their_volumes_come_start_all_the_same() ->
                 group.start_soon(running.patch, "Pod", name, body)
                 group.start_soon(running.patch, "PersistentVolumeClaim", name, body)
         for name in names:
-            await running.select(name, "node-1")
+            await select(running, name, "node-1")
         for name in names:
             await running.until("Pod", name, phase("Running"))
 
 
 @in_virtual_time
 async def test_a_driver_without_attachment_needs_none() -> None:
-    async with cluster(1) as running:
-        await running.create("CSIDriver", DRIVER, spec={"attachRequired": False})
-        await running.storage_class(mode="Immediate")
-        await running.claim("c")
-        await running.pod("p", "c")
+    async with hollow(1) as running:
+        await create(running, "CSIDriver", DRIVER, spec={"attachRequired": False})
+        await create_class(running, mode="Immediate")
+        await create_claim(running, "c")
+        await create_pod(running, "p", "c")
         await running.until("Pod", "p", phase("Running"))
         assert not await running.all("VolumeAttachment")
 
 
 @in_virtual_time
 async def test_a_provisioner_that_never_answers_leaves_the_claim_pending() -> None:
-    async with cluster(1) as running:
-        await running.storage_class(parameters={"berth.dev/provision-seconds": "never"})
-        await running.claim("c")
-        await running.select("c", "node-1")
+    async with hollow(1) as running:
+        await create_class(running, parameters={"berth.dev/provision-seconds": "never"})
+        await create_claim(running, "c")
+        await select(running, "c", "node-1")
         await anyio.sleep(600)
         claim = await running.get("PersistentVolumeClaim", "c")
         assert phase("Pending")(claim)
@@ -345,17 +296,17 @@ async def test_a_provisioner_that_never_answers_leaves_the_claim_pending() -> No
 
 @in_virtual_time
 async def test_an_ephemeral_volume_lives_as_long_as_its_pod() -> None:
-    async with cluster(1) as running:
-        await running.storage_class(mode="Immediate")
+    async with hollow(1) as running:
+        await create_class(running, mode="Immediate")
         spec = {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}},
             "storageClassName": "s",
         }
         volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
-        await running.claim("taken-scratch")
-        await running.pod("p", volumes=[volume])
-        await running.pod("taken", volumes=[volume])
+        await create_claim(running, "taken-scratch")
+        await create_pod(running, "p", volumes=[volume])
+        await create_pod(running, "taken", volumes=[volume])
         await running.until("Pod", "p", phase("Running"))
         assert phase("Pending")(await running.get("Pod", "taken"))
         await running.delete("Pod", "p")
@@ -368,10 +319,11 @@ async def test_an_ephemeral_volume_lives_as_long_as_its_pod() -> None:
 
 @in_virtual_time
 async def test_capacity_is_kept_and_a_full_node_is_given_back() -> None:
-    async with cluster(2) as running:
-        await running.create("CSIDriver", DRIVER, spec={"storageCapacity": True})
-        await running.storage_class()
-        await running.create(
+    async with hollow(2) as running:
+        await create(running, "CSIDriver", DRIVER, spec={"storageCapacity": True})
+        await create_class(running)
+        await create(
+            running,
             "CSIStorageCapacity",
             "zone-a",
             storageClassName="s",
@@ -379,8 +331,8 @@ async def test_capacity_is_kept_and_a_full_node_is_given_back() -> None:
             nodeTopology={"matchLabels": {ZONE: "zone-a"}},
         )
         for name in ("a", "b", "c"):
-            await running.claim(name)
-            await running.select(name, "node-1")
+            await create_claim(running, name)
+            await select(running, name, "node-1")
 
         def given_back(claim: Document) -> bool:
             return SELECTED not in claim["metadata"]["annotations"]
@@ -398,14 +350,14 @@ async def test_capacity_is_kept_and_a_full_node_is_given_back() -> None:
         await running.delete("PersistentVolumeClaim", bound["metadata"]["name"])
         await running.until("CSIStorageCapacity", "zone-a", left("1536Mi"))
         (waiting,) = [claim for claim in claims if given_back(claim)]
-        await running.select(waiting["metadata"]["name"], "node-1")
+        await select(running, waiting["metadata"]["name"], "node-1")
         await running.until("PersistentVolumeClaim", waiting["metadata"]["name"], phase("Bound"))
         await running.until("CSIStorageCapacity", "zone-a", left("512Mi"))
 
 
 @in_virtual_time
 async def test_a_node_has_a_csi_node_that_can_be_changed_and_goes_with_it() -> None:
-    async with cluster(2) as running:
+    async with hollow(2) as running:
         for name in ("node-1", "node-2"):
             found = await running.until("CSINode", name, lambda _: True)
             (driver,) = found["spec"]["drivers"]
@@ -443,11 +395,11 @@ def stateful_set(**spec: Any) -> Document:
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
 @in_virtual_time
 async def test_the_claims_of_a_stateful_set_follow_its_policy(policy: str) -> None:
-    async with cluster() as running:
-        await running.storage_class("zone-a", "zone-b", "zone-c", mode="Immediate")
+    async with hollow() as running:
+        await create_class(running, "zone-a", "zone-b", "zone-c", mode="Immediate")
         retention = {"whenDeleted": policy, "whenScaled": policy}
         spec = stateful_set(replicas=3, persistentVolumeClaimRetentionPolicy=retention)
-        await running.create("StatefulSet", "db", spec=spec)
+        await create(running, "StatefulSet", "db", spec=spec)
         names = [f"data-db-{i}" for i in range(3)]
         claims = [
             await running.until("PersistentVolumeClaim", name, phase("Bound")) for name in names
@@ -471,20 +423,20 @@ async def test_the_claims_of_a_stateful_set_follow_its_policy(policy: str) -> No
 
 @in_virtual_time
 async def test_odd_storage_objects_stop_nothing() -> None:
-    async with cluster(1) as running:
-        await running.storage_class(
-            mode="Immediate", parameters={"berth.dev/provision-seconds": "soon"}
+    async with hollow(1) as running:
+        await create_class(
+            running, mode="Immediate", parameters={"berth.dev/provision-seconds": "soon"}
         )
-        await running.claim("odd")
-        await running.pod("lonely", "nowhere")
-        await running.create("CSIStorageCapacity", "odd", storageClassName="s")
-        await running.create("VolumeAttachment", "odd", spec={
+        await create_claim(running, "odd")
+        await create_pod(running, "lonely", "nowhere")
+        await create(running, "CSIStorageCapacity", "odd", storageClassName="s")
+        await create(running, "VolumeAttachment", "odd", spec={
             "attacher": "d", "nodeName": "nowhere", "source": {"persistentVolumeName": "none"}
         })  # fmt: skip
-        await running.create("CSINode", "nowhere", spec={"drivers": []})
-        await running.volume("prebound", claimRef={"name": "none", "namespace": NS})
-        await running.volume("v", storageClassName="")
-        await running.claim("c", "")
+        await create(running, "CSINode", "nowhere", spec={"drivers": []})
+        await create_volume(running, "prebound", claimRef={"name": "none", "namespace": NS})
+        await create_volume(running, "v", storageClassName="")
+        await create_claim(running, "c", "")
         await running.until("PersistentVolumeClaim", "c", phase("Bound"))
         await running.until("PersistentVolume", "prebound", phase("Available"))
         assert phase("Pending")(await running.get("PersistentVolumeClaim", "odd"))
@@ -493,13 +445,13 @@ async def test_odd_storage_objects_stop_nothing() -> None:
 
 @in_virtual_time
 async def test_two_sets_of_controllers_agree() -> None:
-    async with cluster(1) as running, anyio.create_task_group() as group:
-        await group.start(run_controllers, running.client, LoopClock(), Random(2))
-        await running.storage_class(mode="Immediate")
+    async with hollow(1) as running:
+        await running.start(run_controllers)
+        await create_class(running, mode="Immediate")
         for i in range(10):
-            await running.volume(f"v{i}")
+            await create_volume(running, f"v{i}")
         for i in range(15):
-            await running.claim(f"c{i}")
+            await create_claim(running, f"c{i}")
         for i in range(15):
             await running.until("PersistentVolumeClaim", f"c{i}", phase("Bound"))
         claims = await running.all("PersistentVolumeClaim")
@@ -508,15 +460,14 @@ async def test_two_sets_of_controllers_agree() -> None:
         for claim in claims:
             volume = await running.get("PersistentVolume", claim["spec"]["volumeName"])
             assert volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
-        group.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
 @in_virtual_time
 async def test_a_volume_is_kept_or_deleted_with_its_claim(policy: str) -> None:
-    async with cluster(1) as running:
-        await running.storage_class(mode="Immediate", reclaimPolicy=policy)
-        await running.claim("c")
+    async with hollow(1) as running:
+        await create_class(running, mode="Immediate", reclaimPolicy=policy)
+        await create_claim(running, "c")
         claim = await running.until("PersistentVolumeClaim", "c", phase("Bound"))
         name = claim["spec"]["volumeName"]
         await running.delete("PersistentVolumeClaim", "c")

@@ -25,7 +25,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 # The time that data may take through the kernel, from one socket of the loop to another.
-TRANSIT_SECONDS = 0.005
+TRANSIT_SECONDS = 0.001
 # The test fails if nothing at all happens for this long.
 MOST_SECONDS = 60.0
 
