@@ -20,6 +20,8 @@ from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.kubeconfig import kubeconfig
 from berth.tools.bench.command import bench
 
+pytestmark = pytest.mark.full
+
 NODE = """
 apiVersion: v1
 kind: Node

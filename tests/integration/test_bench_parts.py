@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from berth.tools.bench import decision, queue, scale, steady
 
+pytestmark = pytest.mark.full
+
 
 def test_the_cost_of_more_nodes() -> None:
     result = CliRunner().invoke(

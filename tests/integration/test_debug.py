@@ -1,6 +1,4 @@
-"""`berth debug` from the command line, against `berth run` and against a scheduler that has lost
-objects.
-"""
+"""`berth debug`, against a running scheduler and against one that has lost objects."""
 
 from __future__ import annotations
 
@@ -8,13 +6,14 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
+from functools import partial
 from random import Random
 from typing import Any
 
 import anyio
 import msgspec
 from aiohttp import ClientSession
+from click.testing import CliRunner
 
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
@@ -36,14 +35,16 @@ from berth.actors.scheduling.kube.reading import UnreadableObject
 from berth.actors.server.actor import PageSources, ServerActor
 from berth.actors.server.debug import SLICE, Debug, QueuePage
 from berth.actors.server.health import Health
+from berth.actors.telemetry.logs import configure_logs
 from berth.actors.telemetry.measures import Registry
 from berth.config.options import Options
 from berth.plugin import SUCCESS, Node, Pod, PodInfo
-from tests.integration.test_daemon import cluster
+from berth.tools.debug.command import debug
 from tests.kit.clock import VirtualClock
+from tests.kit.cluster import Cluster, cluster
 from tests.kit.instruments import unread
-from tests.kit.processes import berth, free_port
-from tests.kit.serving import OPEN, open_to_all, url_of
+from tests.kit.processes import free_port
+from tests.kit.serving import open_to_all, url_of
 
 Document = dict[str, Any]
 
@@ -61,36 +62,48 @@ class Asked:
         return document
 
 
-async def ask_debug(folder: Path, server: str, *arguments: str) -> Asked:
-    async with berth(
-        folder, "debug", f"--server={server}", "--insecure-skip-tls-verify", *arguments
-    ) as process:
-        code = await process.end(30.0)
-        return Asked(code, process.output)
+async def ask_debug(server: str, *arguments: str) -> Asked:
+    flags = [f"--server={server}", "--insecure-skip-tls-verify", *arguments]
+    # The scheduler runs in this process, and must not write to the command's output.
+    configure_logs(quiet=True)
+    result = await anyio.to_thread.run_sync(partial(CliRunner().invoke, debug, flags))
+    return Asked(result.exit_code, result.output)
 
 
-async def test_a_running_scheduler_shows_its_state(tmp_path: Path) -> None:
-    server = f"https://127.0.0.1:{free_port()}"
-    flags = ("--bind-address=127.0.0.1", f"--secure-port={server.rsplit(':', 1)[1]}", OPEN)
-    async with (
-        cluster(tmp_path) as running,
-        running.scheduler("--leader-elect=false", *flags) as scheduler,
-    ):
-        await running.node("n", cpu="2")
-        await running.pod("fits")
-        await running.pod("big", cpu="4")
-        await running.bound("fits")
-        await running.until(lambda: "default/big" in scheduler.attempts("unschedulable"))
-        told = await ask_debug(tmp_path, server, "-o", "json")
+def node(name: str, cpu: str) -> Document:
+    allocatable = {"cpu": cpu, "memory": "100Gi", "pods": "10"}
+    return {"metadata": {"name": name}, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str, cpu: str) -> Document:
+    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+async def refused(running: Cluster, name: str) -> None:
+    await running.status("Pod", name, lambda status: bool(status.get("conditions")))
+
+
+async def test_a_running_scheduler_shows_its_state() -> None:
+    options = open_to_all()
+    server = url_of(options)
+    async with cluster() as running:
+        await running.schedule(options=options)
+        await running.create("Node", node("n", "2"))
+        await running.create("Pod", pod("fits", "100m"))
+        await running.create("Pod", pod("big", "4"))
+        await running.node_of("fits")
+        await refused(running, "big")
+        told = await ask_debug(server, "-o", "json")
         assert told.code == 0, told.output
         assert told.document.keys() == {"cache", "comparison", "queue", "waiting", "unreadable"}
-        (node,) = told.document["cache"]["nodes"]
-        assert (node["name"], node["requested"]["cpu"], node["allocatable"]["cpu"]) == (
+        (dump,) = told.document["cache"]["nodes"]
+        assert (dump["name"], dump["requested"]["cpu"], dump["allocatable"]["cpu"]) == (
             "n",
             100,
             2000,
         )
-        assert [(pod["key"], pod["assumed"]) for pod in node["pods"]] == [("default/fits", False)]
+        assert [(pod["key"], pod["assumed"]) for pod in dump["pods"]] == [("default/fits", False)]
         assert told.document["comparison"] == {"differences": []}
         assert told.document["waiting"] == {"pods": []}
         (big,) = told.document["queue"]["pods"]
@@ -103,17 +116,17 @@ async def test_a_running_scheduler_shows_its_state(tmp_path: Path) -> None:
             ("unschedulable", "ScheduleAttemptFailure"),
         ]
 
-        await running.node("large", cpu="8")
-        await running.bound("big")
-        story = await ask_debug(tmp_path, server, "--pod=big", "-o", "json")
+        await running.create("Node", node("large", "8"))
+        await running.node_of("big")
+        story = await ask_debug(server, "--pod=big", "-o", "json")
         assert story.code == 0, story.output
         woken = story.document["story"][2]
         assert (woken["event"], woken["plugin"]) == ("NodeAdd", "NodeResourcesFit")
         assert story.document["queued"] is None
 
-        await running.pod("bigger", cpu="40")
-        await running.until(lambda: "default/bigger" in scheduler.attempts("unschedulable"))
-        for_people = (await ask_debug(tmp_path, server)).output
+        await running.create("Pod", pod("bigger", "40"))
+        await refused(running, "bigger")
+        for_people = (await ask_debug(server)).output
         for text in (
             "2 nodes in the cache",
             "No difference",
@@ -121,10 +134,8 @@ async def test_a_running_scheduler_shows_its_state(tmp_path: Path) -> None:
             "0 pods waiting on Permit",
         ):
             assert text in for_people
-        assert (
-            "NodeResourcesFit" in (await ask_debug(tmp_path, server, "--pod=default/bigger")).output
-        )
-        none = await ask_debug(tmp_path, server, "--pod=nobody")
+        assert "NodeResourcesFit" in (await ask_debug(server, "--pod=default/bigger")).output
+        none = await ask_debug(server, "--pod=nobody")
         assert (none.code, none.output) == (
             2,
             (
@@ -134,8 +145,8 @@ async def test_a_running_scheduler_shows_its_state(tmp_path: Path) -> None:
         )
 
 
-async def test_a_scheduler_that_does_not_answer_is_not_a_difference(tmp_path: Path) -> None:
-    told = await ask_debug(tmp_path, f"https://127.0.0.1:{free_port()}", "comparison")
+async def test_a_scheduler_that_does_not_answer_is_not_a_difference() -> None:
+    told = await ask_debug(f"https://127.0.0.1:{free_port()}", "comparison")
     assert told.code == 2
     assert re.fullmatch(r"Error: https://127.0.0.1:\d+: Connection refused\n", told.output)
 
@@ -182,17 +193,15 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     mailboxes.close()
 
 
-async def test_a_server_without_a_scheme_is_refused(tmp_path: Path) -> None:
-    asked = await ask_debug(tmp_path, "127.0.0.1:10251", "queue")
+async def test_a_server_without_a_scheme_is_refused() -> None:
+    asked = await ask_debug("127.0.0.1:10251", "queue")
     assert asked.code == 2
     assert "--server: expected a URL" in asked.output
 
 
-async def test_differences_are_printed_and_set_the_exit_code(tmp_path: Path) -> None:
+async def test_differences_are_printed_and_set_the_exit_code() -> None:
     async with forgetful() as (server, _):
-        told = await ask_debug(
-            tmp_path, server, "comparison", "waiting", "unreadable", "-o", "json"
-        )
+        told = await ask_debug(server, "comparison", "waiting", "unreadable", "-o", "json")
         assert told.code == 1
         assert told.document["comparison"]["differences"] == [
             {"what": "missed", "kind": "Node", "key": "n0"},
@@ -204,7 +213,7 @@ async def test_differences_are_printed_and_set_the_exit_code(tmp_path: Path) -> 
         assert waiting["waitsFor"] == {"Gang": 60.0}
         (odd,) = told.document["unreadable"]["objects"]
         assert (odd["kind"], odd["key"], odd["uid"]) == ("Node", "n1", "uid-1")
-        for_people = await ask_debug(tmp_path, server)
+        for_people = await ask_debug(server)
         assert for_people.code == 1
         for text in (
             "0 nodes in the cache",

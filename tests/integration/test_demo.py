@@ -18,6 +18,8 @@ from berth.tools.demo.command import demo
 from berth.tools.hollow.kubelet import hollow_node
 from tests.kit.processes import POLL_SECONDS, berth, free_port
 
+pytestmark = pytest.mark.full
+
 ZONE = "topology.kubernetes.io/zone"
 BIG = """
 apiVersion: v1

@@ -1,63 +1,45 @@
 """A leader that is stopped or blocked until another leads writes nothing afterwards.
 
 The schedulers are real processes. Between each of them and the API server, a proxy records its
-writes. BERTH_ROUNDS sets the number of rounds of stop, take-over and resumption (2).
+writes. BERTH_ROUNDS sets the number of rounds of stop, take-over and resumption (1).
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 
 import anyio
 import pytest
 
-from tests.integration.test_daemon import ELECTION, LEADS, LEASE, PODS, Cluster, cluster
-from tests.kit.processes import Berth, berth
-from tests.kit.proxy import Proxy, proxy
+from tests.kit.daemons import LEADS, LEASE, daemons
+from tests.kit.processes import install
+from tests.kit.proxy import Proxy
 
-ROUNDS = int(os.environ.get("BERTH_ROUNDS", "2"))
-BACKLOG = 400
+pytestmark = pytest.mark.full
+
+ROUNDS = int(os.environ.get("BERTH_ROUNDS", "1"))
+BACKLOG = 300
 SLOW = ("--kube-api-qps=150", "--kube-api-burst=10")  # to keep a backlog for a while
-
-
-@asynccontextmanager
-async def candidate(running: Cluster, *flags: str) -> AsyncIterator[tuple[Berth, Proxy]]:
-    async with (
-        proxy(running.url) as between,
-        berth(
-            running.folder,
-            "run",
-            f"--master={between.url}",
-            "--secure-port=0",
-            "--logging-format=json",
-            "--v=2",
-            *ELECTION,
-            *flags,
-        ) as process,
-    ):
-        running.schedulers.append(process)
-        yield process, between
 
 
 async def test_a_resumed_leader_writes_nothing_after_another_leads(tmp_path: Path) -> None:
     rng, pods = Random(12), 0
-    async with cluster(tmp_path) as running, AsyncExitStack() as stack:
+    async with daemons(tmp_path) as running, AsyncExitStack() as stack:
 
         async def wrote(between: Proxy, more: int) -> None:
             """Waits for this many more writes."""
             writes = len(between.writes) + more
-            await running.until(lambda: len(between.writes) >= writes)
+            await running.wait(lambda: len(between.writes) >= writes)
 
         await running.node("n", cpu="100000", pods="100000")
-        leader, between = await stack.enter_async_context(candidate(running, *SLOW))
+        leader, between = await stack.enter_async_context(running.candidate(*SLOW))
         await leader.says(LEADS)
         for number in range(ROUNDS):
-            heir, heirs = await stack.enter_async_context(candidate(running, *SLOW))
+            heir, heirs = await stack.enter_async_context(running.candidate(*SLOW))
             async with anyio.create_task_group() as group:
                 group.start_soon(running.burst, f"p{number}", BACKLOG)
                 # Each pod costs a binding and an event; stop between any two of these writes.
@@ -71,9 +53,7 @@ async def test_a_resumed_leader_writes_nothing_after_another_leads(tmp_path: Pat
             assert await leader.end() == 1
             assert between.writes[before:] == []
             leader, between = heir, heirs
-        await running.until(lambda: len(running.nodes_of) == pods)
-        await running.bound()
-        running.assert_bound_once(pods)
+        await running.all_bound(pods)
 
 
 # Real seconds: the plugin must block the event loop of another process, which measures the
@@ -95,9 +75,9 @@ kind: KubeSchedulerConfiguration
 profiles: [{plugins: {multiPoint: {enabled: [{name: Sleepy}]}}}]
 """
 TERMS = (
-    "--leader-elect-lease-duration=4s",
-    "--leader-elect-renew-deadline=2s",
-    "--leader-elect-retry-period=500ms",
+    "--leader-elect-lease-duration=3s",
+    "--leader-elect-renew-deadline=1s",
+    "--leader-elect-retry-period=300ms",
 )
 
 
@@ -105,70 +85,60 @@ async def test_a_plugin_that_blocks_the_scheduler_costs_the_lease_only_after_its
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed, configuration = tmp_path / "installed", tmp_path / "configuration.yaml"
-    (installed / "sleepy-1.dist-info").mkdir(parents=True)
-    (installed / "sleepy-1.dist-info" / "entry_points.txt").write_text(
-        "[berth.plugins]\nSleepy = sleepy:Sleepy\n"
-    )
-    (installed / "sleepy-1.dist-info" / "METADATA").write_text("Name: sleepy\nVersion: 1\n")
-    (installed / "sleepy.py").write_text(SLEEPY)
+    install(installed, "sleepy", SLEEPY, Sleepy="sleepy:Sleepy")
     configuration.write_text(ENABLED)
-    monkeypatch.setenv("PYTHONPATH", str(installed))
     flags = (f"--config={configuration}", *TERMS)
 
-    async with cluster(tmp_path) as running:
+    async with daemons(tmp_path) as running:
 
         async def sleeper(name: str, seconds: float) -> None:
             container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "100m"}}}
             metadata = {"name": name, "labels": {"sleep": str(seconds)}}
             document = {"metadata": metadata, "spec": {"containers": [container]}}
-            await running.client.call("POST", PODS, dict, document)
+            await running.create("Pod", document)
 
         await running.node("n")
         monkeypatch.setenv("SLEEPY", "yes")
-        async with candidate(running, *flags) as (leader, between):
+        async with running.candidate(*flags, site=installed) as (leader, between):
             await leader.says(LEADS)
             monkeypatch.delenv("SLEEPY")
-            async with candidate(running, *flags) as (heir, _):
-                await sleeper("short", 3.0)  # more than the renew deadline, less than the lease
+            async with running.candidate(*flags, site=installed) as (heir, _):
+                await sleeper("short", 2.0)  # more than the renew deadline, less than the lease
                 await running.bound("short")
-                lease = await running.client.call("GET", LEASE, dict)
-                assert lease["spec"].get("leaseTransitions", 0) == 0
+                assert (await running.lease()).get("leaseTransitions", 0) == 0
                 assert not heir.count(LEADS)
 
                 async with anyio.create_task_group() as group:
                     group.start_soon(
-                        running.burst, "p", 200
+                        running.burst, "p", 100
                     )  # many bindings are under way when it falls asleep
-                    await running.until(lambda: len(between.writes) >= 50)
-                    await sleeper("long", 8.0)
+                    await running.wait(lambda: len(between.writes) >= 50)
+                    await sleeper("long", 6.0)
                 await heir.says(LEADS)
                 before = len(between.writes)
                 assert await leader.end() == 1
                 assert between.writes[before:] == []
-                await running.until(lambda: len(running.nodes_of) == 202)
-                await running.bound()
-                running.assert_bound_once(202)
+                await running.all_bound(102)
 
 
 async def test_a_leader_that_is_asked_to_stop_writes_its_events_before_it_releases_the_lease(
     tmp_path: Path,
 ) -> None:
-    async with cluster(tmp_path) as running:
+    async with daemons(tmp_path) as running:
         await running.node("n")
-        async with candidate(running, "--kube-api-qps=400", "--kube-api-burst=50") as (
+        async with running.candidate("--kube-api-qps=400", "--kube-api-burst=50") as (
             leader,
             between,
         ):
             await leader.says(LEADS)
             async with anyio.create_task_group() as group:
                 group.start_soon(running.burst, "p", 300)
-                await running.until(lambda: len(between.writes) >= 100)
+                await running.wait(lambda: len(between.writes) >= 100)
                 leader.send(signal.SIGTERM)
             assert await leader.end() == 0
             released = len(between.writes) - between.writes[::-1].index(f"PUT {LEASE}")
             assert not any(write.endswith("/events") for write in between.writes[released:])
-            lease = await running.client.call("GET", LEASE, dict)
-            assert not lease["spec"].get("holderIdentity")
+            assert not (await running.lease()).get("holderIdentity")
             told = {
                 f"default/{event['involvedObject']['name']}"
                 for event in await running.events("Scheduled")

@@ -26,7 +26,7 @@ from berth.plugin import (
 )
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
-PREEMPTORS = 100
+PREEMPTORS = 40
 
 
 @pytest.fixture(autouse=True)
@@ -225,8 +225,8 @@ def most_lost() -> Callable[[str, str, object], Fault]:
 async def test_a_preemptor_has_one_set_of_victims_at_a_time(
     late: float, fault: Callable[[], Callable[[str, str, object], Fault]]
 ) -> None:
-    """Each of 200 preemptors needs the room of one pod: at most 200 go, however slow or faulty the
-    API server is.
+    """Each preemptor needs the room of one pod: no more pods go, however slow or faulty the API
+    server is.
     """
     async with virtual_cluster(late=late, fault=fault()) as cluster:
         for i in range(PREEMPTORS):

@@ -8,8 +8,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from itertools import count
 from random import Random
 from typing import Any
@@ -19,10 +18,8 @@ import msgspec
 import pytest
 import structlog
 
-from berth.actors.client.rest import ANSWER_SECONDS, Client, Connection
+from berth.actors.client.rest import ANSWER_SECONDS, Client
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.system import run_scheduler
-from berth.config.load import from_mapping
 from berth.plugin import (
     SUCCESS,
     Action,
@@ -37,21 +34,14 @@ from berth.plugin import (
 )
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.http import Follow, Response, Stream, listen
+from berth.tools.apiserver.http import Follow, Response, Stream
 from berth.tools.apiserver.http_reader import Request
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.cluster import cluster, configured
+from tests.kit.virtual_loop import in_virtual_time
 
-NODES, PODS = 200, 2000
-CONFIGURATION = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "leaderElection": {"leaderElect": False},
-    "clientConnection": {"qps": 5000, "burst": 5000},
-    "podMaxBackoffSeconds": 2,
-    "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Whim"}]}}}],
-}
+NODES, PODS = 60, 400
 Document = dict[str, Any]
 
 
@@ -126,15 +116,6 @@ class Faults:
         return wait
 
 
-@asynccontextmanager
-async def faulty_api_server() -> AsyncIterator[tuple[str, Store, Faults]]:
-    store = Store()
-    Api(store).seed()
-    faults = Faults(Server(store))
-    async with listen(faults.answer) as url:
-        yield url, store, faults
-
-
 def node(name: str, zone: int) -> Document:
     labels = {"topology.kubernetes.io/zone": f"zone-{zone}", "kubernetes.io/hostname": name}
     return {
@@ -178,7 +159,7 @@ class Churn:
     async def _pods(self, numbers: range) -> None:
         for i in numbers:
             name, draw = f"p{i}", self._rng.random()
-            hopeless = draw < 0.005
+            hopeless = draw < 0.01
             await self._client.call(
                 "POST", PODS_PATH, dict, pod(name, "64" if hopeless else "250m")
             )
@@ -221,14 +202,9 @@ PODS_PATH = "/api/v1/namespaces/default/pods"
 
 
 def pending(store: Store) -> set[str]:
-    """The pods without a node, read from the server's store because listing 2,000 pods is slow."""
+    """The pods without a node, read from the server's store because listing them is slow."""
     documents = [stored.document for stored in store.list(BY_KIND["v1", "Pod"], "default")]
     return {item["metadata"]["name"] for item in documents if not item["spec"].get("nodeName")}
-
-
-async def listed(client: Client) -> dict[str, Document]:
-    items = (await client.call("GET", PODS_PATH, dict))["items"]
-    return {item["metadata"]["name"]: item for item in items}
 
 
 @in_virtual_time
@@ -236,15 +212,15 @@ async def test_every_pod_that_fits_is_bound_once_despite_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(IN_TREE, Whim.name, Whim)
-    configuration = from_mapping(CONFIGURATION)
+    profile = {"plugins": {"multiPoint": {"enabled": [{"name": Whim.name}]}}}
+    configuration = configured(podMaxBackoffSeconds=2, profiles=[profile])
+    store = Store()
+    Api(store).seed()
+    faults = Faults(Server(store))
     with structlog.testing.capture_logs() as logs:
-        async with (
-            faulty_api_server() as (url, store, faults),
-            Client(Connection(url)) as client,
-            anyio.create_task_group() as group,
-        ):
-            await group.start(run_scheduler, configuration, Connection(url), LoopClock(), Random(1))
-            churn = Churn(client)
+        async with cluster(faults.answer) as running, anyio.create_task_group() as group:
+            await running.schedule(configuration)
+            churn = Churn(running.client)
             await churn.run()
             group.start_soon(churn.wake_the_rejected)
             with anyio.fail_after(3600):
@@ -263,7 +239,7 @@ async def test_every_pod_that_fits_is_bound_once_despite_failures(
                     if not (held["cache"]["assumed_pods"] or held["queue"]["in_flight"]):
                         break
                     await anyio.sleep(0.1)
-            pods = await listed(client)
+            pods = await running.by_name("Pod")
             group.cancel_scope.cancel()
     assert pods.keys() == churn.alive
     assert {

@@ -16,9 +16,12 @@ import pytest
 
 from tests.kit.processes import berth
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="only Linux can set the limits of another process"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="only Linux can set the limits of another process"
+    ),
+]
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ROOM = 2500  # bytes: enough for a few objects and a part of one more

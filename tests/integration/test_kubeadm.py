@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import pytest
 import yaml
 
-from tests.integration.test_daemon import LEADS, cluster
+from tests.kit.daemons import LEADS, daemons
 from tests.kit.processes import berth, free_port
+
+pytestmark = pytest.mark.full
 
 SECURE_PORT = 10259  # kube-scheduler's default
 COMMAND = (
@@ -53,7 +56,7 @@ async def test_the_command_of_the_manifest_starts_a_leader_that_places_pods(
 ) -> None:
     program = tmp_path / COMMAND[0]
     program.symlink_to(Path(sys.executable).with_name("berth"))
-    async with cluster(tmp_path) as running:
+    async with daemons(tmp_path) as running:
         await running.client.call("POST", CONFIG_MAPS, dict, AUTHORITIES)
         conf = str(kubeconfig(tmp_path, running.url))
         flags = [flag.replace("/etc/kubernetes/scheduler.conf", conf) for flag in COMMAND[1:]]

@@ -139,6 +139,7 @@ def queries() -> list[str]:
     ]
 
 
+@pytest.mark.full
 @needs_prometheus
 async def test_the_queries_return_data(tmp_path: Path) -> None:
     async with (
@@ -176,6 +177,7 @@ def test_each_panel_has_its_own_place() -> None:
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on the PATH")
 @pytest.mark.parametrize(
     "command", [("check", "rules", ALERTS), ("test", "rules", ROOT / "tests/deploy/alerts.yaml")]

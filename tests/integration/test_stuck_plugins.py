@@ -12,10 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.integration.test_daemon import PODS, Cluster, cluster
-from tests.kit.processes import Berth, berth, install
+from tests.kit.daemons import Daemons, daemons
+from tests.kit.processes import Berth, install
 
-# Real seconds: the plugin must block another process for longer than its watchdog's STALL_SECONDS.
+pytestmark = pytest.mark.full
+
+# Real seconds: the plugin must block another process for longer than its watchdog's times, which it
+# shortens.
 SOURCE = """
 import hashlib
 import re
@@ -23,7 +26,10 @@ import sys
 import time
 
 import anyio
+from berth.actors.process import watchdog
 from berth.plugin import SUCCESS, NodeFilterPlugin, PreBindPlugin, ReservePlugin
+
+watchdog.STALL_SECONDS, watchdog.GRACE_SECONDS, watchdog.FLUSH_SECONDS = 1.0, 2.0, 0.5
 
 
 class Stuck(NodeFilterPlugin, ReservePlugin, PreBindPlugin):
@@ -62,7 +68,7 @@ class Stuck(NodeFilterPlugin, ReservePlugin, PreBindPlugin):
         hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
 
     def nap(self):
-        time.sleep(3)
+        time.sleep(2)
 """
 LINES = {
     "undo": ("while True", "time.sleep"),
@@ -72,35 +78,22 @@ LINES = {
 }
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    site = tmp_path / "site"
-    install(site, "stuck", SOURCE, Stuck="stuck:Stuck")
-    return site
-
-
 @asynccontextmanager
-async def in_plugin(running: Cluster, site: Path, way: str) -> AsyncIterator[Berth]:
+async def in_plugin(running: Daemons, site: Path, way: str) -> AsyncIterator[Berth]:
     """Runs a scheduler with a pod that makes the plugin hang in this way. Yields when it hangs."""
     profile = {"schedulerName": way, "plugins": {"multiPoint": {"enabled": [{"name": "Stuck"}]}}}
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
         "profiles": [profile],
     }
     file = running.folder / f"{way}.json"
     file.write_text(json.dumps(configuration))
     spec = {"schedulerName": way, "containers": [{"name": "c", "image": "nginx"}]}
-    await running.client.call("POST", PODS, dict, {"metadata": {"name": way}, "spec": spec})
-    flags = (
-        f"--master={running.url}",
-        "--secure-port=0",
-        "--logging-format=json",
-        "--v=2",
-        f"--config={file}",
-    )
-    async with berth(running.folder, "run", *flags, site=site) as scheduler:
+    await running.create("Pod", {"metadata": {"name": way}, "spec": spec})
+    async with running.scheduler(
+        "--leader-elect=false", f"--config={file}", site=site
+    ) as scheduler:
         await scheduler.says("it begins")
         yield scheduler
 
@@ -123,7 +116,11 @@ def assert_named(fields: dict[str, Any], site: Path, way: str) -> None:
     assert f"in {way}\n" in fields["stack"]
 
 
-async def test_a_signal_ends_a_scheduler_that_is_stuck(tmp_path: Path, site: Path) -> None:
+async def test_a_signal_ends_a_scheduler_that_is_stuck(tmp_path: Path) -> None:
+    """A stall that ends by itself is logged."""
+    site = tmp_path / "site"
+    install(site, "stuck", SOURCE, Stuck="stuck:Stuck")
+
     async def end(way: str) -> None:
         async with in_plugin(running, site, way) as scheduler:
             scheduler.send(signal.SIGTERM)
@@ -136,21 +133,19 @@ async def test_a_signal_ends_a_scheduler_that_is_stuck(tmp_path: Path, site: Pat
                 assert_named(told(scheduler, "event loop stands still"), site, way)
                 assert_named(told(scheduler, "ended by force"), site, way)
 
-    async with cluster(tmp_path) as running:
-        await running.node("n")
-        async with anyio.create_task_group() as group:
-            for way in ("loop", "expression", "library", "undo"):
-                group.start_soon(end, way)
-
-
-async def test_a_stall_and_its_end_are_logged(tmp_path: Path, site: Path) -> None:
-    async with cluster(tmp_path) as running:
-        await running.node("n")
+    async def nap() -> None:
         async with in_plugin(running, site, "nap") as scheduler:
             await running.bound("nap")
             await scheduler.says('"event loop goes on"')
-            assert told(scheduler, "event loop goes on")["after_seconds"] > 2
+            assert told(scheduler, "event loop goes on")["after_seconds"] > 1
             assert_named(told(scheduler, "event loop stands still"), site, "nap")
             scheduler.send(signal.SIGTERM)
             assert await scheduler.end() == 0
             assert "ended by force" not in scheduler.output
+
+    async with daemons(tmp_path) as running:
+        await running.node("n")
+        async with anyio.create_task_group() as group:
+            group.start_soon(nap)
+            for way in ("loop", "expression", "library", "undo"):
+                group.start_soon(end, way)

@@ -1,7 +1,7 @@
 """Leaders that are killed, or lose the lease, while pods wait for their volumes.
 
 The schedulers are processes. The controllers of the toy cluster bind and make the volumes.
-BERTH_ROUNDS sets the number of rounds of each test (2).
+BERTH_ROUNDS sets the number of rounds of each test (1).
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ import pytest
 from berth.actors.runtime.clock import SystemClock
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
-from tests.integration.test_daemon import LEADS, LEASE, PODS, Cluster, cluster, leader_of
-from tests.integration.test_deposed import candidate
+from tests.kit.daemons import LEADS, LEASE, Daemons, daemons
+
+pytestmark = pytest.mark.full
 
 Document = dict[str, Any]
-ROUNDS = int(os.environ.get("BERTH_ROUNDS", "2"))
-CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
-VOLUMES = "/api/v1/persistentvolumes"
-CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+ROUNDS = int(os.environ.get("BERTH_ROUNDS", "1"))
+CLAIMS, VOLUMES = "PersistentVolumeClaim", "PersistentVolume"
 HOST = "kubernetes.io/hostname"
 SELECTED = "volume.kubernetes.io/selected-node"
 NODES, COUNT = 6, 12
@@ -40,14 +39,14 @@ class Storage:
     Otherwise a volume is made in `seconds`, on one of the first three nodes.
     """
 
-    def __init__(self, running: Cluster, *, static: bool, seconds: str = "2") -> None:
+    def __init__(self, running: Daemons, *, static: bool, seconds: str = "1") -> None:
         self.running = running
         self.static = static
         self.seconds = seconds
 
     async def furnish(self) -> None:
         for number in range(1, NODES + 1):
-            await self._create("/api/v1/nodes", hollow_node(number))
+            await self.running.create("Node", hollow_node(number))
         hosts = [f"node-{number}" for number in range(1, 4)]
         topology = {"matchLabelExpressions": [{"key": HOST, "values": hosts}]}
         made = {
@@ -60,47 +59,42 @@ class Storage:
         if self.static:
             made = {**made, "provisioner": "kubernetes.io/no-provisioner"}
             del made["allowedTopologies"]
-        await self._create(CLASSES, made)
+        await self.running.create("StorageClass", made)
         for i in range(COUNT):
             if self.static:
-                await self._create(VOLUMES, local_volume(f"v{i}", f"node-{i % NODES + 1}"))
+                await self.running.create(VOLUMES, local_volume(f"v{i}", f"node-{i % NODES + 1}"))
             asked = {
                 "accessModes": ["ReadWriteOnce"],
                 "storageClassName": "s",
                 "resources": {"requests": {"storage": "1Gi"}},
             }
-            await self._create(CLAIMS, {"metadata": {"name": f"c{i}"}, "spec": asked})
+            await self.running.create(CLAIMS, {"metadata": {"name": f"c{i}"}, "spec": asked})
 
     async def pods(self) -> None:
         for i in range(COUNT):
             volume = {"name": "v", "persistentVolumeClaim": {"claimName": f"c{i}"}}
             spec = {"containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
-            await self._create(PODS, {"metadata": {"name": f"p{i}"}, "spec": spec})
+            await self.running.create("Pod", {"metadata": {"name": f"p{i}"}, "spec": spec})
 
     async def written(self) -> int:
         """The number of writes to volumes and claims by schedulers."""
         if self.static:
-            return sum("claimRef" in volume["spec"] for volume in await self.all(VOLUMES))
-        claims = await self.all(CLAIMS)
+            return sum("claimRef" in volume["spec"] for volume in await self.running.all(VOLUMES))
+        claims = await self.running.all(CLAIMS)
         return sum(SELECTED in claim["metadata"].get("annotations", {}) for claim in claims)
 
     async def reserved(self) -> list[str]:
-        found = await self.all(VOLUMES)
+        found = await self.running.all(VOLUMES)
         return sorted(it["metadata"]["name"] for it in found if it["spec"].get("claimRef"))
-
-    async def all(self, path: str) -> list[Document]:
-        items: list[Document] = (await self.running.client.call("GET", path, dict))["items"]
-        return items
 
     async def check(self) -> None:
         """Each pod was bound once, to a node that its volume allows; each volume has one claim."""
         self.running.assert_bound_once(COUNT)
-        volumes = {it["metadata"]["name"]: it["spec"] for it in await self.all(VOLUMES)}
-        claims = {it["metadata"]["name"]: it["spec"] for it in await self.all(CLAIMS)}
-        taken = [claim["volumeName"] for claim in claims.values()]
+        volumes, claims = await self.running.by_name(VOLUMES), await self.running.by_name(CLAIMS)
+        taken = [claim["spec"]["volumeName"] for claim in claims.values()]
         assert len(set(taken)) == COUNT
         for i in range(COUNT):
-            volume = volumes[claims[f"c{i}"]["volumeName"]]
+            volume = volumes[claims[f"c{i}"]["spec"]["volumeName"]]["spec"]
             assert volume["claimRef"]["name"] == f"c{i}"
             (term,) = volume["nodeAffinity"]["required"]["nodeSelectorTerms"]
             (wanted,) = term["matchExpressions"]
@@ -109,9 +103,6 @@ class Storage:
         with anyio.fail_after(20):
             while await self.reserved() != sorted(taken):
                 await anyio.sleep(0.05)
-
-    async def _create(self, path: str, document: Document) -> None:
-        await self.running.client.call("POST", path, dict, document)
 
 
 def local_volume(name: str, node: str) -> Document:
@@ -129,8 +120,8 @@ def local_volume(name: str, node: str) -> Document:
 
 
 @asynccontextmanager
-async def toy_cluster(folder: Path) -> AsyncIterator[Cluster]:
-    async with cluster(folder) as running, anyio.create_task_group() as group:
+async def toy_cluster(folder: Path) -> AsyncIterator[Daemons]:
+    async with daemons(folder) as running, anyio.create_task_group() as group:
         await group.start(run_controllers, running.client, SystemClock(), Random(1))
         await group.start(run_kubelets, running.client, SystemClock(), Random(2))
         yield running
@@ -149,7 +140,7 @@ async def test_a_leader_killed_between_its_writes_and_the_bindings(
     ):
         storage = Storage(running, static=static)
         await storage.furnish()
-        leader, standby = await leader_of(first, second)
+        leader, standby = await running.leader_of(first, second)
         await storage.pods()
         most = Random(number).randrange(1, COUNT)
         with anyio.fail_after(20):
@@ -158,8 +149,7 @@ async def test_a_leader_killed_between_its_writes_and_the_bindings(
         leader.send(signal.SIGKILL)
         await leader.end()
         await standby.says(LEADS)
-        await running.until(lambda: len(running.nodes_of) == COUNT)
-        await running.bound()
+        await running.all_bound(COUNT)
         await storage.check()
 
 
@@ -167,9 +157,9 @@ async def test_nothing_is_written_by_a_leader_whose_lease_is_taken_while_pods_wa
     tmp_path: Path,
 ) -> None:
     async with toy_cluster(tmp_path) as running, AsyncExitStack() as stack:
-        storage = Storage(running, static=False, seconds="8")
+        storage = Storage(running, static=False, seconds="5")
         await storage.furnish()
-        leader, between = await stack.enter_async_context(candidate(running, *FAST))
+        leader, between = await stack.enter_async_context(running.candidate(*FAST))
         await leader.says(LEADS)
         await storage.pods()
         with anyio.fail_after(20):
@@ -180,7 +170,7 @@ async def test_nothing_is_written_by_a_leader_whose_lease_is_taken_while_pods_wa
         assert await leader.end() == 1
         written = len(between.writes)
         assert not any("/binding" in write for write in between.writes)
-        heir, _ = await stack.enter_async_context(candidate(running, *FAST))
+        heir, _ = await stack.enter_async_context(running.candidate(*FAST))
         await heir.says(LEADS)
         await running.bound()
         await storage.check()
