@@ -85,28 +85,28 @@ def by_name(items: list[Document]) -> dict[str, Document]:
 
 @in_virtual_time
 async def test_each_preemptor_gets_its_room_and_no_pod_goes_in_vain() -> None:
-    async with full_cluster(100, 0, 10, 100) as full:
+    async with full_cluster(40, 0, 10, 100) as full:
         # Five low pods fill a node; on every other node they have a budget that allows no
         # eviction.
-        for number in range(1, 101):
+        for number in range(1, 41):
             app = "kept" if number % 2 else "loose"
             place = {"nodeName": f"node-{number}"}
             low = [pod(f"low-{number}-{i}", 0, "800m", {"app": app}) for i in range(5)]
             await full.create_all("Pod", [{**p, "spec": {**p["spec"], **place}} for p in low])
-        await full.create("PodDisruptionBudget", budget("kept", 250))
-        await full.until_all("Pod", lambda pods: len(running("low", pods)) == 500)
+        await full.create("PodDisruptionBudget", budget("kept", 100))
+        await full.until_all("Pod", lambda pods: len(running("low", pods)) == 200)
         await full.status(
-            "PodDisruptionBudget", "kept", lambda status: status.get("currentHealthy") == 250
+            "PodDisruptionBudget", "kept", lambda status: status.get("currentHealthy") == 100
         )
 
-        await full.create_all("Pod", [pod(f"high-{i}", 100, "800m") for i in range(100)])
-        pods = await full.until_all("Pod", lambda pods: len(running("high", pods)) == 100)
+        await full.create_all("Pod", [pod(f"high-{i}", 100, "800m") for i in range(40)])
+        pods = await full.until_all("Pod", lambda pods: len(running("high", pods)) == 40)
         left = Counter(p["metadata"]["labels"]["app"] for p in running("low", pods))
-        assert left == {"kept": 250, "loose": 150}
+        assert left == {"kept": 100, "loose": 60}
         events = [e for e in await full.all("Event") if e["reason"] == "Preempted"]
-        gone = {f"low-{n}-{i}" for n in range(1, 101) for i in range(5)} - by_name(pods).keys()
+        gone = {f"low-{n}-{i}" for n in range(1, 41) for i in range(5)} - by_name(pods).keys()
         assert {e["involvedObject"]["name"] for e in events} == gone
-        assert len(gone) == 100
+        assert len(gone) == 40
 
 
 @in_virtual_time

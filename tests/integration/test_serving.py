@@ -59,6 +59,7 @@ def ask_from_a_thread(port: int, path: str) -> tuple[int, str]:
     return response.status, body
 
 
+@pytest.mark.full
 async def test_health_is_served_while_the_scheduler_stands_still() -> None:
     options = msgspec.structs.replace(open_to_all(), liveness_stall=0.3)
     assert options.serving is not None

@@ -217,7 +217,7 @@ async def test_the_kernel_takes_the_whole_write_or_the_connection_is_aborted() -
     server = await asyncio.start_server(deaf, "127.0.0.1", 0, limit=1)
     tenure = Tenure()
     tenure.lasts_until(ALWAYS)
-    huge = {"text": "x" * (64 << 20)}
+    huge = {"text": "x" * (32 << 20)}
     async with server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with Client(Connection(url), tenure=tenure) as client:
@@ -225,7 +225,7 @@ async def test_the_kernel_takes_the_whole_write_or_the_connection_is_aborted() -
                 await client.call("POST", "/", dict, huge)
             failed.set()
             await ended.wait()
-    assert heard < 64 << 20
+    assert heard < 32 << 20
 
 
 @in_virtual_time

@@ -388,21 +388,21 @@ async def test_pods_of_one_claim_share_it() -> None:
 
 async def test_many_pods_wait_together_and_hold_up_nobody() -> None:
     async with virtual_cluster() as cluster:
-        await furnish(cluster, *(claim(f"c{i}", "made") for i in range(200)))
+        await furnish(cluster, *(claim(f"c{i}", "made") for i in range(100)))
         controller = Controller(cluster)
         start = cluster.clock.now()
-        for i in range(200):
+        for i in range(100):
             await cluster.create(user(f"p{i}", f"c{i}"))
         for i in range(50):
             await cluster.create(pod(f"q{i}"))
         await cluster.clock.advance(1.0)
         assert all(on(cluster, f"q{i}") for i in range(50))
-        assert len(writes(cluster)) == 200
-        assert not any(on(cluster, f"p{i}") for i in range(200))
+        assert len(writes(cluster)) == 100
+        assert not any(on(cluster, f"p{i}") for i in range(100))
         await cluster.clock.advance(start + 10.0 - cluster.clock.now())
-        for i in range(200):
+        for i in range(100):
             await controller.provision(f"c{i}")
         await cluster.clock.advance(0.0)
-        assert all(on(cluster, f"p{i}") for i in range(200))
-        assert len(writes(cluster)) == 200
+        assert all(on(cluster, f"p{i}") for i in range(100))
+        assert len(writes(cluster)) == 100
         settle(cluster)

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from importlib.metadata import distribution, version
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.kit.processes import berth
+
+pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).parents[2]
 OFFLINE = (
@@ -146,15 +149,22 @@ class Environment:
         return self.run("-c", code, *modules).split()
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return Environment(tmp_path_factory.mktemp("environment"))
+
+
 @pytest.fixture
-def environment(tmp_path: Path) -> Environment:
-    return Environment(tmp_path)
+def environment(empty: Environment) -> Iterator[Environment]:
+    """The environment that all tests here share: each leaves it as it was."""
+    yield empty
+    empty.uninstall("berth-scheduler")
+    assert empty.installed() == empty.before
 
 
 @pytest.mark.parametrize(
-    "order", [("berth", "config"), ("config", "berth")], ids=lambda order: " then ".join(order)
+    ("editable", "order"), [(False, ("berth", "config")), (True, ("config", "berth"))]
 )
-@pytest.mark.parametrize("editable", [False, True], ids=["wheel", "editable"])
 def test_it_keeps_off_a_package_config_of_others(
     editable: bool, order: tuple[str, str], environment: Environment, wheel: Path, stand_in: Path
 ) -> None:
@@ -191,8 +201,6 @@ async def test_it_runs_with_nothing_but_what_it_requires(
         url = (await server.says("API server at ")).split()[-1]
         async with berth(tmp_path, "run", f"--master={url}", program=program) as scheduler:
             await scheduler.says("Successfully acquired lease")
-    environment.uninstall("berth-scheduler")
-    assert environment.installed() == environment.before
 
 
 def test_a_wheel_has_the_package_and_its_metadata(wheel: Path) -> None:
