@@ -146,7 +146,7 @@ FILE = """
     count: 1
     podTemplatePath: device.yaml
     steadyState: true
-    duration: 2s
+    duration: 500ms
     collectMetrics: true
   workloads:
   - {name: one}
@@ -246,25 +246,17 @@ def measured(result: Any, pods: int) -> dict[str, Any]:
     return found
 
 
-def test_in_process(file: Path) -> None:
-    found = measured(run(file, "Plain/few", "--api", "inproc", "-o", "json"), 6)
+@pytest.mark.parametrize("api", ["inproc", "embedded"])
+def test_a_workload_is_measured_and_its_decisions_are_those_of_explain(
+    file: Path, api: str
+) -> None:
+    found = measured(run(file, "Plain/few", "--api", api, "--check", "4", "-o", "json"), 6)
     assert (
         0 < found["decision_ms"]["p50"] <= found["decision_ms"]["p99"] < found["attempt_ms"]["p99"]
     )
     assert found["cpu_seconds"] > 0
     assert found["peak_rss_bytes"] > 10 << 20
     assert "threshold" not in found
-
-
-def test_on_the_embedded_api_server(file: Path) -> None:
-    found = measured(run(file, "Plain/few", "-o", "json"), 6)
-    assert found["decision_ms"]["mean"] < found["attempt_ms"]["mean"]
-    assert found["cpu_seconds"] > 0
-
-
-@pytest.mark.parametrize("api", ["inproc", "embedded"])
-def test_decisions_are_those_of_explain(file: Path, api: str) -> None:
-    found = measured(run(file, "Plain/few", "--api", api, "--check", "4", "-o", "json"), 6)
     assert found["checked"] == {"pods": 4, "agree": 4, "differ": []}
 
 
@@ -299,18 +291,12 @@ def test_decisions_that_differ_from_explain_are_reported(
     assert "decisions that berth explain does not make" in shown.output
 
 
-def test_every_operation_in_process(file: Path) -> None:
-    result = run(file, "Every", "--api", "inproc", "-o", "json")
+@pytest.mark.parametrize("api", ["inproc", "embedded"])
+def test_every_operation(file: Path, api: str) -> None:
+    result = run(file, "Every", "--api", api, "-o", "json")
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.stdout)
     assert (found["name"], found["pods"]) == ("Every/operation", 8)
-
-
-def test_every_operation_on_the_embedded_api_server(file: Path) -> None:
-    result = run(file, "Every", "-o", "json")
-    assert result.exit_code == 0, result.output
-    (found,) = json.loads(result.stdout)
-    assert found["pods"] == 8
 
 
 def test_runs_and_threshold(file: Path) -> None:
@@ -350,9 +336,8 @@ def test_pods_get_devices_by_claims_of_templates(file: Path, api: str) -> None:
     assert found["checked"]["agree"] == 3
 
 
-@pytest.mark.parametrize("api", ["inproc", "embedded"])
-def test_pods_share_a_claim(file: Path, api: str) -> None:
-    result = run(file, "Sharing", "--api", api, "--check", "4", "-o", "json")
+def test_pods_share_a_claim(file: Path) -> None:
+    result = run(file, "Sharing", "--api", "inproc", "--check", "4", "-o", "json")
     found = measured(result, 4)
     assert found["checked"]["agree"] == found["checked"]["pods"]
 
@@ -363,9 +348,8 @@ def test_a_workload_with_volumes(file: Path, api: str) -> None:
     assert (result.exit_code, result.stderr) == (0, ""), result.output
 
 
-@pytest.mark.parametrize("api", ["inproc", "embedded"])
-def test_publishing_devices_is_measured_without_pods(file: Path, api: str) -> None:
-    result = run(file, "Slices", "--api", api, "-o", "json")
+def test_publishing_devices_is_measured_without_pods(file: Path) -> None:
+    result = run(file, "Slices", "--api", "inproc", "-o", "json")
     assert (result.exit_code, result.stderr) == (0, ""), result.output
     (found,) = json.loads(result.stdout)
     assert (found["pods"], found["throughput"]["average"]) == (0, 0)
