@@ -107,29 +107,6 @@ def test_pods_that_do_not_fit_are_printed_with_the_reason(tmp_path: Path) -> Non
     assert pod["message"].startswith("0/2 nodes are available: 2 Insufficient cpu. ")
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("a: [", "m.yaml: cannot be read: line 2: did not find expected node content"),
-        ("kind: Pod", "expected an object with apiVersion, kind and metadata"),
-        ("{apiVersion: v1, kind: Boat, metadata: {name: b}}", "unknown kind v1 Boat"),
-        (
-            "{apiVersion: v1, kind: Pod, metadata: {name: B_d}}",
-            'metadata.name: Invalid value: "B_d"',
-        ),
-        ("{apiVersion: v1, kind: Pod, metadata: {name: b}}", "spec.containers: Required value"),
-    ],
-)
-def test_a_manifest_that_cannot_be_used_is_reported_in_one_line(
-    tmp_path: Path, text: str, problem: str
-) -> None:
-    (tmp_path / "m.yaml").write_text(text)
-    result = CliRunner().invoke(demo, ["-f", str(tmp_path / "m.yaml")])
-    assert result.exit_code == 1
-    assert problem in result.stderr.splitlines()[-1]
-    assert "Traceback" not in result.output
-
-
 def test_demo_reports_a_port_in_use_in_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from berth.actors.client.rest import ApiError
-from berth.actors.messages.recorder import EventType, RecordEvent, SetUnschedulable
+from berth.actors.messages.recorder import SetUnschedulable
 from berth.plugin import (
     PODS_TO_ACTIVATE,
     SUCCESS,
@@ -28,8 +27,7 @@ from berth.plugin import (
     Status,
     unschedulable,
 )
-from tests.kit.messages import no_room
-from tests.kit.pipeline import Pipeline, pipeline
+from tests.kit.pipeline import pipeline
 from tests.kit.queue import place_of, story_of
 
 
@@ -50,63 +48,6 @@ def pod(name: str, cpu: str = "1", priority: int = 0) -> Pod:
     return msgspec.convert(
         {"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec}, Pod
     )
-
-
-async def fill(running: Pipeline, pods: int) -> None:
-    for i in range(pods):
-        await running.add_pod(pod(f"p{i}"))
-    await running.clock.advance(0)
-    await running.clock.settle()
-
-
-async def test_pods_are_spread_and_bound_once() -> None:
-    async with pipeline() as running:
-        for i in range(4):
-            await running.add_node(node(f"n{i}"))
-        await fill(running, 16)
-        assert len(running.store.bound) == 16
-        counts = [sum(where == f"n{i}" for _, where in running.store.bound) for i in range(4)]
-        assert counts == [4, 4, 4, 4]
-        scheduled = [m for m in running.recorder.take() if isinstance(m, RecordEvent)]
-        assert {m.reason for m in scheduled} == {"Scheduled"}
-        assert (
-            scheduled[0].note == f"Successfully assigned ns/p0 to {dict(running.store.bound)['p0']}"
-        )
-
-
-async def test_a_pod_without_room_gets_a_reason_and_is_placed_when_a_node_comes() -> None:
-    async with pipeline() as running:
-        await running.add_node(node("small", cpu=1))
-        await running.add_pod(pod("big", cpu="3"))
-        await running.clock.advance(0)
-        message = no_room(1, "1 Insufficient cpu")
-        condition, event = running.recorder.take()
-        assert condition == SetUnschedulable(
-            running.store.pods["ns/big"], "Unschedulable", message, nominated_node=""
-        )
-        assert isinstance(event, RecordEvent)
-        assert (event.type, event.reason, event.note) == (
-            EventType.WARNING,
-            "FailedScheduling",
-            message,
-        )
-        await running.clock.advance(60)
-        assert running.store.bound == []
-        await running.add_node(node("large"))
-        await running.clock.advance(2)
-        assert running.store.bound == [("big", "large")]
-
-
-async def test_a_refused_binding_is_undone_and_tried_again() -> None:
-    async with pipeline() as running:
-        await running.add_node(node("only", cpu=1))
-        running.store.refusals = [ApiError(500, "InternalError", "the API server said no")]
-        await running.add_pod(pod("p"))
-        await running.clock.advance(0)
-        assert running.store.bound == []
-        assert running.cache_state.statistics().assumed_pods == 0
-        await running.clock.advance(2)
-        assert running.store.bound == [("p", "only")]
 
 
 class Gatekeeper(PermitPlugin, ReservePlugin):
