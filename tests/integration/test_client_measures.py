@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -12,32 +11,18 @@ from aiohttp import web
 from berth.actors.client.measures import MOST_NOTES, ClientMeasures, HostMeasures, Note
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
 from berth.actors.telemetry.measures import Counter, Histogram, Registry
-from tests.kit.clock import VirtualClock
+from tests.integration.test_client import HastyClock, served
 
 
-class HastyClock(VirtualClock):
-    """Virtual time that advances as soon as a task sleeps."""
-
-    async def sleep(self, seconds: float) -> None:
-        await self.advance(seconds)
-
-
-@asynccontextmanager
-async def answering(*statuses: int) -> AsyncIterator[str]:
-    """A server that answers with these statuses, one after the other. Yields its URL."""
+def answering(*statuses: int) -> AbstractAsyncContextManager[str]:
+    """Runs a server that answers with these statuses, one after the other; yields its URL."""
     coming = iter(statuses)
 
-    async def answer(request: web.BaseRequest) -> web.Response:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         await request.read()
         return web.Response(status=next(coming), body=b"{}", headers={"Retry-After": "3"})
 
-    runner = web.ServerRunner(web.Server(answer), shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    return served(answer)
 
 
 async def found(registry: Registry) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from berth.tools.apiserver.store import Store
 from tests.kit.cluster import cluster, configured
 from tests.kit.virtual_loop import in_virtual_time
 
-NODES, PODS = 60, 400
+NODES, PODS = 40, 300
 Document = dict[str, Any]
 
 

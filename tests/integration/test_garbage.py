@@ -16,7 +16,7 @@ from berth.actors.messages.queue import PendingPodDeleted
 from berth.plugin import Code, CycleState, Node, PermitPlugin, Pod, PodInfo, Status
 from tests.kit.pipeline import Pipeline, pipeline
 
-PODS, ROUNDS = 10, 12
+PODS, ROUNDS = 10, 8
 NODE = {
     "metadata": {"name": "n"},
     "status": {"allocatable": {"cpu": 100, "memory": "8Gi", "pods": 110}},
