@@ -169,7 +169,7 @@ async def test_a_scheduler_waits_for_its_api_server_and_serves_its_pages_meanwhi
             assert 'node="n",pod="p",priority="0",resource="cpu"' in resources
             _, configuration = await get("/configz")
             served = json.loads(configuration)["componentconfig"]
-            assert served["leaderElection"]["leaseDuration"] == "2s"
+            assert served["leaderElection"]["leaseDuration"] == "3s"
             assert (await get("/"))[0] == 404
             async with running.scheduler(*flags) as second:
                 assert await second.end() == 1

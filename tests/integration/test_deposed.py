@@ -75,9 +75,9 @@ kind: KubeSchedulerConfiguration
 profiles: [{plugins: {multiPoint: {enabled: [{name: Sleepy}]}}}]
 """
 TERMS = (
-    "--leader-elect-lease-duration=3s",
-    "--leader-elect-renew-deadline=1s",
-    "--leader-elect-retry-period=300ms",
+    "--leader-elect-lease-duration=4s",
+    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-retry-period=500ms",
 )
 
 
@@ -103,7 +103,7 @@ async def test_a_plugin_that_blocks_the_scheduler_costs_the_lease_only_after_its
             await leader.says(LEADS)
             monkeypatch.delenv("SLEEPY")
             async with running.candidate(*flags, site=installed) as (heir, _):
-                await sleeper("short", 2.0)  # more than the renew deadline, less than the lease
+                await sleeper("short", 3.0)  # more than the renew deadline, less than the lease
                 await running.bound("short")
                 assert (await running.lease()).get("leaseTransitions", 0) == 0
                 assert not heir.count(LEADS)
@@ -113,7 +113,7 @@ async def test_a_plugin_that_blocks_the_scheduler_costs_the_lease_only_after_its
                         running.burst, "p", 100
                     )  # many bindings are under way when it falls asleep
                     await running.wait(lambda: len(between.writes) >= 50)
-                    await sleeper("long", 6.0)
+                    await sleeper("long", 8.0)
                 await heir.says(LEADS)
                 before = len(between.writes)
                 assert await leader.end() == 1

@@ -24,11 +24,11 @@ from tests.kit.cluster import ClusterClient, Document, path_of
 from tests.kit.processes import POLL_SECONDS, Berth, berth
 from tests.kit.proxy import Proxy, proxy
 
-LEASE_SECONDS = 2.0
+LEASE_SECONDS = 3.0
 ELECTION = (
-    "--leader-elect-lease-duration=2s",
-    "--leader-elect-renew-deadline=1500ms",
-    "--leader-elect-retry-period=300ms",
+    "--leader-elect-lease-duration=3s",
+    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-retry-period=500ms",
 )
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 LEADS = "Successfully acquired lease"
