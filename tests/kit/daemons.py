@@ -15,7 +15,7 @@ from random import Random
 import anyio
 
 from berth.actors.client.rest import Client, Connection
-from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, Reflector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
 from berth.tools.apiserver.app import serve
@@ -66,12 +66,12 @@ class Daemons(ClusterClient):
         pods = Reflector(self.client, path_of("Pod"), Pod, Impatient(), Random(0))
         async for told in pods.changes():
             match told:
-                case Listed(items):
+                case ObjectsListed(items):
                     for item in items:
                         self._note(item)
-                case Changed(item):
+                case ObjectChanged(item):
                     self._note(item)
-                case Deleted():
+                case ObjectDeleted():
                     pass
 
     def _note(self, pod: Pod) -> None:
