@@ -57,7 +57,7 @@ SEED = 0
 Report = Callable[[int, int], None]  # called with the number of checked decisions and the total
 
 
-class Written(msgspec.Struct, frozen=True):
+class RecordedCluster(msgspec.Struct, frozen=True):
     """A recorded cluster. `nodes` are in the order of the node tree.
 
     The pods of all nodes are one flat list, since recording must be quick while pods wait: the
@@ -74,12 +74,12 @@ class Written(msgspec.Struct, frozen=True):
         return [node.metadata.name for node in self.nodes]
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptDecision(msgspec.Struct, frozen=True):
     """A decision and its whole input; the search for nodes began at `start`."""
 
     profile: str
     pod: Pod
-    cluster: Written
+    cluster: RecordedCluster
     start: int
     chance: Random
     outcome: Outcome
@@ -108,7 +108,7 @@ class Sample(Generic[T]):
 
 
 class SampledDecisions(DecisionObserver):
-    """Keeps a sample of the decisions in each window; `chance` is what the scheduler draws from.
+    """A sample of the decisions in each window. `chance` is the scheduler's random generator.
 
     It leaves out decisions in which an extender takes part.
     """
@@ -119,7 +119,7 @@ class SampledDecisions(DecisionObserver):
         self._picking = Random(SEED)
         self._open = False
         self._keep: Callable[[Outcome], None] | None = None
-        self.windows: list[Sample[Kept]] = []
+        self.windows: list[Sample[KeptDecision]] = []
 
     def open(self) -> None:
         self.windows.append(Sample(self._size, self._picking))
@@ -138,11 +138,11 @@ class SampledDecisions(DecisionObserver):
         place = window.place()
         if place is None:
             return
-        cluster, chance = written(snapshot), Random()
+        cluster, chance = recorded(snapshot), Random()
         chance.setstate(self._chance.getstate())
 
         def keep(outcome: Outcome) -> None:
-            kept = Kept(profile.scheduler_name, info.pod, cluster, start, chance, outcome)
+            kept = KeptDecision(profile.scheduler_name, info.pod, cluster, start, chance, outcome)
             window.keep(place, kept)
 
         self._keep = keep
@@ -169,7 +169,9 @@ class SamplingMeter:
 
 
 def check(
-    windows: Sequence[Sample[Kept]], configuration: KubeSchedulerConfiguration, report: Report
+    windows: Sequence[Sample[KeptDecision]],
+    configuration: KubeSchedulerConfiguration,
+    report: Report,
 ) -> Iterator[CheckResult]:
     """Repeats the sampled decisions; yields the result of each window."""
     done, every = 0, sum(len(window.kept) for window in windows)
@@ -186,7 +188,7 @@ def check(
         yield CheckResult(len(window.kept), len(window.kept) - len(differ), tuple(differ))
 
 
-def difference(kept: Kept, configuration: KubeSchedulerConfiguration) -> str:
+def difference(kept: KeptDecision, configuration: KubeSchedulerConfiguration) -> str:
     """Returns how the decision differs from explain's; "" if it does not."""
     snapshot, info = restored(kept.cluster), PodInfo(kept.pod)
     profile = profiles_of(configuration, ReadOnlyHandle())[kept.profile]
@@ -206,7 +208,7 @@ def difference(kept: Kept, configuration: KubeSchedulerConfiguration) -> str:
             return _other("the decision", _short(outcome), _short(expected))
 
 
-def written(snapshot: Snapshot) -> Written:
+def recorded(snapshot: Snapshot) -> RecordedCluster:
     """Records the cluster with everything that a decision may read."""
     columns, nominations = snapshot.columns, snapshot.nominations
     nodes: list[Node] = []
@@ -223,10 +225,10 @@ def written(snapshot: Snapshot) -> Written:
     kinds: list[type[HasMetadata]] = [*(kind.type for kind in LOOKED_UP), InFlightAllocation]
     listed = (kind for kind in kinds if snapshot.objects.is_listed(kind))
     objects = [item for kind in listed for item in snapshot.objects.every(kind)]
-    return Written(nodes, numbers, pods, nominated, objects)
+    return RecordedCluster(nodes, numbers, pods, nominated, objects)
 
 
-def restored(cluster: Written) -> Snapshot:
+def restored(cluster: RecordedCluster) -> Snapshot:
     """Returns the cluster rebuilt from its objects, with nothing derived earlier."""
     cache = CacheState()
     for item in cluster.objects:

@@ -68,8 +68,8 @@ class Verdict(msgspec.Struct, frozen=True):
     reasons: list[str]
 
 
-class Skipped(msgspec.Struct, frozen=True):
-    """Plugins that asked to be skipped, sorted; None where the phase did not end."""
+class SkippedPlugins(msgspec.Struct, frozen=True):
+    """The plugins that asked to be skipped, sorted; None for a phase that did not end."""
 
     filter: list[str] | None = None
     score: list[str] | None = None
@@ -126,7 +126,7 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
     message: str | None = None
     preemption: Preemption | None = None
     preemption_message: str | None = None
-    skipped: Skipped = Skipped()
+    skipped: SkippedPlugins = SkippedPlugins()
     allocations: dict[str, dict[str, Allocation]] | None = None
 
 
@@ -219,7 +219,7 @@ def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
     outside = _verdict(unresolvable(prefilter.reason_outside))
     every = plain.snapshot.columns.row_of
     verdicts |= {name: outside for name in every if name not in verdicts}
-    skipped = Skipped(sorted(evaluation.state.skip_filter))
+    skipped = SkippedPlugins(sorted(evaluation.state.skip_filter))
     return Decision(prefilter_nodes=names, filter=verdicts, skipped=skipped)
 
 
@@ -247,7 +247,7 @@ def _scored(decision: Decision, plain: Plain, chosen: Chosen, heard: Heard) -> D
         total=totals,
         best=best,
         hosts=hosts if heard.positions is None else best,
-        skipped=Skipped(decision.skipped.filter, skipped),
+        skipped=SkippedPlugins(decision.skipped.filter, skipped),
         allocations=_allocations(plain.state, feasible),
     )
 

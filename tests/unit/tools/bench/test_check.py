@@ -34,7 +34,7 @@ from berth.actors.scheduling.model.vectors import Ints, Rows
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.check import Sample, SampledDecisions, check, restored, written
+from berth.tools.bench.check import Sample, SampledDecisions, check, recorded, restored
 from berth.tools.bench.decision import SPECS, make_node, make_pod, take
 from berth.tools.bench.measure import CheckResult
 from berth.tools.explain.handle import ReadOnlyHandle
@@ -202,5 +202,5 @@ def test_devices_that_wait_to_be_written_to_a_claim_stay_taken() -> None:
     taken = DeviceRequestAllocationResult(request="r", driver="d", pool="p", device="x")
     pending = InFlightAllocation(metadata=ObjectMeta(name="uid"), results=(taken,))
     cache.handle(AssumeObject(pending))
-    again = restored(written(take(cache)))
+    again = restored(recorded(take(cache)))
     assert again.objects.get(InFlightAllocation, "uid") == pending
