@@ -4,18 +4,33 @@ schedulers in the tests.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from tests.kit.certificates import Authority
+from tests.kit.examples import load_profile
+from tests.kit.left_out import LeftOut
 from tests.kit.rights import RIGHTS
 from tests.kit.whole_run import WholeRun
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden", metavar="FOLDER", help="a larger collection of recorded decisions")
+    parser.addoption("--scheduler-perf", metavar="FOLDER", help="the workloads of Kubernetes")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(WholeRun())
+    load_profile()
+    # Its tracebacks without rich, which takes most of a second for each.
+    structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for each command behind a `&`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not config.option.collectonly:
+        config.pluginmanager.register(WholeRun())
+    config.pluginmanager.register(LeftOut())
 
 
 @pytest.fixture(scope="session")

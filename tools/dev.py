@@ -3,10 +3,9 @@
     python3 tools/dev.py setup             make .venv with the locked dependencies and the project
     python3 tools/dev.py demo  [ARGS...]   run `berth demo`: a toy cluster, scheduled end to end
     python3 tools/dev.py test  [ARGS...]   run the quick tests (pytest, in parallel)
-                                           (--all: those that are marked `full`, too)
+                                           (--all: every test, and the lines of the states)
     python3 tools/dev.py check [--static]  run ruff, mypy, import-linter, deptry and
-                                           the tests (--static: no tests)
-    python3 tools/dev.py coverage          list lines of state.py files that tests miss
+                                           the quick tests (--static: no tests)
     python3 tools/dev.py bench [ARGS...]   run `berth bench`
 
 Every task first makes the environment, unless this Python has already made it from the current
@@ -26,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / "berth-installed"
-TASKS = ("setup", "demo", "test", "check", "coverage", "bench")
+TASKS = ("setup", "demo", "test", "check", "bench")
 
 
 def main(argv: list[str]) -> int:
@@ -56,8 +55,6 @@ def main(argv: list[str]) -> int:
             return test(arguments)
         case "check":
             return check(arguments)
-        case "coverage":
-            return coverage()
         case "demo" | "bench":
             return run("berth", task, *arguments)
     return 0
@@ -101,13 +98,45 @@ def run(program: str, *arguments: str) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    parallel = (
-        [] if any(a.startswith("-n") for a in arguments) else ["-n", str(os.cpu_count() or 2)]
-    )
+    """Runs the quick tests; with --all every test, and then with coverage where it is measured.
+
+    BERTH_PROFILE=long repeats the property tests with other examples, until one fails.
+    """
     os.chdir(ROOT)
-    if "--all" in arguments:
-        return run("pytest", *parallel, *(a for a in arguments if a != "--all"))
-    return run("pytest", *parallel, "-m", "not full", *arguments)
+    every = "--all" in arguments
+    arguments = [a for a in arguments if a != "--all"]
+    pytest = ["pytest", "--dist", "worksteal"]
+    if not any(a.startswith("-n") for a in arguments):
+        pytest += ["-n", str(os.cpu_count() or 2)]
+    profile = os.environ.setdefault("BERTH_PROFILE", "full" if every else "quick")
+    if profile == "long":
+        while not (code := run(*pytest, *(arguments or ["tests/properties"]))):
+            pass
+        return code
+    if not every:
+        return run(*pytest, "-m", "not full", *arguments)
+    if arguments:
+        return run(*pytest, *arguments)
+    if sys.version_info >= (3, 12):
+        os.environ.setdefault("COVERAGE_CORE", "sysmon")
+    states = state_tests()
+    measured = run(*pytest, "--cov", *states)
+    others = run(*pytest, *(f"--ignore={path}" for path in states))
+    if measured:
+        print("dev.py: the tests of the states failed or miss too much (above)", file=sys.stderr)
+    return measured or others
+
+
+def state_tests() -> list[str]:
+    """Returns the unit tests and the property tests of each folder of actors/ that has a state.py.
+
+    Only they are measured: on Python 3.11, measuring makes a test twice as slow.
+    """
+    rooms = sorted(state.parent.name for state in ROOT.glob("actors/*/state.py"))
+    tests = (
+        test for room in rooms for test in (f"unit/actors/{room}", f"properties/test_{room}.py")
+    )
+    return [f"tests/{test}" for test in tests if (ROOT / "tests" / test).exists()]
 
 
 def check(arguments: list[str]) -> int:
@@ -127,23 +156,6 @@ def check(arguments: list[str]) -> int:
         print(f"dev.py: check failed: {'; '.join(failed)}", file=sys.stderr)
         return 1
     return 0 if static else test([a for a in arguments if a != "--static"])
-
-
-def coverage() -> int:
-    """Run the tests of the states and list the lines of each state.py that none of them reaches.
-
-    Only these tests are measured: on Python 3.11, measuring makes a test twice as slow.
-    """
-    return test(["--cov", "--cov-report=term-missing", *state_tests()])
-
-
-def state_tests() -> list[str]:
-    """The unit tests and the property tests of each folder of actors/ that has a state.py."""
-    rooms = sorted(state.parent.name for state in ROOT.glob("actors/*/state.py"))
-    tests = (
-        test for room in rooms for test in (f"unit/actors/{room}", f"properties/test_{room}.py")
-    )
-    return [f"tests/{test}" for test in tests if (ROOT / "tests" / test).exists()]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,6 +17,7 @@ import pytest
 
 from tests.kit.containerfile import Build, Instruction, Stage, instructions
 from tests.kit.processes import ROOT
+from tests.kit.programs import needs
 
 IMAGE = ROOT / "config/deploy/image"
 CONTAINERFILE = IMAGE / "Containerfile"
@@ -32,7 +32,8 @@ def named(name: str) -> list[Instruction]:
     return [each for each in instructions(CONTAINERFILE) if each.name == name]
 
 
-@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not on the PATH")
+@pytest.mark.full
+@needs("hadolint")
 def test_hadolint_finds_nothing() -> None:
     done = subprocess.run(
         ["hadolint", CONTAINERFILE], capture_output=True, text=True, check=False, timeout=30
@@ -131,6 +132,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     return build.stages[-1]
 
 
+@pytest.mark.full
 def test_it_runs_without_root_a_shell_or_the_sources(image: Stage) -> None:
     user, _, group = image.user.partition(":")
     assert int(user) > 0
@@ -140,6 +142,7 @@ def test_it_runs_without_root_a_shell_or_the_sources(image: Stage) -> None:
     assert image.environment["PATH"].split(":")[0] == "/opt/berth/bin"
 
 
+@pytest.mark.full
 def test_only_what_the_package_requires_is_installed(image: Stage) -> None:
     (site,) = image.path("/opt/berth/lib").glob("python3*/site-packages")
     names = {
@@ -150,6 +153,7 @@ def test_only_what_the_package_requires_is_installed(image: Stage) -> None:
     assert not names & DEVELOPMENT
 
 
+@pytest.mark.full
 def test_kube_scheduler_is_berth_run(image: Stage, tmp_path: Path) -> None:
     before = sorted(image.root.rglob("*"))
     modules = dependencies(tmp_path / "modules")

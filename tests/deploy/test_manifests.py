@@ -20,6 +20,7 @@ from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
+from tests.kit.programs import needs
 from tests.kit.rbac import Authorizer, attributes_of
 from tests.kit.rights import ACCOUNT, DEPLOY, NAMESPACE
 
@@ -27,9 +28,6 @@ Document = dict[str, Any]
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 KUBEADM = DEPLOY / "kubeadm/kube-scheduler.yaml"
 
-needs_kubectl = pytest.mark.skipif(
-    shutil.which("kubectl") is None, reason="kubectl is not on the PATH"
-)
 overlays = pytest.mark.parametrize(
     ("overlay", "lease", "scheduler"),
     [("beside", "berth", "berth"), ("in-place", "kube-scheduler", "default-scheduler")],
@@ -69,7 +67,8 @@ def accepted(document: Document) -> Document:
     return stored.document
 
 
-@needs_kubectl
+@pytest.mark.full
+@needs("kubectl")
 @overlays
 def test_the_api_server_takes_what_an_overlay_renders(
     overlay: str, lease: str, scheduler: str
@@ -92,7 +91,8 @@ def test_the_api_server_takes_what_an_overlay_renders(
             assert document["metadata"]["namespace"] == NAMESPACE
 
 
-@needs_kubectl
+@pytest.mark.full
+@needs("kubectl")
 @overlays
 def test_an_overlay_takes_the_lease_that_it_may_take(
     overlay: str, lease: str, scheduler: str, tmp_path: Path
@@ -113,7 +113,8 @@ def test_an_overlay_takes_the_lease_that_it_may_take(
     assert allowed == [lease]
 
 
-@needs_kubectl
+@pytest.mark.full
+@needs("kubectl")
 def test_the_pods_are_as_the_strictest_policy_wants_them() -> None:
     """The rules of the Pod Security Standard "restricted", and a root that is read-only."""
     spec = only(overlay_of("beside"), "Deployment")["spec"]["template"]["spec"]
@@ -131,7 +132,8 @@ def test_the_pods_are_as_the_strictest_policy_wants_them() -> None:
     assert kinds == [{"configMap"}, {"emptyDir"}]
 
 
-@needs_kubectl
+@pytest.mark.full
+@needs("kubectl")
 def test_selectors_select_the_pods() -> None:
     found = overlay_of("beside")
     deployment = only(found, "Deployment")["spec"]
@@ -149,7 +151,8 @@ def test_selectors_select_the_pods() -> None:
     assert deployment["replicas"] == 2
 
 
-@needs_kubectl
+@pytest.mark.full
+@needs("kubectl")
 @pytest.mark.parametrize("component", ["monitoring", "negotiation"])
 def test_a_component_can_be_added(component: str, tmp_path: Path) -> None:
     shutil.copytree(DEPLOY, tmp_path / "deploy")
@@ -199,7 +202,8 @@ def test_the_static_pod_has_kubeadms_command() -> None:
     accepted(pod)
 
 
-@needs_kubectl
+@pytest.mark.full
+@needs("kubectl")
 def test_kubeadms_patch_makes_the_static_pod(tmp_path: Path) -> None:
     written = tmp_path / "kube-scheduler.yaml"
     written.write_text(json.dumps(of_kubeadm()))

@@ -12,6 +12,7 @@ import pytest
 from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.config.options import SecureServing
 from tests.docs.blocks import ROOT, blocks, write_files
+from tests.kit.programs import missing
 
 PAGE = ROOT / "docs/deploying.md"
 # A command that begins with this is not run, for this reason.
@@ -38,8 +39,8 @@ RUN = [each for each in COMMANDS if not each.startswith(tuple(NOT_RUN))]
 def run(command: str, folder: Path) -> str:
     """What a command of a shell prints. Skips the test if its program is not there."""
     for program in PROGRAMS:
-        if program in command and shutil.which(program) is None:
-            pytest.skip(f"{program} is not on the PATH")
+        if program in command and (why := missing(program)):
+            pytest.skip(why)
     done = subprocess.run(
         ["bash", "-euc", command],
         cwd=folder,
@@ -77,6 +78,7 @@ def test_every_reason_is_that_of_a_command() -> None:
     assert len(RUN) >= 6
 
 
+@pytest.mark.full
 def test_the_commands_work(folder: Path) -> None:
     shutil.copy(ROOT / "config/deploy/kubeadm/kube-scheduler.yaml", folder)
     (folder / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
@@ -96,6 +98,7 @@ def test_the_commands_work(folder: Path) -> None:
     assert config["current-context"] == "berth"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mine", "monitored"])
 def test_the_kustomizations_of_the_page_are_rendered(name: str, folder: Path) -> None:
     found = documents(run(f"kubectl kustomize {name}", folder).encode())
@@ -106,6 +109,7 @@ def test_the_kustomizations_of_the_page_are_rendered(name: str, folder: Path) ->
     assert pod["containers"][0]["image"] == image
 
 
+@pytest.mark.full
 def test_prometheus_takes_the_configuration_of_the_page(folder: Path) -> None:
     """Debian's Prometheus is built without the discovery of Kubernetes."""
     shutil.copy(ROOT / "config/alerts/berth.yaml", folder)

@@ -47,6 +47,7 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "block", [*blocks(EXPLAIN, "console"), *blocks(PREEMPTION, "console")], ids=str
 )
@@ -55,6 +56,7 @@ def test_explain_prints_what_the_page_shows(block: Block, explained: Path) -> No
         assert run_berth(command, explained) == printed
 
 
+@pytest.mark.full
 def test_the_preview_is_the_preemption_part_of_explain(explained: Path) -> None:
     ((command, _),) = exchanges(blocks(PREEMPTION, "console")[0])
     (shown,) = blocks(PREEMPTION, "json")
@@ -68,6 +70,7 @@ def test_the_preview_is_the_preemption_part_of_explain(explained: Path) -> None:
     ].keys() == {"b"}
 
 
+@pytest.mark.full
 def test_the_workload_of_the_page_is_measured(tmp_path: Path) -> None:
     write_files(BENCH, tmp_path)
     done = CliRunner().invoke(
@@ -88,6 +91,7 @@ def packaged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder, site
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("block", blocks(PLUGINS, "console"), ids=str)
 def test_plugins_decide_as_the_page_shows(block: Block, packaged: tuple[Path, Path]) -> None:
     for command, printed in exchanges(block):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -24,6 +23,7 @@ from berth.actors.telemetry.families import Families
 from berth.actors.telemetry.measures import AnyFamily, Histogram, Registry
 from berth.config.feature_gates import DEFAULTS
 from tests.docs.blocks import ROOT, blocks
+from tests.kit.programs import needs
 
 PAGE = ROOT / "docs/metrics.md"
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\|([^|]*)\|", re.MULTILINE)
@@ -74,7 +74,8 @@ def test_all_families_of_kube_scheduler_are_there_or_named_as_missing() -> None:
 QUERIES = blocks(PAGE, "promql")
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Prometheus")
+@pytest.mark.full
+@needs("promtool")
 async def test_the_queries_return_data(tmp_path: Path) -> None:
     """promtool evaluates each query over samples of all families that grow for ten minutes."""
     measured = registry()

@@ -32,7 +32,7 @@ README, CONFIGURATION = ROOT / "README.md", ROOT / "docs/configuration.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 ROW = re.compile(r"^\| (`[^|]*) \|([^|]*)\|", re.MULTILINE)
-OF_DEV = frozenset(("--static",))
+OF_DEV = frozenset(("--static", "--all", "--golden", "--scheduler-perf"))
 REMOVED = {"--no-leader-elect"}  # the changelog names them
 
 

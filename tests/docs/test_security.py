@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio.to_thread
 import msgspec
+import pytest
 
 from berth.config.options import SecureServing
 from tests.docs.blocks import ROOT, blocks
@@ -28,6 +29,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.full
 async def test_every_command_of_the_page(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     authority.sign("jane", "extendedKeyUsage=clientAuth")

@@ -2,7 +2,7 @@
 
 A scenario is a JSON object: `config` (a KubeSchedulerConfiguration or null), `objects` (the whole
 cluster), `pod`, and `expect` with kube-scheduler's decision. data/ has 20 scenarios of each
-category. If the whole collection of 60 is in shared/golden beside the project, it is read instead.
+category; `pytest --golden=FOLDER` reads a larger collection.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).with_name("data")
-WHOLE = Path(__file__).resolve().parents[3] / "shared" / "golden"
+DATA = Path(__file__).with_name("data")
 
 
-def load(category: str) -> list[dict[str, Any]]:
-    """Every scenario of a category, in the file's order."""
-    folder = WHOLE if WHOLE.is_dir() else HERE
+def load(folder: Path, category: str) -> list[dict[str, Any]]:
+    """Returns every scenario of a category, in the file's order."""
     with gzip.open(folder / f"{category}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 

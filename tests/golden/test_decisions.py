@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -47,7 +48,7 @@ def decided(scenario: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
-def test_decisions_equal_the_recorded_ones(category: str) -> None:
-    for scenario in load(category):
+def test_decisions_equal_the_recorded_ones(category: str, recordings: Path) -> None:
+    for scenario in load(recordings, category):
         found = difference(decided(scenario), scenario["expect"])
         assert not found, f"{scenario['name']}: {found}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,8 +27,10 @@ def supplied(scenario: dict[str, Any]) -> DeviceSupply:
 
 
 @pytest.mark.parametrize("category", ["dra", "mixed", "profiles"])
-def test_the_nodes_that_are_short_are_those_that_were_rejected(category: str) -> None:
-    for scenario in load(category):
+def test_the_nodes_that_are_short_are_those_that_were_rejected(
+    category: str, recordings: Path
+) -> None:
+    for scenario in load(recordings, category):
         found, expect = supplied(scenario), scenario["expect"]
         everywhere = any(one.nodes is None for one in found.short)
         short = {node for one in found.short for node in one.nodes or ()}
@@ -40,8 +43,8 @@ def test_the_nodes_that_are_short_are_those_that_were_rejected(category: str) ->
                 assert node not in short, where
 
 
-def test_the_devices_that_are_given_are_the_recorded_ones() -> None:
-    for scenario in load("dra"):
+def test_the_devices_that_are_given_are_the_recorded_ones(recordings: Path) -> None:
+    for scenario in load(recordings, "dra"):
         found = supplied(scenario)
         given = {
             (node, one.claim, one.request, device.partition(",")[0])

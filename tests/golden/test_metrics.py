@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from berth.config.feature_gates import DEFAULTS
 from berth.config.options import Options, SecureServing
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.processes import free_port
+from tests.kit.programs import needs
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data/kube_scheduler_metrics.json").read_text()
@@ -80,7 +80,8 @@ def test_the_resources_of_pods_are_described_as_kube_schedulers() -> None:
         assert re.findall(r'(\w+)="', labels) == recorded["labels"]
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Prometheus")
+@pytest.mark.full
+@needs("promtool")
 async def test_promtool_finds_nothing_odd_but_kubernetes_own_names() -> None:
     registry = of_the_process()
     for family in registry.families():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-import shutil
 import ssl
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.kit.programs import missing
 
 EC = ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 
@@ -22,8 +23,8 @@ class Authority:
     """
 
     def __init__(self, folder: Path) -> None:
-        if shutil.which("openssl") is None:
-            pytest.skip("certificates are made by the openssl command, which is not here")
+        if why := missing("openssl"):
+            pytest.skip(why)
         self.folder = folder
         self.sign_itself("ca")
 

@@ -12,7 +12,7 @@ from berth.actors.binding.state import MOST_WAIT_SECONDS, PodsInBinding
 from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, error
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from tests.kit.histories import histories
+from tests.kit.examples import examples
 
 UIDS = st.sampled_from(["u1", "u2", "u3"])
 PLUGINS = st.sampled_from(["A", "B", "C"])
@@ -165,5 +165,5 @@ class BindingHistory(RuleBasedStateMachine):
         )
 
 
-BindingHistory.TestCase.settings = histories()
 TestBinding = BindingHistory.TestCase
+TestBinding.settings = examples()

@@ -36,8 +36,8 @@ from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.meta import LabelSelector
 from berth.actors.scheduling.model.pod_counts import pods_selected
 from berth.plugin import Node, Pod, PodInfo, Snapshot
+from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
-from tests.kit.histories import histories
 
 NODES = st.sampled_from(["n1", "n2", "n3", "n4"])
 PODS = st.sampled_from(["p1", "p2", "p3", "p4", "p5"])
@@ -437,8 +437,8 @@ class CacheHistory(RuleBasedStateMachine):
         assert statistics.healed == self.healed
 
 
-CacheHistory.TestCase.settings = histories()
 TestCache = CacheHistory.TestCase
+TestCache.settings = examples()
 
 
 def test_a_standby_keeps_no_list_of_changes_that_nothing_reads() -> None:

@@ -6,13 +6,12 @@ allocation is pending, the cache has the API server's claims, and every pod gets
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import anyio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.core import Pod
@@ -25,9 +24,9 @@ from berth.actors.scheduling.kube.devices import (
 )
 from berth.actors.scheduling.kube.kinds import BY_KIND
 from tests.kit.devices import API, GPU, claim, device_class, request, resource_slice, using
+from tests.kit.examples import examples
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
-EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "300")) // 20
 CLAIMS = BY_KIND[API, "ResourceClaim"]
 SLICES = BY_KIND[API, "ResourceSlice"]
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{}"
@@ -248,7 +247,7 @@ async def play(seed: int, rate: float, late: float, lags: tuple[float, float, fl
         story.settle()
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(0.1)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from((0.0, 0.1, 0.3, 0.7)),

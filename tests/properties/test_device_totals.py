@@ -51,8 +51,8 @@ from tests.kit.devices import (
     pod,
     resource_slice,
 )
+from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
-from tests.kit.histories import histories
 
 NAMES = ["n1", "n2", "n3"]
 NODES = st.sampled_from(NAMES)
@@ -296,5 +296,5 @@ def scores(plugin: ScorePlugin, nodes: NodeView) -> list[int]:
     return list(plugin.score(CycleState(), PodInfo(asked), nodes).tolist())
 
 
-Devices.TestCase.settings = histories()
 TestDevices = Devices.TestCase
+TestDevices.settings = examples()

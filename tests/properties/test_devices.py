@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 import msgspec
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.core import Node
@@ -27,6 +27,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     claim_requests,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
+from tests.kit.examples import examples
 
 DRIVER = "gpu.example.com"
 STEPS = 10**6
@@ -297,7 +298,7 @@ def _chosen_places(result: AllocatorResult) -> list[tuple[int, str, Place]] | No
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@examples()
 @given(worlds())
 def test_the_allocator_chooses_what_a_slow_search_finds_first(
     world: tuple[list[dict[str, Any]], list[dict[str, Any]], list[Place]],

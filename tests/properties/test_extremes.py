@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -36,6 +36,7 @@ from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
 from berth.tools.explain.decision import Decision, decide
+from tests.kit.examples import examples
 from tests.kit.handle import NoApi, Nowhere
 
 MOST = (1 << 63) - 1
@@ -252,7 +253,7 @@ def check(
     POD,
     st.integers(0, 2),
 )
-@settings(max_examples=300, deadline=None)
+@examples()
 def test_a_decision_on_amounts_of_any_size(
     nodes: list[tuple[dict[str, str], list[list[dict[str, str]]]]],
     containers: list[dict[str, str]],
@@ -346,5 +347,5 @@ class History(RuleBasedStateMachine):
             assert columns.nonzero[:, row].tolist() == [node.nonzero("cpu"), node.nonzero("memory")]
 
 
-History.TestCase.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 TestHistory = History.TestCase
+TestHistory.settings = examples(0.4, steps=20)

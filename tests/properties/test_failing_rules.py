@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -43,6 +43,7 @@ from berth.plugin import (
     Verdicts,
     unschedulable,
 )
+from tests.kit.examples import examples
 from tests.kit.handle import NoApi, Nowhere
 
 BROKEN, SHUT = "broken", "shut"
@@ -178,7 +179,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(2)
 @given(PLUGINS, st.lists(LABELS, min_size=1, max_size=3), STEPS)
 def test_remembering_fails_no_additional_attempt(
     drawn: list[tuple[type[Plugin], DependsOn]],

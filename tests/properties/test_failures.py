@@ -8,14 +8,13 @@ any more.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.actors.client.extender.calls import Extenders
@@ -53,6 +52,7 @@ from berth.plugin import (
     Victims,
     error,
 )
+from tests.kit.examples import examples
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
 SHORTEST_BACKOFF = 1.0
@@ -342,11 +342,8 @@ def moody(monkeypatch: pytest.MonkeyPatch) -> None:
     configure_logs(quiet=True)
 
 
-EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "300")) // 10
-
-
 @pytest.mark.usefixtures("moody")
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[*HealthCheck])
+@examples(0.1)
 @given(case=CASES)
 def test_in_the_end_every_pod_is_placed(case: Case) -> None:
     asyncio.run(play(case))

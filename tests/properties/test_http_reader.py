@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.tools.apiserver.http_reader import BadRequestError, Request, RequestReader
+from tests.kit.examples import examples
 
 BODIES = st.binary(max_size=30)
 HEADERS = st.sampled_from(
@@ -60,7 +61,7 @@ def read(pieces: list[bytes]) -> tuple[list[Request], int, int]:
     return found, 0, len(reader)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(2)
 @given(streams() | st.binary(max_size=200), st.data())
 def test_pieces_make_no_difference(sent: bytes, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=12)))

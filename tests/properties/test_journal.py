@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -22,6 +21,7 @@ from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import RefusedError, Store, StoredObject
 from tests.kit.disk import failing_disk
+from tests.kit.examples import examples
 
 MAPS = BY_KIND["v1", "ConfigMap"]
 NS = "default"
@@ -149,4 +149,4 @@ class JournalHistory(RuleBasedStateMachine):
 
 
 TestJournalHistory = JournalHistory.TestCase
-TestJournalHistory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestJournalHistory.settings = examples(0.4)

@@ -7,12 +7,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from berth.actors.leader.state import LeaderState, Terms, Wait, Write
 from berth.actors.scheduling.kube.coordination import Lease
+from tests.kit.examples import examples
 
 WHO = st.sampled_from(["a", "b", "c"])
 
@@ -86,8 +86,8 @@ class Election(RuleBasedStateMachine):
         assert sum(map(self.leads, "abc")) <= 1
 
 
-Election.TestCase.settings = settings(max_examples=500, stateful_step_count=30, deadline=None)
 TestElection = Election.TestCase
+TestElection.settings = examples(2)
 
 
 def test_a_dead_leaders_lease_is_taken_after_its_duration_without_renewal() -> None:

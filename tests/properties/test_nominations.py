@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from berth.actors.scheduling.model.nominations import Nominations
 from berth.plugin import Pod, PodInfo
+from tests.kit.examples import examples
 
 NAMES, NODES = st.sampled_from("abcd"), st.sampled_from(["n1", "n2", "n3"])
 UIDS = st.sampled_from(["first", "second"])
@@ -78,3 +79,4 @@ class NominationsHistory(RuleBasedStateMachine):
 
 
 TestNominations = NominationsHistory.TestCase
+TestNominations.settings = examples()

@@ -10,14 +10,13 @@ a newly started scheduler.
 
 from __future__ import annotations
 
-import os
 import signal
 from random import Random
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -27,9 +26,9 @@ from berth.config.options import Options
 from tests.kit.clock import VirtualClock
 from tests.kit.daemon import Daemon, Document, daemon, node, pod
 from tests.kit.devices import claim, device_class, request, resource_slice
+from tests.kit.examples import examples
 from tests.kit.odd import broken, document
 
-EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "300")) // 20
 OPTIONS = Options(max_unschedulable=20.0)
 LONG = 90.0  # seconds after which everything that failed has been tried again
 FLUSHED = 65.0  # seconds after which every parked pod has been tried again
@@ -363,7 +362,7 @@ async def play(steps: list[tuple[str, int, int]], deleted: set[int]) -> None:
         assert told == await asked(fresh)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(0.1)
 @given(STEPS, st.sets(st.integers(0, len(TARGETS) - 1)))
 def test_no_object_stops_or_misleads_the_scheduler(
     steps: list[tuple[str, int, int]], deleted: set[int]

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.tools.apiserver.api import Api
@@ -22,6 +22,7 @@ from berth.tools.apiserver.protobuf import MAGIC
 from berth.tools.apiserver.resources import KINDS, Kind
 from berth.tools.apiserver.schema import TYPES, Shape
 from berth.tools.apiserver.store import Store
+from tests.kit.examples import examples
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
@@ -378,7 +379,7 @@ def read(server: Server, path: str, accept: str = "") -> Any:
     return msgspec.json.decode(answer.body)
 
 
-@settings(max_examples=200, deadline=None)
+@examples()
 @given(st.randoms(use_true_random=False), st.sampled_from(KINDS))
 def test_every_request_is_answered_and_every_object_can_be_read(rng: Random, kind: Kind) -> None:
     store = Store()

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.actors.scheduling.decision.failed_attempt import Attempt
@@ -42,6 +42,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.explain.cluster import snapshot_of
+from tests.kit.examples import examples
 from tests.kit.handle import NoApi
 
 Document = dict[str, Any]
@@ -264,7 +265,7 @@ def one_by_one(attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Ca
     }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples()
 @given(preemptor=PREEMPTORS, objects=clusters())
 def test_all_nodes_at_once_one_by_one_and_the_model_agree(
     preemptor: Document, objects: list[Document]
@@ -298,7 +299,7 @@ def test_all_nodes_at_once_one_by_one_and_the_model_agree(
             assert told(outcome) == (name, *expected)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples()
 @given(
     preemptor=PREEMPTORS,
     objects=clusters(),
@@ -382,7 +383,7 @@ class _Stop(Exception):  # noqa: N818 - it is no error
     pass
 
 
-@settings(max_examples=150, deadline=None)
+@examples()
 @given(objects=clusters(), data=st.data())
 def test_a_supposition_leaves_no_trace(objects: list[Document], data: st.DataObject) -> None:
     """Pods are added, removed and settled in nested suppositions that may end at any point."""

@@ -8,12 +8,10 @@ in QueueSort's order. The environment variable BERTH_HISTORIES sets the number o
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from itertools import count
 
 import msgspec
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -55,6 +53,7 @@ from berth.plugin import (
     Status,
     unresolvable,
 )
+from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
 from tests.kit.queue import handle_and_follow, place_of
 from tests.kit.queue_model import QueueModel
@@ -361,9 +360,5 @@ class QueueHistory(RuleBasedStateMachine):
         assert self.queue.handle(order, self.model.now) == (Answer(order, ()),)
 
 
-QueueHistory.TestCase.settings = settings(
-    max_examples=int(os.environ.get("BERTH_HISTORIES", "300")),
-    stateful_step_count=40,
-    deadline=None,
-)
 TestQueue = QueueHistory.TestCase
+TestQueue.settings = examples(steps=40)

@@ -6,7 +6,6 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -23,6 +22,7 @@ from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState, Work, status_patch
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
+from tests.kit.examples import examples
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PODS = st.sampled_from(["a", "b", "c", "d"])
@@ -142,8 +142,8 @@ class Recording(RuleBasedStateMachine):
         assert self.written_nominations == self.nominated
 
 
-Recording.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
 TestRecording = Recording.TestCase
+TestRecording.settings = examples(steps=40)
 
 
 def test_a_condition_is_written_only_if_it_changes_and_keeps_its_transition_time() -> None:

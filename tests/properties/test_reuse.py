@@ -2,7 +2,7 @@
 and nodes.
 
 One scheduler lives through the whole history: it remembers templates, and deltas keep its snapshot
-up to date. The other gets a newly built snapshot for each pod, and has never seen a similar pod.
+up to date. The other gets a newly built cache for each step, and has never seen a similar pod.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -73,6 +72,7 @@ from berth.plugin import (
     Verdicts,
     default_normalize,
 )
+from tests.kit.examples import examples
 from tests.kit.handle import NoApi, Nowhere
 
 PROFILE, FRESH = (
@@ -320,9 +320,10 @@ class ReuseHistory(RuleBasedStateMachine):
     def pod(self, number: int, kind: int, note: str = "") -> Pod:
         return make_pod(number, kind, note)
 
-    def tell(self, message: CacheMessage) -> None:
+    def tell(self, message: CacheMessage, *others: CacheState) -> None:
         self.told.append(message)
-        assert not self.cache.handle(message)
+        for cache in (self.cache, *others):
+            assert not cache.handle(message)
 
     @initialize(seed=st.integers(0, 3), crowd=st.sampled_from([0, 3, 130]), drawn=FEW)
     def begin(self, seed: int, crowd: int, drawn: list[int]) -> None:
@@ -392,6 +393,7 @@ class ReuseHistory(RuleBasedStateMachine):
 
     @rule(kinds=st.lists(DRAWN, min_size=1, max_size=3), times=st.integers(1, 4))
     def schedule(self, kinds: list[int], times: int) -> None:
+        rebuilt = self.rebuilt()
         for kind in (self.kinds[drawn % len(self.kinds)] for drawn in kinds * times):
             self.made += 1
             number = self.made
@@ -399,7 +401,7 @@ class ReuseHistory(RuleBasedStateMachine):
             # A pod of another template, so that the plugins remember nothing of it either.
             never_met = PodInfo(self.pod(number, kind, note=str(number)))
             outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
-            other = self.fresh.schedule(self.FRESH, never_met, self.rebuilt())
+            other = self.fresh.schedule(self.FRESH, never_met, take(rebuilt))
             assert type(outcome) is type(other), (outcome, other)
             assert not isinstance(outcome, Failed), outcome
             if isinstance(outcome, Chosen) and isinstance(other, Chosen):
@@ -407,11 +409,11 @@ class ReuseHistory(RuleBasedStateMachine):
                 assert found == expected
                 self.placed[number] = (info.pod, outcome.node)
                 self.reserve(outcome, info)
-                self.tell(Assume(info, outcome.node))
+                self.tell(Assume(info, outcome.node), rebuilt)
             elif isinstance(outcome, Unfit) and isinstance(other, Unfit):
                 assert told(outcome) == told(other)
                 if outcome.nomination is not None:
-                    self.tell(Nominate(info, outcome.nomination.node))
+                    self.tell(Nominate(info, outcome.nomination.node), rebuilt)
 
     def reserve(self, chosen: Chosen, info: PodInfo) -> None:
         assert self.PROFILE.reserve(chosen.state, info, chosen.node).ok
@@ -429,11 +431,11 @@ class ReuseHistory(RuleBasedStateMachine):
             if remembered is not None:
                 compare(remembered, Plain(self.FRESH, info, snapshot), start, wanted)
 
-    def rebuilt(self) -> Snapshot:
+    def rebuilt(self) -> CacheState:
         cache = CacheState()
         for message in self.told:
             cache.handle(message)
-        return take(cache)
+        return cache
 
     @rule(
         data=st.data(),
@@ -643,15 +645,11 @@ class FailingPreemption(FailingHistory, PreemptionHistory):
         PreemptionHistory.begin(self, seed, crowd, drawn)
 
 
-ReuseHistory.TestCase.settings = settings(max_examples=120, stateful_step_count=20, deadline=None)
 TestReuse = ReuseHistory.TestCase
-PreemptionHistory.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=25, deadline=None
-)
+TestReuse.settings = examples(0.8, steps=20)
 TestPreemption = PreemptionHistory.TestCase
-FailingHistory.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+TestPreemption.settings = examples(steps=25)
 TestFailing = FailingHistory.TestCase
-FailingPreemption.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=15, deadline=None
-)
+TestFailing.settings = examples(0.4, steps=15)
 TestFailingPreemption = FailingPreemption.TestCase
+TestFailingPreemption.settings = examples(0.4, steps=15)

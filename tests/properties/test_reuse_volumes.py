@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -21,6 +20,7 @@ from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import Pod, PodInfo
 from berth.tools.explain.handle import NoObjects
+from tests.kit.examples import examples
 from tests.kit.handle import NoApi
 from tests.properties.test_reuse import FEW, HOST, NODES, ZONE, ReuseHistory, make_node
 
@@ -248,5 +248,5 @@ class VolumeHistory(ReuseHistory):
             self.tell(RestoreObject(item))
 
 
-VolumeHistory.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
 TestVolumes = VolumeHistory.TestCase
+TestVolumes.settings = examples(steps=25)

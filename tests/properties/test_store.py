@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -19,6 +18,7 @@ from berth.tools.apiserver.patch import MERGE
 from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import RefusedError, Store
+from tests.kit.examples import examples
 
 MAPS, PODS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "Pod"]
 KINDS = st.sampled_from([MAPS, PODS])
@@ -190,4 +190,4 @@ class StoreHistory(RuleBasedStateMachine):
 
 
 TestStoreHistory = StoreHistory.TestCase
-TestStoreHistory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestStoreHistory.settings = examples(0.4)

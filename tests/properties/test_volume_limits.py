@@ -23,8 +23,8 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.what_if import supposing
 from berth.actors.scheduling.plugins.node_volume_limits.room import NO_LIMIT, NodeRoom
 from berth.plugin import Node, NodeView, Pod, PodInfo, Snapshot
+from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
-from tests.kit.histories import histories
 from tests.kit.storage import as_pod, claim, node, of_claim, pod, storage_class, thing, volume
 
 GCE = "pd.csi.storage.gke.io"
@@ -230,5 +230,5 @@ class Volumes(RuleBasedStateMachine):
         assert said(self.room, nodes) == said(fresh, nodes)
 
 
-Volumes.TestCase.settings = histories()
 TestVolumes = Volumes.TestCase
+TestVolumes.settings = examples()

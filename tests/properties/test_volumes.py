@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -51,6 +50,7 @@ from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
     claims_of,
 )
 from berth.plugin import Node, Snapshot
+from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
 from tests.kit.storage import as_pod, claim, node, of_claim, pod, thing, volume
 
@@ -736,4 +736,4 @@ def test_the_api_servers_own_version_is_no_assumption(earlier: int | None) -> No
 
 
 TestVolumes = History.TestCase
-TestVolumes.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestVolumes.settings = examples(steps=40)

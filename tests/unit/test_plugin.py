@@ -53,6 +53,7 @@ def test_examples_import_from_it_alone(page: Path) -> None:
         assert imported(block.text).keys() == {"berth.plugin"}, block
 
 
+@pytest.mark.full
 def test_examples_pass_a_strict_type_check_in_a_repository_of_their_own(tmp_path: Path) -> None:
     write_files(PLUGINS, tmp_path)
     done = subprocess.run(

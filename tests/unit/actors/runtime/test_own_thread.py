@@ -58,6 +58,7 @@ async def test_a_cancellation_waits_for_its_clean_up(begun: bool) -> None:
     assert story in ([["begun", "cleaned up"]] if begun else [[], ["begun", "cleaned up"]])
 
 
+@pytest.mark.full("wall clock")
 async def test_a_clean_up_that_never_ends_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("berth.actors.runtime.own_thread.STOP_SECONDS", 0.1)
     let_go, began = threading.Event(), time.monotonic()

@@ -178,6 +178,7 @@ async def test_the_sampler_leaves_attempts_out(
     assert not receiver.spans
 
 
+@pytest.mark.full("wall clock")
 async def test_an_endpoint_that_cannot_be_reached_holds_nothing_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

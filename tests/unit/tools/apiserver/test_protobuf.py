@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.tools.apiserver.protobuf import MAGIC, decoded
@@ -332,7 +332,6 @@ NAMES = st.sampled_from([(kind.kind, kind.api_version) for kind in KINDS])
 TYPE_OF = {(kind.kind, kind.api_version): kind.type_name for kind in KINDS}
 
 
-@settings(deadline=None)
 @given(raw=st.binary(max_size=200), name=NAMES)
 def test_any_bytes_are_read_or_refused(raw: bytes, name: tuple[str, str]) -> None:
     kind, api_version = name
@@ -340,7 +339,6 @@ def test_any_bytes_are_read_or_refused(raw: bytes, name: tuple[str, str]) -> Non
         is_read_or_refused(made)
 
 
-@settings(deadline=None)
 @given(
     at=st.integers(len(MAGIC), len(DEPLOYMENT) - 1),
     with_=st.binary(max_size=3),
@@ -432,7 +430,6 @@ def encode(shape: Shape, value: Any) -> int | bytes:
             return put(1, json.dumps(value))
 
 
-@settings(deadline=None)
 @given(data=st.data(), name=NAMES)
 def test_every_encoded_value_is_decoded(data: st.DataObject, name: tuple[str, str]) -> None:
     kind, api_version = name

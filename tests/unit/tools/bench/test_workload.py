@@ -16,8 +16,6 @@ from berth.tools.bench.opcodes import (
 )
 from berth.tools.bench.workload import Run, load, plan, select
 
-SHARED = Path(__file__).resolve().parents[5] / "shared" / "scheduler_perf"
-
 CASES = """
 - name: Basic
   labels: [all]
@@ -255,10 +253,12 @@ def test_an_invalid_duration_is_refused(text: str) -> None:
         seconds(text)
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="scheduler_perf's files are not beside the project")
-def test_every_workload_of_kubernetes_can_be_planned() -> None:
+def test_every_workload_of_kubernetes_can_be_planned(pytestconfig: pytest.Config) -> None:
+    folder = pytestconfig.getoption("scheduler_perf")
+    if folder is None:
+        pytest.skip("--scheduler-perf names no folder")
     names = set()
-    for file in SHARED.glob("**/performance-config.yaml"):
+    for file in Path(folder).glob("**/performance-config.yaml"):
         for found, workload in select(load(file), [], []):
             if found.name == "NodeDeclaredFeaturesEnabled":
                 # Kubernetes' own file has a parameter that no operation uses; scheduler_perf

@@ -7,12 +7,13 @@ import sys
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.actors.scheduling.cel import CelError, Selector, selector
 from berth.actors.scheduling.cel.declarations import MOST_WORK
 from berth.actors.scheduling.kube.devices import Device, DeviceAttribute, DeviceCapacity
+from tests.kit.examples import examples
 
 DEVICE = Device(
     attributes={
@@ -232,13 +233,13 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=25).map(" ".join))
-@settings(max_examples=400, deadline=None)
+@examples(2)
 def test_no_tokens_raise_another_error(expression: str) -> None:
     assert outcome(expression)
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=200, deadline=None)
+@examples()
 def test_no_text_raises_another_error(expression: str) -> None:
     assert outcome(expression)
 
@@ -370,7 +371,7 @@ def typed_expressions(draw: st.DrawFn) -> str:
 
 
 @given(typed_expressions())
-@settings(max_examples=600, deadline=None)
+@examples(3)
 def test_no_types_raise_another_error(expression: str) -> None:
     result = outcome(expression)
     assert result

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -42,6 +42,7 @@ from berth.plugin import (
 )
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, Failure, decide
+from tests.kit.examples import examples
 from tests.kit.handle import NoApi
 
 Answer = Status | PreFilterResult | None  # None raises
@@ -215,7 +216,7 @@ def told(outcome: Outcome) -> tuple[Any, ...]:
             return (outcome.status,)
 
 
-@settings(max_examples=300, deadline=None)
+@examples()
 @given(
     st.lists(
         st.tuples(st.sampled_from(ANSWERS), st.sampled_from([*DependsOn])), min_size=1, max_size=4

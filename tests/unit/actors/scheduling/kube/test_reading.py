@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.coordination import Lease
@@ -18,6 +18,7 @@ from berth.actors.scheduling.kube.kinds import BY_KIND, decode
 from berth.actors.scheduling.kube.meta import ListMeta, Status
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
+from tests.kit.examples import examples
 
 KINDS = (*(kind.type for kind in BY_KIND.values()), Lease, ListMeta, Status)
 TEXTS = st.sampled_from(["", "1", "2Gi"])
@@ -58,7 +59,7 @@ def without_nulls(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=25, deadline=None)
+@examples(0.2)
 @given(data=st.data())
 def test_null_is_absent_at_every_depth(kind: type[Any], data: st.DataObject) -> None:
     document = data.draw(documents(kind, null=True))
@@ -197,7 +198,7 @@ ANYTHING = st.recursive(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=25, deadline=None)
+@examples(0.2)
 @given(data=st.data())
 def test_any_value_of_a_field_is_read_or_refused(kind: type[Any], data: st.DataObject) -> None:
     fields = {
