@@ -44,9 +44,9 @@ from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
     FAILED,
     REASONS,
     ClaimProblem,
-    Known,
     PodVolumes,
     VolumeError,
+    VolumeIndexes,
     claims_of,
 )
 from berth.plugin import Node, Snapshot
@@ -390,7 +390,7 @@ class History(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cache = CacheState()
-        self.known = Known()
+        self.known = VolumeIndexes()
         self.stored: dict[tuple[type[Any], str], HasMetadata] = {}
         self.assumed: dict[tuple[type[Any], str], HasMetadata] = {}
         self.version = 0

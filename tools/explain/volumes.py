@@ -53,10 +53,10 @@ from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
 from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
     NOT_ENOUGH_SPACE,
     ClaimProblem,
-    Delayed,
-    Known,
+    DelayedClaim,
     PodVolumes,
     VolumeError,
+    VolumeIndexes,
     claims_of,
 )
 from berth.actors.scheduling.plugins.volume_restrictions import (
@@ -106,7 +106,7 @@ class _PodInWords:
         self._snapshot, self._objects = snapshot, snapshot.objects
         self._nodes = snapshot.rows(snapshot.columns.order)
         self._plugins = plugins
-        self._caches = Known()
+        self._indexes = VolumeIndexes()
 
     def demands(self) -> Iterator[Demand]:
         for volume in self._pod.spec.volumes:
@@ -149,7 +149,7 @@ class _PodInWords:
         state = self._state(claim, delayed)
         conditions: list[Condition] = []
         if VolumeBinding.name in self._plugins:
-            volumes = PodVolumes(claims, self._snapshot, self._caches)
+            volumes = PodVolumes(claims, self._snapshot, self._indexes)
             conditions += self._binding(volumes, claim, delayed)
         if VolumeZone.name in self._plugins and volume.persistent_volume_claim is not None:
             conditions += self._zones(claim)
@@ -158,7 +158,7 @@ class _PodInWords:
         for condition in conditions:
             yield Demand(shown, state, condition.meaning, condition.left_out)
 
-    def _state(self, claim: PersistentVolumeClaim, delayed: Delayed | None) -> str:
+    def _state(self, claim: PersistentVolumeClaim, delayed: DelayedClaim | None) -> str:
         if delayed is None:
             bound = f"bound to {claim.spec.volume_name}"
             exists = self._volume_of(claim) is not None
@@ -205,7 +205,7 @@ class _PodInWords:
     # -------------------------------------------------------------------------------- VolumeBinding
 
     def _binding(
-        self, volumes: PodVolumes, claim: PersistentVolumeClaim, delayed: Delayed | None
+        self, volumes: PodVolumes, claim: PersistentVolumeClaim, delayed: DelayedClaim | None
     ) -> Iterator[Condition]:
         keys = volumes.conflicts(self._nodes)
         if volumes.failure:
@@ -227,7 +227,7 @@ class _PodInWords:
             return f"{claim.spec.volume_name} has to exist"
         affinity, translated = node_affinity(volume), None
         plugin = in_tree_plugin(volume)
-        if plugin in MIGRATED and self._caches.migrated.on(plugin, self._nodes).any():
+        if plugin in MIGRATED and self._indexes.migrated.on(plugin, self._nodes).any():
             try:
                 translated = translated_affinity(volume)
             except TranslationError:
@@ -239,7 +239,7 @@ class _PodInWords:
             meaning += f"; where a CSI driver serves {plugin}, {where(by_labels(translated))}"
         return meaning
 
-    def _choice(self, volumes: PodVolumes, delayed: Delayed) -> str:
+    def _choice(self, volumes: PodVolumes, delayed: DelayedClaim) -> str:
         """Says where a claim without a volume can get one; "" for everywhere."""
         claim = delayed.claim
         storage_class = self._objects.get(StorageClass, class_of(claim))
@@ -258,7 +258,7 @@ class _PodInWords:
                 return ""
             there = f"can only be used {where(affinity)}"
             return f"{name}, which is reserved for the claim, {there}; {provisioning}"
-        names = self._caches.volumes.matches(delayed.request).names
+        names = self._indexes.volumes.matches(delayed.request).names
         matches = [v for name in names if (v := self._objects.get(PersistentVolume, name))]
         if not provisioning or any(node_affinity(volume) is None for volume in matches):
             return ""
@@ -266,7 +266,7 @@ class _PodInWords:
             return provisioning
         return "; ".join((self._matching(delayed, matches), provisioning))
 
-    def _matching(self, delayed: Delayed, matches: Sequence[PersistentVolume]) -> str:
+    def _matching(self, delayed: DelayedClaim, matches: Sequence[PersistentVolume]) -> str:
         """Names the existing volumes that match a claim, and counts the others by their problem."""
         assert delayed.request is not None
         name = delayed.request.storage_class
@@ -298,7 +298,7 @@ class _PodInWords:
         """Names the room that a driver reports, which is too little for a claim on some nodes."""
         storage_class = self._objects.get(StorageClass, class_of(claim))
         assert storage_class is not None, claim.metadata.name
-        rooms = self._caches.capacities.reported(self._objects, storage_class, claim) or ()
+        rooms = self._indexes.capacities.reported(self._objects, storage_class, claim) or ()
         request = f"{claim.spec.resources.requests['storage']} are asked for"
         driver = storage_class.provisioner
         if not rooms:
@@ -319,14 +319,14 @@ class _PodInWords:
             claims = claims_of(self._pod, self._objects)
             if claims is None or len(claims.delayed) < 2:
                 return
-            whole = PodVolumes(claims, self._snapshot, self._caches).conflicts(self._nodes)
+            whole = PodVolumes(claims, self._snapshot, self._indexes).conflicts(self._nodes)
             if whole is None:
                 return
             lacking = whole != 0
             for volume in self._pod.spec.volumes:
                 single = claims_of(self._alone(volume), self._objects)
                 if single is not None:
-                    keys = PodVolumes(single, self._snapshot, self._caches).conflicts(self._nodes)
+                    keys = PodVolumes(single, self._snapshot, self._indexes).conflicts(self._nodes)
                     lacking &= True if keys is None else keys == 0
         except (ClaimProblem, VolumeError):
             return
@@ -379,7 +379,7 @@ class _PodInWords:
                 reports.append(f"{name}: {limit - left} of at most {limit}")
             yield Demand(
                 f"volumes of {full.driver}",
-                f"the pod needs {full.wanted}",
+                f"the pod needs {full.number}",
                 f"attached to {', '.join(reports)}",
                 names,
             )
@@ -401,7 +401,7 @@ class _PodInWords:
         yield Demand(_disk(disks[0]), state, f"{_by(users)} already", self._names(marked))
 
 
-def _why_not(delayed: Delayed, volume: PersistentVolume) -> str:
+def _why_not(delayed: DelayedClaim, volume: PersistentVolume) -> str:
     """Returns why volumes of the class are not available to a claim, in words after a number."""
     assert delayed.request is not None
     reference = volume.spec.claim_ref

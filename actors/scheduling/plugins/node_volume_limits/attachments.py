@@ -1,7 +1,7 @@
 """The volumes that VolumeAttachments attach to nodes, by node.
 
-Only those of CSI PersistentVolumes count. Invariant: what is known of each VolumeAttachment is what
-it and its PersistentVolume say, as of the last `follow`.
+Only VolumeAttachments of CSI PersistentVolumes count. Invariant: the entry of each VolumeAttachment
+equals what it and its PersistentVolume said at the last `follow`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class _Attachment(msgspec.Struct, frozen=True):
-    """`volume` is the cluster-wide name, driver/handle; "" if the attachment does not count."""
+    """A VolumeAttachment. `volume` is the unique driver/handle; "" if it does not count."""
 
     node: str
     driver: str
@@ -30,28 +30,27 @@ class _Attachment(msgspec.Struct, frozen=True):
 class Attachments:
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
-        self._known: dict[str, _Attachment] = {}
-        # Node -> the name of the VolumeAttachment -> what it attaches.
+        self._attachments: dict[str, _Attachment] = {}
+        # Node -> the name of the VolumeAttachment -> the attachment.
         self._on: dict[str, dict[str, _Attachment]] = {}
         self._of_volume: dict[str, dict[str, None]] = {}
         for item in objects.every(VolumeAttachment):
             self._look(item.metadata.name)
 
     def on(self, node: str) -> dict[str, str]:
-        """The drivers of the volumes attached to a node, by the volume's name."""
-        found = self._on.get(node)
-        return {} if found is None else {a.volume: a.driver for a in found.values()}
+        """Returns the drivers of the volumes attached to a node, by the volume's name."""
+        return {a.volume: a.driver for a in self._on.get(node, {}).values()}
 
     def follow(self, attachments: Iterable[str], volumes: Iterable[str]) -> list[str]:
-        """Looks again at VolumeAttachments, and those of PersistentVolumes, that changed. Returns
-        the nodes on which something else is attached now.
+        """Reads the VolumeAttachments that changed, and those of the PersistentVolumes that
+        changed. Returns the nodes on which other volumes are attached now.
         """
         names = dict.fromkeys(attachments)
         for volume in volumes:
             names |= self._of_volume.get(volume, {})
         nodes = []
         for name in names:
-            before = self._known.get(name)
+            before = self._attachments.get(name)
             self._forget(name)
             after = self._look(name)
             if before != after:
@@ -66,20 +65,20 @@ class Attachments:
         volume = self._objects.get(PersistentVolume, source) if driver and source else None
         csi = None if volume is None else volume.spec.csi
         attaches = "" if csi is None else f"{driver}/{csi.volume_handle}"
-        found = _Attachment(item.spec.node_name, driver, source, attaches)
-        self._known[name] = found
+        attachment = _Attachment(item.spec.node_name, driver, source, attaches)
+        self._attachments[name] = attachment
         self._of_volume.setdefault(source, {})[name] = None
         if attaches:
-            self._on.setdefault(found.node, {})[name] = found
-        return found
+            self._on.setdefault(attachment.node, {})[name] = attachment
+        return attachment
 
     def _forget(self, name: str) -> None:
-        known = self._known.pop(name, None)
-        if known is None:
+        attachment = self._attachments.pop(name, None)
+        if attachment is None:
             return
-        _drop(self._of_volume, known.source, name)
-        if known.volume:
-            _drop(self._on, known.node, name)
+        _drop(self._of_volume, attachment.source, name)
+        if attachment.volume:
+            _drop(self._on, attachment.node, name)
 
 
 def _drop(index: dict[str, dict[str, T]], key: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The limits that CSINodes set, and which nodes have any."""
+"""The limits that CSINodes set on the number of attached volumes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...model.cluster_objects import ClusterObjects
 
 
 def limits_of(csi_node: CSINode) -> dict[str, int]:
-    """The number of volumes that a node attaches for each of its drivers that has a limit."""
+    """Returns the number of volumes that a node can attach, by driver, for drivers with a limit."""
     return {
         driver.name: driver.allocatable.count
         for driver in csi_node.spec.drivers
@@ -17,7 +17,7 @@ def limits_of(csi_node: CSINode) -> dict[str, int]:
 
 
 class Limits:
-    """The CSINodes that set a limit, brought up to date with what changed."""
+    """The names of the CSINodes that set a limit, kept up to date."""
 
     def __init__(self) -> None:
         self._objects: ClusterObjects | None = None
@@ -32,7 +32,7 @@ class Limits:
         changed = log.since(self._version) if self._objects is objects else None
         if changed is None:
             self._limited = set()
-            changed = {("", one.metadata.name) for one in objects.every(CSINode)}
+            changed = {("", csi_node.metadata.name) for csi_node in objects.every(CSINode)}
         for _, name in changed:
             csi_node = objects.get(CSINode, name)
             if csi_node is not None and limits_of(csi_node):

@@ -58,7 +58,7 @@ from ...model.pod_template import is_migratable
 from ...model.vectors import any_true
 from .limits import Limits, limits_of
 from .room import NO_LIMIT, NodeRoom
-from .volumes import Claimed, attached_by, claimed
+from .volumes import ClaimedVolume, attached_by, claimed_volume
 
 REASON = "node(s) exceed max volume count"
 
@@ -87,19 +87,19 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         if not info.template.attaches:
             return SKIP
         if not self._drivers_are_required and not self._limits.any_in(snapshot.objects):
-            wanted = _attached_by(info, snapshot, has_csi_node=True)
-            return PreFilterResult(passes_all=isinstance(wanted, dict))
+            volumes = _attached_by(info, snapshot, has_csi_node=True)
+            return PreFilterResult(passes_all=isinstance(volumes, dict))
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         if not info.template.attaches:
             return None
-        wanted = _attached_by(info, nodes.snapshot, has_csi_node=True)
-        if not wanted:
+        volumes = _attached_by(info, nodes.snapshot, has_csi_node=True)
+        if not volumes:
             return None
-        room = self._up_to_date(nodes, len(wanted) if isinstance(wanted, dict) else NO_LIMIT)
-        if isinstance(wanted, dict) and not room.problems and not self._drivers_are_required:
-            exceeded = _exceeded(wanted, room, nodes)
+        room = self._up_to_date(nodes, len(volumes) if isinstance(volumes, dict) else NO_LIMIT)
+        if isinstance(volumes, dict) and not room.problems and not self._drivers_are_required:
+            exceeded = _exceeded(volumes, room, nodes)
             return (
                 None
                 if exceeded is None
@@ -108,28 +108,28 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         answers = _Answers(nodes.size)
         with_csi_node = room.with_csi_node(nodes)
         elsewhere = _attached_by(info, nodes.snapshot, has_csi_node=False)
-        self._judge(wanted, with_csi_node, room, nodes, answers)
+        self._judge(volumes, with_csi_node, room, nodes, answers)
         self._judge(elsewhere, ~with_csi_node, room, nodes, answers)
         return answers.verdicts
 
     def _judge(
         self,
-        wanted: dict[str, str] | Status,
+        volumes: dict[str, str] | Status,
         among: Bools,
         room: NodeRoom,
         nodes: NodeView,
         answers: _Answers,
     ) -> None:
-        """Answers for some nodes, to which the pod would attach these volumes. A later answer
-        replaces an earlier one.
+        """Judges the nodes in `among`, to which the pod would attach these volumes, and notes the
+        answers. A later answer replaces an earlier one.
         """
-        if isinstance(wanted, Status):
-            answers.reject(among, wanted.code, wanted.message)
+        if isinstance(volumes, Status):
+            answers.reject(among, volumes.code, volumes.message)
             return
-        exceeded = _exceeded(wanted, room, nodes)
+        exceeded = _exceeded(volumes, room, nodes)
         if exceeded is not None:
             answers.reject(exceeded & among, Code.UNSCHEDULABLE, REASON)
-        if not wanted:
+        if not volumes:
             return
         rows = np.fromiter(room.problems, dtype=np.int64)
         positions = nodes.positions(rows).tolist()
@@ -138,23 +138,23 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
                 answers.fail(position, problem)
         if not self._drivers_are_required:
             return
-        for driver in reversed(dict.fromkeys(wanted.values())):
-            found = nodes.snapshot.objects.get(CSIDriver, driver)
-            if found is not None and found.spec.prevent_pod_scheduling_if_missing:
+        for name in reversed(dict.fromkeys(volumes.values())):
+            driver = nodes.snapshot.objects.get(CSIDriver, name)
+            if driver is not None and driver.spec.prevent_pod_scheduling_if_missing:
                 answers.reject(
-                    among & ~room.installs(driver, nodes),
+                    among & ~room.installs(name, nodes),
                     Code.UNSCHEDULABLE,
-                    f"{driver} CSI driver is not installed on the node",
+                    f"{name} CSI driver is not installed on the node",
                 )
 
-    def _up_to_date(self, nodes: NodeView, wanted: int) -> NodeRoom:
-        """The room on the nodes of a view, as far as it matters to this number of volumes. It is
-        dropped if it cannot be brought up to date.
+    def _up_to_date(self, nodes: NodeView, number: int) -> NodeRoom:
+        """Returns the room on the nodes of a view, exact where it matters to this number of
+        volumes. Room that cannot be brought up to date is replaced.
         """
         room, self._room = self._room, None
-        if room is None or not room.is_of(nodes.snapshot) or not room.refresh(nodes, wanted):
+        if room is None or not room.is_of(nodes.snapshot) or not room.refresh(nodes, number):
             room = NodeRoom(nodes.snapshot)
-            room.refresh(nodes, wanted)
+            room.refresh(nodes, number)
         self._room = room
         return room
 
@@ -199,17 +199,17 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 def _attached_by(
     info: PodInfo, snapshot: Snapshot, *, has_csi_node: bool
 ) -> dict[str, str] | Status:
-    """The volumes that a new pod would attach to a node with or without a CSINode."""
+    """Returns the volumes that a new pod would attach to a node with or without a CSINode."""
     objects = snapshot.objects
 
-    def find(name: ObjectName) -> Claimed | None:
-        return claimed(objects, name)
+    def find(name: ObjectName) -> ClaimedVolume | None:
+        return claimed_volume(objects, name)
 
     return attached_by(info, find, has_csi_node=has_csi_node, new=True)
 
 
 class _Answers:
-    """The answers for the nodes of a view, put together from several rules."""
+    """The answers for the nodes of a view, collected from several rules."""
 
     def __init__(self, size: int) -> None:
         self._codes = np.zeros(size, dtype=np.int8)
@@ -235,46 +235,46 @@ class _Answers:
 
 
 class FullNodes(msgspec.Struct, frozen=True):
-    """`nodes`, bool[size]: the nodes of a view that cannot attach the `wanted` volumes of a driver,
-    of which those that a node's pods already use do not count. `left`, int64[size]: how many more
-    each node can attach.
+    """Nodes that cannot attach the volumes of one driver. `number` counts the pod's volumes; those
+    that pods of a node use already do not count there. `nodes`, bool[size], marks the full nodes of
+    a view. `left`, int64[size]: how many more each node can attach.
     """
 
     driver: str
-    wanted: int
+    number: int
     nodes: Bools
     left: Ints
 
 
 def full_nodes(info: PodInfo, nodes: NodeView) -> list[FullNodes]:
-    """The nodes that cannot attach the pod's volumes, by driver; none if a volume cannot be counted
-    or no node is full.
+    """Returns the nodes that cannot attach the pod's volumes, by driver; none if a volume cannot be
+    counted or no node is full.
     """
-    wanted = _attached_by(info, nodes.snapshot, has_csi_node=True)
-    if isinstance(wanted, Status) or not wanted:
+    volumes = _attached_by(info, nodes.snapshot, has_csi_node=True)
+    if isinstance(volumes, Status) or not volumes:
         return []
     room = NodeRoom(nodes.snapshot)
     room.refresh(nodes)
-    return list(_full(wanted, room, nodes))
+    return list(_full(volumes, room, nodes))
 
 
-def _exceeded(wanted: dict[str, str], room: NodeRoom, nodes: NodeView) -> Bools | None:
-    """bool[nodes.size]: the nodes without room for all these volumes; None if there is none."""
+def _exceeded(volumes: dict[str, str], room: NodeRoom, nodes: NodeView) -> Bools | None:
+    """Returns bool[nodes.size]: the nodes without room for all these volumes; None if none."""
     exceeded = None
-    for full in _full(wanted, room, nodes):
+    for full in _full(volumes, room, nodes):
         exceeded = full.nodes if exceeded is None else exceeded | full.nodes
     return exceeded
 
 
-def _full(wanted: dict[str, str], room: NodeRoom, nodes: NodeView) -> Iterator[FullNodes]:
-    for driver, number in Counter(wanted.values()).items():
+def _full(volumes: dict[str, str], room: NodeRoom, nodes: NodeView) -> Iterator[FullNodes]:
+    for driver, number in Counter(volumes.values()).items():
         column = room.room.get(driver)
         if column is None:
             continue
         left = column[nodes.rows]
         held = [
             holding
-            for volume, of in wanted.items()
+            for volume, of in volumes.items()
             if of == driver and (holding := room.holding(volume, nodes)) is not None
         ]
         if held:

@@ -1,9 +1,9 @@
 """NodeRoom: how many more volumes each node can attach, by driver, kept up to date.
 
-A row is counted anew when a pod that attaches volumes came or left, also in a what-if question, or
-when an object changed from which its count was taken. A count costs what is attached to the node;
-keeping up with the cluster costs what changed. Invariant: after `refresh`, the answers for the rows
-of the view equal a fresh count.
+A row is counted again when a pod that attaches volumes comes or leaves, also in a what-if question,
+or when an object changes that the count depends on. The cost of a count depends on the volumes
+attached to the node; the cost of an update depends on the changes. Invariant: after `refresh`, the
+answers for the rows of the view equal a new count.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ...model.columns import PresenceColumn
 from ...model.vectors import any_true
 from .attachments import Attachments
 from .limits import limits_of
-from .volumes import Claimed, attached_by, claimed
+from .volumes import ClaimedVolume, attached_by, claimed_volume
 
 _KINDS: tuple[type[HasMetadata], ...] = (
     PersistentVolumeClaim,
@@ -44,14 +44,14 @@ _KINDS: tuple[type[HasMetadata], ...] = (
     CSINode,
     VolumeAttachment,
 )
-NO_LIMIT = 1 << 40  # more than any node attaches
+NO_LIMIT = 1 << 40  # more than any node can attach
 K = TypeVar("K", bound=Hashable)
 _STALE = -1  # the count of changes of a row that must be counted anew
 
 
 class _PodVolumes(msgspec.Struct):
-    """The drivers of the volumes of a pod, by the volume's name, or the problem that prevents
-    counting them. `held` are the pod's claims and the names of its volumes.
+    """The drivers of a pod's volumes, by the volume's name, or the problem that prevents counting
+    them. `held` are the pod's claims and the names of its volumes.
     """
 
     info: PodInfo
@@ -61,7 +61,7 @@ class _PodVolumes(msgspec.Struct):
 
 
 class _Row(msgspec.Struct):
-    """What a row's count was taken from. `held` is that of all its pods together."""
+    """The values from which a row was counted. `held` has the claims and volumes of all pods."""
 
     node: str = ""
     csi_node: CSINode | None = None
@@ -75,8 +75,8 @@ _EMPTY = _Row()
 
 
 class NodeRoom:
-    """`room[driver]` has for each row how many more volumes fit, NO_LIMIT where the driver has no
-    limit. `problems` are the errors of rows whose volumes cannot be counted.
+    """The room by driver and row. `room[driver]` has how many more volumes fit, NO_LIMIT where the
+    driver has no limit. `problems` are the errors of rows whose volumes cannot be counted.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -90,12 +90,12 @@ class NodeRoom:
         self._nodes_version = self.columns.node_changes.version
         size = len(self.columns.counts.volume_changes)
         self._counted: Ints = np.full(size, _STALE, dtype=np.int64)
-        # The least limit of a row's drivers, less its VolumeAttachments.
+        # The smallest limit of a row's drivers, minus the number of its VolumeAttachments.
         self._least: Ints = np.full(size, NO_LIMIT, dtype=np.int64)
         self._with_csi_node: Bools = np.zeros(size, dtype=np.bool_)
         self._rows: dict[int, _Row] = {}
         self._holders: dict[Hashable, PresenceColumn] = {}
-        self._claims: dict[ObjectName, Claimed | None] = {}
+        self._claims: dict[ObjectName, ClaimedVolume | None] = {}
         self._readers: dict[tuple[type[HasMetadata], str], dict[ObjectName, None]] = {}
         self._attachments = Attachments(snapshot.objects)
 
@@ -105,31 +105,31 @@ class NodeRoom:
         return self.columns is snapshot.columns and self._objects is snapshot.objects
 
     def with_csi_node(self, nodes: NodeView) -> Bools:
-        """bool[nodes.size]: the nodes that have a CSINode."""
+        """Returns bool[nodes.size]: the nodes that have a CSINode."""
         return self._with_csi_node[nodes.rows]
 
     def installs(self, driver: str, nodes: NodeView) -> Bools:
-        """bool[nodes.size]: the nodes whose CSINode lists the driver."""
+        """Returns bool[nodes.size]: the nodes whose CSINode lists the driver."""
         installed = self._installed.get(driver)
         if installed is None:
             return np.zeros(nodes.size, dtype=np.bool_)
         return installed.present[nodes.rows]
 
     def holding(self, volume: str, nodes: NodeView) -> Bools | None:
-        """bool[nodes.size]: the limited nodes with a pod that attaches the volume of this name;
-        None if there is none.
+        """Returns bool[nodes.size]: the limited nodes with a pod that attaches the volume of this
+        name; None if there is none.
         """
         holders = self._holders.get(volume)
         return None if holders is None else holders.present[nodes.rows]
 
     # -------------------------------------------------------------------------------------- writing
 
-    def refresh(self, nodes: NodeView, wanted: int = NO_LIMIT) -> bool:
+    def refresh(self, nodes: NodeView, number: int = NO_LIMIT) -> bool:
         """Counts the rows of a view on which something changed. False if so much changed that a new
         NodeRoom is needed.
 
-        A row that has room for `wanted` volumes even if all claims of its pods are different ones
-        is not counted: its room is then the least that it can be.
+        A row with room for this number of volumes, even if no two pods there share a claim, is not
+        counted: the smallest room that it can have is kept for it.
         """
         if not (self._follow_nodes() and self._follow_objects()):
             return False
@@ -137,16 +137,16 @@ class NodeRoom:
         stale = changes != self._counted[nodes.rows]
         if any_true(stale):
             rows = np.arange(self.columns.size)[nodes.rows][stale]
-            for row in self._full_enough(rows, wanted).tolist():
+            for row in self._full_enough(rows, number).tolist():
                 self._count(row)
         return True
 
-    def _full_enough(self, rows: Ints, wanted: int) -> Ints:
-        """The rows that have to be counted, of some on which something changed."""
+    def _full_enough(self, rows: Ints, number: int) -> Ints:
+        """Returns those of the changed rows that have to be counted."""
         if self.problems:
-            return rows  # One of them may have a problem no longer.
+            return rows  # The problem of a row may be gone.
         least = self._least[rows] - self.columns.counts.most_volumes[rows]
-        roomy = (least >= wanted) & (self._counted[rows] != _STALE)
+        roomy = (least >= number) & (self._counted[rows] != _STALE)
         if any_true(roomy):
             spared, least = rows[roomy], least[roomy]
             for room in self.room.values():
@@ -154,7 +154,7 @@ class NodeRoom:
         return np.asarray(rows[~roomy])
 
     def _follow_nodes(self) -> bool:
-        """Marks the rows that belong to another node now."""
+        """Marks the rows that belong to another node now. False if too much changed."""
         columns = self.columns
         if len(self._counted) < len(columns.counts.volume_changes):
             self._grow(len(columns.counts.volume_changes))
@@ -169,7 +169,7 @@ class NodeRoom:
         return True
 
     def _follow_objects(self) -> bool:
-        """Marks the rows whose counts were taken from objects that changed."""
+        """Marks the rows whose counts depend on a changed object. False if too much changed."""
         changed: dict[type[HasMetadata], set[ObjectName]] = {}
         for i, (kind, log) in enumerate(self._logs):
             if log.version == self._versions[i]:
@@ -219,14 +219,14 @@ class NodeRoom:
         volumes: dict[str, str] = {}
         attaching = self.columns.counts.attaching.get(row, {}) if now.limits else {}
         for key, info in attaching.items():
-            found = pods.get(key)
-            if found is None or found.info is not info:
-                found = self._volumes_of(info)
-            now.pods[key] = found
-            now.held.update(found.held)
-            volumes.update(found.volumes)
-            if found.problem:
-                self.problems.setdefault(row, found.problem)
+            pod_volumes = pods.get(key)
+            if pod_volumes is None or pod_volumes.info is not info:
+                pod_volumes = self._volumes_of(info)
+            now.pods[key] = pod_volumes
+            now.held.update(pod_volumes.held)
+            volumes.update(pod_volumes.volumes)
+            if pod_volumes.problem:
+                self.problems.setdefault(row, pod_volumes.problem)
         self._replace(row, before, now)
         self._least[row] = NO_LIMIT
         if now.limits:
@@ -238,7 +238,7 @@ class NodeRoom:
         self._counted[row] = self.columns.counts.volume_changes[row]
 
     def _row_of(self, name: str, before: _Row) -> _Row:
-        """A row of this node, without its pods."""
+        """Returns a row of this node, without its pods."""
         csi_node = self._objects.get(CSINode, name) if name else None
         if csi_node is before.csi_node:
             return _Row(name, csi_node, before.limits, before.installed)
@@ -248,22 +248,22 @@ class NodeRoom:
         return _Row(name, csi_node, limits, installed)
 
     def _volumes_of(self, info: PodInfo) -> _PodVolumes:
-        found = _PodVolumes(info)
+        pod_volumes = _PodVolumes(info)
 
-        def find(claim: ObjectName) -> Claimed | None:
-            found.held[claim] = None
+        def find(claim: ObjectName) -> ClaimedVolume | None:
+            pod_volumes.held[claim] = None
             return self._claims[claim] if claim in self._claims else self._look(claim)
 
         attached = attached_by(info, find, has_csi_node=True, new=False)
         if isinstance(attached, Status):
-            found.problem = attached.message
+            pod_volumes.problem = attached.message
         else:
-            found.volumes = attached
-            found.held.update(dict.fromkeys(attached))
-        return found
+            pod_volumes.volumes = attached
+            pod_volumes.held.update(dict.fromkeys(attached))
+        return pod_volumes
 
     def _replace(self, row: int, before: _Row, now: _Row) -> None:
-        """Updates the indexes from what a row was to what it is now."""
+        """Updates the indexes for a row that changed from `before` to `now`."""
         self._rows[row] = now
         if before.csi_node is not now.csi_node:
             self._with_csi_node[row] = now.csi_node is not None
@@ -282,23 +282,23 @@ class NodeRoom:
 
     # --------------------------------------------------------------------------------------- claims
 
-    def _look(self, name: ObjectName) -> Claimed | None:
-        found = self._claims[name] = claimed(self._objects, name)
-        for read in () if found is None else found.read:
+    def _look(self, name: ObjectName) -> ClaimedVolume | None:
+        volume = self._claims[name] = claimed_volume(self._objects, name)
+        for read in () if volume is None else volume.read:
             self._readers.setdefault(read, {})[name] = None
-        return found
+        return volume
 
-    def _forget(self, name: ObjectName) -> Claimed | None:
-        known = self._claims.pop(name)
-        for read in () if known is None else known.read:
+    def _forget(self, name: ObjectName) -> ClaimedVolume | None:
+        volume = self._claims.pop(name)
+        for read in () if volume is None else volume.read:
             readers = self._readers[read]
             del readers[name]
             if not readers:
                 del self._readers[read]
-        return known
+        return volume
 
     def _look_again(self, name: ObjectName) -> None:
-        """Takes over the new state of a claim, and marks the rows that hold it if it matters."""
+        """Reads a claim again. Marks the rows that hold it if its volume differs."""
         before = self._forget(name)
         if self._look(name) != before:
             self._counted[self._holders[name].present] = _STALE
@@ -311,7 +311,7 @@ def _grown(column: Ints, rows: int, fill: int) -> Ints:
 def _move(
     index: dict[K, PresenceColumn], row: int, gone: Iterable[K], come: Iterable[K], rows: int
 ) -> None:
-    """Removes a row from the columns of some keys, and adds it to those of others."""
+    """Removes a row from the columns of the keys in `gone`, and adds it to those in `come`."""
     for key in gone:
         index[key].remove(row)
         if not index[key].nodes:

@@ -1,8 +1,8 @@
 """The volumes of a pod as CSI drivers attach them.
 
-A claim's volume is that of its PersistentVolume. As long as it has none, it is one of the driver
-that provisions for its StorageClass. The disks of a cloud that a pod names directly, or that a
-PersistentVolume is, count for the CSI driver that took them over, on nodes that have a CSINode.
+A claim with a PersistentVolume stands for that volume. A claim without one stands for a volume of
+the driver that provisions for its StorageClass. A cloud disk counts for the CSI driver that took it
+over, on nodes that have a CSINode, whether a pod names it directly or a PersistentVolume does.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from ...kube.meta import HasMetadata
 from ...model.cluster_objects import ClusterObjects, ObjectName
 from ...model.pod_template import PerTemplate
 
-# The start of a handle that no driver gives: the volume does not exist yet.
+# Begins the handles of volumes that do not exist yet. No driver uses such a handle.
 _UNBOUND = "\0"
 
 
-class Attached(msgspec.Struct, frozen=True):
-    """A volume by the name that is unique in the cluster, driver/handle. `migrated` if it counts
-    only on nodes that have a CSINode.
+class AttachedVolume(msgspec.Struct, frozen=True):
+    """A volume with its name, driver/handle, which is unique in the cluster. A `migrated` volume
+    counts only on nodes that have a CSINode.
     """
 
     name: str
@@ -49,22 +49,23 @@ class Attached(msgspec.Struct, frozen=True):
     migrated: bool = False
 
 
-class Claimed(msgspec.Struct, frozen=True):
+class ClaimedVolume(msgspec.Struct, frozen=True):
     """The volume of a claim, None if it does not count. `controller` is the uid of the claim's
-    controller. `read` are the objects from which this was taken, besides the claim, whether they
-    exist or not.
+    controller. `read` are the objects that the answer depends on, besides the claim; they need not
+    exist.
     """
 
-    volume: Attached | None
+    volume: AttachedVolume | None
     controller: str = ""
     read: tuple[tuple[type[HasMetadata], str], ...] = ()
 
 
-# Finds the claim of a name within a namespace; None if there is none.
-FindClaim = Callable[[ObjectName], Claimed | None]
+# Returns the volume of the claim with this namespace and name; None if there is no such claim.
+FindClaim = Callable[[ObjectName], ClaimedVolume | None]
 
 
-def claimed(objects: ClusterObjects, name: ObjectName) -> Claimed | None:
+def claimed_volume(objects: ClusterObjects, name: ObjectName) -> ClaimedVolume | None:
+    """Returns the volume of a claim; None if there is no such claim."""
     claim = objects.get(PersistentVolumeClaim, name[1], name[0])
     if claim is None:
         return None
@@ -75,18 +76,18 @@ def claimed(objects: ClusterObjects, name: ObjectName) -> Claimed | None:
     if volume_name:
         read = ((PersistentVolume, volume_name),)
     if volume is not None:
-        return Claimed(_of_volume(volume), controller, read)
+        return ClaimedVolume(_of_volume(volume), controller, read)
     if not class_name:
-        return Claimed(None, controller, read)
+        return ClaimedVolume(None, controller, read)
     read = (*read, (StorageClass, class_name))
-    return Claimed(_of_class(objects.get(StorageClass, class_name), name), controller, read)
+    return ClaimedVolume(_of_class(objects.get(StorageClass, class_name), name), controller, read)
 
 
-def _of_volume(volume: PersistentVolume) -> Attached | None:
+def _of_volume(volume: PersistentVolume) -> AttachedVolume | None:
     source = volume.spec.csi
     if source is not None:
         driver, handle = source.driver, source.volume_handle
-        return Attached(f"{driver}/{handle}", driver) if driver and handle else None
+        return AttachedVolume(f"{driver}/{handle}", driver) if driver and handle else None
     plugin = in_tree_plugin(volume)
     if plugin not in MIGRATED:
         return None
@@ -97,29 +98,30 @@ def _of_volume(volume: PersistentVolume) -> Attached | None:
     return _migrated(plugin, handle) if handle else None
 
 
-def _of_class(found: StorageClass | None, claim: ObjectName) -> Attached | None:
-    """The volume that the class's driver would provide for an unbound claim."""
-    if found is None or not found.provisioner:
+def _of_class(storage_class: StorageClass | None, claim: ObjectName) -> AttachedVolume | None:
+    """Returns the volume that the class's driver would make for an unbound claim."""
+    plugin = "" if storage_class is None else storage_class.provisioner
+    if not plugin:
         return None
     handle = f"{_UNBOUND}{claim[0]}/{claim[1]}"
-    if found.provisioner in MIGRATED:
-        return _migrated(found.provisioner, handle)
-    if csi_driver(found.provisioner) is not None:
+    if plugin in MIGRATED:
+        return _migrated(plugin, handle)
+    if csi_driver(plugin) is not None:
         return None  # in-tree, and not served by its driver
-    return Attached(f"{found.provisioner}/{handle}", found.provisioner)
+    return AttachedVolume(f"{plugin}/{handle}", plugin)
 
 
-def _migrated(plugin: str, handle: str) -> Attached:
+def _migrated(plugin: str, handle: str) -> AttachedVolume:
     driver = csi_driver(plugin)
     assert driver is not None, plugin
-    return Attached(f"{driver}/{handle}", driver, migrated=True)
+    return AttachedVolume(f"{driver}/{handle}", driver, migrated=True)
 
 
 # ------------------------------------------------------------------------------------------ of pods
 
 
-def _attached_inline(volume: Volume) -> Attached | Status | None:
-    """The disk that a pod names directly; None if it does not count."""
+def _attached_inline(volume: Volume) -> AttachedVolume | Status | None:
+    """Returns the disk that a pod names directly; None if it does not count."""
     plugin = in_tree_plugin(volume)
     if plugin is None or plugin not in MIGRATED:
         return None
@@ -129,19 +131,19 @@ def _attached_inline(volume: Volume) -> Attached | Status | None:
         return error(f"converting volume({volume.name}) from inline to csi: {problem}")
 
 
-def _uses(pod: Pod) -> tuple[tuple[int, Attached | Status | None], ...]:
-    """The positions of the volumes that may be attached, each with its inline disk. A volume with
-    a claim has None: the claim's name is no part of the template.
+def _uses(pod: Pod) -> tuple[tuple[int, AttachedVolume | Status | None], ...]:
+    """Returns the positions of the volumes that may be attached, each with its inline disk. A
+    volume with a claim has None, because the claim's name is no part of the template.
     """
-    found: list[tuple[int, Attached | Status | None]] = []
+    uses: list[tuple[int, AttachedVolume | Status | None]] = []
     for position, volume in enumerate(pod.spec.volumes):
         if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
-            found.append((position, None))
+            uses.append((position, None))
         else:
             disk = _attached_inline(volume)
             if disk is not None:
-                found.append((position, disk))
-    return tuple(found)
+                uses.append((position, disk))
+    return tuple(uses)
 
 
 _USES = PerTemplate(_uses)
@@ -150,12 +152,12 @@ _USES = PerTemplate(_uses)
 def attached_by(
     info: PodInfo, find: FindClaim, *, has_csi_node: bool, new: bool
 ) -> dict[str, str] | Status:
-    """The drivers of the volumes that a pod attaches to a node, by the volume's name.
+    """Returns the drivers of the volumes that a pod attaches to a node, by the volume's name.
 
-    Returns the status of the first volume that cannot be counted instead. A claim that does not
-    exist makes a new pod unresolvable; of other pods it does not count.
+    If a volume cannot be counted, returns the status of the first such volume instead. A claim that
+    does not exist makes a new pod unresolvable; for other pods it does not count.
     """
-    pod, found = info.pod, {}
+    pod, drivers = info.pod, {}
     for position, disk in _USES(info.template, pod):
         if disk is None:
             volume = _claimed_by(pod, pod.spec.volumes[position], find, new=new)
@@ -164,19 +166,19 @@ def attached_by(
         if isinstance(volume, Status):
             return volume
         if volume is not None and (has_csi_node or not volume.migrated):
-            found[volume.name] = volume.driver
-    return found
+            drivers[volume.name] = volume.driver
+    return drivers
 
 
 def _claimed_by(
     pod: Pod, volume: Volume, find: FindClaim, *, new: bool
-) -> Attached | Status | None:
-    """The volume of a claim that a pod names, or that was made for it."""
+) -> AttachedVolume | Status | None:
+    """Returns the volume of a claim that a pod names, or that was made for it."""
     name, namespace = claim_name(pod, volume), pod.metadata.namespace
     if not name:
         return error("PersistentVolumeClaim had no name")
-    found = find((namespace, name))
-    if found is None:
+    claim = find((namespace, name))
+    if claim is None:
         return (
             unresolvable(
                 f"looking up PVC {namespace}/{name}: " + not_found("persistentvolumeclaim", name)
@@ -185,6 +187,6 @@ def _claimed_by(
             else None
         )
     own = volume.persistent_volume_claim is not None or (
-        found.controller != "" and found.controller == pod.metadata.uid
+        claim.controller != "" and claim.controller == pod.metadata.uid
     )
-    return found.volume if own else error(not_made_for(pod, name))
+    return claim.volume if own else error(not_made_for(pod, name))

@@ -1,5 +1,5 @@
-"""VolumeBinding: places a pod where its volumes are, or can be made.
+"""VolumeBinding: places a pod on a node that can use its volumes, or get new ones for it.
 
-`plugin` has the extension points, `pod_volumes` what a pod's claims ask of the nodes, `matching`
-the available volumes, `provisioning` where new volumes can be made, and `binding` the writes.
+`plugin` has the extension points, `pod_volumes` the nodes that suit the claims of a pod, `matching`
+the available volumes, `provisioning` the places for new ones, and `binding` the writes.
 """

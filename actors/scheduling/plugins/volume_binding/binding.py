@@ -1,8 +1,8 @@
-"""Binding: what a placed pod's claims reserve, and the writes that make it so.
+"""Binding: reserves volumes for the claims of a placed pod, and writes the reservation.
 
-Reserve assumes the volumes and claims as they will be, so that the next decision does not take
-them again. PreBind writes them, waits until the volume controller has bound every claim, and gives
-up when the node, the pod or a volume is gone, or the time is over. Whatever was not written is
+Reserve assumes the volumes and claims as they will be, so that the next decision does not take them
+again. PreBind writes them and waits until the volume controller has bound every claim. It gives up
+if the node, the pod or a volume is gone, or if the time is over. Changes that were not written are
 restored. Mirrors AssumePodVolumes, BindPodVolumes and checkBindings.
 """
 
@@ -33,10 +33,10 @@ T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
 
 
 class _Write(msgspec.Struct, frozen=True):
-    """A merge patch, and the assumed version of the object that it makes.
+    """A merge patch, and the object as it will be after the patch.
 
-    It is sent even if the object is assumed like that already: the pod that assumed it first may
-    never write it.
+    The patch is sent even if the object was assumed like that before: the pod that assumed it first
+    may never write it.
     """
 
     assumed: PersistentVolume | PersistentVolumeClaim
@@ -44,10 +44,10 @@ class _Write(msgspec.Struct, frozen=True):
 
 
 class Reservation:
-    """The volumes that a placed pod's claims get, and the claims for which volumes are made.
+    """The volumes that a placed pod's claims get, and the claims for which new volumes are made.
 
     The objects are assumed versions until they are written, then those that the API server
-    answered.
+    returned.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Reservation:
         self.unwritten: list[_Write] = []
 
     def written(self, answer: PersistentVolume | PersistentVolumeClaim) -> None:
-        """The first of the writes is done."""
+        """Notes that the first of the writes is done."""
         name, namespace = answer.metadata.name, answer.metadata.namespace
         del self.unwritten[0]
         if isinstance(answer, PersistentVolume):
@@ -72,7 +72,7 @@ class Reservation:
 
 
 class Binding:
-    """`seconds` limits the wait for the volume controller."""
+    """The reservations of a plugin. `seconds` limits the wait for the volume controller."""
 
     def __init__(self, handle: Handle, seconds: float) -> None:
         self._handle = handle
@@ -83,28 +83,28 @@ class Binding:
 
         A pod may name a claim twice; the claim gets one volume.
         """
-        made, done = Reservation(), set[tuple[str, str]]()
+        reservation, done = Reservation(), set[tuple[str, str]]()
         for volume, claim in volumes.bindings:
             if not _is_new(claim, done):
                 continue
             write = _pre_bound(volume, claim)
             if write.assumed is not volume:
                 self._handle.objects.assume(write.assumed)
-            made.unwritten.append(write)
+            reservation.unwritten.append(write)
             assert isinstance(write.assumed, PersistentVolume)
-            made.bindings.append((write.assumed, claim))
+            reservation.bindings.append((write.assumed, claim))
         for provision in volumes.provisions:
             if not _is_new(provision.claim, done):
                 continue
             write = _with_node(provision.claim, node)
             self._handle.objects.assume(write.assumed)
-            made.unwritten.append(write)
+            reservation.unwritten.append(write)
             assert isinstance(write.assumed, PersistentVolumeClaim)
-            made.provisions.append(write.assumed)
-        return made
+            reservation.provisions.append(write.assumed)
+        return reservation
 
     def unreserve(self, reservation: Reservation) -> None:
-        """Restores whatever was not written."""
+        """Restores the changes that were not written."""
         for write in reservation.unwritten:
             self._handle.objects.restore(write.assumed)
         reservation.unwritten = []
@@ -131,25 +131,25 @@ class Binding:
     # ------------------------------------------------------------------------------------- waiting
 
     def _bound(self, reservation: Reservation, pod: Pod, node: str) -> Status | list[ObjectKey]:
-        """Success once every claim is bound, an error if it never will be; else the objects whose
-        change may end the wait.
+        """Returns success once every claim is bound, an error if one never will be, and otherwise
+        the objects whose change may end the wait.
         """
         objects, metadata = self._handle.objects, pod.metadata
         on = objects.get(Node, node)
         if on is None:
             return error(f'failed to get node "{node}": node "{node}" not found')
-        found = objects.get(Pod, metadata.name, metadata.namespace)
-        if found is None or found.metadata.uid != metadata.uid:
+        current = objects.get(Pod, metadata.name, metadata.namespace)
+        if current is None or current.metadata.uid != metadata.uid:
             return error(f'pod does not exist any more: pod "{metadata.name}" not found')
         keys: list[ObjectKey] = [
             (Node, "", node),
             (Pod, metadata.namespace, metadata.name),
         ]
-        statuses = [self._is_bound(*one, on, keys) for one in reservation.bindings]
-        statuses += [self._is_provisioned(one, on, keys) for one in reservation.provisions]
-        failed = next((one for one in statuses if one is not None and not one.ok), None)
-        if failed is not None:
-            return failed
+        statuses = [self._is_bound(*binding, on, keys) for binding in reservation.bindings]
+        statuses += [self._is_provisioned(claim, on, keys) for claim in reservation.provisions]
+        for status in statuses:
+            if status is not None and not status.ok:
+                return status
         return SUCCESS if all(statuses) else keys
 
     def _is_bound(
@@ -159,9 +159,9 @@ class Binding:
         node: Node,
         keys: list[ObjectKey],
     ) -> Status | None:
-        """None while the claim is not bound to the volume yet. Adds the objects to `keys`."""
-        volume, known, missing = self._objects_of(written.metadata.name, claim, keys)
-        if volume is None or known is None:
+        """Returns None while the claim is not bound to the volume yet. Adds objects to `keys`."""
+        volume, current, missing = self._objects_of(written.metadata.name, claim, keys)
+        if volume is None or current is None:
             return error(f"failed to check binding: {missing}")
         if version_of(written) > version_of(volume):
             return None
@@ -171,19 +171,19 @@ class Binding:
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
             return error(f'ClaimRef got reset for pv "{volume.metadata.name}"')
-        if not is_fully_bound(known):
+        if not is_fully_bound(current):
             return None
-        if known.spec.volume_name != volume.metadata.name:
+        if current.spec.volume_name != volume.metadata.name:
             # Two volumes were reserved for the claim, and the controller chose the other one. The
-            # node of this one may not suit it; kube-scheduler would bind the pod there.
-            where, other = f"{known.metadata.namespace}/{known.metadata.name}", known.spec
+            # node may not suit that one; kube-scheduler would bind the pod there.
+            where, other = f"{claim.metadata.namespace}/{claim.metadata.name}", current.spec
             return error(f'persistentvolumeclaims "{where}" is bound to pv "{other.volume_name}"')
         return SUCCESS
 
     def _is_provisioned(
         self, written: PersistentVolumeClaim, node: Node, keys: list[ObjectKey]
     ) -> Status | None:
-        """None while the volume for the claim is not made yet. Adds the objects to `keys`."""
+        """Returns None while the volume for the claim is not made yet. Adds objects to `keys`."""
         metadata = written.metadata
         keys.append((PersistentVolumeClaim, metadata.namespace, metadata.name))
         claim = self._handle.objects.get(PersistentVolumeClaim, metadata.name, metadata.namespace)
@@ -199,7 +199,7 @@ class Binding:
             keys.append((PersistentVolume, "", claim.spec.volume_name))
             volume = self._handle.objects.get(PersistentVolume, claim.spec.volume_name)
             if volume is None:
-                return None  # Its news is under way; if it is gone, the claim will be unbound.
+                return None  # The informer will get it; if it is deleted, the claim gets unbound.
             conflict = self._conflict(volume, node, "")
             if conflict is not None:
                 return conflict
@@ -208,7 +208,7 @@ class Binding:
     def _objects_of(
         self, name: str, claim: PersistentVolumeClaim, keys: list[ObjectKey]
     ) -> tuple[PersistentVolume | None, PersistentVolumeClaim | None, str]:
-        """The volume and the claim as the API server has them, and which of the two is missing."""
+        """Returns the volume and the claim at the API server, and the message if one is missing."""
         metadata = claim.metadata
         keys += [
             (PersistentVolume, "", name),
@@ -216,13 +216,13 @@ class Binding:
         ]
         objects = self._handle.objects
         volume = objects.get(PersistentVolume, name)
-        known = objects.get(PersistentVolumeClaim, metadata.name, metadata.namespace)
+        current = objects.get(PersistentVolumeClaim, metadata.name, metadata.namespace)
         missing = f'persistentvolumes "{name}" not found'
-        return volume, known, missing if volume is None else _claim_not_found(claim)
+        return volume, current, missing if volume is None else _claim_not_found(claim)
 
     def _conflict(self, volume: PersistentVolume, node: Node, untranslated: str) -> Status | None:
-        """An error if the volume cannot be used on the node. `untranslated` begins the message if
-        the volume cannot be translated.
+        """Returns an error if the volume cannot be used on the node. `untranslated` begins the
+        message if the volume cannot be translated.
         """
         affinity = node_affinity(volume)
         plugin = in_tree_plugin(volume)
@@ -242,7 +242,7 @@ class Binding:
 
 
 def _is_new(claim: PersistentVolumeClaim, done: set[tuple[str, str]]) -> bool:
-    """True if the claim is not in `done` yet; it is then added."""
+    """True if the claim is not in `done` yet. Adds it."""
     key = claim.metadata.namespace, claim.metadata.name
     is_new = key not in done
     done.add(key)
@@ -250,8 +250,8 @@ def _is_new(claim: PersistentVolumeClaim, done: set[tuple[str, str]]) -> bool:
 
 
 def _pre_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write:
-    """The write that binds a volume to a claim. The volume controller does the rest. Mirrors
-    GetBindVolumeToClaim.
+    """Returns the write that binds a volume to a claim. The volume controller does the rest.
+    Mirrors GetBindVolumeToClaim.
     """
     reference, metadata = volume.spec.claim_ref, claim.metadata
     of_claim = reference is not None and (reference.namespace, reference.name) == (
@@ -260,7 +260,7 @@ def _pre_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write
     )
     assumed = volume
     if reference is None or not of_claim or reference.uid not in ("", metadata.uid):
-        # Nobody has bound it: the controller may undo what is done here.
+        # Nobody has bound it: with this mark, the controller may undo the binding.
         assumed = _annotated(assumed, BOUND_BY_CONTROLLER, "yes", keep=True)
     if reference is None or not of_claim or reference.uid != metadata.uid:
         reference = ObjectReference(
@@ -283,13 +283,13 @@ def _pre_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write
 
 
 def _with_node(claim: PersistentVolumeClaim, node: str) -> _Write:
-    """The write that has a volume made for a claim where the node can use it."""
+    """Returns the write by which the provisioner makes a volume for a claim, for this node."""
     assumed = _annotated(claim, SELECTED_NODE, node)
     return _Write(assumed, {"metadata": _patch(assumed.metadata, SELECTED_NODE)})
 
 
 def _annotated(item: T, name: str, value: str, *, keep: bool = False) -> T:
-    """The object with an annotation. `keep` leaves the value that it has."""
+    """Returns the object with an annotation. With `keep`, a value that is there stays."""
     annotations = item.metadata.annotations
     if keep and name in annotations:
         return item
@@ -298,8 +298,8 @@ def _annotated(item: T, name: str, value: str, *, keep: bool = False) -> T:
 
 
 def _patch(metadata: ObjectMeta, annotation: str) -> dict[str, Any]:
-    """Sets an annotation, if it is there. The patch is refused if somebody else changed the object
-    since it was read.
+    """Returns a patch that sets an annotation, if the metadata has it. The API server refuses the
+    patch if somebody else changed the object since it was read.
     """
     patch: dict[str, Any] = {"resourceVersion": metadata.resource_version}
     if annotation in metadata.annotations:

@@ -12,7 +12,7 @@ NONE = -1
 
 
 class LabelNumbers:
-    """Numbers from 0 on; NONE stands for values without one, and for nodes without the label."""
+    """Numbers from 0 on by label value; NONE for values without one, and without the label."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -24,7 +24,7 @@ class LabelNumbers:
         return bool(self._numbers)
 
     def set(self, value: str, number: int) -> None:
-        """NONE removes the number of a value."""
+        """Sets the number of a value; NONE removes it."""
         if number == NONE:
             self._numbers.pop(value, None)
         else:
@@ -34,7 +34,7 @@ class LabelNumbers:
             self._by_code[code] = number
 
     def of(self, nodes: NodeView) -> Ints:
-        """int64[nodes.size]: the number of each node's value."""
+        """Returns int64[nodes.size]: the number of each node's value."""
         column = nodes.columns.label(self._label)
         if column is not self._column or len(self._by_code) != len(column.values) + 1:
             self._column = column

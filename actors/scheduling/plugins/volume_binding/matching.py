@@ -1,9 +1,9 @@
 """The available volumes, and which of them match a claim on which nodes.
 
-Volumes are sorted into the storage classes once, and again only when they change; so are the
-volumes that match a request, by the label values that their node affinity demands. A claim's
-matches on all nodes are then one look-up by label code, however many volumes there are. Mirrors
-FindMatchingVolume, and the assume cache's index by class.
+Volumes are sorted into the storage classes once, and again only when they change. The volumes that
+match a request are sorted in the same way by the label values that their node affinity demands. The
+matches of a claim on all nodes then need one look-up by label code, however many volumes there are.
+Mirrors FindMatchingVolume, and the index by class of the assume cache.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Sized = tuple[int, str]
 
 
 def node_affinity(volume: PersistentVolume) -> NodeSelector | None:
-    """The nodes that a volume allows; None for all."""
+    """Returns the nodes that a volume allows; None for all."""
     affinity = volume.spec.node_affinity
     return None if affinity is None or affinity.required is None else by_labels(affinity.required)
 
@@ -42,8 +42,8 @@ _IS_ANY = NodeSelectorRequirement(key="-", operator="DoesNotExist")
 
 
 def by_labels(selector: NodeSelector) -> NodeSelector:
-    """The selector as kube-scheduler asks it of a volume: it knows only the labels of a node, so
-    that requirements on its name are met. A term that is not valid matches nothing.
+    """Returns the selector as kube-scheduler applies it to a volume: only the labels of a node
+    count, so requirements on its name are met. A term that is not valid matches nothing.
     """
     terms = [_by_labels(term) for term in selector.node_selector_terms]
     if all(map(operator.is_, terms, selector.node_selector_terms)):
@@ -52,7 +52,7 @@ def by_labels(selector: NodeSelector) -> NodeSelector:
 
 
 def _by_labels(term: NodeSelectorTerm) -> NodeSelectorTerm | None:
-    """The same term if it is one about labels; None if it is not valid."""
+    """Returns the term without fields, the same one if it has none; None if it is not valid."""
     fields, expressions = term.match_fields, term.match_expressions
     if not fields:
         return term if validate_node_selector_term(term) is None else None
@@ -67,21 +67,21 @@ def allows(affinity: NodeSelector | None, node: Node) -> bool:
 
 
 def allowed(affinity: NodeSelector, nodes: NodeView) -> Bools:
-    """bool[nodes.size]: the nodes where a volume with this affinity can be used."""
+    """Returns bool[nodes.size]: the nodes where a volume with this affinity can be used."""
     return NodeTerms([(term, 1) for term in affinity.node_selector_terms]).match(nodes)
 
 
 def _label_value(affinity: NodeSelector) -> tuple[str, str] | None:
-    """The one label and value that an affinity demands, as that of a local volume does."""
+    """Returns a label and its value if the affinity demands just that, otherwise None."""
     if len(affinity.node_selector_terms) != 1:
         return None
     (term,) = affinity.node_selector_terms
     if len(term.match_expressions) != 1 or term.match_fields:
         return None
-    (wanted,) = term.match_expressions
-    if wanted.operator != "In" or len(wanted.values) != 1:
+    (requirement,) = term.match_expressions
+    if requirement.operator != "In" or len(requirement.values) != 1:
         return None
-    return wanted.key, wanted.values[0]
+    return requirement.key, requirement.values[0]
 
 
 class Matches:
@@ -96,7 +96,7 @@ class Matches:
         self._others: dict[NodeSelector, list[Sized]] = {}
 
     def put(self, volume: PersistentVolume) -> None:
-        """Adds a volume if it matches. It must not be here."""
+        """Adds a volume if it matches. It must not be here yet."""
         if not self.request.matches(volume):
             return
         affinity, sized = node_affinity(volume), (size_of(volume), volume.metadata.name)
@@ -115,11 +115,11 @@ class Matches:
             self._change(*place, added=False)
 
     def _change(self, affinity: NodeSelector | None, sized: Sized, *, added: bool) -> None:
-        wanted = None if affinity is None else _label_value(affinity)
+        demand = None if affinity is None else _label_value(affinity)
         if affinity is None:
             _change(self._everywhere, sized, added=added)
-        elif wanted is not None:
-            label, value = wanted
+        elif demand is not None:
+            label, value = demand
             volumes = self._by_label.setdefault(label, {}).setdefault(value, [])
             _change(volumes, sized, added=added)
             counts = self._counts.setdefault(label, LabelNumbers(label))
@@ -132,21 +132,21 @@ class Matches:
             if not volumes:
                 del self._others[affinity]
 
-    def found(self, nodes: NodeView) -> Bools:
-        """bool[nodes.size]: the nodes where a volume matches."""
+    def usable_on(self, nodes: NodeView) -> Bools:
+        """Returns bool[nodes.size]: the nodes that can use one of the volumes."""
         if self._everywhere:
             return np.ones(nodes.size, dtype=np.bool_)
-        found = np.zeros(nodes.size, dtype=np.bool_)
+        usable = np.zeros(nodes.size, dtype=np.bool_)
         for counts in self._counts.values():
             if counts:
-                found |= counts.of(nodes) > 0
+                usable |= counts.of(nodes) > 0
         for affinity in self._others:
-            found |= allowed(affinity, nodes)
-        return found
+            usable |= allowed(affinity, nodes)
+        return usable
 
     def smallest(self, node: Node, excluded: Set[str]) -> str | None:
-        """The name of the smallest volume that can be used on the node, of equal ones the first by
-        name. None if there is none but the `excluded` ones.
+        """Returns the name of the smallest volume, except the `excluded` ones, that can be used on
+        the node; None if there is none. Of volumes of one size, the first by name is chosen.
         """
         labels = node.metadata.labels
         lists = [self._everywhere]
@@ -156,8 +156,8 @@ class Matches:
             if labels.get(label) in values
         ]
         lists += [volumes for affinity, volumes in self._others.items() if allows(affinity, node)]
-        best = [next((one for one in each if one[1] not in excluded), None) for each in lists]
-        return min((one for one in best if one is not None), default=(0, None))[1]
+        firsts = [next((pair for pair in each if pair[1] not in excluded), None) for each in lists]
+        return min((pair for pair in firsts if pair is not None), default=(0, None))[1]
 
 
 def _change(volumes: list[Sized], sized: Sized, *, added: bool) -> None:
@@ -170,7 +170,7 @@ def _change(volumes: list[Sized], sized: Sized, *, added: bool) -> None:
 class Volumes:
     """The volumes of a cluster: the available ones by class, and those that name a claim.
 
-    Invariant: after `refresh` they equal those of the cluster's objects.
+    Invariant: after `refresh` they equal the PersistentVolumes among the cluster's objects.
     """
 
     def __init__(self) -> None:
@@ -181,11 +181,11 @@ class Volumes:
     def _clear(self) -> None:
         self._available: dict[str, dict[str, PersistentVolume]] = defaultdict(dict)
         self._reserved: dict[tuple[str, str], dict[str, PersistentVolume]] = defaultdict(dict)
-        self._known: dict[str, PersistentVolume] = {}
+        self._volumes: dict[str, PersistentVolume] = {}
         self._matches: dict[VolumeRequest, Matches] = {}
 
     def refresh(self, objects: ClusterObjects) -> None:
-        """Take in the volumes that changed since the last call."""
+        """Takes in the volumes that changed since the last call."""
         log = objects.changes(PersistentVolume)
         changed: Iterable[tuple[str, str]] | None = None
         if self._objects is objects:
@@ -203,14 +203,14 @@ class Volumes:
                 self._put(volume)
 
     def reserved(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
-        """The volumes that name this claim, by name. A volume that names the uid of an earlier
-        claim of this name is not among them.
+        """Returns the volumes that name this claim, by name. A volume that names the uid of an
+        earlier claim of this name is not among them.
         """
-        found = self._reserved.get((claim.metadata.namespace, claim.metadata.name), {})
-        return [found[name] for name in sorted(found) if is_for(found[name], claim)]
+        volumes = self._reserved.get((claim.metadata.namespace, claim.metadata.name), {})
+        return [volumes[name] for name in sorted(volumes) if is_for(volumes[name], claim)]
 
     def matches(self, request: VolumeRequest) -> Matches:
-        """The available volumes that match; they are kept up to date from now on."""
+        """Returns the available volumes that match; they are kept up to date from now on."""
         matches = self._matches.pop(request, None)
         if matches is None:
             matches = Matches(request)
@@ -223,7 +223,7 @@ class Volumes:
 
     def _put(self, volume: PersistentVolume) -> None:
         name, claim = volume.metadata.name, volume.spec.claim_ref
-        self._known[name] = volume
+        self._volumes[name] = volume
         if claim is not None:
             self._reserved[claim.namespace, claim.name][name] = volume
         elif volume.status.phase == "Available" and volume.metadata.deletion_timestamp is None:
@@ -234,7 +234,7 @@ class Volumes:
                     matches.put(volume)
 
     def _drop(self, name: str) -> None:
-        volume = self._known.pop(name, None)
+        volume = self._volumes.pop(name, None)
         if volume is None:
             return
         claim = volume.spec.claim_ref

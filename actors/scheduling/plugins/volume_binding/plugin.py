@@ -64,21 +64,21 @@ from .pod_volumes import (
     FAILED,
     REASONS,
     ClaimProblem,
-    Known,
     NodeVolumes,
     PodVolumes,
     VolumeError,
+    VolumeIndexes,
     claims_of,
 )
 from .provisioning import largest_volume
 
 GATE = "StorageCapacityScoring"
-# Full scores for nodes whose storage is used least.
+# The emptier the storage of a node, the higher the score.
 DEFAULT_SHAPE = (ShapePoint(0, 10), ShapePoint(100, 0))
 
 # The pod's volumes; None for a pod without claims.
 _VOLUMES: StateKey[PodVolumes | None] = StateKey("VolumeBinding")
-# What the claims that are not bound yet get on the chosen node, from Reserve on.
+# The volumes of the chosen node for the claims that are not bound yet, from Reserve on.
 _RESERVED: StateKey[Reservation] = StateKey("VolumeBinding's reservation")
 
 
@@ -110,7 +110,7 @@ class VolumeBindingArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_
 class VolumeBinding(
     PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin
 ):
-    """Needs PreFilter at every other extension point, as kube-scheduler's plugin does."""
+    """The plugin. Needs PreFilter at every other extension point, as kube-scheduler's does."""
 
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
@@ -126,10 +126,10 @@ class VolumeBinding(
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        given = read_args(args, VolumeBindingArgs, handle.feature_gates)
-        self._shape = given.shape
-        self._binding = Binding(handle, float(given.bind_timeout_seconds))
-        self._known = Known()
+        arguments = read_args(args, VolumeBindingArgs, handle.feature_gates)
+        self._shape = arguments.shape
+        self._binding = Binding(handle, float(arguments.bind_timeout_seconds))
+        self._indexes = VolumeIndexes()
 
     # ------------------------------------------------------------------------------- in a decision
 
@@ -148,7 +148,7 @@ class VolumeBinding(
         if claims is None:
             state.write(_VOLUMES, None)
             return SKIP
-        volumes = PodVolumes(claims, snapshot, self._known)
+        volumes = PodVolumes(claims, snapshot, self._indexes)
         state.write(_VOLUMES, volumes)
         return PreFilterResult(passes_all=volumes.are_usable_anywhere())
 
@@ -178,8 +178,8 @@ class VolumeBinding(
             return scores
         for position in range(nodes.size):
             if nodes.node(position) is not None:
-                found = volumes.on(nodes.name(position))
-                scores[position] = _score(self._shape, found)
+                on_node = volumes.on(nodes.name(position))
+                scores[position] = _score(self._shape, on_node)
         return scores
 
     # ----------------------------------------------------------------------------- after a decision
@@ -230,10 +230,10 @@ def _reasons(key: int) -> tuple[str, ...]:
 
 
 def _score(shape: Sequence[ShapePoint], volumes: NodeVolumes) -> int:
-    """The mean, over the storage classes, of the score of their utilization, 0 for none.
+    """Returns the mean score of the utilization of the storage classes; 0 without any.
 
-    Existing volumes count by the part that is asked for; without any, new volumes count by the
-    node's capacity for their class.
+    Existing volumes count by the part that the claims request. Without existing volumes, new
+    volumes count by the node's capacity for their class.
     """
     used: dict[str, tuple[int, int]] = {}  # class -> requested and capacity, in bytes
     for volume, claim in volumes.bindings:
@@ -272,7 +272,7 @@ def _queue_if(helps: bool) -> Hint:
 
 
 def _storage_class_changed(_: Pod, old: object | None, new: object | None) -> Hint:
-    """Only the topologies of a class can change."""
+    """Wakes the pod if the topologies changed; nothing else of a class can."""
     assert isinstance(new, StorageClass)
     if not isinstance(old, StorageClass):
         return Hint.QUEUE
@@ -288,12 +288,12 @@ def _csi_node_changed(_: Pod, old: object | None, new: object | None) -> Hint:
     assert isinstance(new, CSINode)
     if not isinstance(old, CSINode):
         return Hint.QUEUE
-    before, after = (one.metadata.annotations.get(MIGRATED_PLUGINS, "") for one in (old, new))
+    before, after = (node.metadata.annotations.get(MIGRATED_PLUGINS, "") for node in (old, new))
     return _queue_if(before != after)
 
 
 def _csi_driver_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
-    """The driver of a volume of the pod no longer limits its room."""
+    """Wakes the pod if the driver of its volume no longer limits the room for volumes."""
     assert isinstance(new, CSIDriver)
     assert isinstance(old, CSIDriver)
     used = any(v.csi is not None and v.csi.driver == new.metadata.name for v in pod.spec.volumes)

@@ -1,7 +1,7 @@
-"""PodVolumes: the claims of a pod, and what they ask of the nodes.
+"""PodVolumes: the claims of a pod, and the nodes that suit them.
 
-A claim is bound to a volume, and the volume's node affinity decides; or it waits for its first
-consumer, and a node must have a volume that matches or a class that can make one. Mirrors
+If a claim is bound to a volume, the volume's node affinity decides. If it waits for its first
+consumer, the node needs a volume that matches, or the class must be able to make one there. Mirrors
 GetPodVolumeClaims and FindPodVolumes.
 """
 
@@ -48,16 +48,16 @@ REASONS: Mapping[int, str] = {
 
 
 class VolumeError(Exception):
-    """The pod's volumes cannot be decided; the message is that of Kubernetes."""
+    """The pod's volumes cannot be judged; the message is that of Kubernetes."""
 
 
 class ClaimProblem(Exception):  # noqa: N818 - a verdict about the pod, and no failure
     """A claim of the pod cannot be used yet; the message says why."""
 
 
-class Delayed(msgspec.Struct, frozen=True):
+class DelayedClaim(msgspec.Struct, frozen=True):
     """A claim that waits for its first consumer. `request` is None if a node is selected already,
-    where a new volume is being made, and if it cannot be read, for the reason in `problem`.
+    where a new volume is being made, or if the request cannot be read, for the reason in `problem`.
     """
 
     claim: PersistentVolumeClaim
@@ -65,7 +65,7 @@ class Delayed(msgspec.Struct, frozen=True):
     problem: str = ""
 
     @classmethod
-    def of(cls, claim: PersistentVolumeClaim) -> Delayed:
+    def of(cls, claim: PersistentVolumeClaim) -> DelayedClaim:
         if SELECTED_NODE in claim.metadata.annotations:
             return cls(claim)
         try:
@@ -83,8 +83,8 @@ class Delayed(msgspec.Struct, frozen=True):
 
 
 class Provision(msgspec.Struct, frozen=True):
-    """A volume to be made for a claim. `capacity` reports the room for it; None if that is not
-    limited.
+    """A volume to be made for a claim. `capacity` reports the room for the volume; None if the room
+    is not limited.
     """
 
     claim: PersistentVolumeClaim
@@ -92,7 +92,7 @@ class Provision(msgspec.Struct, frozen=True):
 
 
 class NodeVolumes(msgspec.Struct, frozen=True):
-    """What a pod's unbound claims get on one node."""
+    """The volumes that a pod's unbound claims get on one node."""
 
     bindings: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...] = ()
     provisions: tuple[Provision, ...] = ()
@@ -102,22 +102,22 @@ class Claims(msgspec.Struct, frozen=True):
     """The claims of a pod: bound to a volume, or waiting for their first consumer."""
 
     bound: Sequence[PersistentVolumeClaim] = ()
-    delayed: Sequence[Delayed] = ()
+    delayed: Sequence[DelayedClaim] = ()
 
 
 def claims_of(pod: Pod, objects: ClusterObjects) -> Claims | None:
-    """The claims of a pod; None if it has none. Raises ClaimProblem and VolumeError."""
+    """Returns the claims of a pod; None if it has none. Raises ClaimProblem and VolumeError."""
     used = [claim for volume in pod.spec.volumes if (claim := _used(pod, volume, objects))]
     if not used:
         return None
     bound: list[PersistentVolumeClaim] = []
-    delayed: list[Delayed] = []
+    delayed: list[DelayedClaim] = []
     immediate = False
     for claim in used:
         if is_fully_bound(claim):
             bound.append(claim)
         elif _is_delayed(claim, objects) and not claim.spec.volume_name:
-            delayed.append(Delayed.of(claim))
+            delayed.append(DelayedClaim.of(claim))
         else:
             immediate = True
     if immediate:
@@ -126,7 +126,7 @@ def claims_of(pod: Pod, objects: ClusterObjects) -> Claims | None:
 
 
 def _used(pod: Pod, volume: Volume, objects: ClusterObjects) -> PersistentVolumeClaim | None:
-    """The claim that a volume of the pod uses. Raises ClaimProblem if it cannot be used."""
+    """Returns the claim of a volume of the pod. Raises ClaimProblem if it cannot be used."""
     name = claim_name(pod, volume)
     if name is None:
         return None
@@ -162,17 +162,17 @@ def _is_delayed(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
 
 class MigratedNodes:
     """The nodes that attach the disks of an in-tree plugin through its CSI driver, by row. They are
-    looked up again when a CSINode changes, or nodes come or go.
+    looked up again when a CSINode changes, and when nodes come or go.
     """
 
     def __init__(self) -> None:
-        self._made_for: tuple[ClusterObjects, int] | None = None
+        self._source: tuple[ClusterObjects, int] | None = None
         self._names: dict[str, frozenset[str]] = {}
         self._order: Ints | None = None
         self._rows: dict[str, Bools] = {}
 
     def on(self, plugin: str, nodes: NodeView) -> Bools:
-        """bool[nodes.size]"""
+        """Returns bool[nodes.size]: the nodes that attach the plugin's disks through its driver."""
         columns, names = nodes.columns, self._plugins(nodes.snapshot.objects)
         if self._order is not columns.order:
             self._order, self._rows = columns.order, {}
@@ -184,15 +184,17 @@ class MigratedNodes:
         return rows[nodes.rows]
 
     def _plugins(self, objects: ClusterObjects) -> Mapping[str, frozenset[str]]:
-        made_for = (objects, objects.version(CSINode))
-        if self._made_for != made_for:
-            self._made_for, self._rows = made_for, {}
-            found = {one.metadata.name: migrated_plugins(one) for one in objects.every(CSINode)}
-            self._names = {name: plugins for name, plugins in found.items() if plugins}
+        source = (objects, objects.version(CSINode))
+        if self._source != source:
+            self._source, self._rows = source, {}
+            by_name = {
+                node.metadata.name: migrated_plugins(node) for node in objects.every(CSINode)
+            }
+            self._names = {name: plugins for name, plugins in by_name.items() if plugins}
         return self._names
 
 
-class Known:
+class VolumeIndexes:
     """The indexes of the cluster's volumes, capacities and CSINodes."""
 
     def __init__(self) -> None:
@@ -202,16 +204,16 @@ class Known:
 
 
 class PodVolumes:
-    """The claims of a pod in one decision, and what they ask of the nodes."""
+    """The claims of a pod in one decision, and the nodes that suit them."""
 
-    def __init__(self, claims: Claims, snapshot: Snapshot, known: Known) -> None:
+    def __init__(self, claims: Claims, snapshot: Snapshot, indexes: VolumeIndexes) -> None:
         self.claims = claims
         self._snapshot = snapshot
         self._objects = snapshot.objects
-        self._known = known
+        self._indexes = indexes
         self.failure = ""
         if claims.delayed:
-            known.volumes.refresh(snapshot.objects)
+            indexes.volumes.refresh(snapshot.objects)
 
     # ------------------------------------------------------------------------------ for many nodes
 
@@ -226,9 +228,9 @@ class PodVolumes:
         return in_tree_plugin(volume) not in MIGRATED or _translated(volume) is None
 
     def conflicts(self, nodes: NodeView) -> Ints | None:
-        """int64[nodes.size]: the sum of the keys in REASONS for each node; None if all are 0.
+        """Returns int64[nodes.size]: the sum of each node's keys in REASONS; None if all are 0.
 
-        With the key FAILED a node cannot be decided, for the reason that is in `failure` then.
+        A node with the key FAILED cannot be judged; `failure` then says why.
         """
         keys: Ints | None = None
         if self.claims.bound:
@@ -252,7 +254,7 @@ class PodVolumes:
         return keys
 
     def _conflicts_of(self, volume: PersistentVolume, nodes: NodeView) -> Ints | None:
-        """int64[nodes.size]: the key of a bound volume for each node; None if all are 0."""
+        """Returns int64[nodes.size]: the key of a bound volume for each node; None if all are 0."""
         affinity = node_affinity(volume)
         here = None if affinity is None else allowed(affinity, nodes)
         conflicts = None if here is None else np.where(here, 0, NODE_CONFLICT)
@@ -262,7 +264,7 @@ class PodVolumes:
         translated = _translated(volume)
         if translated == affinity:
             return conflicts
-        migrated = self._known.migrated.on(plugin, nodes)
+        migrated = self._indexes.migrated.on(plugin, nodes)
         if not migrated.any():
             return conflicts
         there: Bools | int = FAILED
@@ -274,25 +276,25 @@ class PodVolumes:
 
     def _of_delayed(self, nodes: NodeView) -> Ints:
         keys = np.zeros(nodes.size, dtype=np.int64)
-        open_: Bools = np.ones(nodes.size, dtype=np.bool_)  # no claim has failed there yet
-        for one in self.claims.delayed:
-            if one.selected is not None:
-                row = nodes.columns.row_of.get(one.selected, -1)
+        open_: Bools = np.ones(nodes.size, dtype=np.bool_)  # where no claim has failed yet
+        for delayed in self.claims.delayed:
+            if delayed.selected is not None:
+                row = nodes.columns.row_of.get(delayed.selected, -1)
                 elsewhere = np.ones(nodes.size, dtype=np.bool_)
                 position = int(nodes.positions(np.array([row]))[0]) if row >= 0 else -1
                 if position >= 0:
                     elsewhere[position] = False
                 keys[open_ & elsewhere] = BIND_CONFLICT
                 open_ &= ~elsewhere
-        problem = next((one.problem for one in self.claims.delayed if one.problem), "")
+        problem = next((delayed.problem for delayed in self.claims.delayed if delayed.problem), "")
         if problem:
             self.failure = problem
             keys[open_] = FAILED
             return keys
-        for one, needed in self._unmatched(nodes, open_):
+        for delayed, needed in self._unmatched(nodes, open_):
             if not needed.any():
                 continue
-            possible, enough = self._can_be_made(one.claim, nodes)
+            possible, enough = self._can_be_made(delayed.claim, nodes)
             failing = needed & open_ & ~possible
             keys[failing] = BIND_CONFLICT
             open_ &= ~failing
@@ -302,16 +304,16 @@ class PodVolumes:
                 open_ &= ~failing
         return keys
 
-    def _unmatched(self, nodes: NodeView, open_: Bools) -> list[tuple[Delayed, Bools]]:
-        """The claims that need a new volume, each with the nodes where it does, in the order in
-        which kube-scheduler provisions.
+    def _unmatched(self, nodes: NodeView, open_: Bools) -> list[tuple[DelayedClaim, Bools]]:
+        """Returns the claims that need a new volume, each with the nodes where it needs one, in the
+        order in which kube-scheduler provisions.
         """
-        found = [(one, open_.copy()) for one in self.claims.delayed if one.request is None]
+        unmatched = [(d, open_.copy()) for d in self.claims.delayed if d.request is None]
         matching = self._by_size()
-        here = [self._matched(one, nodes) & open_ for one in matching]
+        here = [self._matched(delayed, nodes) & open_ for delayed in matching]
         # One volume may match several claims of the pod.
         contested = np.zeros(nodes.size, dtype=np.int64)
-        if len({one.request.storage_class for one in matching if one.request}) < len(matching):
+        if len({d.request.storage_class for d in matching if d.request}) < len(matching):
             contested = np.sum(here, axis=0)
         for position in np.flatnonzero(contested > 1).tolist():
             node = nodes.node(position)
@@ -319,31 +321,31 @@ class PodVolumes:
                 taken = self._taken(node)
                 for i, each in enumerate(here):
                     each[position] = i in taken
-        return found + [(one, open_ & ~each) for one, each in zip(matching, here, strict=True)]
+        return unmatched + [(d, open_ & ~each) for d, each in zip(matching, here, strict=True)]
 
-    def _by_size(self) -> list[Delayed]:
-        """The claims that an existing volume may match, in the order in which they choose."""
-        matching = [one for one in self.claims.delayed if one.request is not None]
-        return sorted(matching, key=lambda one: 0 if one.request is None else one.request.size)
+    def _by_size(self) -> list[DelayedClaim]:
+        """Returns the claims that may get an existing volume, in the order in which they choose."""
+        sizes = [(d.request.size, d) for d in self.claims.delayed if d.request is not None]
+        return [delayed for _, delayed in sorted(sizes, key=lambda pair: pair[0])]
 
-    def _matched(self, one: Delayed, nodes: NodeView) -> Bools:
-        """bool[nodes.size]: the nodes where an existing volume matches the claim."""
-        assert one.request is not None
-        volume = self.reserved_for(one)
+    def _matched(self, delayed: DelayedClaim, nodes: NodeView) -> Bools:
+        """Returns bool[nodes.size]: the nodes where an existing volume matches the claim."""
+        assert delayed.request is not None
+        volume = self.reserved_for(delayed)
         if volume is not None:
             return _on(node_affinity(volume), nodes)
-        return self._known.volumes.matches(one.request).found(nodes)
+        return self._indexes.volumes.matches(delayed.request).usable_on(nodes)
 
     def reserved_for(
-        self, one: Delayed, excluded: Set[str] = frozenset()
+        self, delayed: DelayedClaim, excluded: Set[str] = frozenset()
     ) -> PersistentVolume | None:
-        """The volume that is reserved for a claim: no other one is taken then."""
-        assert one.request is not None
-        for volume in self._known.volumes.reserved(one.claim):
+        """Returns the volume that is reserved for a claim, which takes no other then."""
+        assert delayed.request is not None
+        for volume in self._indexes.volumes.reserved(delayed.claim):
             if (
                 volume.metadata.name not in excluded
-                and class_of(volume) == one.request.storage_class
-                and one.request.admits(volume)
+                and class_of(volume) == delayed.request.storage_class
+                and delayed.request.admits(volume)
             ):
                 return volume
         return None
@@ -351,44 +353,44 @@ class PodVolumes:
     def _can_be_made(
         self, claim: PersistentVolumeClaim, nodes: NodeView
     ) -> tuple[Bools, Bools | None]:
-        """Two bool[nodes.size]: where the class may make a volume, and where it has room for it
-        (None for everywhere).
+        """Returns two bool[nodes.size]: the nodes for which the class may make a volume, and those
+        where it has room for one (None for everywhere).
         """
         name = class_of(claim)
         storage_class = self._objects.get(StorageClass, name)
-        assert storage_class is not None, name  # `claims_of` has seen it
+        assert storage_class is not None, name  # checked by `claims_of`
         if not can_provision(storage_class):
             return np.zeros(nodes.size, dtype=np.bool_), None
         possible = in_topology(storage_class.allowed_topologies, nodes)
         if possible is None:
             possible = np.ones(nodes.size, dtype=np.bool_)
-        return possible, self._known.capacities.enough(self._objects, storage_class, claim, nodes)
+        return possible, self._indexes.capacities.enough(self._objects, storage_class, claim, nodes)
 
     # -------------------------------------------------------------------------------- for one node
 
     def on(self, name: str) -> NodeVolumes:
-        """What the claims that wait get on a node that has no conflicts. Raises VolumeError."""
+        """Returns the claims' volumes on a node that has no conflicts. Raises VolumeError."""
         row = self._snapshot.columns.row_of.get(name)
         node = None if row is None else self._snapshot.columns.nodes[row]
         if node is None:
             raise VolumeError(f'node "{name}" not found')
         matching, taken = self._by_size(), self._taken(node)
-        made = [one.claim for one in self.claims.delayed if one.request is None]
-        made += [one.claim for i, one in enumerate(matching) if i not in taken]
+        new = [delayed.claim for delayed in self.claims.delayed if delayed.request is None]
+        new += [delayed.claim for i, delayed in enumerate(matching) if i not in taken]
         return NodeVolumes(
             tuple([(volume, matching[i].claim) for i, volume in taken.items()]),
-            tuple([self._provision(claim, node) for claim in made]),
+            tuple([self._provision(claim, node) for claim in new]),
         )
 
     def _taken(self, node: Node) -> dict[int, PersistentVolume]:
-        """The existing volumes that claims get on a node, by the claim's place in `_by_size`."""
+        """Returns the existing volumes for claims on a node, by the claim's place in `_by_size`."""
         taken: dict[int, PersistentVolume] = {}
         chosen: set[str] = set()
-        for i, one in enumerate(self._by_size()):
-            assert one.request is not None
-            volume = self.reserved_for(one, chosen)
+        for i, delayed in enumerate(self._by_size()):
+            assert delayed.request is not None
+            volume = self.reserved_for(delayed, chosen)
             if volume is None:
-                name = self._known.volumes.matches(one.request).smallest(node, chosen)
+                name = self._indexes.volumes.matches(delayed.request).smallest(node, chosen)
                 volume = None if name is None else self._objects.get(PersistentVolume, name)
             elif not allows(node_affinity(volume), node):
                 volume = None
@@ -399,9 +401,9 @@ class PodVolumes:
 
     def _provision(self, claim: PersistentVolumeClaim, node: Node) -> Provision:
         storage_class = self._objects.get(StorageClass, class_of(claim))
-        assert storage_class is not None  # `claims_of` has seen it
+        assert storage_class is not None  # checked by `claims_of`
         return Provision(
-            claim, self._known.capacities.chosen(self._objects, storage_class, claim, node)
+            claim, self._indexes.capacities.chosen(self._objects, storage_class, claim, node)
         )
 
 

@@ -1,4 +1,4 @@
-"""Where new volumes of a class can be made, and where there is room for them.
+"""The nodes for which volumes of a class can be made, and the room for such volumes.
 
 The room that drivers report is sorted by the label values of its topology once, and again only when
 it changes. Mirrors checkVolumeProvisions and hasEnoughCapacity.
@@ -29,7 +29,7 @@ from .label_numbers import NONE, LabelNumbers
 
 
 def in_topology(terms: Sequence[TopologySelectorTerm], nodes: NodeView) -> Bools | None:
-    """bool[nodes.size]: the nodes that one of a class's allowedTopologies matches; None for all."""
+    """Returns bool[nodes.size]: the nodes that any of the terms matches; None for all."""
     if not terms:
         return None
     matched = np.zeros(nodes.size, dtype=np.bool_)
@@ -37,14 +37,14 @@ def in_topology(terms: Sequence[TopologySelectorTerm], nodes: NodeView) -> Bools
         if not term.match_label_expressions:
             continue
         here = np.ones(nodes.size, dtype=np.bool_)
-        for wanted in term.match_label_expressions:
-            here &= select_rows(nodes, wanted.key, "In", wanted.values)
+        for requirement in term.match_label_expressions:
+            here &= select_rows(nodes, requirement.key, "In", requirement.values)
         matched |= here
     return matched
 
 
 class Room(msgspec.Struct, frozen=True):
-    """The largest volume, in bytes, that can be made where the topology matches."""
+    """Room where the topology matches; `limit` is the size of the largest volume, in bytes."""
 
     limit: int
     topology: Selector
@@ -64,9 +64,9 @@ class _ClassRoom:
             if room is None:
                 continue
             self.rooms.append(room)
-            wanted = room.topology.requirements
-            if len(wanted) == 1 and wanted[0].operator == "In" and len(wanted[0].values) == 1:
-                place = wanted[0].key, wanted[0].values[0]
+            demands = room.topology.requirements
+            if len(demands) == 1 and demands[0].operator == "In" and len(demands[0].values) == 1:
+                place = demands[0].key, demands[0].values[0]
                 most[place] = max(most.get(place, 0), room.limit)
             else:
                 self._others.append(room)
@@ -76,19 +76,19 @@ class _ClassRoom:
     def has(self, size: int, nodes: NodeView) -> Bools:
         enough = np.zeros(nodes.size, dtype=np.bool_)
         for limits in self._by_label.values():
-            found = limits.of(nodes)
-            enough |= (found >= size) & (found != NONE)
+            largest = limits.of(nodes)
+            enough |= (largest >= size) & (largest != NONE)
         for room in self._others:
             if room.limit >= size:
                 here = np.ones(nodes.size, dtype=np.bool_)
-                for wanted in room.topology.requirements:
-                    here &= select_rows(nodes, wanted.key, wanted.operator, wanted.values)
+                for demand in room.topology.requirements:
+                    here &= select_rows(nodes, demand.key, demand.operator, demand.values)
                 enough |= here
         return enough
 
 
 def largest_volume(capacity: CSIStorageCapacity) -> int | None:
-    """The largest volume, in bytes, that can be made; None if the object names no amount."""
+    """Returns the largest size of a volume in bytes; None if the object names none."""
     amount = capacity.maximum_volume_size
     if amount is None:
         amount = capacity.capacity
@@ -96,7 +96,7 @@ def largest_volume(capacity: CSIStorageCapacity) -> int | None:
 
 
 def _room_of(capacity: CSIStorageCapacity) -> Room | None:
-    """None if the object gives no room: without a topology, or without an amount."""
+    """Returns the room that an object reports; None without a topology or an amount."""
     largest = largest_volume(capacity)
     if largest is None or capacity.node_topology is None:
         return None
@@ -122,7 +122,7 @@ class Capacities:
         claim: PersistentVolumeClaim,
         nodes: NodeView,
     ) -> Bools | None:
-        """bool[nodes.size]: the nodes where the class has room for the claim; None for all."""
+        """Returns bool[nodes.size]: the nodes with room for the claim; None for all."""
         if not self._is_limited(objects, storage_class, claim):
             return None
         room = self._room(objects, storage_class)
@@ -135,8 +135,8 @@ class Capacities:
         claim: PersistentVolumeClaim,
         node: Node,
     ) -> CSIStorageCapacity | None:
-        """The first object that has enough room for the claim on the node; None if the room is not
-        limited.
+        """Returns the first object that has enough room for the claim on the node; None if the room
+        is not limited.
         """
         if not self._is_limited(objects, storage_class, claim):
             return None
@@ -149,7 +149,7 @@ class Capacities:
     def reported(
         self, objects: ClusterObjects, storage_class: StorageClass, claim: PersistentVolumeClaim
     ) -> Sequence[Room] | None:
-        """The room for volumes of the class, by name; None if the room is not limited."""
+        """Returns the room for volumes of the class, by name; None if it is not limited."""
         if not self._is_limited(objects, storage_class, claim):
             return None
         return self._room(objects, storage_class).rooms
@@ -170,7 +170,7 @@ class Capacities:
         name = storage_class.metadata.name
         room = self._classes.get(name)
         if room is None:
-            found = [c for c in objects.every(CSIStorageCapacity) if c.storage_class_name == name]
-            found.sort(key=lambda one: (one.metadata.namespace, one.metadata.name))
-            room = self._classes[name] = _ClassRoom(found)
+            reports = [c for c in objects.every(CSIStorageCapacity) if c.storage_class_name == name]
+            reports.sort(key=lambda report: (report.metadata.namespace, report.metadata.name))
+            room = self._classes[name] = _ClassRoom(reports)
         return room
