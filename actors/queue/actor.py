@@ -34,7 +34,7 @@ from ..runtime.logger import get_logger
 from ..scheduling.framework.events import ClusterEvent
 from ..telemetry.instruments import Instruments, Observe
 from .backoff import WINDOW_SECONDS
-from .effects import HandOut, Moved
+from .effects import HandOut, PodMoved
 from .state import QueueState
 
 log = get_logger(__name__)
@@ -83,7 +83,7 @@ class QueueActor(Actor[QueueMessage]):
             match effect:
                 case HandOut():
                     effect.order.reply.set(effect.pod)
-                case Moved():
+                case PodMoved():
                     if self._shows_moves:
                         self._tell_move(effect.key, effect.step)
                 case Nominate() | Unnominate():
@@ -103,7 +103,7 @@ class QueueActor(Actor[QueueMessage]):
             observe(self._clock.now() - now)
 
     def _observer_of(self, event: ClusterEvent) -> Observe:
-        # The members of enums count by identity here, because their hashes are slow.
+        # Members of enums are compared by identity here, because their hashes are slow.
         key = (id(event.resource), id(event.action), event.label)
         observe = self._of_changes.get(key)
         if observe is None:

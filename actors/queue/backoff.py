@@ -19,8 +19,8 @@ WINDOW_SECONDS = 1.0
 
 
 class Backoff:
-    """`initial` is the penalty in seconds after the first failure. It doubles with each failure,
-    up to `longest`.
+    """The pods in backoff. `initial` is the penalty in seconds after the first failure. The penalty
+    doubles with each failure, up to `longest`.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Backoff:
         self._erred: KeyedHeap[Entry] = KeyedHeap()
 
     def use(self, initial: float, longest: float) -> None:
-        """Other penalties from now on, and another order of the pods."""
+        """Uses other penalties from now on, and sorts the pods anew."""
         self._initial, self._longest = initial, longest
         for entry in list(self):
             self.put(entry)
@@ -52,7 +52,7 @@ class Backoff:
         yield from self._erred
 
     def until(self, entry: Entry) -> float:
-        """The start of the window in which the pod's backoff ends; without windows, its end.
+        """Returns the start of the window in which the backoff ends; without windows, its end.
 
         Consecutive errors are counted separately from rejections.
         """
@@ -67,11 +67,11 @@ class Backoff:
         return bool(entry.errors or entry.rejections) and self.until(entry) >= self._window(now)
 
     def left(self, entry: Entry, now: float) -> float:
-        """The seconds that the pod has to wait, or would have to wait if it were woken now."""
+        """Returns the seconds that the pod has to wait, or would have to if it were woken now."""
         return max(0.0, self.until(entry) + (WINDOW_SECONDS if self._pops else 0.0) - now)
 
     def put(self, entry: Entry) -> None:
-        """Add a pod. A pod that is here already is sorted again."""
+        """Adds a pod. A pod that is here already is sorted again."""
         if entry.rejectors and self._pops:
             self._rejected.put(entry.key, (self.until(entry), *self._sort_slot(entry)), entry)
         else:
@@ -82,18 +82,18 @@ class Backoff:
             self._erred.remove(key)
 
     def first(self) -> Entry | None:
-        """The pod to take when no pod is active; never one whose attempt ended with an error."""
+        """Returns the pod to take when no pod is active. Pods after an error are never taken."""
         top = self._rejected.peek()
         return None if top is None else top[1]
 
     def over(self, now: float) -> Iterator[Entry]:
-        """The pods whose backoff is over, in order. Remove each before you ask for the next."""
+        """Yields the pods whose backoff is over, in order. Remove each before the next."""
         for heap in (self._rejected, self._erred):
             while (top := heap.peek()) is not None and not self.holds(top[1], now):
                 yield top[1]
 
     def _window(self, time: float) -> float:
-        """The start of the window that contains a time; without windows, the time."""
+        """Returns the start of the window that contains a time; without windows, the time."""
         return floor(time / WINDOW_SECONDS) * WINDOW_SECONDS if self._pops else time
 
     def validate(self) -> None:

@@ -1,4 +1,4 @@
-"""What the queue's state has its actor do. Pure."""
+"""The effects of the queue's state, which the actor carries out. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..messages.recorder import RecordEvent, SetNominatedNode, SetUnschedulable
 
 
 class HandOut(msgspec.Struct, frozen=True):
-    """Answer this order with this pod, which is in flight from now on."""
+    """An answer to this order: the pod, which is in flight from now on."""
 
     order: NextPod
     pod: QueuedPod
 
 
-class Moved(msgspec.Struct, frozen=True):
-    """The pod of this key came to a queue; for the log."""
+class PodMoved(msgspec.Struct, frozen=True):
+    """A move of the pod of this key to a queue; for the log."""
 
     key: str
     step: StoryStep
@@ -29,7 +29,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 Effect = (
     HandOut
-    | Moved
+    | PodMoved
     | Nominate
     | Unnominate
     | SetNominatedNode

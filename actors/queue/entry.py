@@ -1,4 +1,4 @@
-"""A pod in the queue, with what its attempts so far have shown. Mirrors the framework's
+"""A pod in the queue, with the results of its attempts so far. Mirrors the framework's
 QueuedPodInfo.
 """
 
@@ -79,7 +79,7 @@ class Entry:
     def failed(
         self, unschedulable: frozenset[str], pending: frozenset[str], now: float, arrival: int
     ) -> None:
-        """Note that an attempt failed. Without plugins that rejected it, it was an error."""
+        """Notes that an attempt failed. It was an error if no plugin rejected the pod."""
         self.unschedulable, self.pending = unschedulable, pending
         if unschedulable or pending:
             self.rejections, self.errors = self.rejections + 1, 0

@@ -1,5 +1,5 @@
-"""PreEnqueue plugins that fail: a failure gates the pod like a rejection, but is reported to its
-user.
+"""The failures of PreEnqueue plugins. A failure gates the pod like a rejection, but is reported to
+the user.
 
 Each message of a plugin is reported once, not each time that the plugin is asked. It is reported
 only when the cycle asks for a pod: the cycle of a standby does not ask, and a standby must write
@@ -20,16 +20,16 @@ _ERROR = Code.ERROR  # Looking up a member of an enum in its class is slow.
 
 
 class GateErrors:
-    """`unreported` are the pods whose gate error has not been reported yet, by key."""
+    """The gate errors to report. `unreported` are the pods with such errors, by key."""
 
     def __init__(self) -> None:
         self.unreported: dict[str, Entry] = {}
 
     def note(self, entry: Entry, status: Status, now: float) -> None:
-        """Note the answer of PreEnqueue for the pod.
+        """Notes the answer of PreEnqueue for the pod.
 
-        Another message than the last one waits for REPORT_SECONDS: the report changes the pod,
-        which makes the queue ask again, and a message may differ each time.
+        A message that differs from the last one waits for REPORT_SECONDS: the report changes the
+        pod, which makes the queue ask again, and a message may differ each time.
         """
         problem = status.message if status.code is _ERROR else ""
         if problem and problem != entry.gate_error:
@@ -41,8 +41,8 @@ class GateErrors:
         entry.gate_error = problem
 
     def report(self, entries: Mapping[str, Entry]) -> Iterator[SetUnschedulable | RecordEvent]:
-        """What to write about those of the unreported pods that are still in `entries`. They count
-        as reported from now on.
+        """Yields the messages that report the gate errors of the unreported pods that are still in
+        `entries`. These pods count as reported from now on.
         """
         unreported, self.unreported = self.unreported, {}
         for key, entry in unreported.items():

@@ -19,7 +19,7 @@ SMALLEST_REBUILD = 64
 
 
 class KeyedHeap(Generic[V]):
-    """Values by key. Equal slots come out in the order in which they were put in."""
+    """Values by key. Values with equal slots come out in the order in which they came in."""
 
     def __init__(self) -> None:
         self._heap: list[_Item] = []
@@ -30,11 +30,11 @@ class KeyedHeap(Generic[V]):
         return len(self._live)
 
     def __iter__(self) -> Iterator[V]:
-        """The values, in no particular order."""
+        """Yields the values, in no particular order."""
         return (value for _, value in self._live.values())
 
     def put(self, key: str, slot: Slot, value: V) -> None:
-        """Add a value, or replace the value of this key and move it to the slot."""
+        """Adds a value, or replaces the value of this key and moves it to the slot."""
         present = self._live.get(key)
         if present is not None and present[0][0] == slot:
             self._live[key] = (present[0], value)
@@ -46,7 +46,7 @@ class KeyedHeap(Generic[V]):
         self._tidy()
 
     def peek(self) -> tuple[Slot, V] | None:
-        """The smallest slot and its value; None if the heap is empty."""
+        """Returns the smallest slot and its value; None if the heap is empty."""
         while self._heap:
             item = self._heap[0]
             live = self._live.get(item[2])
@@ -56,7 +56,7 @@ class KeyedHeap(Generic[V]):
         return None
 
     def remove(self, key: str) -> V | None:
-        """Remove and return the value of this key; None if there is none."""
+        """Removes and returns the value of this key; None if there is none."""
         live = self._live.pop(key, None)
         if live is None:
             return None

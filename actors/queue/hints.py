@@ -1,4 +1,4 @@
-"""Which plugin registered for which event, and whether an event makes a pod worth another attempt.
+"""The events that plugins registered for, and whether an event makes a pod worth another attempt.
 
 Plugins register once, so the plugins that an event concerns are looked up once for each kind of
 event. The hint functions are called for each pod. Mirrors kube-scheduler's queueing hint map and
@@ -23,7 +23,7 @@ Rejector = tuple[str, str]
 
 
 class Worth(msgspec.Struct, frozen=True):
-    """The pod is worth another attempt because of this event.
+    """The reason why a pod is worth another attempt: this event.
 
     `plugin` is the plugin whose hint function accepted the event, "" if none was called.
     `immediately` is true if the pod does not back off, as when a pending plugin accepted the event.
@@ -35,7 +35,7 @@ class Worth(msgspec.Struct, frozen=True):
 
 
 class HintTimes(Protocol):
-    """Takes the time that each hint function needs for its answer."""
+    """A recorder of the time that each hint function needs for its answer."""
 
     @property
     def now(self) -> Callable[[], float]:
@@ -43,12 +43,12 @@ class HintTimes(Protocol):
         ...
 
     def hinting_of(self, plugin: str, event: str, hint: str) -> Callable[[float], None]:
-        """Takes the seconds until a plugin answered to an event with this hint."""
+        """Returns a function that takes the seconds until a plugin gave this hint for an event."""
         ...
 
 
-class Untimed:
-    """Takes no times."""
+class NoHintTimes:
+    """HintTimes that record nothing."""
 
     def now(self) -> float:
         return 0.0
@@ -57,11 +57,11 @@ class Untimed:
         return lambda _: None
 
 
-UNTIMED = Untimed()
+UNTIMED = NoHintTimes()
 
 
 class HintTable:
-    """`hints` are the events that each plugin registered for, by scheduler name and plugin."""
+    """The registrations of plugins. `hints` are keyed by scheduler name, then by plugin."""
 
     def __init__(
         self,
@@ -70,20 +70,20 @@ class HintTable:
     ) -> None:
         self._times = times
         self._now = times.now
-        # By the event, then by the plugin and whether it helps.
+        # By the event, then by the plugin and its hint.
         self._durations: dict[ClusterEvent, _Durations] = {}
         self.use(hints)
 
     def use(self, hints: Mapping[str, Mapping[str, Sequence[Registration]]]) -> None:
-        """Other plugins and events from now on."""
+        """Replaces the plugins and their events."""
         self._table: dict[Rejector, Sequence[Registration]] = {
             (scheduler, plugin): _with_taints(registrations)
             for scheduler, plugins in hints.items()
             for plugin, registrations in plugins.items()
         }
         self._concerned: dict[ClusterEvent, dict[Rejector, tuple[Registration, ...]]] = {}
-        # The event that was looked up last, with what is known of it: many pods in a row are asked
-        # about one event.
+        # The event that was looked up last, with its plugins and durations: many pods in a row are
+        # judged for one event.
         self._event: ClusterEvent | None = None
         self._of_event: dict[Rejector, tuple[Registration, ...]] = {}
         self._durations_of_event: _Durations = {}
@@ -93,7 +93,7 @@ class HintTable:
         return rejector in self._table
 
     def concerned(self, event: ClusterEvent) -> Mapping[Rejector, tuple[Registration, ...]]:
-        """The plugins that registered for the event, with their registrations."""
+        """Returns the plugins that registered for the event, with their registrations."""
         if event is self._event:
             return self._of_event
         registered = self._concerned.get(event)
@@ -109,7 +109,7 @@ class HintTable:
         return registered
 
     def keys_of(self, rejector: Rejector, pod: Pod) -> set[str]:
-        """The keys by which a plugin's registrations find a pod."""
+        """Returns the keys by which a plugin's registrations find a pod."""
         keys: set[str] = set()
         for registration in self._table.get(rejector, ()):
             if registration.concerns is not None:
@@ -117,7 +117,7 @@ class HintTable:
         return keys
 
     def keys_of_change(self, rejector: Rejector, change: ClusterChanged) -> set[str] | None:
-        """The keys of the pods that a change concerns, for one plugin; None for all its pods."""
+        """Returns the keys of a plugin's pods that a change concerns; None for all."""
         keys = {ALWAYS}
         for registration in self.concerned(change.event).get(rejector, ()):
             if registration.concerns is None:
@@ -129,7 +129,7 @@ class HintTable:
         return keys
 
     def judge(self, entry: Entry, change: ClusterChanged) -> Worth | None:
-        """Ask the plugins that rejected the pod. Returns None if the event does not help it."""
+        """Asks the plugins that rejected the pod. Returns None if the event does not help it."""
         event = change.event
         rejectors = entry.rejectors
         if event.resource is Resource.WILDCARD:
@@ -179,10 +179,10 @@ class HintTable:
 
 
 def _with_taints(registrations: Sequence[Registration]) -> Sequence[Registration]:
-    """Add changes of taints for a plugin that registered for new nodes but not for taints.
+    """Adds changes of taints for a plugin that registered for new nodes but not for taints.
 
     kube-scheduler adds this registration when it builds its hint map. Without it a pod would be
-    tried less often, and the reasons that users read would be older than kube-scheduler's.
+    tried less often, and users would see older reasons than with kube-scheduler.
     """
     of_nodes = [r.event.action for r in registrations if r.event.resource is Resource.NODE]
     adds = any(action & Action.ADD for action in of_nodes)

@@ -1,4 +1,4 @@
-"""Pods that are handed out, and the events that came since, so that no wake-up is lost between a
+"""The pods that are handed out, and the events since then, so that no wake-up is lost between a
 decision and the parking of the pod.
 
 There is one list of events for all pods; each pod remembers where it began. Events that no pod in
@@ -20,7 +20,7 @@ POD_POPPED = "PodPopped"
 
 
 class InFlight:
-    """By uid: a pod may be deleted and created again by its name while its attempt runs."""
+    """The pods in flight by uid, as a pod may be created again during its attempt."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
@@ -40,26 +40,26 @@ class InFlight:
         return iter(self._entries.values())
 
     def get(self, uid: str) -> Entry | None:
-        """The pod of this uid; None if it is not in flight."""
+        """Returns the pod of this uid; None if it is not in flight."""
         return self._entries.get(uid)
 
     def take_off(self, entry: Entry) -> None:
-        """Put a pod here that is handed out; the events from now on are kept for it."""
+        """Adds a pod that is handed out; the events from now on are kept for it."""
         uid = entry.info.uid
         self._entries[uid] = entry
         self._since[uid] = self._dropped + len(self._events)
 
     def remember(self, change: ClusterChanged) -> None:
-        """Keep an event if a pod in flight needs events."""
+        """Keeps an event if a pod in flight needs events."""
         if self._since:
             self._events.append(change)
 
     def updated(self, pod: Pod) -> None:
-        """Keep a newer version of a pod."""
+        """Keeps a newer version of a pod."""
         self._latest[pod.metadata.uid] = pod
 
     def done(self, uid: str) -> None:
-        """Keep no more events for this pod."""
+        """Stops keeping events for this pod."""
         if self._since.pop(uid, None) is None:
             return
         # `_since` is in the order in which pods were handed out. So the first pod that is left
@@ -70,8 +70,8 @@ class InFlight:
             self._dropped = needed
 
     def land(self, uid: str) -> tuple[Entry, Pod | None, Sequence[ClusterChanged] | None] | None:
-        """Remove a pod. Returns it with its newer version, if there is one, and the events since it
-        was handed out; None if the pod is not here.
+        """Removes a pod. Returns it with its newer version, if there is one, and the events since
+        it was handed out; None if the pod is not here.
 
         The events are None if the pod was Done, because they were not kept.
         """
@@ -86,7 +86,7 @@ class InFlight:
         return entry, self._latest.pop(uid, None), missed
 
     def events(self) -> Mapping[str, int]:
-        """How many events are kept, by their labels, and for how many pods, as PodPopped."""
+        """Returns how many events are kept, by label, and for how many pods, as PodPopped."""
         kept = Counter(str(change.event) for change in self._events)
         return {**kept, POD_POPPED: len(self._since)}
 

@@ -73,8 +73,8 @@ def measures(queues: Queues, healed: int) -> QueueMeasures:
 
 
 def _rejected(queues: Queues) -> Mapping[tuple[str, str], int]:
-    """Returns how many pods each plugin rejected, by plugin and scheduler name. Those that are
-    parked have an index, the others few rejectors.
+    """Returns how many pods each plugin rejected, by plugin and scheduler name. The index counts
+    the parked pods; the other pods have few rejectors.
     """
     waiting = Counter(queues.unschedulable.waiting()) + Counter(queues.gated.waiting())
     numbers = Counter({(plugin, name): number for (name, plugin), number in waiting.items()})

@@ -1,4 +1,4 @@
-"""The nominations of pending pods: which node the cache has to keep room on for a pod. Pure.
+"""The nominations of pending pods: the node on which the cache keeps room for a pod. Pure.
 
 Only the queue knows which pods are nominated, so every change of a nomination goes through here to
 the cache. A pod is nominated only once it has been active: while PreEnqueue rejects it, no room is
@@ -19,7 +19,7 @@ from .entry import Entry
 
 
 def nominate(entry: Entry, node: str) -> Sequence[Nominate | Unnominate]:
-    """Has the cache count the pod on a node from now on; "" for none."""
+    """Makes the cache count the pod on a node from now on; "" for none."""
     before, entry.nominated_node = entry.nominated_node, node
     if node:
         return (Nominate(entry.info, node),)
@@ -37,7 +37,7 @@ def nomination_after(entry: Entry, old: Pod, new: Pod) -> str:
 def end_of_nomination(entry: Entry) -> ClusterChanged:
     """Returns the event of a nomination that ends: the room is free as if the pod had been there.
 
-    It helps the pod itself, and the pods of at most its priority, which had left the room to it.
+    The event helps the pod, and the pods of at most its priority that had left it the room.
     """
     pod = entry.info.pod
     status = msgspec.structs.replace(pod.status, nominated_node_name=entry.nominated_node)

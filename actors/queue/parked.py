@@ -1,8 +1,8 @@
-"""Parked pods, indexed by the plugins they wait for: the cost of an event depends on the pods whose
-plugins registered for it, not on all parked pods.
+"""The parked pods, indexed by the plugins that they wait for: the cost of an event depends on the
+pods whose plugins registered for it, not on all parked pods.
 
 Used twice: for unschedulable pods, which any plugin that rejected them may wake, and for gated
-pods, which are looked at only on an event that the gating plugin registered for. Mirrors
+pods, which are judged only on an event that the gating plugin registered for. Mirrors
 kube-scheduler's unschedulablePods.
 """
 
@@ -17,7 +17,7 @@ from .heap import KeyedHeap
 from .hints import HintTable, Rejector
 
 
-class Parked:
+class ParkedPods:
     def __init__(self, hints: HintTable) -> None:
         self._hints = hints
         self._oldest: KeyedHeap[Entry] = KeyedHeap()
@@ -35,8 +35,8 @@ class Parked:
         return iter(self._oldest)
 
     def put(self, entry: Entry, plugins: Iterable[str], since: float) -> None:
-        """Park a pod, or park it anew. Events of `plugins` may wake it; `since` is the time when it
-        came here.
+        """Parks a pod, or parks it anew. Events of `plugins` may wake it; `since` is the time when
+        it came here.
         """
         key, scheduler = entry.key, entry.scheduler
         self.remove(key)
@@ -45,7 +45,7 @@ class Parked:
         self._index(entry)
 
     def index_anew(self) -> None:
-        """Index every pod by the plugins and events that the hint table has now."""
+        """Indexes every pod by the plugins and events that the hint table has now."""
         for index in (self._waiting, self._by_key, self._keys, self._unknown):
             index.clear()
         entries = {entry.key: entry for entry in self}
@@ -67,7 +67,7 @@ class Parked:
             self._by_key.setdefault(place, {})[key] = entry
 
     def remove(self, key: str) -> None:
-        """Does nothing for a pod that is not here."""
+        """Removes a pod if it is here."""
         if self._oldest.remove(key) is None:
             return
         for place in self._keys.pop(key):
@@ -83,7 +83,7 @@ class Parked:
                 self._unknown.discard(rejector)
 
     def concerned(self, change: ClusterChanged) -> list[Entry]:
-        """The pods that a change may wake; for each plugin, those that wait longest come first."""
+        """Returns the pods that a change may wake; per plugin, the longest waiting come first."""
         event = change.event
         if not self._rejectors:
             return []
@@ -100,7 +100,7 @@ class Parked:
         return list({key: entry for group in groups for key, entry in group.items()}.values())
 
     def _looked_up(self, rejector: Rejector, change: ClusterChanged) -> dict[str, Entry]:
-        """The pods that wait for a plugin and that a change concerns."""
+        """Returns the pods that wait for a plugin and that a change concerns."""
         keys = self._hints.keys_of_change(rejector, change)
         if keys is None:
             return self._waiting[rejector]
@@ -110,14 +110,14 @@ class Parked:
         return pods
 
     def longer_than(self, seconds: float, now: float) -> Iterator[Entry]:
-        """The pods that have been here for more than this long, the oldest first. Remove each or
-        park it anew before you ask for the next.
+        """Yields the pods that have been here for more than this long, the oldest first. Remove
+        each or park it anew before you ask for the next.
         """
         while (top := self._oldest.peek()) is not None and now - top[0][0] > seconds:
             yield top[1]
 
     def waiting(self) -> Mapping[Rejector, int]:
-        """How many pods wait for each plugin."""
+        """Returns how many pods wait for each plugin."""
         return {rejector: len(pods) for rejector, pods in self._waiting.items()}
 
     def validate(self) -> None:

@@ -12,8 +12,8 @@ import enum
 from ..messages.queue import Place
 
 
-class Happened(enum.StrEnum):
-    """What moves a pod."""
+class Trigger(enum.StrEnum):
+    """The triggers of moves."""
 
     ADDED = "added"
     POPPED = "popped"
@@ -40,17 +40,17 @@ OUTSIDE, ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, IN_FLIGHT = Place
     PREEMPTION_ENDED,
     PROFILES_CHANGED,
     REMOVED,
-) = Happened
+) = Trigger
 
-Transition = tuple[Place, Happened, Place]
+Transition = tuple[Place, Trigger, Place]
 
-# (from, what happened, to). Where there are several targets, the queue chooses the first that
-# applies: unschedulable if nothing that happened during the attempt may help the pod, gated if a
+# (from, trigger, to). Where there are several targets, the queue chooses the first that
+# applies: unschedulable if no event during the attempt may help the pod, gated if a
 # PreEnqueue plugin rejects the pod or if the pod is held, backoff while the penalty lasts, active.
 # From backoff to gated only if pods are not taken out of backoff early.
 TRANSITIONS: frozenset[Transition] = frozenset(
-    (place, happened, target)
-    for place, happened, targets in (
+    (place, trigger, target)
+    for place, trigger, targets in (
         (OUTSIDE, ADDED, (ACTIVE, GATED)),
         (ACTIVE, POPPED, (IN_FLIGHT,)),
         (BACKOFF, POPPED, (IN_FLIGHT,)),

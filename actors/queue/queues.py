@@ -18,14 +18,14 @@ from ..scheduling.framework.status import Status
 from ..scheduling.kube.core import Pod
 from ..scheduling.model.pod_info import PodInfo
 from .backoff import Backoff
-from .effects import Effect, Moved
+from .effects import Effect, PodMoved
 from .entry import Entry
 from .gate_errors import GateErrors
 from .heap import KeyedHeap, Slot
 from .hints import UNTIMED, HintTable, HintTimes, Worth
 from .in_flight import InFlight
 from .nominations import nominate
-from .parked import Parked
+from .parked import ParkedPods
 from .places import (
     ACTIVE,
     BACKOFF,
@@ -35,7 +35,7 @@ from .places import (
     PROFILES_CHANGED,
     TRANSITIONS,
     UNSCHEDULABLE,
-    Happened,
+    Trigger,
 )
 from .story import Stories
 
@@ -44,7 +44,7 @@ ATTEMPT_FAILED = "ScheduleAttemptFailure"
 
 
 class QueueRules(msgspec.Struct, frozen=True):
-    """What the profiles and the flags define: functions of plugins, and seconds.
+    """The functions of plugins, and the seconds, that the profiles and the flags define.
 
     `hints` are the events that each plugin registered for, by scheduler name and plugin. A pod that
     was rejected by a plugin without an entry wakes on any event. With `pop_from_backoff`, a pod is
@@ -63,7 +63,7 @@ class QueueRules(msgspec.Struct, frozen=True):
 
 
 class Queues:
-    """Shared by the modules of the queue's state. `entries` are the pods in the four queues, by
+    """The queues, shared by the modules of the queue's state. `entries` are the pods in them, by
     key.
     """
 
@@ -75,12 +75,12 @@ class Queues:
         self.backoff = Backoff(
             rules.initial_backoff, rules.max_backoff, self.sort_slot, pops=rules.pop_from_backoff
         )
-        self.unschedulable = Parked(self.hints)
-        self.gated = Parked(self.hints)
+        self.unschedulable = ParkedPods(self.hints)
+        self.gated = ParkedPods(self.hints)
         self.in_flight = InFlight()
         self.gate_errors = GateErrors()
         self.stories = Stories()
-        self._by_place: dict[Place, KeyedHeap[Entry] | Backoff | Parked] = {
+        self._by_place: dict[Place, KeyedHeap[Entry] | Backoff | ParkedPods] = {
             ACTIVE: self.active,
             BACKOFF: self.backoff,
             UNSCHEDULABLE: self.unschedulable,
@@ -97,13 +97,11 @@ class Queues:
 
     # -------------------------------------------------------------------------------------- moves
 
-    def requeue(
-        self, entry: Entry, happened: Happened, worth: Worth, now: float
-    ) -> Sequence[Effect]:
+    def requeue(self, entry: Entry, trigger: Trigger, worth: Worth, now: float) -> Sequence[Effect]:
         """Moves a pod to gated if a PreEnqueue plugin rejects it or it is held, to backoff while
         its penalty lasts, otherwise to active.
         """
-        event, cause = (ATTEMPT_FAILED, worth.event) if happened is FAILED else (worth.event, "")
+        event, cause = (ATTEMPT_FAILED, worth.event) if trigger is FAILED else (worth.event, "")
         waits = not worth.immediately and self.backoff.holds(entry, now)
         if self.rules.pop_from_backoff or not waits:
             status = self.rules.pre_enqueue(entry.info.pod)
@@ -111,18 +109,18 @@ class Queues:
                 self.gate_errors.note(entry, status, now)
             if not status.ok or entry.hold:
                 plugin = PREEMPTION if status.ok else status.plugin
-                return self._gate(entry, happened, StoryStep(now, GATED, event, plugin))
+                return self._gate(entry, trigger, StoryStep(now, GATED, event, plugin))
         step = StoryStep(now, BACKOFF if waits else ACTIVE, event, worth.plugin, cause)
         if waits:
-            return (self.arrive(entry, happened, step),)
-        return self._to_active(entry, happened, step)
+            return (self.arrive(entry, trigger, step),)
+        return self._to_active(entry, trigger, step)
 
     def leave_backoff(
-        self, entry: Entry, happened: Happened, worth: Worth, now: float
+        self, entry: Entry, trigger: Trigger, worth: Worth, now: float
     ) -> Sequence[Effect]:
         if self.rules.pop_from_backoff:
-            return self._to_active(entry, happened, StoryStep(now, ACTIVE, worth.event))
-        return self.requeue(entry, happened, worth, now)
+            return self._to_active(entry, trigger, StoryStep(now, ACTIVE, worth.event))
+        return self.requeue(entry, trigger, worth, now)
 
     def gate_if_rejected(self, entry: Entry, event: str, now: float) -> Sequence[Effect]:
         """Moves a pod to gated if a PreEnqueue plugin of its new profile rejects it."""
@@ -133,16 +131,16 @@ class Queues:
             return ()
         return self._gate(entry, PROFILES_CHANGED, StoryStep(now, GATED, event, status.plugin))
 
-    def arrive(self, entry: Entry, happened: Happened, step: StoryStep) -> Moved:
+    def arrive(self, entry: Entry, trigger: Trigger, step: StoryStep) -> PodMoved:
         """Moves a pod to the queue of this step of its story."""
-        self.move(entry, happened, step.queue, step.at)
+        self.move(entry, trigger, step.queue, step.at)
         self.stories.add(entry.key, step)
-        return Moved(entry.key, step)
+        return PodMoved(entry.key, step)
 
-    def move(self, entry: Entry, happened: Happened, to: Place, now: float) -> None:
-        """Changes the place of a pod. A pod in flight has landed before."""
+    def move(self, entry: Entry, trigger: Trigger, to: Place, now: float) -> None:
+        """Changes the place of a pod. A pod in flight must have landed before."""
         key, place = entry.key, entry.place
-        assert (place, happened, to) in TRANSITIONS, f"{key}: {place} to {to}, {happened}"
+        assert (place, trigger, to) in TRANSITIONS, f"{key}: {place} to {to}, {trigger}"
         queue = self._by_place.get(place)
         if queue is not None:
             queue.remove(key)
@@ -162,7 +160,7 @@ class Queues:
             return
         self.entries[key] = entry
 
-    def _to_active(self, entry: Entry, happened: Happened, step: StoryStep) -> Sequence[Effect]:
+    def _to_active(self, entry: Entry, trigger: Trigger, step: StoryStep) -> Sequence[Effect]:
         """Moves a pod to active. PreEnqueue has admitted it, now or when it came to backoff."""
         entry.gated_by = ""
         nominated: Sequence[Effect] = ()
@@ -171,9 +169,9 @@ class Queues:
             node = entry.info.pod.status.nominated_node_name
             if node:
                 nominated = nominate(entry, node)
-        return (*nominated, self.arrive(entry, happened, step))
+        return (*nominated, self.arrive(entry, trigger, step))
 
-    def _gate(self, entry: Entry, happened: Happened, step: StoryStep) -> Sequence[Effect]:
+    def _gate(self, entry: Entry, trigger: Trigger, step: StoryStep) -> Sequence[Effect]:
         """Moves a pod to gated, or notes the plugin that gates it from now on."""
         plugin = step.plugin
         if entry.place is GATED and entry.gated_by == plugin:
@@ -183,7 +181,7 @@ class Queues:
         if entry.place is GATED:
             self.gated.put(entry, (plugin,), step.at)
             return ()
-        return (self.arrive(entry, happened, step),)
+        return (self.arrive(entry, trigger, step),)
 
     # ----------------------------------------------------------------------------- other profiles
 

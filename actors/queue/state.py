@@ -86,7 +86,7 @@ class QueueState:
         self._healed = 0
 
     def handle(self, message: QueueMessage, now: float) -> Sequence[Effect]:
-        """Handles one message at a time in monotonic seconds; returns its effects, in order."""
+        """Handles one message; returns its effects, in order. `now` is in monotonic seconds."""
         effects: Sequence[Effect] = ()
         match message:  # The most frequent messages come first.
             case ClusterChanged():
@@ -202,7 +202,7 @@ class QueueState:
             if top is not None:
                 entry: Entry | None = top[1]
             else:
-                entry = queues.backoff.first()  # none, if it may not be taken early
+                entry = queues.backoff.first()  # None if no pod may be taken early.
                 if entry is not None:
                     queues.stories.add(entry.key, StoryStep(now, ACTIVE, POP_FROM_BACKOFF))
             if entry is None:
@@ -249,8 +249,8 @@ class QueueState:
         return entry is not None and entry.info.uid == order.uid and entry.hold == order.hold
 
     def _displace(self, info: PodInfo, node: str, now: float) -> Sequence[Effect]:
-        """Takes the pod's nomination away. That wakes it, and the pods that had left the node to
-        it.
+        """Takes the pod's nomination away. That wakes the pod, and the pods that had left the node
+        to it.
         """
         entry = self._in_flight.get(info.uid) or self._entries.get(info.key)
         if entry is None or entry.info.uid != info.uid or entry.nominated_node != node:
@@ -265,8 +265,8 @@ class QueueState:
     # ----------------------------------------------------------------------------- all pods at once
 
     def _use(self, new: UseProfiles, now: float) -> Sequence[Effect]:
-        """Goes on with other profiles. A pod in flight ends its attempt with the profile of its
-        beginning; if its scheduler name is gone, it does not come back.
+        """Uses other profiles. A pod in flight ends its attempt with the profile with which it
+        began; if its scheduler name is gone, it does not come back.
         """
         effects: list[Effect] = []
         self._gone = (self._gone - new.hints.keys()) | new.gone

@@ -38,9 +38,9 @@ class Stories:
         self._stories.move_to_end(key)
 
     def of(self, key: str) -> tuple[StoryStep, ...]:
-        """The latest moves of a pod, the oldest first; empty if the pod is not remembered."""
+        """Returns the latest moves of a pod, the oldest first; empty if none is remembered."""
         return tuple(self._stories.get(key, ()))
 
     def incoming(self) -> Mapping[tuple[str, str], int]:
-        """How many pods have come to each queue by each event."""
+        """Returns how many pods have come to each queue by each event."""
         return self._incoming

@@ -44,8 +44,8 @@ class Waking:
     # ------------------------------------------------------------------------------------- events
 
     def changed(self, change: ClusterChanged, now: float) -> Sequence[Effect]:
-        """Wakes the parked pods that an event may help; the pods in flight have it looked at when
-        they are back.
+        """Wakes the parked pods that an event may help. The pods in flight are judged for the event
+        when they are back.
         """
         self._in_flight.remember(change)
         effects: list[Effect] = []
@@ -143,8 +143,8 @@ class Waking:
         return ()
 
     def try_anew(self, schedulers: Set[str], now: float) -> Sequence[Effect]:
-        """Has the new profiles of these scheduler names admit their pods, and has those that are
-        parked tried again.
+        """Makes the new profiles of these scheduler names admit their pods, and tries the parked
+        ones again.
         """
         effects: list[Effect] = []
         for entry in list(self._queues.entries.values()):
@@ -158,5 +158,5 @@ class Waking:
 
 
 def _awaits_room(entry: Entry) -> bool:
-    """Returns whether something has woken the pod, which now awaits the end of its preemption."""
+    """True if an event has woken the pod, which now awaits the end of its preemption."""
     return entry.place is GATED and entry.gated_by == PREEMPTION

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.actors.messages.queue import Place
-from berth.actors.queue.places import TRANSITIONS, Happened
+from berth.actors.queue.places import TRANSITIONS, Trigger
 from tests.docs.blocks import ARCHITECTURE, Block, blocks
 
 KIND = "stateDiagram-v2"
@@ -14,7 +14,7 @@ def drawn() -> str:
     lines = [f'    state "{place}" as {_name(place)}' for place in Place if " " in place]
     for start in Place:
         for target in Place:
-            labels = [each for each in Happened if (start, each, target) in TRANSITIONS]
+            labels = [each for each in Trigger if (start, each, target) in TRANSITIONS]
             if labels:
                 lines.append(f"    {_name(start)} --> {_name(target)}: {', '.join(labels)}")
     return "\n".join([KIND, *lines, ""])

@@ -27,8 +27,8 @@ from berth.actors.messages.queue import (
     StoryStep,
     UseProfiles,
 )
-from berth.actors.queue.effects import Effect, HandOut, Moved
-from berth.actors.queue.places import Happened, Transition
+from berth.actors.queue.effects import Effect, HandOut, PodMoved
+from berth.actors.queue.places import Transition, Trigger
 from berth.actors.queue.queues import QueueRules
 from berth.actors.queue.state import QueueState
 from berth.actors.scheduling.framework.events import (
@@ -55,13 +55,13 @@ REGISTERED = {
     "Door": (Registration(ClusterEvent(Resource.POD, Action.DELETE), lambda *_: Hint.SKIP),),
 }
 # What a message makes happen to a pod that was in the queue before; an event if it is not here.
-_HAPPENS: dict[type[object], Happened] = {
-    AttemptFailed: Happened.FAILED,
-    FlushBackoff: Happened.BACKOFF_COMPLETE,
-    FlushUnschedulable: Happened.TIMEOUT,
-    Activate: Happened.ACTIVATED,
-    PreemptionEnded: Happened.PREEMPTION_ENDED,
-    UseProfiles: Happened.PROFILES_CHANGED,
+_HAPPENS: dict[type[object], Trigger] = {
+    AttemptFailed: Trigger.FAILED,
+    FlushBackoff: Trigger.BACKOFF_COMPLETE,
+    FlushUnschedulable: Trigger.TIMEOUT,
+    Activate: Trigger.ACTIVATED,
+    PreemptionEnded: Trigger.PREEMPTION_ENDED,
+    UseProfiles: Trigger.PROFILES_CHANGED,
 }
 
 
@@ -117,19 +117,19 @@ def handle_and_follow(
         if after.get(key, ("", Place.OUTSIDE))[0] == uid:
             places[key] = place
         else:
-            moves.append((place, Happened.REMOVED, Place.OUTSIDE))
+            moves.append((place, Trigger.REMOVED, Place.OUTSIDE))
     for effect in effects:
         match effect:
-            case Moved(key, step):
-                happened = _HAPPENS.get(type(message), Happened.EVENT)
+            case PodMoved(key, step):
+                trigger = _HAPPENS.get(type(message), Trigger.EVENT)
                 if places[key] is Place.OUTSIDE:
-                    happened = Happened.ADDED
+                    trigger = Trigger.ADDED
                 to = step.queue
             case HandOut(_, pod):
-                key, happened, to = pod.info.key, Happened.POPPED, Place.IN_FLIGHT
+                key, trigger, to = pod.info.key, Trigger.POPPED, Place.IN_FLIGHT
             case _:
                 continue
-        moves.append((places[key], happened, to))
+        moves.append((places[key], trigger, to))
         places[key] = to
     assert places == {key: place_of(queue, key) for key in places}, "a move has no effect"
     return effects, moves

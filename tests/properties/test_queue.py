@@ -33,7 +33,7 @@ from berth.actors.messages.queue import (
     QueueMessage,
     UseProfiles,
 )
-from berth.actors.queue.effects import Effect, HandOut, Moved
+from berth.actors.queue.effects import Effect, HandOut, PodMoved
 from berth.actors.queue.places import TRANSITIONS
 from berth.actors.queue.queues import QueueRules
 from berth.actors.queue.state import QueueState
@@ -162,7 +162,8 @@ class QueueHistory(RuleBasedStateMachine):
             assert queued.info.pod is row.pod, "another pod, or an old version"
             assert (queued.attempts, queued.enqueued_at) == (row.attempts, row.timestamp)
             self.flying[row.uid] = queued
-        moves = [(e.key.removeprefix("ns/"), e.step.queue) for e in effects if isinstance(e, Moved)]
+        moved = [effect for effect in effects if isinstance(effect, PodMoved)]
+        moves = [(effect.key.removeprefix("ns/"), effect.step.queue) for effect in moved]
         assert Counter(moves) == Counter(self.model.happened)
         self.model.handed_out.clear()
         self.model.happened.clear()

@@ -9,7 +9,7 @@ import pytest
 from berth.actors.messages.queue import ClusterChanged
 from berth.actors.queue.entry import Entry
 from berth.actors.queue.hints import HintTable
-from berth.actors.queue.parked import Parked
+from berth.actors.queue.parked import ParkedPods
 from berth.actors.scheduling.decision.profile import hinting
 from berth.actors.scheduling.framework.events import (
     Action,
@@ -50,13 +50,13 @@ def no_keys(*_: object) -> Iterable[str]:
     return "keys"
 
 
-def parked(*concerns: Concerns | None) -> Parked:
+def parked(*concerns: Concerns | None) -> ParkedPods:
     """Three pods that wait for one plugin, two of them with the key x."""
     plugin = Keyed({}, NoApi())
     registrations = [
         hinting(plugin, Registration(ADDED, lambda *_: Hint.QUEUE, each)) for each in concerns
     ]
-    found = Parked(HintTable({"s": {"Keyed": registrations}}))
+    found = ParkedPods(HintTable({"s": {"Keyed": registrations}}))
     for name in ("a", "b", "c"):
         selector = {} if name == "a" else {"key": "x"}
         item = pod(name, schedulerName="s", nodeSelector=selector)
@@ -65,7 +65,7 @@ def parked(*concerns: Concerns | None) -> Parked:
     return found
 
 
-def concerned(waiting: Parked, node: str, event: ClusterEvent = ADDED) -> list[str]:
+def concerned(waiting: ParkedPods, node: str, event: ClusterEvent = ADDED) -> list[str]:
     change = ClusterChanged(event, None, Node(metadata=ObjectMeta(name=node)))
     return sorted(entry.info.pod.metadata.name for entry in waiting.concerned(change))
 

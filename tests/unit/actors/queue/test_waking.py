@@ -18,7 +18,7 @@ from berth.actors.messages.queue import (
     Place,
     StoryStep,
 )
-from berth.actors.queue.effects import Moved
+from berth.actors.queue.effects import PodMoved
 from berth.actors.scheduling.kube.core import Pod, Toleration
 from tests.kit.handle import Nowhere
 from tests.kit.queue import NODE_ADDED, POD_GONE, Harness, make_pod, story_of
@@ -35,7 +35,7 @@ def test_a_pod_wakes_only_on_events_that_a_rejecting_plugin_registered_for(queue
     queue.park("c", "Deaf")
     queue.park("d", "Unknown")
     queue.now = 20
-    woken = [effect for effect in queue.send(POD_GONE) if isinstance(effect, Moved)]
+    woken = [effect for effect in queue.send(POD_GONE) if isinstance(effect, PodMoved)]
     assert [(m.key, m.step.queue, m.step.event, m.step.plugin) for m in woken] == [
         ("ns/d", "active", "AssignedPodDelete", "Unknown"),
         ("ns/b", "active", "AssignedPodDelete", "Pods"),
@@ -273,7 +273,7 @@ def test_an_update_of_the_pod_with_two_changes_is_two_events(queue: Harness) -> 
     moved = [
         effect
         for effect in queue.send(PendingPodUpdated(*changed("parked")))
-        if isinstance(effect, Moved)
+        if isinstance(effect, PodMoved)
     ]
     assert [effect.step.event for effect in moved] == [
         "UnschedulablePodUpdatePodLabel"
