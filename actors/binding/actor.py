@@ -42,7 +42,7 @@ from ..telemetry.instruments import Instruments
 from .state import PodsInBinding
 
 MOST_IDLE = 64  # workers that are kept for later placements
-CANCELLED = float("-inf")  # the effective deadline of a task that was cancelled
+CANCELLED = float("-inf")  # the deadline that a cancelled task sees
 MOST_WRITES = 256
 # The waits before the requests for a pod whose binding has failed, in seconds, while the API server
 # does not answer.
@@ -61,8 +61,8 @@ class BindingActor(Actor[BindingMessage]):
         *,
         nominates: bool = True,
     ) -> None:
-        """Without `nominates`, the node is not announced before PreBind, and no PreBind plugin is
-        asked first if it has anything to do.
+        """Makes the actor. Without `nominates`, the node is not announced before PreBind, and no
+        PreBind plugin is asked first whether it has anything to do.
         """
         super().__init__(mailboxes.binding)
         self._queue = mailboxes.queue
@@ -108,7 +108,7 @@ class BindingActor(Actor[BindingMessage]):
                 assert_never(message)
 
     async def _bind(self, placement: Placement) -> None:
-        """Run one binding cycle."""
+        """Runs one binding cycle."""
         self._instruments.bindings.value += 1
         info, node = placement.pod.info, placement.node
         profile = placement.profile
@@ -148,7 +148,7 @@ class BindingActor(Actor[BindingMessage]):
     async def _readied(
         self, profile: Profile, placement: Placement, flight: Status
     ) -> Failure | None:
-        """Wait on Permit, run PreBind, and return the failure, if there is one. `flight` is the
+        """Waits on Permit, runs PreBind, and returns the failure, if there is one. `flight` is the
         answer of PreBindPreFlight.
         """
         info, node = placement.pod.info, placement.node
@@ -182,7 +182,7 @@ class BindingActor(Actor[BindingMessage]):
             self._attempts.step(placement.pod, event, node=placement.node, **fields)
 
     async def _written(self, profile: Profile, placement: Placement) -> Status:
-        """Bind, by an extender or by plugins, and return the status."""
+        """Binds, by an extender or by plugins, and returns the status."""
         info, node = placement.pod.info, placement.node
         self._writes += 1
         try:
@@ -199,8 +199,8 @@ class BindingActor(Actor[BindingMessage]):
                 self._stopped = None
 
     async def _permitted(self, uid: str) -> Status:
-        """Wait until every Permit plugin has let the pod go on, one has turned it away, or a time
-        is over.
+        """Waits until every Permit plugin has allowed the pod, one has rejected it, or a time is
+        over.
         """
         decided, began = anyio.Event(), self._clock.now()
         self._pods.wake_by(uid, decided.set)
@@ -220,8 +220,8 @@ class BindingActor(Actor[BindingMessage]):
         return status
 
     async def _prepared(self, profile: Profile, placement: Placement) -> Status:
-        """Run PreBind and return the status. A failure or a preemption cancels the plugins that run
-        at the same time.
+        """Runs PreBind and returns the status. A failure or a preemption cancels the plugins that
+        run at the same time.
         """
         info = placement.pod.info
         steps = profile.pre_bind_steps(placement.cycle, info, placement.node, _is_cancelled)
@@ -266,8 +266,8 @@ class BindingActor(Actor[BindingMessage]):
     async def _undo(
         self, profile: Profile, placement: Placement, failure: Failure, where: str | None
     ) -> None:
-        """Release the room and the reservations of the pod, and have it tried again. `where` is the
-        pod's node, which another scheduler gave it; "" if it has none, None if that is not known.
+        """Releases the room and the reservations of the pod, and has it tried again. `where` is the
+        node that another scheduler gave the pod; "" if it has none, None if that is not known.
         """
         info, node = placement.pod.info, placement.node
         self._release(profile, placement)
@@ -292,7 +292,7 @@ class BindingActor(Actor[BindingMessage]):
         return where
 
     async def _where_written(self, info: PodInfo) -> str | None:
-        """The node of a pod as the API server has it, "" for none, None if there is no answer.
+        """Returns the node of a pod at the API server, "" for none, None if there is no answer.
 
         The answer to a binding may be lost while the binding is not. What PreBind wrote for the pod
         may be undone only if the pod has no node.

@@ -1,5 +1,5 @@
-"""The pods between Permit and Bind: the plugins that each waits for, its deadlines, and the verdict
-on it. Pure.
+"""The pods between Permit and Bind: the plugins that each pod waits for, its deadlines, and its
+verdict. Pure.
 
 A pod waits, then is in PreBind, then is forgotten. A pod that no plugin makes wait begins with
 PreBind. Invariant: a pod has at most one verdict in each phase, and the first one stands, except
@@ -24,7 +24,7 @@ from ..scheduling.model.pod_info import PodInfo
 MOST_WAIT_SECONDS = 15 * 60.0
 
 
-class _Waiting:
+class _WaitingPod:
     __slots__ = ("deadlines", "info", "node", "seconds", "verdict", "wake")
 
     def __init__(self, info: PodInfo, node: str, seconds: dict[str, float], now: float) -> None:
@@ -42,7 +42,7 @@ class _Waiting:
             self.wake()
 
 
-class _PreBinding:
+class _PodInPreBind:
     __slots__ = ("cancel", "verdict")
 
     def __init__(self, cancel: Callable[[], None]) -> None:
@@ -56,11 +56,11 @@ class BindingStatistics(msgspec.Struct, frozen=True):
 
 
 class PodsInBinding:
-    """By uid. Implements the handle's WaitingPods."""
+    """The pods in binding by uid. Implements the handle's WaitingPods."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, _Waiting] = {}
-        self._pre_binding: dict[str, _PreBinding] = {}
+        self._waiting: dict[str, _WaitingPod] = {}
+        self._pre_binding: dict[str, _PodInPreBind] = {}
 
     # ------------------------------------------------------------------------------- for plugins
 
@@ -72,7 +72,7 @@ class PodsInBinding:
         return None if pod is None else _shown(pod)
 
     def allow(self, uid: str, plugin: str) -> bool:
-        """A plugin allows the pod to go on. True if no other plugin makes it wait."""
+        """Notes that a plugin allows the pod to go on. True if no other plugin makes it wait."""
         pod = self._undecided(uid)
         if pod is None or pod.deadlines.pop(plugin, None) is None or pod.deadlines:
             return False
@@ -80,7 +80,7 @@ class PodsInBinding:
         return True
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """Turn the pod away for `plugin`; false if it does not wait any more."""
+        """Rejects the pod for `plugin`; false if it does not wait any more."""
         pod = self._undecided(uid)
         if pod is None:
             return False
@@ -88,7 +88,7 @@ class PodsInBinding:
         return True
 
     def preempt(self, uid: str, plugin: str, reason: str) -> bool:
-        """Stop a pod that waits or is in PreBind, for it to be tried again. False if there is no
+        """Stops a pod that waits or is in PreBind, so that it is tried again. False if there is no
         such pod, or if it is too late.
         """
         pod = self._waiting.get(uid)
@@ -108,21 +108,21 @@ class PodsInBinding:
     # ---------------------------------------------------------------------------- the binding cycle
 
     def wait(self, info: PodInfo, node: str, waits: Mapping[str, float], now: float) -> None:
-        """Have a pod wait for each plugin in `waits` for its seconds, 15 minutes at most."""
+        """Makes a pod wait for each plugin in `waits` for its seconds, 15 minutes at most."""
         assert waits
         seconds = {plugin: min(wait, MOST_WAIT_SECONDS) for plugin, wait in waits.items()}
-        self._waiting[info.uid] = _Waiting(info, node, seconds, now)
+        self._waiting[info.uid] = _WaitingPod(info, node, seconds, now)
 
     def wake_by(self, uid: str, wake: Callable[[], None]) -> None:
-        """Call `wake` as soon as there is a verdict."""
+        """Calls `wake` as soon as there is a verdict."""
         self._waiting[uid].wake = wake
 
     def deadline(self, uid: str) -> float:
-        """The earliest deadline of the plugins that the pod waits for, in monotonic seconds."""
+        """Returns the earliest deadline of the pod's plugins, in monotonic seconds."""
         return min(self._waiting[uid].deadlines.values())
 
     def expire(self, uid: str, now: float) -> bool:
-        """Reject the pod if a plugin's deadline has passed. True if it was rejected."""
+        """Rejects the pod if a plugin's deadline has passed. True if it was rejected."""
         pod = self._undecided(uid)
         if pod is None:
             return False
@@ -138,35 +138,35 @@ class PodsInBinding:
         return True
 
     def take(self, uid: str) -> Status | None:
-        """Return the verdict, if there is one, and remove the pod from those that wait."""
+        """Returns the verdict, if there is one, and removes the pod from those that wait."""
         pod = self._waiting[uid]
         if pod.verdict is not None:
             del self._waiting[uid]
         return pod.verdict
 
     def start_pre_bind(self, uid: str, cancel: Callable[[], None]) -> None:
-        """Note that PreBind begins; `cancel` is called if the pod is preempted."""
-        self._pre_binding[uid] = _PreBinding(cancel)
+        """Notes that PreBind begins; `cancel` is called if the pod is preempted."""
+        self._pre_binding[uid] = _PodInPreBind(cancel)
 
     def finish_pre_bind(self, uid: str) -> Status:
-        """Note that PreBind is over, and the pod can no longer be stopped. Returns the status that
-        it was stopped with, or success.
+        """Notes that PreBind is over, and the pod can no longer be stopped. Returns the status that
+        stopped the pod, or success.
         """
         return self._pre_binding.pop(uid).verdict or SUCCESS
 
     def forget(self, uid: str) -> None:
-        """Forget a pod whose binding cycle has ended."""
+        """Forgets a pod whose binding cycle has ended."""
         self._waiting.pop(uid, None)
         self._pre_binding.pop(uid, None)
 
     # -------------------------------------------------------------------------------------- looking
 
-    def _undecided(self, uid: str) -> _Waiting | None:
+    def _undecided(self, uid: str) -> _WaitingPod | None:
         pod = self._waiting.get(uid)
         return None if pod is None or pod.verdict is not None else pod
 
     def dump(self, now: float) -> tuple[WaitingPodDump, ...]:
-        """The pods that wait on Permit, for `berth debug`."""
+        """Returns the pods that wait on Permit, for `berth debug`."""
         return tuple(
             WaitingPodDump(
                 pod.info.key,
@@ -188,5 +188,5 @@ class PodsInBinding:
             assert uid not in self._pre_binding, f"{uid} waits and is in PreBind"
 
 
-def _shown(pod: _Waiting) -> WaitingPod:
+def _shown(pod: _WaitingPod) -> WaitingPod:
     return WaitingPod(pod.info, pod.node, tuple(pod.deadlines))

@@ -24,7 +24,7 @@ from ..messages.queue import ClusterChanged
 from ..runtime.actor import Actor
 from ..runtime.logger import get_logger
 from ..scheduling.framework.events import ASSIGNED_POD_DELETE
-from .state import CacheState, Effect, Lend, Refused, Repaired, Vanished
+from .state import CacheState, Effect, Lend, OrderRefused, PodVanished, SnapshotRepaired
 
 log = get_logger(__name__)
 
@@ -33,8 +33,8 @@ SLICE = 128
 
 
 class CacheActor(Actor[CacheMessage]):
-    """Also informs the binding actor and the queue when an assumed pod vanishes, because only the
-    cache knows that it was assumed.
+    """The actor of the cache. When an assumed pod vanishes, it informs the binding actor and the
+    queue, because only the cache knows that the pod was assumed.
     """
 
     def __init__(self, mailboxes: Mailboxes, state: CacheState) -> None:
@@ -43,7 +43,7 @@ class CacheActor(Actor[CacheMessage]):
         self._queue = mailboxes.queue
         self._binding = mailboxes.binding
         self._lent = False
-        self._asked: TakeSnapshot | None = None  # to be answered once the snapshot is up to date
+        self._postponed: TakeSnapshot | None = None  # answered once the snapshot is up to date
         self._held_back: list[CacheMessage] = []
         self._group: TaskGroup | None = None
 
@@ -54,11 +54,11 @@ class CacheActor(Actor[CacheMessage]):
 
     def handle(self, message: CacheMessage) -> None:
         if isinstance(message, ReturnSnapshot):
-            self._lent, self._asked = False, None
+            self._lent, self._postponed = False, None
             if self._held_back:
                 held_back, self._held_back = self._held_back, []
                 for earlier in held_back:
-                    self.handle(earlier)  # Held back again behind a TakeSnapshot among them.
+                    self.handle(earlier)  # Held back again if it follows a TakeSnapshot.
             if message.placed is not None:
                 self.handle(message.placed)
         elif self._lent and not isinstance(message, CountCached):  # A count changes nothing.
@@ -68,29 +68,29 @@ class CacheActor(Actor[CacheMessage]):
                 self._follow(effect)
 
     def _is_postponed(self, order: TakeSnapshot) -> bool:
-        """True if the order is answered later: after another one, or once the snapshot is nearly up
-        to date.
+        """True if the order is answered later: after another order, or once the snapshot is nearly
+        up to date.
         """
-        if self._asked is not None:
+        if self._postponed is not None:
             self._held_back.append(order)
         elif self._state.behind > SLICE:
             assert self._group is not None
-            self._asked = order
+            self._postponed = order
             self._group.start_soon(self._catch_up, order)
         else:
             return False
         return True
 
     async def _catch_up(self, order: TakeSnapshot) -> None:
-        """Bring the snapshot nearly up to date, then handle the order again. Returns early if its
+        """Brings the snapshot nearly up to date, then handles the order again. Returns early if its
         sender no longer waits for the snapshot.
         """
         for _ in range(self._state.behind // SLICE):
             self._state.catch_up(SLICE)
             await anyio.lowlevel.checkpoint()
-            if self._asked is not order:
+            if self._postponed is not order:
                 return
-        self._asked = None
+        self._postponed = None
         self.handle(order)
 
     def _follow(self, effect: Effect) -> None:
@@ -102,16 +102,16 @@ class CacheActor(Actor[CacheMessage]):
                 effect.give()
             case Healed(difference):
                 log.error("healed", **msgspec.structs.asdict(difference))
-            case Vanished(pod, node):
+            case PodVanished(pod, node):
                 uid = pod.metadata.uid
                 self._binding.tell(RejectWaiting(uid))
                 gone = msgspec.structs.replace(
                     pod, spec=msgspec.structs.replace(pod.spec, node_name=node)
                 )
                 self._queue.tell(ClusterChanged(ASSIGNED_POD_DELETE, gone, None, except_uid=uid))
-            case Repaired(rows, nodes):
+            case SnapshotRepaired(rows, nodes):
                 log.error("the snapshot was inconsistent and is built anew", rows=rows, nodes=nodes)
-            case Refused(name, problem):
+            case OrderRefused(name, problem):
                 log.warning("refused", key=name, problem=problem)
             case _:
                 assert_never(effect)

@@ -1,4 +1,4 @@
-"""The comparison of the cache with the API server, as the informers know it. Pure; mirrors
+"""The comparison of the cache with the API server, whose objects the informers hold. Pure; mirrors
 kube-scheduler's CacheComparer.
 
 A pod that has no node at the API server may be assumed here, and a finished pod counts nowhere.
@@ -23,7 +23,7 @@ def takes_room(pod: Pod) -> bool:
 def node_differences(
     expected: Mapping[str, Node | None], infos: Mapping[str, NodeInfo]
 ) -> Iterator[Difference]:
-    """The differences of the cache from the `expected` nodes; None is a node that is gone."""
+    """Yields the differences of the cache from the `expected` nodes; None: the node is gone."""
     for name, node in expected.items():
         info = infos.get(name)
         cached = None if info is None else info.node
@@ -39,7 +39,7 @@ def node_differences(
 def pod_differences(
     expected: Mapping[str, Pod | None], counted: Mapping[str, Pod], assumed: Set[str]
 ) -> Iterator[Difference]:
-    """The differences of the counted pods from the `expected` pods; None is a pod that is gone."""
+    """Yields the differences of the counted from the `expected` pods; None: the pod is gone."""
     for name, pod in expected.items():
         cached = counted.get(name)
         if cached is pod:

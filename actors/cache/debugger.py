@@ -42,8 +42,8 @@ DUMP_SLICE = 50  # nodes, each with its pods
 
 
 class CacheDebugger:
-    """`nodes` and `pods` return what the informers hold and have delivered. `schedulers` are the
-    names that we answer to. `in_binding` returns the statistics of the pods in their binding cycle.
+    """The debugger. `nodes` and `pods` return what the informers hold and have delivered,
+    `in_binding` the statistics of the binding cycles. `schedulers` are our scheduler names.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class CacheDebugger:
         self._in_binding = in_binding
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Compare every half minute, and dump at each signal, until cancelled.
+        """Compares every half minute, and dumps at each signal, until cancelled.
 
-        A difference is healed only if two comparisons in a row find it. One that passes by itself
-        needs no healing.
+        A difference is healed only if two comparisons in a row find it. A difference that passes by
+        itself needs no healing.
         """
         async with anyio.create_task_group() as group:
             await group.start(each_signal, DUMP, self.dump)
@@ -81,7 +81,7 @@ class CacheDebugger:
                 suspected = frozenset(differences).difference(again)
 
     async def compare(self) -> tuple[Difference, ...]:
-        """The differences of the cache and the queue from the API server, in order."""
+        """Returns the differences of the cache and the queue from the API server, in order."""
         cached = await ask(self._cache, ListCached)
         queued = await ask(self._queue, ListQueued)
         differences: set[Difference] = set()
@@ -106,9 +106,9 @@ class CacheDebugger:
         self, nodes: Sequence[str], pods: Sequence[str], *, heal: bool = False
     ) -> tuple[Difference, ...]:
         all_nodes, all_pods = self._nodes(), self._pods()
-        known_nodes = {name: all_nodes.get(name) for name in nodes}
-        known_pods = {key: all_pods.get(key) for key in pods}
-        return await ask(self._cache, lambda reply: Compare(reply, known_nodes, known_pods, heal))
+        held_nodes = {name: all_nodes.get(name) for name in nodes}
+        held_pods = {key: all_pods.get(key) for key in pods}
+        return await ask(self._cache, lambda reply: Compare(reply, held_nodes, held_pods, heal))
 
     async def _compare_pending(
         self, pods: Sequence[str], *, heal: bool = False
@@ -118,13 +118,13 @@ class CacheDebugger:
         return await ask(self._queue, lambda reply: ComparePending(reply, pending, heal))
 
     def _pending(self, pod: Pod | None) -> Pod | None:
-        """The pod if it belongs in the queue, otherwise None."""
+        """Returns the pod if it belongs in the queue, otherwise None."""
         if pod is None or pod.spec.node_name or pod.status.phase in FINISHED:
             return None
         return pod if pod.spec.scheduler_name in self._schedulers else None
 
     async def nodes(self) -> AsyncGenerator[tuple[NodeDump, ...], None]:
-        """Every cached node with its pods, in the order of their names, in slices."""
+        """Yields every cached node with its pods, in the order of their names, in slices."""
         names = sorted((await ask(self._cache, ListCached)).nodes)
         for start in range(0, len(names), DUMP_SLICE):
             await anyio.lowlevel.checkpoint()
@@ -134,10 +134,10 @@ class CacheDebugger:
         return await ask(self._cache, lambda reply: TakeDump(reply, names))
 
     async def dump(self) -> None:
-        """Log every cached node with its pods, the statistics, and the differences from the API
+        """Logs every cached node with its pods, the statistics, and the differences from the API
         server.
         """
-        found = await self.compare()
+        compared = await self.compare()
         async for nodes in self.nodes():
             for node in nodes:
                 log.info("dump of a cached node", **msgspec.to_builtins(node))
@@ -149,7 +149,7 @@ class CacheDebugger:
         for name, counts in statistics.items():
             log.info("dump of statistics", of=name, **msgspec.to_builtins(counts))
         differences = [
-            f"{difference.what} {difference.kind} {difference.key}" for difference in found
+            f"{difference.what} {difference.kind} {difference.key}" for difference in compared
         ]
         log.info("comparison of the cache with the API server", differences=differences)
 
@@ -157,10 +157,10 @@ class CacheDebugger:
 async def _slices(
     followed: Mapping[str, object], here: Iterable[tuple[str, ...]]
 ) -> AsyncIterator[tuple[str, ...]]:
-    """The keys that the informers know, then those that are only here; a key may come twice.
+    """Yields the keys that the informers hold, then those that are only here; a key may come twice.
 
     Each slice starts in a new turn of the event loop, because an idle actor answers in the turn of
-    whoever asks, without any waiting.
+    the asker, without any waiting.
     """
     every = tuple(followed)
     for start in range(0, len(every), SLICE):

@@ -66,9 +66,9 @@ from ..scheduling.model.snapshot import Snapshot
 from .comparison import node_differences, pod_differences, takes_room
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """An order that does not fit what the cache knows; it changed nothing. `key` is that of the pod
-    or the object.
+class OrderRefused(msgspec.Struct, frozen=True):
+    """An order that contradicts the cache's state and changed nothing. `key` is that of the pod or
+    the object.
     """
 
     key: str
@@ -76,27 +76,27 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Lend(msgspec.Struct, frozen=True):
-    """Answer this order with the snapshot, which is up to date."""
+    """An answer to this order: the snapshot, which is up to date."""
 
     order: TakeSnapshot
     snapshot: Snapshot
 
 
-class Vanished(msgspec.Struct, frozen=True):
-    """An assumed pod will not run where it was assumed: its room is free, its binding may stop."""
+class PodVanished(msgspec.Struct, frozen=True):
+    """An assumed pod will not run on its node: the room is free, and the binding may stop."""
 
     pod: Pod
     node: str
 
 
-class Repaired(msgspec.Struct, frozen=True):
-    """The snapshot did not match the nodes and was rebuilt."""
+class SnapshotRepaired(msgspec.Struct, frozen=True):
+    """The snapshot differed from the nodes and was rebuilt."""
 
     rows: int
     nodes: int
 
 
-Effect = Refused | Lend | Answer[Any] | Healed | Vanished | Repaired
+Effect = OrderRefused | Lend | Answer[Any] | Healed | PodVanished | SnapshotRepaired
 
 
 class CacheState:
@@ -106,7 +106,7 @@ class CacheState:
         self._infos: dict[str, NodeInfo] = {}
         self._pod_infos = PodInfos()
         self._node_of: dict[str, str] = {}  # pod key -> node name
-        self._pods: dict[str, Pod] = {}  # pod key -> the pod as it counts there
+        self._pods: dict[str, Pod] = {}  # pod key -> the pod as counted there
         self._assumed: set[str] = set()
         self._tree = NodeTree()
         self._generation = 0
@@ -117,7 +117,7 @@ class CacheState:
         self._snapshot = Snapshot(self._objects, self._nominations)
 
     def handle(self, message: CacheMessage) -> tuple[Effect, ...]:
-        """Handle one message; returns its effects, in order.
+        """Handles one message; returns its effects, in order.
 
         O(1), except for TakeSnapshot, whose cost depends on what changed since the last one, and
         for comparisons, lists and dumps.
@@ -147,7 +147,7 @@ class CacheState:
             case NodeDeleted(gone):
                 self._drop_node(gone.metadata.name)
             case Nominate(info, node):
-                if not self._is_counted(info.key, info.uid):  # If it is, it has a node already.
+                if not self._is_counted(info.key, info.uid):  # A counted pod has a node already.
                     self._nominations.put(info, node)
             case Unnominate(name, uid):
                 self._nominations.drop(name, uid)
@@ -157,7 +157,7 @@ class CacheState:
                 self._objects.remove(item)
             case AssumeObject(item):
                 problem = self._objects.assume(item)
-                effects = (Refused(key(item), problem),) if problem else ()
+                effects = (OrderRefused(key(item), problem),) if problem else ()
             case RestoreObject(item):
                 self._objects.restore(item)
             case KindListed(kind, problem):
@@ -186,7 +186,7 @@ class CacheState:
         if where is not None and (
             info.key not in self._assumed or self._is_counted(info.key, info.uid)
         ):
-            return (Refused(info.key, f"cannot be assumed on {node}: it counts on {where}"),)
+            return (OrderRefused(info.key, f"cannot be assumed on {node}: it counts on {where}"),)
         # An earlier pod of this name may be assumed; its binding will fail.
         effects = self._drop(info.key)
         self._count(info, node)
@@ -196,14 +196,14 @@ class CacheState:
 
     def _forget(self, info: PodInfo, node: str) -> tuple[Effect, ...]:
         if not self._is_counted(info.key, info.uid):
-            return ()  # It is gone, and its room was freed with it.
+            return ()  # The pod is gone, and its room was freed then.
         if info.key not in self._assumed or self._node_of[info.key] != node:
-            return (Refused(info.key, f"cannot be forgotten: it is not assumed on {node}"),)
+            return (OrderRefused(info.key, f"cannot be forgotten: it is not assumed on {node}"),)
         self._drop(info.key)
         return ()
 
     def _put(self, pod: Pod) -> tuple[Effect, ...]:
-        """Count a pod on the node that it has at the API server, and nowhere else."""
+        """Counts a pod on the node that it has at the API server, and nowhere else."""
         name, node = key(pod), pod.spec.node_name
         here = self._infos.get(node)
         before = None if here is None else here.pods.get(name)
@@ -220,7 +220,7 @@ class CacheState:
         return effects if before is None else ()
 
     def _drop(self, name: str) -> tuple[Effect, ...]:
-        """Stop counting a pod. Returns an effect if it was assumed."""
+        """Stops counting a pod. Returns an effect if it was assumed."""
         node = self._node_of.pop(name, None)
         if node is None:
             return ()
@@ -233,7 +233,7 @@ class CacheState:
         if name not in self._assumed:
             return ()
         self._assumed.remove(name)
-        return (Vanished(pod, node),)
+        return (PodVanished(pod, node),)
 
     def _is_counted(self, name: str, uid: str) -> bool:
         return name in self._pods and self._pods[name].metadata.uid == uid
@@ -280,8 +280,8 @@ class CacheState:
 
     # ------------------------------------------------------------------------------------- snapshot
 
-    def _take_snapshot(self) -> tuple[Repaired, ...]:
-        """Bring the snapshot up to date, and rebuild it if it does not match the nodes then."""
+    def _take_snapshot(self) -> tuple[SnapshotRepaired, ...]:
+        """Brings the snapshot up to date, and rebuilds it if it does not match the nodes then."""
         self._update_snapshot()
         columns, nodes = self._snapshot.columns, len(self._tree)
         if len(columns.order) == len(columns.row_of) == nodes:
@@ -292,7 +292,7 @@ class CacheState:
         self._reorder = True
         self._update_snapshot()
         self._repaired += 1
-        return (Repaired(rows, nodes),)
+        return (SnapshotRepaired(rows, nodes),)
 
     def _update_snapshot(self) -> None:
         self.catch_up(len(self._dirty))
@@ -302,11 +302,11 @@ class CacheState:
 
     @property
     def behind(self) -> int:
-        """How many nodes have changed since the snapshot was last brought up to date."""
+        """The number of nodes that have changed since the snapshot was last brought up to date."""
         return len(self._dirty)
 
     def catch_up(self, most: int) -> None:
-        """Bring up to `most` nodes of the snapshot up to date. Only TakeSnapshot completes it.
+        """Brings up to `most` nodes of the snapshot up to date. Only TakeSnapshot completes it.
 
         The actor calls this over several turns when much has changed.
         """

@@ -49,7 +49,7 @@ GONE = 404
 BACKOFF = Backoff(0.5, 10.0, 0.5)
 
 
-class _Begun(msgspec.Struct):
+class _Preemption(msgspec.Struct):
     """A preemption under way: `left` victims are to be evicted before the `last` one; `failed` if
     one of them could not be. It began at `since`, in monotonic seconds.
     """
@@ -61,7 +61,7 @@ class _Begun(msgspec.Struct):
     failed: bool = False
 
 
-class _BegunNow(msgspec.Struct):
+class _AwaitedPreemption(msgspec.Struct):
     """A preemption for which the cycle waits: `left` victims have not been tried yet."""
 
     message: PreemptNow
@@ -117,57 +117,57 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._workers.wake()
 
     async def _begin(self, order: Preempt) -> None:
-        if not await self._is_wanted(order):
+        if not await self._is_awaited(order):
             return
         victims = victims_to_evict(order)
         if not victims:
             self._end(order, failed=False)
             return
         for info in order.displaced:
-            # They may no longer fit. The sooner they look for another node, the better.
+            # These pods may no longer fit. The sooner they look for another node, the better.
             self._queue.tell(Displace(info, order.node))
         self._instruments.victims_chosen(len(order.victims))
         *others, last = victims
-        begun = _Begun(order, self._clock.now(), last, len(others))
+        preemption = _Preemption(order, self._clock.now(), last, len(others))
         if not others:
-            await self._finish(begun)
+            await self._finish(preemption)
             return
         self._jobs.extendleft(
-            partial(self._evict_before_last, begun, victim) for victim in reversed(others)
+            partial(self._evict_before_last, preemption, victim) for victim in reversed(others)
         )
         self._wake()
 
-    async def _is_wanted(self, order: Preempt) -> bool:
+    async def _is_awaited(self, order: Preempt) -> bool:
         """True if the preemptor still waits for this very preemption."""
         info, hold = order.preemptor, order.hold
         held: bool = await ask(self._queue, lambda reply: IsHeld(reply, info.key, info.uid, hold))
         return held
 
-    async def _evict_before_last(self, begun: _Begun, victim: PodInfo) -> None:
-        evicted = not begun.failed and await self._evict(begun.order, victim)
-        begun.failed = begun.failed or not evicted
-        begun.left -= 1
-        if not begun.left:
-            await self._finish(begun)
+    async def _evict_before_last(self, preemption: _Preemption, victim: PodInfo) -> None:
+        evicted = not preemption.failed and await self._evict(preemption.order, victim)
+        preemption.failed = preemption.failed or not evicted
+        preemption.left -= 1
+        if not preemption.left:
+            await self._finish(preemption)
 
-    async def _finish(self, begun: _Begun) -> None:
-        """Evict the last victim if all others were evicted: without any one of them there is no
-        room for the preemptor.
+    async def _finish(self, preemption: _Preemption) -> None:
+        """Evicts the last victim if all others were evicted: there is room for the preemptor only
+        if all of them go.
         """
-        failed = begun.failed or not await self._evict(begun.order, begun.last)
-        self._instruments.preempted(success=not failed, since=begun.since)
-        self._end(begun.order, failed=failed)
+        failed = preemption.failed or not await self._evict(preemption.order, preemption.last)
+        self._instruments.preempted(success=not failed, since=preemption.since)
+        self._end(preemption.order, failed=failed)
 
     def _end(self, order: Preempt, *, failed: bool) -> None:
         info = order.preemptor
         self._queue.tell(PreemptionEnded(info.key, info.uid, order.hold, failed))
 
     async def _evict(self, order: Preempt, victim: PodInfo) -> bool:
-        """True if the victim goes, or is gone already. False if the preemptor no longer waits, or
-        if the API server refuses.
+        """Evicts a victim. True if it goes, or is gone already. False if the preemptor no longer
+        waits, or if the API server refuses.
         """
         failures = 0
-        while await self._is_wanted(order):
+        while await self._is_awaited(order):
             try:
                 await self._evict_once(order, victim)
             except ApiError as refused:
@@ -183,7 +183,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
         return False
 
     async def _evict_once(self, order: Preempt, victim: PodInfo) -> None:
-        """Raises ApiError or ConnectionFailedError, but not if the victim is gone already."""
+        """Evicts a victim, which may be gone. Raises ApiError or ConnectionFailedError."""
         in_memory = await self._stop_binding(victim)
         preemptor = order.preemptor.pod
         if not in_memory:
@@ -205,36 +205,36 @@ class PreemptionActor(Actor[PreemptionMessage]):
 
     async def _begin_now(self, message: PreemptNow) -> None:
         victims = victims_to_evict(message.order)
-        begun = _BegunNow(message, len(victims))
+        preemption = _AwaitedPreemption(message, len(victims))
         self._instruments.victims_chosen(len(message.order.victims))
         if not victims:
-            self._end_now(begun)
+            self._end_now(preemption)
         self._jobs.extendleft(
-            partial(self._evict_now, begun, victim) for victim in reversed(victims)
+            partial(self._evict_now, preemption, victim) for victim in reversed(victims)
         )
         self._wake()
 
-    async def _evict_now(self, begun: _BegunNow, victim: PodInfo) -> None:
-        order = begun.message.order
-        if not begun.problem:
+    async def _evict_now(self, preemption: _AwaitedPreemption, victim: PodInfo) -> None:
+        order = preemption.message.order
+        if not preemption.problem:
             try:
                 await self._evict_once(order, victim)
             except (ApiError, ConnectionFailedError) as failure:
                 self._warn(order, victim, failure)
-                begun.problem = begun.problem or str(failure)
-        begun.left -= 1
-        if not begun.left:
-            self._end_now(begun)
+                preemption.problem = preemption.problem or str(failure)
+        preemption.left -= 1
+        if not preemption.left:
+            self._end_now(preemption)
 
-    def _end_now(self, begun: _BegunNow) -> None:
-        order = begun.message.order
-        if not begun.problem:
+    def _end_now(self, preemption: _AwaitedPreemption) -> None:
+        order = preemption.message.order
+        if not preemption.problem:
             for info in order.displaced:
                 self._queue.tell(Displace(info, order.node))
-        begun.message.reply.set(begun.problem)
+        preemption.message.reply.set(preemption.problem)
 
     async def _stop_binding(self, victim: PodInfo) -> bool:
-        """True if the victim was in a binding cycle that could still be stopped."""
+        """Stops the victim's binding cycle. True if it could still be stopped."""
         uid = victim.uid
         stopped: bool = await ask(
             self._binding, lambda reply: StopBinding(reply, uid, PLUGIN, "preempted")
@@ -271,7 +271,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
                 return
 
     async def _send_one(self, patch: Patch | Deletion) -> object:
-        """The answer; a Status that is not a success is a refusal."""
+        """Sends a patch and returns the answer; a Status that is not a success is a refusal."""
         if isinstance(patch, Deletion):
             return await self._api.delete(patch.kind, patch.name, patch.namespace, patch.uid)
         return await self._api.patch(

@@ -1,4 +1,4 @@
-"""The victims that a preemption has to evict, and the requests for that. Pure.
+"""The victims that a preemption has to evict, and the requests that evict them. Pure.
 
 Mirrors the preemption executor of kube-scheduler's framework.
 """
@@ -17,12 +17,12 @@ REASON = "PreemptionByScheduler"
 
 
 def victims_to_evict(order: Preempt) -> tuple[PodInfo, ...]:
-    """The victims that are not being deleted already."""
+    """Returns the victims that are not being deleted already."""
     return tuple(info for info in order.victims if info.pod.metadata.deletion_timestamp is None)
 
 
 def disruption_patch(victim: Pod, scheduler_name: str, wall: datetime) -> dict[str, Any] | None:
-    """A strategic merge patch of the victim's status; None if it has the condition already."""
+    """Returns a strategic merge patch of the victim's status; None if the condition is set."""
     metadata = victim.metadata
     message = f"{scheduler_name}: preempting to accommodate a higher priority pod"
     content = (CONDITION, "True", REASON, message)
@@ -41,7 +41,7 @@ def disruption_patch(victim: Pod, scheduler_name: str, wall: datetime) -> dict[s
 
 
 def deletion(victim: Pod) -> dict[str, Any]:
-    """The options of a deletion. It is for this very pod, and not for a later one of its name."""
+    """Returns the options of a deletion of this very pod, not of a later one of its name."""
     return {
         "apiVersion": "v1",
         "kind": "DeleteOptions",

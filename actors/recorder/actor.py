@@ -48,15 +48,15 @@ class RecorderActor(Actor[RecorderMessage]):
         self._lost = 0  # writes without an answer since the stop
         self._failures = 0
         self._silent_until = float("-inf")
-        self._served = True  # whether the API server has events.k8s.io, as far as we know
+        self._served = True  # until the API server answers that it has no events.k8s.io
         # Shielded, so that a stop lets the writers finish.
         self._writing = anyio.CancelScope(shield=True)
 
     async def write(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Write what is in the outbox until cancelled, and then the rest of it for at most two
+        """Writes what is in the outbox until cancelled, and then the rest of it for at most two
         seconds.
 
-        To be run once.
+        It can run only once.
         """
         async with anyio.create_task_group() as group:
             group.start_soon(self._keep_writers)
@@ -95,7 +95,7 @@ class RecorderActor(Actor[RecorderMessage]):
         self._writing.cancel()
 
     async def _do(self, work: Work) -> None:
-        """Write an event, a condition or a nomination; put it back if there is no answer."""
+        """Writes an event, a condition or a nomination; puts it back if there is no answer."""
         try:
             await (self._write_event(work) if isinstance(work, Event) else self._write_status(work))
         except DeposedError:
@@ -115,13 +115,13 @@ class RecorderActor(Actor[RecorderMessage]):
         self._failures = 0
 
     def _give_up_after_a_while(self) -> None:
-        """End the writers that finish their work after a stop, once as many writes were lost."""
+        """Stops the writers that still run after a stop, once as many writes were lost."""
         self._lost += 1
         if self._lost == WRITERS:
             self._writing.cancel()
 
     def _unreachable(self, failure: ConnectionFailedError) -> float:
-        """Seconds until the next request. All writers wait, and each outage is logged once."""
+        """Returns the seconds until the next request. Logs each outage once."""
         now = self._clock.now()
         if now >= self._silent_until:
             self._failures += 1
@@ -133,7 +133,7 @@ class RecorderActor(Actor[RecorderMessage]):
         return self._silent_until - now
 
     async def _write_event(self, event: Event) -> None:
-        """Patch the count of an event; create the event if it is new, or has expired."""
+        """Patches the count of an event; creates the event if it is new, or has expired."""
         counts = event.series is not msgspec.UNSET
         for _ in range(MOST_CONFLICTS):
             path = (
@@ -161,7 +161,7 @@ class RecorderActor(Actor[RecorderMessage]):
         )
 
     async def _counted(self, path: str, event: Event) -> bool:
-        """Write the series of an event. False if there is no such event."""
+        """Writes the series of an event. False if there is no such event."""
         try:
             await self._client.patch(
                 f"{path}/{event.metadata.name}", {"series": event.series}, dict
@@ -183,7 +183,7 @@ class RecorderActor(Actor[RecorderMessage]):
         return self._served
 
     async def _write_status(self, order: StatusOrder) -> None:
-        """Write a condition, a nomination, or both, unless the pod is gone or has a node by now."""
+        """Writes a condition, a nomination, or both, unless the pod is gone or bound."""
         pod, metadata = order.pod, order.pod.metadata
         path = f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}"
         for _ in range(MOST_CONFLICTS):
@@ -202,7 +202,7 @@ class RecorderActor(Actor[RecorderMessage]):
                 return
             try:
                 pod = await self._client.call("GET", path, Pod)
-            except UnreadableAnswerError as problem:  # to try again would not help
+            except UnreadableAnswerError as problem:  # Another try would not help.
                 log.warning(
                     "condition not written",
                     pod=f"{metadata.namespace}/{metadata.name}",

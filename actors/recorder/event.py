@@ -1,4 +1,4 @@
-"""The Event of events.k8s.io/v1, as the recorder writes it. A struct, because one is made and
+"""The Event of events.k8s.io/v1, as the recorder writes it. It is a struct, because one is made and
 encoded for every pod that is placed.
 
 Immutable: to count, a new Event is made from the old one, with another series.
@@ -33,7 +33,7 @@ class EventSeries(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Event(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """An Event as it is to be at the API server. If it has a series, it may be there already."""
+    """An Event as it shall be at the API server. If it has a series, it may be there already."""
 
     metadata: EventMetadata
     event_time: str

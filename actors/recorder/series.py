@@ -1,5 +1,5 @@
-"""From facts to Events of events.k8s.io/v1: a fact that is repeated is one Event with a series that
-counts. Pure.
+"""Makes Events of events.k8s.io/v1 from facts: a fact that is repeated is one Event with a series
+that counts. Pure.
 
 Facts are equal if they are equal in all but their notes: the reporter, the reason, the action, the
 type, and the objects, down to their resourceVersions. The first one is a new Event, with its note.
@@ -30,12 +30,12 @@ FINISH_SECONDS = 360.0
 REFRESH_SECONDS = 1800.0
 
 Fact = tuple[ObjectReference, str, str, str, bool, ObjectReference | None]
-_WARNING = EventType.WARNING  # To look a member up in its class is slow, and so is its hash.
+_WARNING = EventType.WARNING  # Looking a member up in its class is slow, and so is its hash.
 
 
 class _Tally(msgspec.Struct, eq=False, gc=False):
-    """A fact: how often it occurred, and when last, `at` in monotonic seconds and `last` as the API
-    has it. `written` is the count that the Event was last written with.
+    """The count of a fact. It last occurred at `at` in monotonic seconds, or `last` as the API
+    writes the time. `written` is the count with which the Event was last written.
     """
 
     event: Event
@@ -46,7 +46,7 @@ class _Tally(msgspec.Struct, eq=False, gc=False):
 
 
 class SeriesTracker:
-    """Invariant: the facts are kept in the order in which they occurred last."""
+    """The facts with their counts. Invariant: they are in the order in which they occurred last."""
 
     def __init__(self, hostname: str, most: int = MOST_REMEMBERED) -> None:
         self._hostname = hostname
@@ -57,7 +57,7 @@ class SeriesTracker:
         self._name_time = 0
 
     def observe(self, event: RecordEvent, now: float, wall: datetime) -> Event | None:
-        """The Event to write for a fact; None if the fact is only counted."""
+        """Returns the Event to write for a fact; None if the fact is only counted."""
         fact = (
             event.regarding,
             event.reason,
@@ -80,7 +80,7 @@ class SeriesTracker:
         return _counted(tally) if tally.count == 2 else None
 
     def finish(self, now: float) -> list[Event]:
-        """Forget the facts that did not occur for six minutes. Returns the last counts to write."""
+        """Forgets facts that did not occur for six minutes. Returns the last counts to write."""
         last_counts = []
         while self._facts:
             fact, tally = next(iter(self._facts.items()))
@@ -92,11 +92,11 @@ class SeriesTracker:
         return last_counts
 
     def refresh(self) -> list[Event]:
-        """Every series, to be written again, because events that are not written to expire."""
+        """Returns every series, to be written again: an event without new writes expires."""
         return [_counted(tally) for tally in self._facts.values() if tally.count > 1]
 
     def _micro_time(self, wall: datetime) -> str:
-        """The time with six decimals, which the API server requires."""
+        """Returns the time with six decimals, which the API server requires."""
         second = int(wall.timestamp())
         if second != self._second:
             self._second, self._stamp = second, f"{wall:%Y-%m-%dT%H:%M:%S}"
@@ -144,13 +144,13 @@ class SeriesTracker:
 
 
 def _counted(tally: _Tally) -> Event:
-    """The Event with its present count, which is to be written."""
+    """Returns the Event with its present count, which is to be written."""
     tally.written = tally.count
     return msgspec.structs.replace(tally.event, series=EventSeries(tally.count, tally.last))
 
 
 def cut(note: str, most: int = NOTE_BYTES, end: str = NOTE_END) -> str:
-    """The note in at most `most` bytes of UTF-8.
+    """Returns the note in at most `most` bytes of UTF-8.
 
     If it is cut, it ends in `end`, and never in half a character.
     """

@@ -1,9 +1,9 @@
 """The recorder's outbox: the writes that wait, and those under way. Pure.
 
 New nominations are written first, then conditions, then events. The newest nominations and
-conditions come first, as they are of the newest attempts; the oldest events come first. Every
-fourth turn goes to the oldest nomination, the oldest condition and the oldest event by turns, so
-that every write has its turn some time.
+conditions come first, because they are from the newest attempts; the oldest events come first.
+Every fourth turn goes to the oldest nomination, the oldest condition and the oldest event by turns,
+so that every write has its turn some time.
 
 Invariants: at most one write for each object is under way, so writes cannot overtake each other. At
 most one write to the status of each pod waits, with its latest condition and its latest nomination.
@@ -37,7 +37,7 @@ MOST_WRITTEN = 4096
 FAIR_TURN = 4
 StatusOrder = SetUnschedulable | SetNominatedNode
 Work = Event | StatusOrder
-# The lines of work in the order in which they are looked at; True if the newest goes first.
+# The lines of work in their order of precedence; True if the newest work of a line goes first.
 Order = tuple[tuple[OrderedDict[str, StatusOrder] | OrderedDict[str, Event], bool], ...]
 
 
@@ -62,12 +62,12 @@ class RecorderState:
         self._fair_orders: tuple[Order, ...] = tuple(
             ((waiting, False), *self._order) for waiting, _ in self._order
         )
-        self._written: OrderedDict[str, Written] = OrderedDict()
+        self._written: OrderedDict[str, LastWrite] = OrderedDict()
         self._under_way: set[str] = set()
         self._turn = 0
 
     def handle(self, message: RecorderMessage, now: float, wall: datetime) -> None:
-        """Add the writes that follow from a message to the outbox. `now` is monotonic seconds."""
+        """Adds the writes that follow from a message to the outbox. `now` is monotonic seconds."""
         match message:
             case RecordEvent():
                 write = self._series.observe(message, now, wall)
@@ -85,7 +85,7 @@ class RecorderState:
                 assert_never(message)
 
     def take(self) -> Work | None:
-        """Remove and return the next work, None if there is none. It is under way until `done`."""
+        """Removes and returns the next work, if any. It is under way until `done`."""
         self._turn += 1
         order = (
             self._order
@@ -102,11 +102,11 @@ class RecorderState:
         return None
 
     def done(self, work: Work) -> None:
-        """Note that the work was written, or refused for good."""
+        """Notes that the work was written, or refused for good."""
         self._under_way.remove(_place(work))
 
     def put_back(self, work: Work) -> None:
-        """Have work that was not written wait again, unless newer work takes its place."""
+        """Makes work that was not written wait again, unless newer work takes its place."""
         self.done(work)
         place = _place(work)
         match work:
@@ -122,14 +122,14 @@ class RecorderState:
                 assert_never(work)
 
     def patch(self, order: StatusOrder, pod: Pod, wall: datetime) -> dict[str, Any] | None:
-        """A strategic merge patch of the pod's status; None if the status is like that already.
+        """Returns a strategic merge patch of the pod's status; None if it would change nothing.
 
-        `pod` is the pod as it is known, which may be older than the last write.
+        `pod` is the informer's pod, which may be older than the last write.
         """
         return status_patch(order, pod, self._written.get(_place(order)), wall)
 
     def wrote(self, order: StatusOrder) -> None:
-        """Note that the API server has accepted the patch for this order."""
+        """Notes that the API server has accepted the patch for this order."""
         place = _place(order)
         before = self._written.pop(place, None)
         condition = None if before is None else before.condition
@@ -140,17 +140,17 @@ class RecorderState:
         )
         if isinstance(order, SetUnschedulable):
             condition = (order.reason, order.message, order.pod.metadata.generation)
-        self._written[place] = Written(condition, node)
+        self._written[place] = LastWrite(condition, node)
         if len(self._written) > MOST_WRITTEN:
             self._written.popitem(last=False)
 
     def _take_out(self, place: str) -> StatusOrder | None:
-        """Remove the write to a pod's status that waits, and return it."""
+        """Removes the write to a pod's status that waits, and returns it."""
         return self._nominations.pop(place, None) or self._conditions.pop(place, None)
 
     def _put_status(self, order: StatusOrder) -> None:
-        """Have a write to a pod's status wait. It replaces an earlier one, but takes over its
-        condition, or its nomination, if it has none itself.
+        """Makes a write to a pod's status wait. It replaces an earlier write; if it has no
+        condition or no nomination of its own, it takes over that of the earlier one.
         """
         place = _place(order)
         earlier = self._take_out(place)
@@ -167,7 +167,7 @@ class RecorderState:
             self._conditions.popitem(last=False)
 
     def _renominates(self, place: str, order: StatusOrder) -> bool:
-        """True if the order may change the nomination, as any may while another is written."""
+        """True if the order may change the nomination: always so while a write is under way."""
         if order.nominated_node is None:
             return False
         return place in self._under_way or _nominated(order.pod, self._written.get(place)) != {
@@ -197,11 +197,11 @@ class RecorderState:
 
 
 def _place(work: Work) -> str:
-    """The key of the object that is written. Event names are unique, and contain no blank."""
+    """Returns the key of the written object. Event names are unique, and contain no blank."""
     return work.metadata.name if isinstance(work, Event) else f"Pod {work.pod.metadata.uid}"
 
 
-class Written(msgspec.Struct, frozen=True):
+class LastWrite(msgspec.Struct, frozen=True):
     """The last write to a pod's status: the condition's reason, message and generation, and the
     nomination.
     """
@@ -210,8 +210,8 @@ class Written(msgspec.Struct, frozen=True):
     nominated_node: str | None
 
 
-def _nominated(pod: Pod, written: Written | None) -> set[str]:
-    """The nodes that the pod may be nominated to at the API server; "" stands for none."""
+def _nominated(pod: Pod, written: LastWrite | None) -> set[str]:
+    """Returns the nodes to which the pod may be nominated at the API server; "" stands for none."""
     last = None if written is None else written.nominated_node
     return (
         {pod.status.nominated_node_name} if last is None else {pod.status.nominated_node_name, last}
@@ -219,11 +219,11 @@ def _nominated(pod: Pod, written: Written | None) -> set[str]:
 
 
 def status_patch(
-    order: StatusOrder, pod: Pod, written: Written | None, wall: datetime
+    order: StatusOrder, pod: Pod, written: LastWrite | None, wall: datetime
 ) -> dict[str, Any] | None:
-    """A strategic merge patch; None if it would change neither the known pod nor the last write.
+    """Returns a strategic merge patch; None if it would change neither `pod` nor the last write.
 
-    It names the version of the known pod, so the API server refuses it if the pod has changed, for
+    The patch names the version of `pod`, so the API server refuses it if the pod has changed, for
     example because it was bound.
     """
     node, metadata = order.nominated_node, pod.metadata
@@ -241,10 +241,10 @@ def status_patch(
 
 
 def _condition(
-    order: SetUnschedulable, pod: Pod, written: Written | None, wall: datetime
+    order: SetUnschedulable, pod: Pod, written: LastWrite | None, wall: datetime
 ) -> dict[str, Any] | None:
-    """The condition PodScheduled=False; None if the pod has it already. Its transition time is that
-    of the last change from or to False.
+    """Returns the condition PodScheduled=False; None if the pod has it already. Its transition time
+    is that of the last change from or to False.
     """
     metadata = pod.metadata
     content = (order.reason, order.message, metadata.generation)

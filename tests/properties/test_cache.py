@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from berth.actors.cache.state import CacheState, Lend, Refused, Repaired, Vanished
+from berth.actors.cache.state import CacheState, Lend, OrderRefused, PodVanished, SnapshotRepaired
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -175,12 +175,12 @@ class CacheHistory(RuleBasedStateMachine):
 
     # ----------------------------------------------------------------------------------------- pods
 
-    def vanish(self, name: str, kept_on: str = "") -> tuple[Vanished, ...]:
+    def vanish(self, name: str, kept_on: str = "") -> tuple[PodVanished, ...]:
         """Drop a pod from the model. Returns the effects that the cache must have."""
         old = self.pods.pop(name, None)
         if old is None or not old.assumed or old.node == kept_on:
             return ()
-        return (Vanished(old.pod, old.node),)
+        return (PodVanished(old.pod, old.node),)
 
     @rule(
         name=PODS, node=NODES, milli=MILLIS, port=st.sampled_from([0, 80, 81]), same=st.booleans()
@@ -221,7 +221,7 @@ class CacheHistory(RuleBasedStateMachine):
         pod = make_pod(name, uid, "", milli, 0)
         effects = self.send(Assume(PodInfo(pod), node))
         if old is not None and (not old.assumed or old.uid == str(uid)):
-            assert [type(effect) for effect in effects] == [Refused]
+            assert [type(effect) for effect in effects] == [OrderRefused]
             return
         assert effects == self.vanish(name)
         self.pods[name] = Counted(pod, node, assumed=True)
@@ -234,7 +234,8 @@ class CacheHistory(RuleBasedStateMachine):
         pod = old.pod if old is not None and not stale else make_pod(name, self.next(), "", 1, 0)
         effects = self.send(Forget(PodInfo(pod), node))
         fits = old is not None and known and old.assumed and old.node == node
-        assert [type(effect) for effect in effects] == ([Refused] if known and not fits else [])
+        refusals = [OrderRefused] if known and not fits else []
+        assert [type(effect) for effect in effects] == refusals
         if fits:
             del self.pods[name]
 
@@ -288,7 +289,7 @@ class CacheHistory(RuleBasedStateMachine):
             )
             *healing, answer = self.send(order)
             assert answer == Answer(order, tuple(sorted(found)))
-            healed = [effect for effect in healing if not isinstance(effect, Vanished)]
+            healed = [effect for effect in healing if not isinstance(effect, PodVanished)]
             assert healed == [Healed(difference) for difference in sorted(found) if heal]
             for difference in found if heal else ():
                 self.healed += 1
@@ -338,7 +339,7 @@ class CacheHistory(RuleBasedStateMachine):
         snapshot = self.take()
         snapshot.columns.remove(damage)
         effects = self.send(TakeSnapshot(Nowhere()))
-        repaired = [effect for effect in effects if isinstance(effect, Repaired)]
+        repaired = [effect for effect in effects if isinstance(effect, SnapshotRepaired)]
         assert bool(repaired) == (damage in self.nodes)
         self.snapshot_is_as_the_model_recounts_it()
 
