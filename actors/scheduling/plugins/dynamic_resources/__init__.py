@@ -14,14 +14,14 @@ The words are those of Kubernetes (k8s.io/dynamic-resource-allocation/structured
                        (constraints.py).
     allocator          Chooses the devices for all claims of a pod on one node (allocator.py); its
                        result has a device result for each device.
-    node allocation    What a node gives to the claims of a pod. The results for all nodes are kept
-                       for pods that request the same (node_allocations.py).
+    node allocation    The devices of a node for the claims of a pod. The results for all nodes are
+                       kept for pods that request the same (node_allocations.py).
     in-flight          An allocation that Reserve has chosen, and that is not written yet. It holds
     allocation         the devices meanwhile (binding.py).
     allocated state    The devices that claims hold, in flight or written (allocated_state.py). The
                        inventory follows all slices and claims, and keeps it (inventory.py).
 
-On its way, a pod passes plugin.py (the extension points), pod_claims.py (which claims it has),
+On its way, a pod passes plugin.py (the extension points), pod_claims.py (its claims),
 node_allocations.py and allocator.py (Filter), allocation_result.py (the status of a claim) and
 binding.py (Reserve, PreBind, and what undoes them); state.py is what is kept of it. extended.py
 makes a claim for extended resources that a class provides, and totals.py counts their devices for

@@ -26,7 +26,7 @@ class DeviceAllocation(msgspec.Struct, frozen=True):
 def device_allocations(
     results: Iterable[DeviceRequestAllocationResult],
 ) -> frozenset[DeviceAllocation]:
-    """Returns what the results of an allocation keep from others: nothing for admin access."""
+    """Returns the devices that an allocation keeps from other claims: none for admin access."""
     return frozenset(
         DeviceAllocation(
             (result.driver, result.pool, result.device),
@@ -63,7 +63,7 @@ class AllocatedState:
         return device in self._whole or device in self._shares or device in self._consumed_capacity
 
     def consumed_capacity(self, device: DeviceID) -> Mapping[str, int]:
-        """Returns what claims consume of the device's capacity, in billionths."""
+        """Returns the capacity of the device that claims consume, in billionths."""
         return self._consumed_capacity.get(device, {})
 
     def add(self, allocation: DeviceAllocation) -> None:

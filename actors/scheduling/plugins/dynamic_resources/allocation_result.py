@@ -61,7 +61,7 @@ def _chosen(claim: ResourceClaim, devices: Sequence[DeviceResult]) -> Iterator[t
     """Yields, for each request of the claim, the full name of the sub-request that was chosen and
     the name of its class.
 
-    A request that got no device stands with its first sub-request.
+    A request that got no device is represented by its first sub-request.
     """
     chosen = {result.sub_request.request_name: result.sub_request for result in devices}
     for request in claim.spec.devices.requests:
@@ -79,7 +79,7 @@ def _chosen(claim: ResourceClaim, devices: Sequence[DeviceResult]) -> Iterator[t
 def _class_configuration(
     claim: ResourceClaim, devices: Sequence[DeviceResult]
 ) -> Iterator[DeviceAllocationConfiguration]:
-    """Yields the configuration of each class, once for all requests that got devices of it."""
+    """Yields the configuration of each class, once for all requests that got its devices."""
     classes = {
         result.sub_request.device_class.metadata.name: result.sub_request.device_class
         for result in devices
@@ -98,7 +98,7 @@ def _class_configuration(
 def _claim_configuration(
     claim: ResourceClaim, devices: Sequence[DeviceResult]
 ) -> Iterator[DeviceAllocationConfiguration]:
-    """Yields the configuration of the claim, as far as it holds for the chosen sub-requests."""
+    """Yields the claim's configuration that applies to the chosen sub-requests."""
     chosen = [full_name for full_name, _ in _chosen(claim, devices)]
     for config in claim.spec.devices.config:
         named = DeviceAllocationConfiguration(

@@ -2,10 +2,10 @@
 
 All requests are tried with all devices in order, but the devices of one request never in two
 orders. Mirrors allocateOne and allocateDevice of the allocator that the default feature gates
-select. Three things stay behind until the allocator is done with the node, as upstream: the
-counters of a device that was refused for a taint or a constraint after they were consumed; the
-counters of a shared device that was tried, which also stays in use if it has no capacity; and,
-among the constraints, a device whose capacity runs out at the last moment.
+select. As upstream, the allocator does not take back three things until it is done with the
+node: the counters of a device that was refused for a taint or a constraint after they were
+consumed; the counters of a shared device that was tried, which also stays in use if it has no
+capacity; and, in the constraints, a device whose capacity runs out at the last moment.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DeviceResults = tuple[tuple[DeviceResult, ...], ...]
 
 class AllocatorResult(msgspec.Struct, frozen=True):
     """The devices of all claims on a node. `devices` is None if the claims cannot be allocated
-    there; with `invalid_pools`, perhaps because pools are invalid.
+    there; invalid pools may be the reason if `invalid_pools` is true.
     """
 
     devices: DeviceResults | None
@@ -98,9 +98,9 @@ class _Allocator:
     """The state of one allocation. Claims, requests and devices are named by their positions `c`,
     `r` and `d`.
 
-    `_all_devices` are the devices of the sub-requests that need all of them. `_allocating_devices`
-    are the claims that would get a device for themselves, `_allocating_capacity` is what they would
-    consume of shared devices.
+    `_all_devices` has the devices of the sub-requests that need all of them. `_allocating_devices`
+    has the claims that would get each device for themselves, `_allocating_capacity` what they would
+    consume of each shared device.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class _Allocator:
         if c == len(self._claims):
             return _Result.DONE
         result = self._request(c, 0)
-        # Another choice for an earlier claim may leave this one a sub-request with fewer devices.
+        # Another choice for an earlier claim may leave this claim a sub-request with fewer devices.
         return _Result.NOT if c and result is _Result.TOO_MANY else result
 
     def _request(self, c: int, r: int) -> _Result:
@@ -205,7 +205,7 @@ class _Allocator:
         return _Result.TOO_MANY if too_many else _Result.NOT
 
     def _devices(self, c: int, r: int, sub_request: SubRequest, d: int, start: int) -> _Result:
-        """Allocates the device with number `d` of a sub-request, and all that come after it."""
+        """Allocates the device with number `d` of a sub-request, and all devices after it."""
         self._step()
         devices = self._all_devices.get(sub_request)
         if devices is not None and not devices:
@@ -293,8 +293,8 @@ class _Allocator:
     def _allocate_device(
         self, c: int, sub_request: SubRequest, candidate: Candidate, *, must: bool
     ) -> bool:
-        """Allocates a device, and returns True, if nothing speaks against it. The order of the
-        checks, and what a failed one leaves behind, are those of allocateDevice.
+        """Allocates a device and returns True, unless a check fails. The order of the checks, and
+        what a failed check leaves behind, are those of allocateDevice.
         """
         device, pool = candidate
         if self._in_use(c, sub_request, device):
@@ -354,8 +354,8 @@ class _Allocator:
     # ------------------------------------------------------------------------------------- counters
 
     def _consume_counters(self, device: SliceDevice, pool: Pool) -> bool:
-        """Consumes the pool's counters for a device, and returns True, unless it would exceed one
-        of them.
+        """Consumes the pool's counters for a device. Returns False, and consumes none, if that
+        would exceed one of them.
         """
         consumed = self._consumed_counters.setdefault(pool.id, {})
         for counter, amount in device.counters:

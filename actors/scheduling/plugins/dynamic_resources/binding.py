@@ -1,4 +1,4 @@
-"""Reserve, PreBind and what undoes them: allocations are written to the claims of a pod.
+"""Reserve, PreBind and their undoing: allocations are written to the claims of a pod.
 
 Reserve keeps the devices from other pods by an InFlightAllocation. PreBind writes: first the
 finalizer, then a status with the allocation and the reservation for the pod, which the API server
@@ -34,15 +34,15 @@ from .pod_claims import (
 from .state import PodClaims, Reservation
 
 TRIES = 5
-# The wait until the informer has a claim that was just created.
+# How long to wait until the informer has a claim that was just created.
 CREATED_SECONDS = 120.0
-# The waits between the tries to undo what was written, in seconds, while the API server refuses, or
-# does not answer. The devices are kept from others meanwhile.
+# The waits between the attempts to undo the writes, in seconds, while the API server refuses or
+# does not answer. The devices are kept from other pods meanwhile.
 PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 class Binding:
-    """`timeout` is in seconds: how long PreBind waits for devices to be prepared."""
+    """Reserves and writes. PreBind waits `timeout` seconds for devices to be prepared."""
 
     def __init__(self, handle: Handle, timeout: float, features: Features) -> None:
         self._handle = handle
@@ -59,8 +59,8 @@ class Binding:
         self._handle.objects.assume(in_flight)
 
     def unreserve(self, pod: PodClaims) -> None:
-        """Gives back the devices of claims that PreBind has not begun to write. `roll_back` finds
-        out about the others.
+        """Gives back the devices of claims that PreBind has not begun to write. `roll_back` handles
+        the others.
         """
         for uid, reservation in [*pod.reservations.items()]:
             if uid not in pod.written:
@@ -70,7 +70,7 @@ class Binding:
     # -------------------------------------------------------------------------------------- PreBind
 
     async def bind(self, pod: PodClaims, node: str) -> Status:
-        """Writes what Reserve took, and waits until the devices are prepared."""
+        """Writes the reservations, and waits until the devices are prepared."""
         try:
             for index, claim in enumerate(pod.claims):
                 if not is_reserved_for(pod.info.pod, claim):
@@ -84,7 +84,7 @@ class Binding:
         return SUCCESS
 
     def _settle(self, pod: PodClaims, uid: str, written: ResourceClaim) -> None:
-        """Has the written claim hold the devices, and ends the allocation in flight."""
+        """Makes the written claim hold the devices, and ends the allocation in flight."""
         self._handle.objects.assume(written)
         reservation = pod.reservations.pop(uid, None)
         if reservation is not None:
@@ -140,7 +140,7 @@ class Binding:
     async def _write(self, pod: PodClaims, claim: ResourceClaim) -> ResourceClaim:
         """Writes the allocation and the reservation of one claim. Raises _WriteError.
 
-        After a refusal, the write is tried again with the latest claim if that has changed.
+        After a refusal, reads the claim, and tries again if it has changed.
         """
         pod.written.add(claim.metadata.uid)
         reservation = pod.reservations.get(claim.metadata.uid)
@@ -238,7 +238,7 @@ class Binding:
         changes: Mapping[str, Any],
         status: Mapping[str, Any] | None = None,
     ) -> ResourceClaim | Status:
-        """Changes the metadata of a claim, or its status, if this is still the latest version."""
+        """Changes the metadata of a claim, or its status, if `claim` is the latest version."""
         metadata = claim.metadata
         body: dict[str, Any] = {
             "metadata": {
@@ -277,7 +277,7 @@ class Binding:
 
     async def _prepared(self, pod: PodClaims) -> tuple[Status, str]:
         """Waits until the drivers report that all devices of the pod are prepared. Returns the
-        status, and the outcome as kube-scheduler's metrics name it.
+        status, and the outcome in the words of kube-scheduler's metrics.
         """
 
         def check() -> Status | Sequence[ObjectKey]:
@@ -297,8 +297,8 @@ class Binding:
         return unready
 
     def _unready(self, pod: PodClaims) -> tuple[Status, str] | list[ResourceClaim]:
-        """Returns the claims whose devices are not prepared. Returns the end of the wait, as
-        `_prepared` does, if there are none, or if a device failed.
+        """Returns the claims whose devices are not prepared. If there are none, or if a device
+        failed, returns the status and the outcome of the wait instead.
         """
         unready = []
         for claim in pod.all_claims:
@@ -337,7 +337,7 @@ class Binding:
         pod.reservations.clear()
 
     async def _without_reservation(self, pod: Pod, claim: ResourceClaim) -> ResourceClaim | None:
-        """Returns the claim without the pod's reservation; None if it is gone, or out of reach."""
+        """Returns the claim without the pod's reservation; None if it is gone or cannot be read."""
         last_seen = None
         for seconds in PATIENCE:
             latest = await self._current(claim, seconds)
@@ -355,7 +355,7 @@ class Binding:
         return last_seen
 
     async def _delete(self, claim: ResourceClaim) -> None:
-        """Deletes a claim, without the finalizer that would keep it."""
+        """Deletes a claim, and its finalizer, which would keep it."""
         for seconds in PATIENCE:
             latest = await self._current(claim, seconds)
             if latest is None:
@@ -400,7 +400,7 @@ def without_finalizer(claim: ResourceClaim) -> list[str]:
 
 
 def _has(claim: ResourceClaim, allocation: AllocationResult | None) -> bool:
-    """True if the claim has this allocation; without an argument, if it has any."""
+    """True if the claim has this allocation, or has any if `allocation` is None."""
     current = claim.status.allocation
     if current is None or allocation is None:
         return current is not None
@@ -412,7 +412,7 @@ def _generated(claim: ResourceClaim) -> str:
 
 
 def _new(claim: ResourceClaim) -> dict[str, Any]:
-    """Returns the claim for extended resources as it is created."""
+    """Returns the body that creates the claim for extended resources."""
     metadata = msgspec.structs.replace(claim.metadata, name="", uid="")
     return {
         "metadata": msgspec.to_builtins(metadata),

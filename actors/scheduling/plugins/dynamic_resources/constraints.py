@@ -18,7 +18,7 @@ AttributeValue = tuple[str, bool | int | str]
 
 def attribute_of(device: Device, driver: str, name: str) -> DeviceAttribute | None:
     """Returns the attribute with a fully qualified name, if the device has it. A name without a
-    domain in the device's list has the driver's.
+    domain in the device's list gets the driver's domain.
     """
     attribute = device.attributes.get(name)
     if attribute is None:
@@ -42,7 +42,7 @@ def value_of(attribute: DeviceAttribute) -> AttributeValue | None:
 
 class Constraint(ABC):
     """A constraint among the devices of a claim. `requests` are the names of the requests and
-    sub-requests that it holds for; all if empty.
+    sub-requests that it applies to; all if empty.
     """
 
     def __init__(self, requests: Iterable[str], attribute: str) -> None:
@@ -51,7 +51,7 @@ class Constraint(ABC):
         self._devices = 0
 
     def add(self, request: str, sub_request: str, device: Device, driver: str) -> bool:
-        """Counts a device and returns True, unless the constraint would be broken."""
+        """Counts a device and returns True, unless the device would break the constraint."""
         if not self._holds_for(request, sub_request):
             return True
         attribute = attribute_of(device, driver, self._attribute)
@@ -62,7 +62,7 @@ class Constraint(ABC):
         return True
 
     def remove(self, request: str, sub_request: str) -> None:
-        """Takes back what `add` counted."""
+        """Undoes `add`."""
         if self._holds_for(request, sub_request):
             self._drop(request)
             self._devices -= 1
@@ -101,7 +101,7 @@ class MatchAttribute(Constraint):
             self._value = value_of(attribute)
 
     def _drop(self, request: str) -> None:
-        """Keeps the value: the next first device replaces it."""
+        """Keeps the value: the next first device will replace it."""
 
 
 class DistinctAttribute(Constraint):
@@ -125,7 +125,7 @@ class DistinctAttribute(Constraint):
 
 
 def constraint_of(constraint: DeviceConstraint) -> Constraint | None:
-    """Returns the constraint, without devices yet; None if its type is unknown."""
+    """Returns the constraint before any device is counted; None if its type is unknown."""
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
     if constraint.distinct_attribute is not None:

@@ -17,7 +17,7 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 class CapacityAmount(msgspec.Struct, frozen=True):
-    """An amount in billionths, and the quantity that stands for it in the API."""
+    """An amount in billionths, and the quantity that represents it in the API."""
 
     nano: int
     text: Amount
@@ -30,8 +30,8 @@ def capacity_amount(amount: Amount) -> CapacityAmount:
 def consumed_capacity(
     capacity: Mapping[str, DeviceCapacity], requested: Mapping[str, Amount]
 ) -> dict[str, CapacityAmount] | None:
-    """Returns what a request consumes of each capacity of a device; None if the device cannot meet
-    the request because it has no such capacity, or because a policy does not allow the amount.
+    """Returns the amount that a request consumes of each capacity of a device; None if the device
+    has no such capacity, or if a policy does not allow the amount.
     """
     if any(name not in capacity for name in requested):
         return None
@@ -64,7 +64,7 @@ def _amount(requested: Amount | None, total: DeviceCapacity) -> CapacityAmount:
 def _rounded_up(
     amount: CapacityAmount, valid: CapacityRequestPolicyRange, least: CapacityAmount
 ) -> CapacityAmount:
-    """Returns the amount, rounded up to whole steps from the least amount."""
+    """Returns the amount, rounded up to the least amount plus whole steps."""
     if amount.nano < least.nano:
         return least
     step = 0 if valid.step is None else value(valid.step)

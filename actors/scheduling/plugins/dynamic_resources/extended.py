@@ -1,7 +1,7 @@
-"""Extended resources that a device class provides: the requests for devices in their place.
+"""Extended resources that a device class provides, and the requests that replace them.
 
-The scheduler makes one claim for all of them, with the requests that the chosen node needs: where
-a device plugin provides a resource, no device is asked for. Mirrors extendeddynamicresources.go.
+The scheduler makes one claim for all of them, with the requests that the chosen node needs: where a
+device plugin provides a resource, no device is requested. Mirrors extendeddynamicresources.go.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ...kube.quantity import MAX_INT64, nano_value
 from ...kube.times import seconds_of
 from ...model.cluster_objects import ClusterObjects
 
-# The claim's name until it is written: no claim in the API server can be named like this.
+# The claim's name until it is written. No claim in the API server can have this name.
 UNWRITTEN = "<extended-resources>"
 
 
@@ -41,7 +41,7 @@ class RequestMapping(msgspec.Struct, frozen=True):
 
 
 class ClassesByResource:
-    """The device class behind each extended resource, while no class changes."""
+    """The device class of each extended resource, kept until a class changes."""
 
     def __init__(self) -> None:
         self._objects: ClusterObjects | None = None
@@ -88,7 +88,7 @@ def _age_first(device_class: DeviceClass) -> tuple[float, tuple[int, ...]]:
         seconds = float(seconds_of(created)) if created else 0.0
     except ValueError:
         seconds = 0.0
-    # The first name comes last.
+    # The class with the first name comes last.
     return seconds, (*(-ord(letter) for letter in device_class.metadata.name), 1)
 
 
@@ -128,10 +128,10 @@ def with_requests(claim: ResourceClaim, requests: Sequence[DeviceRequest]) -> Re
 def requests_for(
     pod: Pod, resources: Iterable[str], classes: ClassesByResource
 ) -> tuple[list[DeviceRequest], list[RequestMapping]]:
-    """Returns the requests for devices in place of these resources, and what each container gets.
+    """Returns the requests for devices that replace these resources, and what each container gets.
 
     Containers that run one after another share their devices: an init container that ends uses
-    those of later containers, and has one request of its own for what is missing.
+    those of later containers, and has a request of its own for the devices that are missing then.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     requests: list[DeviceRequest] = []
@@ -182,7 +182,7 @@ def _request(
     device_class: str,
     reusable: Sequence[DeviceRequest | None],
 ) -> tuple[DeviceRequest | None, list[RequestMapping]]:
-    """Returns the request of a container beyond those of others that it can use."""
+    """Returns the request of a container beyond the requests of others that it can reuse."""
     amounts = container.resources.requests
     if resource not in amounts:
         return None, []

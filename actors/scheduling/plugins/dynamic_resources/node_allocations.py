@@ -51,7 +51,7 @@ class NodeDevices(msgspec.Struct, frozen=True):
 
     @property
     def score(self) -> int:
-        """Is higher for sub-requests that stand first in their lists."""
+        """The score, which is higher for sub-requests that stand first in their lists."""
         chosen = {
             (claim, result.sub_request.parent, result.sub_request.index)
             for claim, results in enumerate(self.devices)
@@ -101,10 +101,9 @@ class PodRequests(msgspec.Struct, frozen=True, dict=True):
         return tuple(dict.fromkeys(name for name in (*walked, *rest) if name in self.resources))
 
     def shape(self, columns: NodeColumns, by_resource: ClassesByResource) -> bytes:
-        """Returns the same for all pods that request the same devices.
+        """Returns a key that is equal for pods that request the same devices.
 
-        The name of a resource does not count if only devices provide it: then the selectors of its
-        class stand for it.
+        If only devices provide a resource, the selectors of its class replace its name in the key.
         """
         specs = [claim.spec.devices for claim in self.claims]
         if self.extended is None:
@@ -130,7 +129,7 @@ class PodRequests(msgspec.Struct, frozen=True, dict=True):
 
 class NodeAllocations:
     """The devices that all nodes give to the pods of one shape, brought up to date for the nodes of
-    a view. The `pod` of a method is the requests of a pod of this shape.
+    a view. The argument `pod` of a method has the requests of a pod of this shape.
 
     `statuses`, of AllocationStatus, and `scores` are by row. `failure` is the problem of the last
     node that FAILED. `inventory` is up to date after PreFilter.
@@ -173,7 +172,7 @@ class NodeAllocations:
         return None if row is None else self._devices.get(row)
 
     def requests_on(self, node: Node, pod: PodRequests) -> NodeRequests | None:
-        """Returns what a node's devices have to provide. Returns None if neither the node nor
+        """Returns the requests that a node's devices have to meet; None if neither the node nor
         devices provide one of the extended resources.
         """
         missing = frozenset[str]() if pod.extended is None else self._missing(node, pod)
@@ -192,13 +191,13 @@ class NodeAllocations:
         return requests
 
     def allocation_on(self, node: str, pod: PodRequests) -> NodeAllocation | None:
-        """Returns what a node gives to the claims of a pod; None if it gives no device."""
+        """Returns the allocation of a pod's claims on a node; None if it gives no device."""
         on_node = self.devices_on(node)
         if on_node is None:
             return None
         if not on_node.missing or pod.extended is None:
             return NodeAllocation(pod.claims, on_node.devices)
-        # The devices may be kept from a pod that requests the same under other names.
+        # The devices may be from a pod that requests the same under other names.
         own = dict(zip(self._first_pod.names, pod.names, strict=True))
         missing = frozenset(own[name] for name in on_node.missing)
         of_containers, mappings = requests_for(pod.pod, missing, self._by_resource)
@@ -210,8 +209,8 @@ class NodeAllocations:
     # ----------------------------------------------------------------------------------- keeping up
 
     def refresh(self, nodes: NodeView, pod: PodRequests, steps: Steps) -> None:
-        """Brings the nodes of a view up to date. It stops at a node that FAILED, also because no
-        steps are left.
+        """Brings the nodes of a view up to date. It stops at a node that FAILED, also if no steps
+        are left.
         """
         self._stale.follow()
         if self._stale.size > len(self.statuses):
@@ -254,8 +253,8 @@ class NodeAllocations:
     def _result(
         self, node: Node, requests: NodeRequests, pod: PodRequests, steps: Steps
     ) -> AllocatorResult:
-        """Returns the allocator's result, or that for a node that sees the same pools, if there is
-        one since the last change.
+        """Returns the allocator's result. It is reused for nodes that see the same pools, until
+        something changes.
         """
         version = self.inventory.changed.version
         if version != self._results_version:
@@ -297,7 +296,7 @@ class NodeAllocations:
 def _for_requests(
     results: tuple[DeviceResult, ...], claim: ClaimRequests
 ) -> tuple[DeviceResult, ...]:
-    """Returns the same devices for requests of the same names, which have other classes."""
+    """Returns the same devices for the claim's requests: same names, but other classes."""
     requests = {request.name: request.sub_requests[0] for request in claim.requests}
     return tuple(
         [

@@ -84,7 +84,7 @@ from .state import CLAIMS, PodClaims
 from .steps import STEPS_PER_SECOND, Steps
 
 MOST_SHAPES = 64
-# The most that filterTimeout grants: the other pods wait for the allocator.
+# The upper limit of filterTimeout, because the other pods wait for the allocator.
 MOST_SECONDS = 1
 DEFAULT_BINDING_TIMEOUT = Duration(600)
 _NOT_AVAILABLE = 10  # the key of nodes that an allocated claim excludes
@@ -141,8 +141,8 @@ class DynamicResources(
     ReservePlugin,
     PreBindPlugin,
 ):
-    """Allocates devices to the claims of pods. Needs PreFilter at every other extension point, as
-    kube-scheduler's plugin does.
+    """The plugin. Needs PreFilter at every other extension point, as kube-scheduler's plugin
+    does.
     """
 
     name = "DynamicResources"
@@ -177,7 +177,7 @@ class DynamicResources(
 
     @property
     def _other_kinds(self) -> list[WatchedKind]:
-        """The kinds of claims that other plugins of the profile take care of."""
+        """The kinds of claims that other plugins of the profile handle."""
         return [kind for plugin in self.neighbours for kind in plugin.claim_kinds]
 
     # ------------------------------------------------------------------------------- in a decision
@@ -257,7 +257,7 @@ class DynamicResources(
         return self._inventory
 
     def _allocations_for(self, requests: PodRequests, snapshot: Snapshot) -> NodeAllocations:
-        """Returns what the nodes give to pods with these requests."""
+        """Returns the devices that the nodes give to pods with these requests."""
         objects, inventory = snapshot.objects, self._up_to_date(snapshot)
         inventory.forget_nodes(snapshot.columns.row_of)
         version = objects.version(DeviceClass)
@@ -312,7 +312,7 @@ class DynamicResources(
 
     @staticmethod
     def _exclude(pod: PodClaims, keys: Ints, nodes: NodeView) -> None:
-        """Marks the nodes that pass, but cannot use a claim that is allocated."""
+        """Marks the nodes that pass the filter so far, but cannot use an allocated claim."""
         passing = keys == 0
         if not any_true(passing):
             return
@@ -339,7 +339,7 @@ class DynamicResources(
         return default_normalize(scores, reverse=False)
 
     def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
-        """Gives up an allocation that no node can use, so that other devices are tried."""
+        """Gives up an allocation that no node can use, to try other devices next."""
         if CLAIMS not in attempt.state:
             return PostFiltered(error("not found"))
         pod = attempt.state.read(CLAIMS)
@@ -452,7 +452,7 @@ class DynamicResources(
 
 
 def _is_freed(old: object | None, new: ResourceClaim) -> bool:
-    """True if a change gave back the devices of a claim."""
+    """True if the change gave back the devices of a claim."""
     return (
         isinstance(old, ResourceClaim)
         and old.status.allocation is not None
@@ -461,7 +461,7 @@ def _is_freed(old: object | None, new: ResourceClaim) -> bool:
 
 
 def _claim_keys(pod: Pod) -> list[str]:
-    """Returns the claims that the pod names, and its uid, which stands for those made for it."""
+    """Returns the claims that the pod names, and its uid, which represents those made for it."""
     named = (entry.resource_claim_name for entry in pod.spec.resource_claims)
     namespace = pod.metadata.namespace
     return [pod.metadata.uid, *(f"{namespace}/{name}" for name in named if name is not None)]
@@ -478,7 +478,7 @@ def _only_this_pod(_old: object | None, new: object | None) -> list[str]:
 
 
 def _check_allocated(claim: ResourceClaim) -> Status | None:
-    """Returns why an allocated claim cannot be judged, or None."""
+    """Returns the reason why an allocated claim cannot be judged; None if it can."""
     allocation = claim.status.allocation
     if allocation is None or allocation.node_selector is None:
         return None
@@ -504,7 +504,7 @@ def _deallocation(claim: ResourceClaim) -> Patch:
 
 
 def _removal(claim: ResourceClaim) -> tuple[Patch | Deletion, ...]:
-    """Deletes a claim that the scheduler made, without its finalizer, which would keep it."""
+    """Returns the changes that delete a claim that the scheduler made, and first its finalizer."""
     metadata = claim.metadata
     unprotected = Patch(
         ResourceClaim,

@@ -1,4 +1,4 @@
-"""The ResourceClaims of a pod: which they are, and for whom they are reserved.
+"""The ResourceClaims of a pod, and the pods for which a claim is reserved.
 
 Mirrors k8s.io/dynamic-resource-allocation/resourceclaim.
 """
@@ -32,7 +32,7 @@ class Lookup(Protocol):
 
 
 class ClaimError(Exception):
-    """A claim does not exist, or is not the pod's: the pod has to wait. The message is
+    """A claim does not exist, or is not the pod's, so the pod has to wait. The message is
     kube-scheduler's.
     """
 
@@ -40,10 +40,10 @@ class ClaimError(Exception):
 def claims_of(
     pod: Pod, objects: Lookup, other_kinds: Sequence[WatchedKind] = ()
 ) -> list[ResourceClaim]:
-    """Returns the claims that the pod's spec names or had made, in order. Raises ClaimError.
+    """Returns the claims that the pod's spec names or that were made for it, in order. Raises
+    ClaimError.
 
-    Entries for which no claim is needed are left out, and so are those whose claim is of one of the
-    other kinds.
+    Entries that need no claim are left out, as are those with a claim of one of the other kinds.
     """
     claims = []
     namespace = pod.metadata.namespace
@@ -70,7 +70,7 @@ def claims_of(
 def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
     """Returns the name of the claim of an entry of the spec; None if no claim is needed.
 
-    Raises ClaimError if it is not made yet.
+    Raises ClaimError if the claim is not made yet.
     """
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
@@ -86,7 +86,7 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
 
 
 def uses(pod: Pod, claim: HasMetadata) -> bool:
-    """True if the pod names the claim, or had it made under this name."""
+    """True if the pod names the claim, or a claim of this name was made for it."""
     name, status = claim.metadata.name, pod.status.resource_claim_statuses
     return claim.metadata.namespace == pod.metadata.namespace and (
         any(entry.resource_claim_name == name for entry in pod.spec.resource_claims)
@@ -109,7 +109,7 @@ def extended_owner(claim: ResourceClaim) -> str:
 
 
 def check_requests(claim: ResourceClaim, classes: ClassByName, features: Features) -> Status | None:
-    """Returns why no node can be tried for a claim that has to be allocated, or None."""
+    """Returns the reason why no node can be tried for an unallocated claim, or None."""
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
             class_names = [(request.name, request.exactly.device_class_name)]
@@ -163,8 +163,8 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def prepared_by(claim: ResourceClaim, seconds: float) -> datetime | None:
-    """Returns when the devices must be prepared, these seconds after their allocation; None if
-    nothing has to be prepared.
+    """Returns the time by which the devices must be prepared: these seconds after their allocation.
+    Returns None if nothing has to be prepared.
     """
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None:

@@ -24,9 +24,9 @@ CounterID = tuple[str, str]  # counter set, counter
 
 
 class SliceDevice:
-    """A device of a slice. `content` numbers what selectors and policies see of it: devices that
-    differ in nothing else have the same number. `counters` are the amounts that it consumes of its
-    pool's counters, in billionths.
+    """A device of a slice. `content` is a number that is equal for devices in which selectors and
+    policies see no difference. `counters` are the amounts that it consumes of its pool's counters,
+    in billionths.
     """
 
     __slots__ = ("content", "counters", "device", "id", "shared", "slice", "taints")
@@ -69,14 +69,14 @@ class Slice:
         self.object = slice_
         self.pool: PoolID = (spec.driver, spec.pool.name)
         self.local = bool(spec.node_name) and not spec.shared_counters
-        # Of slices with the same selection, a node uses all or none.
+        # A node uses all slices with the same selection, or none of them.
         by_selector = not (spec.node_name or spec.all_nodes or spec.shared_counters)
         self.selection = (
             _ENCODER.encode(spec.node_selector)
             if by_selector and spec.node_selector is not None
             else b""
         )
-        # All nodes that it serves see the same of it.
+        # All nodes that the slice serves see the same devices.
         self.uniform = not self.local and not spec.per_device_node_selection
         self.devices = tuple(
             SliceDevice(slice_, device, number(spec.driver, device), features)
@@ -87,8 +87,8 @@ class Slice:
 class Pool:
     """A pool as a node sees it.
 
-    `devices` are those of the slices that serve the node, in the order in which they are tried;
-    `not_targeting_node` are the ids of those among them that serve other nodes only. `all_devices`
+    `devices` are those of the slices that serve the node, in the order in which they are tried.
+    `not_targeting_node` has the ids of those among them that serve other nodes only. `all_devices`
     are those of all slices, for the counters. `incomplete` and `invalid` say why the pool cannot be
     used; then it has no devices.
     """
@@ -125,8 +125,8 @@ class Pool:
 
 
 class NodePools:
-    """The pools of a node in the order in which they are searched, and the candidates of all that
-    are usable. `problem` is set if the slices cannot be read for this node.
+    """The pools of a node in the order in which they are searched, and the candidates from all
+    usable ones. `problem` is set if the slices cannot be read for this node.
     """
 
     def __init__(self, pools: Sequence[Pool] = (), problem: str = "") -> None:
@@ -166,7 +166,7 @@ def pools_of(
     *,
     partitionable: bool = True,
 ) -> NodePools:
-    """Returns the pools of a node, from the slices that serve it. `of_pool` gives all slices of a
+    """Returns the pools of a node, from the slices that serve it. `of_pool` returns all slices of a
     pool, of every generation and for every node.
     """
     by_pool: dict[PoolID, list[Slice]] = {}
@@ -308,7 +308,7 @@ def _repeated_device(slices: Iterable[Slice]) -> str:
 
 
 def _read_counters(pool: Pool, slices: Iterable[Slice]) -> str:
-    """Notes the counters of a pool, and returns the problem that makes it invalid."""
+    """Notes the counters of a pool. Returns the problem that makes it invalid, or ""."""
     seen = set()
     for slice_ in slices:
         for counters in slice_.object.spec.shared_counters:
@@ -322,7 +322,7 @@ def _read_counters(pool: Pool, slices: Iterable[Slice]) -> str:
 
 
 def _wrong_consumption(pool: Pool, slices: Iterable[Slice]) -> str:
-    """Returns the problem of a device that consumes a counter which the pool does not have."""
+    """Returns the problem of a device that consumes a counter that the pool does not have."""
     sets = {name for name, _ in pool.counter_sets}
     for slice_ in slices:
         for device in slice_.devices:

@@ -37,13 +37,13 @@ class AllocationError(Exception):
 
 
 class SubRequest:
-    """One of the sub-requests of a request, which needs the first that is available; `index` is its
-    place among them. A request without sub-requests has a single one here, without a `parent`, that
-    stands for the request itself. `request_name` and `sub_request_name` are for constraints.
+    """A sub-request: of the sub-requests of a request, the first that is available is allocated.
+    `index` is its place among them. A request without sub-requests is represented by one
+    sub-request without a `parent`. `request_name` and `sub_request_name` are for constraints.
 
     `selectors` are expressions, each with the beginning of the message if it fails. `problem` is
     set if the sub-request is invalid. `consumed` is the allocator's memory of the capacity that the
-    sub-request consumes of devices, by the number of their content.
+    sub-request consumes of devices, by the `content` of the device.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request for devices. With `is_list`, it needs the first sub-request that is available; else
-    it has just one.
+    """A request for devices. With `is_list`, it needs the first sub-request that is available;
+    otherwise it has just one sub-request.
     """
 
     name: str
@@ -134,8 +134,8 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class ClaimRequests(msgspec.Struct, frozen=True):
-    """The requests of one claim, and the constraints among their devices. `name` is the claim's,
-    with its namespace.
+    """The requests of a claim, and the constraints among their devices. `name` is that of the
+    claim, with its namespace.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""StaleRows: the nodes for which the use of devices must be worked out again."""
+"""StaleRows: the nodes whose devices must be examined again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .inventory import EVERY_NODE, Inventory
 
 
 class StaleRows:
-    """Marks the rows that are stale: all at first, and again when a node changes, or the devices
-    that it can use, or what claims hold of them.
+    """The rows that are stale: all at first, and again when a node changes, or the devices that it
+    can use, or the claims that hold them.
     """
 
     def __init__(self, inventory: Inventory, columns: NodeColumns) -> None:
@@ -31,7 +31,7 @@ class StaleRows:
         return len(self._stale)
 
     def follow(self) -> None:
-        """Marks the rows that changed, and those that are new."""
+        """Marks the rows that changed, and new rows."""
         columns = self._columns
         if columns.size > self.size:
             size = self.size

@@ -17,7 +17,7 @@ from .steps import Steps
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """The allocation that Reserve chose for a claim. In flight, it holds the devices."""
+    """The allocation that Reserve chose for a claim. While in flight, it holds the devices."""
 
     claim: ResourceClaim
     allocation: AllocationResult
@@ -27,12 +27,12 @@ class Reservation(msgspec.Struct, frozen=True):
 class PodClaims:
     """The claims of a pod that is being scheduled.
 
-    `claims` are those of its spec, as they were last written; `extended` is the one for its
-    extended resources, if it may need one. `requests` and `node_allocations` stand for what has to
-    be allocated, None if nothing has to; `steps` limit the allocator. `unprepared` are the indices
-    of allocated claims whose devices cannot be prepared, `unavailable` those of claims that a node
-    could not use. `reservations`, by the claim's uid, and `mappings` belong to the chosen node,
-    from Reserve on; `written` are the uids of the claims that PreBind has begun to write.
+    `claims` are those of its spec, as they were last written; `extended` is the claim for its
+    extended resources, if it may need one. `requests` and `node_allocations` are for the claims
+    without an allocation, None if there are none; `steps` limit the allocator. `unprepared` are the
+    indices of allocated claims whose devices cannot be prepared, `unavailable` those of claims that
+    a node could not use. `reservations`, by the claim's uid, and `mappings` belong to the chosen
+    node, from Reserve on; `written` are the uids of the claims that PreBind has begun to write.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PodClaims:
 
     @property
     def all_claims(self) -> list[ResourceClaim]:
-        """All claims, the one for extended resources last if it is written."""
+        """All claims; the claim for extended resources comes last, if it is written."""
         extended = self.extended
         if extended is None or extended.metadata.name == UNWRITTEN:
             return self.claims
@@ -91,7 +91,7 @@ class PodClaims:
 
     @cached_property
     def allocated_score(self) -> int:
-        """What the claims that are allocated already add to the score of every node."""
+        """The part of every node's score that is due to the allocated claims."""
         return sum(_score(claim) for claim in self.claims)
 
 

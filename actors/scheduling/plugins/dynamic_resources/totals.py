@@ -23,8 +23,8 @@ from .steps import STEPS_PER_SECOND, Steps, TimedOutError
 
 
 class DeviceTotals:
-    """The totals of resources, kept while nothing changes. A plugin that uses them needs `LOOKUPS`
-    among its lookups.
+    """The totals of devices by resource, kept until something changes. A plugin that uses them
+    needs `LOOKUPS` among its lookups.
     """
 
     LOOKUPS = (ResourceClaim, ResourceSlice, DeviceClass)
@@ -35,9 +35,9 @@ class DeviceTotals:
         self._totals: dict[str, _Totals] = {}
 
     def in_place(self, resource: str, nodes: NodeView, have: Ints, used: Ints) -> tuple[Ints, Ints]:
-        """Returns the amounts that nodes have, and the amounts that are used of them: int64 a
-        position. Where a node has none, and a class provides the resource, devices are counted in
-        their place. Raises UnlistedError.
+        """Returns the amounts that nodes have, and the amounts that are used of them, both int64 a
+        position. Where a node has none, and a class provides the resource, its devices are counted
+        instead. Raises UnlistedError.
         """
         objects = nodes.snapshot.objects
         device_class = self._classes.refresh(objects).get(resource)
@@ -76,7 +76,7 @@ class _Totals:
         return self._stale.is_of(columns) and self._selectors == device_class.spec.selectors
 
     def settle(self, nodes: NodeView) -> None:
-        """Counts again where something changed, in the next decision if that takes long."""
+        """Counts stale rows again. If that takes long, the rest waits for the next decision."""
         steps = Steps(STEPS_PER_SECOND)
         self._stale.follow()
         if self._stale.size > len(self.devices):
@@ -92,8 +92,8 @@ class _Totals:
                 self._stale.renewed(row)
 
     def _count(self, node: Node, steps: Steps) -> tuple[int, int]:
-        """Returns the number of devices, and of those that claims hold: none if a selector fails,
-        of the class or of a slice.
+        """Returns the number of devices, and the number of those that claims hold; both are 0 if a
+        selector of the class or of a slice fails.
         """
         try:
             ids = [
