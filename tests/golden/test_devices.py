@@ -48,7 +48,7 @@ def test_the_devices_that_are_given_are_the_recorded_ones(recordings: Path) -> N
         found = supplied(scenario)
         given = {
             (node, one.claim, one.request, device.partition(",")[0])
-            for one in found.given
+            for one in found.provided
             for node in one.nodes
             for device in one.devices
         }

@@ -1,5 +1,5 @@
-"""The devices of a pod's claims in words: which ones each node would give to each request, and what
-the other nodes are short of.
+"""The devices of a pod's claims in words: the devices that each node would give to each request,
+and the reasons why other nodes cannot.
 
 The DynamicResources plugin decides; this module asks it about one node at a time, whether or not
 another plugin rejects the node.
@@ -75,8 +75,8 @@ class RequestDevices(msgspec.Struct, frozen=True):
 
 
 class RequestProblem(msgspec.Struct, frozen=True):
-    """A problem that some nodes, sorted, have with a request of a claim; `nodes` is None if it
-    keeps the pod from all nodes. No claim stands for all of them.
+    """A problem that some nodes, sorted, have with a request of a claim; `nodes` is None if the
+    problem keeps the pod from all nodes. An empty `claim` stands for all claims.
     """
 
     claim: str
@@ -88,13 +88,13 @@ class RequestProblem(msgspec.Struct, frozen=True):
 class DeviceSupply(msgspec.Struct, frozen=True):
     """The devices that nodes give to the requests of a pod, and the problems of the others."""
 
-    given: tuple[RequestDevices, ...] = ()
+    provided: tuple[RequestDevices, ...] = ()
     short: tuple[RequestProblem, ...] = ()
 
 
 def supply(info: PodInfo, snapshot: Snapshot, filters: Iterable[Plugin]) -> DeviceSupply:
-    """Returns what the nodes give to the pod's claims, as DynamicResources decides it; nothing if
-    it is not among the plugins at Filter.
+    """Returns the devices that nodes give to the pod's claims, as DynamicResources decides; nothing
+    if it is not among the plugins at Filter.
     """
     plugin = next((each for each in filters if isinstance(each, DynamicResources)), None)
     return DeviceSupply() if plugin is None else _PodInWords(plugin, info, snapshot).supply()
@@ -106,7 +106,7 @@ class _PodInWords:
         self._info = info
         self._snapshot = snapshot
         self._holders = _holders(snapshot)
-        self._given: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
+        self._nodes: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
         self._short: dict[tuple[str, str, str], list[str]] = defaultdict(list)
 
     def supply(self) -> DeviceSupply:
@@ -127,7 +127,7 @@ class _PodInWords:
                 self._look_at(row, state, pod, pod.requests, pod.node_allocations)
         return DeviceSupply(
             tuple(
-                RequestDevices(*what, tuple(sorted(nodes))) for what, nodes in self._given.items()
+                RequestDevices(*what, tuple(sorted(nodes))) for what, nodes in self._nodes.items()
             ),
             (
                 *everywhere,
@@ -141,7 +141,7 @@ class _PodInWords:
     # ------------------------------------------------------------------------- before any node
 
     def _refused(self, whole: Status) -> Iterator[RequestProblem]:
-        """Yields the claims for which no node can be tried."""
+        """Yields the problems of the claims for which no node can be tried."""
         refused = False
         for entry in self._info.pod.spec.resource_claims:
             alone = replace(
@@ -162,7 +162,7 @@ class _PodInWords:
             return entry.name
 
     def _maker(self, entry: PodResourceClaim) -> str:
-        """Returns who has to make a claim that does not exist yet."""
+        """Returns words that say who has to make a claim that does not exist yet."""
         try:
             claim_name(self._info.pod, entry)
         except ClaimError:
@@ -190,7 +190,7 @@ class _PodInWords:
                 yield RequestProblem(claim.metadata.name, "", _unprepared(claim), None)
             else:
                 for what in _devices(claim.metadata.name, allocation, ", already allocated"):
-                    self._given[what] += there
+                    self._nodes[what] += there
 
     # -------------------------------------------------------------------------------- on one node
 
@@ -230,7 +230,7 @@ class _PodInWords:
             return
         for claim, allocation in allocations:
             for name, request, devices in _devices(claim.metadata.name, allocation):
-                self._given[_claim(name), _request(name, request, requests), devices].append(node)
+                self._nodes[_claim(name), _request(name, request, requests), devices].append(node)
 
     def _lacking(self, node: Node, requests: PodRequests) -> str:
         classes = [*self._snapshot.objects.every(DeviceClass)]
@@ -256,7 +256,7 @@ def _holders(snapshot: Snapshot) -> dict[DeviceID, list[str]]:
 def _devices(
     claim: str, allocation: AllocationResult, remark: str = ""
 ) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Returns the claim, each of its requests, and the devices of the request."""
+    """Returns each request of a claim, with the claim and the devices of the request."""
     by_request: dict[str, list[str]] = defaultdict(list)
     for result in allocation.devices.results:
         by_request[result.request].append(_device(result) + remark)
@@ -280,8 +280,8 @@ def _claim(name: str) -> str:
 
 
 def _request(claim: str, request: str, requests: NodeRequests) -> str:
-    """Returns the request; for one of the scheduler's own, the resource that it stands for as
-    well.
+    """Returns the request; a request of the scheduler's own is replaced by its resource and
+    container.
     """
     if claim != UNWRITTEN:
         return request

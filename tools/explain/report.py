@@ -68,8 +68,8 @@ def _show_demands(
 ) -> None:
     if volumes:
         console.print(_volumes(volumes))
-    if devices.given:
-        console.print(_provided(devices.given, totals))
+    if devices.provided:
+        console.print(_provided(devices.provided, totals))
     if devices.short:
         console.print(_short(devices.short))
 

@@ -1,7 +1,7 @@
-"""What PreBind writes: proposals to the drivers, then the reservations of allocated claims.
+"""The writes of PreBind: proposals to the drivers, then the reservations of allocated claims.
 
-The plugin's Reserve may not wait, so that a proposal is written here. The attempt then ends as
-pending, and the pod is tried again until the drivers have allocated all its claims.
+The plugin's Reserve may not wait, so proposals are written here. The attempt then ends as pending,
+and the pod is tried again until the drivers have allocated all its claims.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .kinds import (
 from .state import PodNegotiation
 
 TRIES = 5
-# The waits between the tries to undo what was written, in seconds, while the API server refuses, or
+# The waits between the attempts to undo the writes, in seconds, while the API server refuses or
 # does not answer.
 PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
@@ -50,7 +50,7 @@ class Binding:
                 if not status.ok:
                     return status
         if any(entry.is_delayed for entry in pod.entries):
-            # The informer need not have the context. If it cannot be deleted, it goes with the pod.
+            # The informer may not have the context. If it cannot be deleted, it goes with the pod.
             metadata = pod.pod.metadata
             await self._handle.api.delete(PodSchedulingContext, metadata.name, metadata.namespace)
         return SUCCESS
@@ -66,7 +66,7 @@ class Binding:
             created = await api.create(PodSchedulingContext, _new(pod, spec), namespace)
             if not isinstance(created, Status):
                 return SUCCESS
-            # An earlier attempt may have created it, and the informer does not have it yet.
+            # An earlier attempt may have created it, but the informer may not have it yet.
             latest = await api.get(PodSchedulingContext, name, namespace)
             if isinstance(latest, Status) or not is_owned_by(latest, pod):
                 return error(f"create PodSchedulingContext {key(pod.metadata)}: {created.message}")
@@ -81,8 +81,8 @@ class Binding:
     # ------------------------------------------------------------------------------- reservations
 
     async def _reserve(self, pod: Pod, claim: ResourceClaim) -> Status:
-        """Adds the pod to an allocated claim. After a refusal, it is tried again with the latest
-        claim if that has changed.
+        """Adds the pod to an allocated claim. After a refusal, reads the claim, and tries again if
+        it has changed.
         """
         decided_on, refused = claim.status.allocation, ""
         for _ in range(TRIES):
@@ -143,7 +143,7 @@ class Binding:
     async def _write(
         self, claim: ResourceClaim, users: Sequence[ResourceClaimConsumerReference]
     ) -> ResourceClaim | Status:
-        """Replaces the users of a claim, if this is still the latest version."""
+        """Replaces the users of a claim, if `claim` is still the latest version."""
         metadata = claim.metadata
         body = {
             "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},

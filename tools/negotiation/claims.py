@@ -1,7 +1,7 @@
-"""The negotiated claims of a pod: which they are, and for whom they are reserved.
+"""The negotiated claims of a pod, and the pods for which a claim is reserved.
 
 A pod names claims of both APIs in spec.resourceClaims. A claim of resource.k8s.io/v1 takes
-precedence over one of the same name here.
+precedence over a claim of v1alpha2 with the same name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Lookup(Protocol):
 
 
 class ClaimError(Exception):
-    """A claim does not exist, or is not the pod's: the pod has to wait."""
+    """A claim does not exist, or is not the pod's, so the pod has to wait."""
 
 
 def entries_of(pod: Pod, objects: Lookup) -> tuple[Entry, ...]:
@@ -63,8 +63,8 @@ def _claim(pod: Pod, name: str, objects: Lookup) -> ResourceClaim | None:
 
 
 def _claim_names(pod: Pod) -> list[tuple[str, str, bool]]:
-    """Returns, for each entry that has a claim, the names of both, and True if the claim is made
-    for the pod. Raises ClaimError.
+    """Returns, for each entry that has a claim, the names of the entry and of the claim, and True
+    if the claim was made for the pod. Raises ClaimError.
     """
     generated = {status.name: status for status in pod.status.resource_claim_statuses}
     names: list[tuple[str, str, bool]] = []
@@ -81,7 +81,7 @@ def _claim_names(pod: Pod) -> list[tuple[str, str, bool]]:
 
 
 def uses(pod: Pod, claim: ResourceClaim) -> bool:
-    """True if the pod names the claim, or had it made under this name."""
+    """True if the pod names the claim, or a claim of this name was made for it."""
     names = [entry.resource_claim_name for entry in pod.spec.resource_claims]
     names += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
     return claim.metadata.namespace == pod.metadata.namespace and claim.metadata.name in names

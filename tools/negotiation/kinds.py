@@ -22,7 +22,7 @@ class Object(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
 
 class ResourceClass(Object, frozen=True, kw_only=True):
-    """Without `suitable_nodes`, the driver may have resources on every node."""
+    """A class. Without `suitable_nodes`, the driver may have resources on every node."""
 
     metadata: ObjectMeta = ObjectMeta()
     driver_name: str = ""
@@ -43,7 +43,7 @@ class ResourceClaimSpec(Object, frozen=True, kw_only=True):
 
 
 class AllocationResult(Object, frozen=True, kw_only=True):
-    """Without `available_on_nodes`, the resource can be used on every node."""
+    """An allocation. Without `available_on_nodes`, its resource can be used on every node."""
 
     available_on_nodes: NodeSelector | None = None
     shareable: bool = False
@@ -69,7 +69,7 @@ class PodSchedulingContextSpec(Object, frozen=True, kw_only=True):
 
 
 class ResourceClaimSchedulingStatus(Object, frozen=True, kw_only=True):
-    """`name` is that of an entry in the pod's spec.resourceClaims."""
+    """The answer for a claim; `name` is that of its entry in the pod's spec.resourceClaims."""
 
     name: str = ""
     unsuitable_nodes: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class PodSchedulingContextStatus(Object, frozen=True, kw_only=True):
 
 
 class PodSchedulingContext(Object, frozen=True, kw_only=True):
-    """Has the name of its pod, which owns it."""
+    """The negotiation for a pod. It has the name of its pod, which owns it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSchedulingContextSpec = PodSchedulingContextSpec()

@@ -84,7 +84,7 @@ class PodSchedulingContexts(
     ReservePlugin,
     PreBindPlugin,
 ):
-    """Takes care of the claims of v1alpha2. A claim of v1 with the same name takes precedence."""
+    """The plugin for claims of v1alpha2. A claim of v1 with the same name takes precedence."""
 
     name = "PodSchedulingContext"
     depends_on = DependsOn.CLAIMS
@@ -158,7 +158,7 @@ class PodSchedulingContexts(
         return Verdicts(codes, keys, lambda key: (_REASONS[key],))
 
     def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
-        """Asks a driver to free a claim that is allocated for a node that the pod cannot use."""
+        """Asks a driver to free an allocated claim of a node that the pod cannot use."""
         pod = attempt.state.get(NEGOTIATION)
         if pod is None:
             return PostFiltered(unschedulable())
@@ -172,7 +172,7 @@ class PodSchedulingContexts(
         return PostFiltered(unschedulable("still not schedulable"))
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        """Keeps the feasible nodes for the drivers, unless they know all of them."""
+        """Notes the feasible nodes for the drivers, unless they know all of them."""
         pod = state.read(NEGOTIATION)
         if pod is None or not pod.pending:
             return SUCCESS
@@ -184,8 +184,8 @@ class PodSchedulingContexts(
     # ---------------------------------------------------------------------------- after a decision
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """Decides what to propose. A node is selected once the drivers have answered for all
-        claims, or at once for a single claim.
+        """Makes the proposal. A node is selected once the drivers have answered for all claims, or
+        at once for a single claim.
         """
         pod = state.read(NEGOTIATION)
         if pod is None or not pod.pending:
@@ -203,7 +203,7 @@ class PodSchedulingContexts(
         return SUCCESS
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
-        """Reserve changes nothing that others see."""
+        """Does nothing, because nobody else sees the changes of Reserve."""
 
     def pre_bind_pre_flight(
         self, state: CycleState, info: PodInfo, node: str
@@ -271,7 +271,7 @@ class PodSchedulingContexts(
 
 
 def _limit(pod: PodNegotiation, index: int, entry: Entry, objects: Lookup) -> Status:
-    """Notes the nodes that an entry leaves to the pod; the status says why there are none."""
+    """Notes the nodes to which an entry limits the pod; the status says why there are none."""
     claim = entry.claim
     if claim.status.deallocation_requested:
         return unresolvable("resourceclaim must be reallocated")

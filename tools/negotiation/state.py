@@ -30,12 +30,12 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def is_delayed(self) -> bool:
-        """True if the claim is allocated for a pod, and not when it is created."""
+        """True if the claim is allocated for a pod, not at once when it is created."""
         return self.claim.spec.allocation_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """Nodes that an entry leaves, and the reason for the others."""
+    """The nodes to which an entry limits the pod, and the reason against the other nodes."""
 
     index: int
     selector: NodeSelector
@@ -45,9 +45,9 @@ class Limit(msgspec.Struct, frozen=True):
 class PodNegotiation:
     """The negotiated claims of a pod that is being scheduled.
 
-    `unavailable` are the indices of delayed claims that a node that was tried cannot use.
-    `potential` are the nodes that PreScore got, () if the drivers know them. `proposal` is the
-    spec that PreBind has to publish, None if it is published. `written` are the claims that PreBind
+    `unavailable` are the indices of delayed claims that one of the filtered nodes cannot use.
+    `potential` are the nodes that PreScore got, () if the drivers know them. `proposal` is the spec
+    that PreBind has to publish, None if it is published. `written` are the claims that PreBind
     reserved.
     """
 

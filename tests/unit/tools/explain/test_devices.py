@@ -68,13 +68,14 @@ def in_words(
 def given(found: DeviceSupply) -> list[tuple[str, str, str, str]]:
     assert not found.short
     return [
-        (" ".join(one.nodes), one.claim, one.request, "; ".join(one.devices)) for one in found.given
+        (" ".join(one.nodes), one.claim, one.request, "; ".join(one.devices))
+        for one in found.provided
     ]
 
 
 def short(found: DeviceSupply) -> list[Row]:
     """The claim, the request and the problem of the only node, which gives nothing."""
-    assert not found.given
+    assert not found.provided
     assert all(one.nodes == ("n",) for one in found.short)
     return [(one.claim, one.request, one.why) for one in found.short]
 
@@ -608,7 +609,7 @@ def test_a_claim_that_is_allocated_for_one_node() -> None:
     shared = allocated("c", "n1", "gpu-0")
     shared["status"]["allocation"]["nodeSelector"] = usable_on("n1")
     found = in_words(GPUS, node("n1"), node("n2"), shared)
-    (one,), (other,) = found.given, found.short
+    (one,), (other,) = found.provided, found.short
     assert (one.nodes, one.devices) == (("n1",), (f"{DRIVER}/n1/gpu-0, already allocated",))
     assert (other.nodes, other.claim) == (("n2",), "c")
     assert other.why == "is allocated already, and can only be used on node n1"
