@@ -294,8 +294,8 @@ class BindingActor(Actor[BindingMessage]):
     async def _where_written(self, info: PodInfo) -> str | None:
         """Returns the node of a pod at the API server, "" for none, None if there is no answer.
 
-        The answer to a binding may be lost while the binding is not. What PreBind wrote for the pod
-        may be undone only if the pod has no node.
+        The binding may be written though its answer is lost. The writes of PreBind for the pod may
+        be undone only if the pod has no node.
         """
         metadata = info.pod.metadata
         for seconds in PATIENCE:

@@ -1,10 +1,10 @@
-"""The cache debugger: compares what the cache and the queue hold with the API server all the time,
-and logs everything on a signal.
+"""The cache debugger: compares the cache and the queue with the API server all the time, and logs
+everything on a signal.
 
 Mirrors kube-scheduler's CacheDebugger, which compares on SIGUSR2 alone and heals nothing. Nodes and
 pods are compared with the cache, pending pods with the queue, in slices, so that no other task
-waits for long. Each slice is read between two turns of the informers. By then every change that
-they have is in the mailboxes, so a change during a comparison is never taken for a difference.
+waits for long. Each slice is read between two turns of the informers. By then all their changes are
+in the mailboxes, so a change during a comparison is never taken for a difference.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
 """Preemption: evicts the victims that the decision chose (scheduling/plugins/default_preemption),
-and holds the preemptor back until all of them were asked to go.
+and holds the preemptor back until the evictions have been requested.
 """

@@ -1,1 +1,1 @@
-"""The scheduling queue actor: the pending pods, and what wakes them."""
+"""The scheduling queue actor: the pending pods, and the events that wake them."""

@@ -1,10 +1,10 @@
 """The backoff queue: pods that wait out their penalty, ordered by the end of the penalty.
 
 Time is cut into windows of a second. Pods whose backoff ends in the same window are in QueueSort's
-order. So the scheduler still takes the best pod when the active queue is empty and it takes one
-from here. Pods whose attempt ended with an error are kept apart and are never taken early, because
-their penalty protects the API server. With `pops` off, no pod is taken early, and there are no
-windows. Mirrors kube-scheduler's backoffQueue.
+order. So the best pod still comes first when the active queue is empty and the scheduler takes a
+pod from here. Pods whose attempt ended with an error are kept apart and are never taken early,
+because their penalty protects the API server. With `pops` off, no pod is taken early, and there are
+no windows. Mirrors kube-scheduler's backoffQueue.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Backoff:
         return self._window(entry.timestamp + penalty)
 
     def holds(self, entry: Entry, now: float) -> bool:
-        """True until the window in which the pod's backoff ends is over."""
+        """True until the end of the window in which the pod's backoff ends."""
         return bool(entry.errors or entry.rejections) and self.until(entry) >= self._window(now)
 
     def left(self, entry: Entry, now: float) -> float:

@@ -19,7 +19,7 @@ SMALLEST_REBUILD = 64
 
 
 class KeyedHeap(Generic[V]):
-    """Values by key. Values with equal slots come out in the order in which they came in."""
+    """A heap by key. Values with equal slots come out in the order in which they came in."""
 
     def __init__(self) -> None:
         self._heap: list[_Item] = []

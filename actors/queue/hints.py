@@ -23,7 +23,7 @@ Rejector = tuple[str, str]
 
 
 class Worth(msgspec.Struct, frozen=True):
-    """The reason why a pod is worth another attempt: this event.
+    """A verdict: this event makes a pod worth another attempt.
 
     `plugin` is the plugin whose hint function accepted the event, "" if none was called.
     `immediately` is true if the pod does not back off, as when a pending plugin accepted the event.
@@ -89,7 +89,7 @@ class HintTable:
         self._durations_of_event: _Durations = {}
 
     def knows(self, rejector: Rejector) -> bool:
-        """False for a plugin that registered nothing: any event may help a pod that it rejected."""
+        """True if the plugin registered for events. If not, any event may help its pods."""
         return rejector in self._table
 
     def concerned(self, event: ClusterEvent) -> Mapping[Rejector, tuple[Registration, ...]]:

@@ -86,7 +86,7 @@ class InFlight:
         return entry, self._latest.pop(uid, None), missed
 
     def events(self) -> Mapping[str, int]:
-        """Returns how many events are kept, by label, and for how many pods, as PodPopped."""
+        """Returns the number of kept events by label, and the number of pods as PodPopped."""
         kept = Counter(str(change.event) for change in self._events)
         return {**kept, POD_POPPED: len(self._since)}
 

@@ -1,4 +1,4 @@
-"""What the queue shows of itself: its pods, for people to read, its counts for the metrics, and its
+"""The views of the queue: dumps of its pods for people, its counts for the metrics, and its
 differences from the pending pods at the API server. Pure.
 
 Every pending pod of ours is in the queue or in flight until it is bound or deleted.

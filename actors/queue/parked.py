@@ -26,7 +26,7 @@ class ParkedPods:
         # The same pods by the keys of plugins that know which pods a change concerns.
         self._by_key: dict[tuple[Rejector, str], dict[str, Entry]] = {}
         self._keys: dict[str, list[tuple[Rejector, str]]] = {}
-        self._unknown: set[Rejector] = set()  # those in _waiting that registered for nothing
+        self._unknown: set[Rejector] = set()  # those in _waiting that registered for no event
 
     def __len__(self) -> int:
         return len(self._oldest)

@@ -92,7 +92,7 @@ class Queues:
         return (*self.rules.sort_key(entry.info, entry.timestamp), float(entry.arrival))
 
     def flying(self) -> dict[str, Entry]:
-        """Returns the pods in flight by key, without those whose name a new pod in a queue has."""
+        """Returns the pods in flight by key, except pods with the name of a new pod in a queue."""
         return {entry.key: entry for entry in self.in_flight if entry.key not in self.entries}
 
     # -------------------------------------------------------------------------------------- moves

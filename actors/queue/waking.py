@@ -63,8 +63,8 @@ class Waking:
         return () if worth is None else self._queues.requeue(entry, EVENT, worth, now)
 
     def after_attempt(self, entry: Entry, missed: Sequence[ClusterChanged] | None) -> Worth | None:
-        """Returns why the pod is worth another attempt at once, after what happened during this
-        one; None if it is to be parked.
+        """Returns the reason to try the pod again at once, after the events during its attempt;
+        None if the pod is to be parked.
         """
         if not entry.rejectors or missed is None:
             # No event cures an error. After Done the events that the pod missed are not known.
@@ -107,7 +107,7 @@ class Waking:
     # ------------------------------------------------------------------------------------- orders
 
     def activate(self, keys: Sequence[str], now: float) -> Sequence[Effect]:
-        """Moves the pods of these keys to active, as a plugin has ordered."""
+        """Moves the pods of these keys to active, on the order of a plugin."""
         effects: list[Effect] = []
         for key in keys:
             entry = self._queues.entries.get(key)

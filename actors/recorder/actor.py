@@ -53,8 +53,8 @@ class RecorderActor(Actor[RecorderMessage]):
         self._writing = anyio.CancelScope(shield=True)
 
     async def write(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Writes what is in the outbox until cancelled, and then the rest of it for at most two
-        seconds.
+        """Writes the contents of the outbox until cancelled, and then the rest of it for at most
+        two seconds.
 
         It can run only once.
         """
@@ -115,7 +115,7 @@ class RecorderActor(Actor[RecorderMessage]):
         self._failures = 0
 
     def _give_up_after_a_while(self) -> None:
-        """Stops the writers that still run after a stop, once as many writes were lost."""
+        """Cancels the writers that still run after a stop, once WRITERS writes were lost."""
         self._lost += 1
         if self._lost == WRITERS:
             self._writing.cancel()

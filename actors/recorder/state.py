@@ -149,8 +149,8 @@ class RecorderState:
         return self._nominations.pop(place, None) or self._conditions.pop(place, None)
 
     def _put_status(self, order: StatusOrder) -> None:
-        """Makes a write to a pod's status wait. It replaces an earlier write; if it has no
-        condition or no nomination of its own, it takes over that of the earlier one.
+        """Makes a write to a pod's status wait. It replaces an earlier write, and takes over the
+        condition or the nomination of that write if it has none itself.
         """
         place = _place(order)
         earlier = self._take_out(place)

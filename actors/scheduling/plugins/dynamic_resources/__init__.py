@@ -23,7 +23,7 @@ The words are those of Kubernetes (k8s.io/dynamic-resource-allocation/structured
 
 On its way, a pod passes plugin.py (the extension points), pod_claims.py (its claims),
 node_allocations.py and allocator.py (Filter), allocation_result.py (the status of a claim) and
-binding.py (Reserve, PreBind, and what undoes them); state.py is what is kept of it. extended.py
-makes a claim for extended resources that a class provides, and totals.py counts their devices for
-scores. stale_rows.py and steps.py keep all this cheap; features.py has the feature gates.
+binding.py (Reserve, PreBind, and their undoing); state.py keeps the results of these steps.
+extended.py makes a claim for extended resources that a class provides, and totals.py counts their
+devices for scores. stale_rows.py and steps.py keep all this cheap; features.py has the gates.
 """

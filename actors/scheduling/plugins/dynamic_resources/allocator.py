@@ -27,11 +27,11 @@ from .requests import AllocationError, ClaimRequests, Request, SubRequest
 from .steps import Steps, TimedOutError
 
 Candidate = tuple[SliceDevice, Pool]
-# The number of constraints or capacities, and of counters, that are looked at in a step.
+# The number of constraints or capacities, and of counters, that are checked in a step.
 MANY, MANY_COUNTERS = 8, 64
 FRAMES_BESIDES, MOST_FRAMES = 2000, 50_000
 
-# The devices for which each sub-request remembers what it consumes of them.
+# The number of devices for which a sub-request remembers the consumed capacity.
 MOST_CONSUMED = 1 << 16
 
 
@@ -98,9 +98,9 @@ class _Allocator:
     """The state of one allocation. Claims, requests and devices are named by their positions `c`,
     `r` and `d`.
 
-    `_all_devices` has the devices of the sub-requests that need all of them. `_allocating_devices`
-    has the claims that would get each device for themselves, `_allocating_capacity` what they would
-    consume of each shared device.
+    `_all_devices` has the devices of each sub-request that needs all devices. `_allocating_devices`
+    has the claims that would get each device for themselves, `_allocating_capacity` the capacity
+    that they would consume of each shared device.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class _Allocator:
         self, c: int, sub_request: SubRequest, candidate: Candidate, *, must: bool
     ) -> bool:
         """Allocates a device and returns True, unless a check fails. The order of the checks, and
-        what a failed check leaves behind, are those of allocateDevice.
+        the traces that a failed check leaves, are those of allocateDevice.
         """
         device, pool = candidate
         if self._in_use(c, sub_request, device):
@@ -354,8 +354,8 @@ class _Allocator:
     # ------------------------------------------------------------------------------------- counters
 
     def _consume_counters(self, device: SliceDevice, pool: Pool) -> bool:
-        """Consumes the pool's counters for a device. Returns False, and consumes none, if that
-        would exceed one of them.
+        """Consumes the pool's counters for a device. If they do not suffice, consumes nothing and
+        returns False.
         """
         consumed = self._consumed_counters.setdefault(pool.id, {})
         for counter, amount in device.counters:

@@ -42,7 +42,7 @@ PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 class Binding:
-    """Reserves and writes. PreBind waits `timeout` seconds for devices to be prepared."""
+    """The writer of allocations. PreBind waits `timeout` seconds for devices to be prepared."""
 
     def __init__(self, handle: Handle, timeout: float, features: Features) -> None:
         self._handle = handle
@@ -298,7 +298,7 @@ class Binding:
 
     def _unready(self, pod: PodClaims) -> tuple[Status, str] | list[ResourceClaim]:
         """Returns the claims whose devices are not prepared. If there are none, or if a device
-        failed, returns the status and the outcome of the wait instead.
+        failed, returns the status and the outcome for `_prepared` instead.
         """
         unready = []
         for claim in pod.all_claims:

@@ -31,7 +31,7 @@ def consumed_capacity(
     capacity: Mapping[str, DeviceCapacity], requested: Mapping[str, Amount]
 ) -> dict[str, CapacityAmount] | None:
     """Returns the amount that a request consumes of each capacity of a device; None if the device
-    has no such capacity, or if a policy does not allow the amount.
+    lacks a requested capacity, or if a policy does not allow an amount.
     """
     if any(name not in capacity for name in requested):
         return None

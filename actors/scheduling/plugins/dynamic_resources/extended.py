@@ -128,10 +128,10 @@ def with_requests(claim: ResourceClaim, requests: Sequence[DeviceRequest]) -> Re
 def requests_for(
     pod: Pod, resources: Iterable[str], classes: ClassesByResource
 ) -> tuple[list[DeviceRequest], list[RequestMapping]]:
-    """Returns the requests for devices that replace these resources, and what each container gets.
+    """Returns the requests for devices that replace these resources, and the containers' mappings.
 
-    Containers that run one after another share their devices: an init container that ends uses
-    those of later containers, and has a request of its own for the devices that are missing then.
+    Containers that run one after another share their devices: an init container that ends uses the
+    devices of later containers, and has its own request for devices that are then missing.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     requests: list[DeviceRequest] = []

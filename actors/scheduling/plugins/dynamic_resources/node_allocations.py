@@ -1,8 +1,8 @@
 """NodeAllocations: the devices that each node gives to pods with the same requests.
 
 The allocator is the costly part of a decision, so its results are kept. A result depends on the
-node, the pools that serve it and what claims hold of them; the allocator runs again only for a node
-where some of this changed since the last pod with these requests.
+node, on the pools that serve it and on the devices that claims hold. The allocator runs again only
+for a node where some of this changed since the last pod with these requests.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class NodeDevices(msgspec.Struct, frozen=True):
 class NodeRequests(msgspec.Struct, frozen=True):
     """The requests for devices of one node: those of the claims that are not allocated yet, in
     order, and those of the claim for extended resources last. `missing` are the resources that the
-    node itself does not have, and `mappings` say what each container gets of them.
+    node itself does not have, and `mappings` have the requests that provide them to each container.
     """
 
     claims: tuple[ClaimRequests, ...]
@@ -73,8 +73,8 @@ class NodeRequests(msgspec.Struct, frozen=True):
 
 
 class NodeAllocation(msgspec.Struct, frozen=True):
-    """The claims of a pod that get devices on a node, the one for extended resources last, the
-    devices of each, and what each container gets for its extended resources.
+    """The claims of a pod that get devices on a node, the one for extended resources last.
+    `devices` are those of each claim; `mappings` are for the extended resources of the containers.
     """
 
     claims: tuple[ResourceClaim, ...]
@@ -191,7 +191,7 @@ class NodeAllocations:
         return requests
 
     def allocation_on(self, node: str, pod: PodRequests) -> NodeAllocation | None:
-        """Returns the allocation of a pod's claims on a node; None if it gives no device."""
+        """Returns the allocation of a pod's claims on a node; None if the node has none."""
         on_node = self.devices_on(node)
         if on_node is None:
             return None

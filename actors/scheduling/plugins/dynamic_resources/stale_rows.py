@@ -1,4 +1,4 @@
-"""StaleRows: the nodes whose devices must be examined again."""
+"""StaleRows: the rows of the nodes whose devices must be counted or allocated again."""
 
 from __future__ import annotations
 

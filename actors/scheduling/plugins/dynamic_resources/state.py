@@ -64,8 +64,8 @@ class PodClaims:
         return self.extended is not None and self.extended.metadata.name != UNWRITTEN
 
     def allocations_on(self, node: str) -> list[tuple[ResourceClaim, AllocationResult]] | None:
-        """Returns the allocations of the claims on a node that passes; None if it gives no device.
-        Sets `mappings`. Raises AllocationError.
+        """Returns the allocations of the claims on a node that passes; None if the node gives no
+        device. Sets `mappings`. Raises AllocationError.
         """
         if self.node_allocations is None or self.requests is None:
             return None

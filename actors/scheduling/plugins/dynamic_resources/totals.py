@@ -58,7 +58,7 @@ class DeviceTotals:
 
 
 class _Totals:
-    """The number of devices of a class by row, and how many of them claims hold."""
+    """The number of devices of a class by row, and the number of those that claims hold."""
 
     def __init__(
         self, device_class: DeviceClass, inventory: Inventory, columns: NodeColumns

@@ -235,9 +235,9 @@ class _Answers:
 
 
 class FullNodes(msgspec.Struct, frozen=True):
-    """Nodes that cannot attach the volumes of one driver. `number` counts the pod's volumes; those
-    that pods of a node use already do not count there. `nodes`, bool[size], marks the full nodes of
-    a view. `left`, int64[size]: how many more each node can attach.
+    """The nodes that cannot attach the volumes of one driver. `number` counts the pod's volumes; on
+    a node, volumes that its pods use already do not count. `nodes`, bool[size], marks the full
+    nodes of a view. `left`, int64[size]: how many more volumes each node can attach.
     """
 
     driver: str

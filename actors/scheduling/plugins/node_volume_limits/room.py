@@ -1,7 +1,7 @@
 """NodeRoom: how many more volumes each node can attach, by driver, kept up to date.
 
 A row is counted again when a pod that attaches volumes comes or leaves, also in a what-if question,
-or when an object changes that the count depends on. The cost of a count depends on the volumes
+and when an object changes on which the count depends. The cost of a count depends on the volumes
 attached to the node; the cost of an update depends on the changes. Invariant: after `refresh`, the
 answers for the rows of the view equal a new count.
 """

@@ -12,7 +12,7 @@ NONE = -1
 
 
 class LabelNumbers:
-    """Numbers from 0 on by label value; NONE for values without one, and without the label."""
+    """A table of numbers from 0 on by label value. NONE means no number, or no such label."""
 
     def __init__(self, label: str) -> None:
         self._label = label

@@ -1,4 +1,4 @@
-"""The available volumes, and which of them match a claim on which nodes.
+"""The available volumes, and the nodes on which they match a claim.
 
 Volumes are sorted into the storage classes once, and again only when they change. The volumes that
 match a request are sorted in the same way by the label values that their node affinity demands. The

@@ -339,7 +339,7 @@ class PodVolumes:
     def reserved_for(
         self, delayed: DelayedClaim, excluded: Set[str] = frozenset()
     ) -> PersistentVolume | None:
-        """Returns the volume that is reserved for a claim, which takes no other then."""
+        """Returns the volume reserved for a claim; the claim then takes no other volume."""
         assert delayed.request is not None
         for volume in self._indexes.volumes.reserved(delayed.claim):
             if (
