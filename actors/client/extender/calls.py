@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ssl
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar, assert_never
@@ -40,7 +40,7 @@ from ...scheduling.framework.questions import (
     Victims,
 )
 from ...scheduling.framework.status import SUCCESS, Status, error
-from ...scheduling.kube.core import Pod
+from ...scheduling.kube.core import Container, Pod
 from ...scheduling.model.columns import Ints
 from ...scheduling.model.pod_info import PodInfo
 from ...scheduling.model.snapshot import NodeView, Snapshot
@@ -50,15 +50,18 @@ from ..tls import client_context, show_certificate
 from ..wire import CLOSE_SECONDS, NotPermittedError, Wires
 from .merging import Filtering, merged_scores, remaining_victims
 from .wire import (
+    ExtenderArgs,
+    ExtenderBindingArgs,
     ExtenderBindingResult,
     ExtenderError,
     ExtenderFilterResult,
+    ExtenderPreemptionArgs,
     ExtenderPreemptionResult,
     HostPriorityList,
-    arguments,
-    binding,
-    interested,
-    preemption_arguments,
+    MetaPod,
+    MetaVictims,
+    NodeList,
+    SentVictims,
     read,
 )
 
@@ -266,6 +269,54 @@ class Extenders:
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
         return _read(verb, response.status, raw, answer)
+
+
+def interested(extender: Extender, pod: Pod) -> bool:
+    """True if the extender manages all resources, or one that a container names."""
+    managed = {resource.name for resource in extender.managed_resources}
+    return (
+        not managed
+        or _names_one(managed, pod.spec.containers)
+        or _names_one(managed, pod.spec.init_containers)
+    )
+
+
+def _names_one(managed: set[str], containers: Iterable[Container]) -> bool:
+    return any(
+        managed & (c.resources.requests.keys() | c.resources.limits.keys()) for c in containers
+    )
+
+
+def arguments(extender: Extender, pod: Pod, nodes: NodeView) -> ExtenderArgs:
+    """Returns the request for filter and prioritize."""
+    if extender.node_cache_capable:
+        return ExtenderArgs(pod, node_names=tuple(nodes.name(i) for i in range(nodes.size)))
+    objects = (nodes.node(i) for i in range(nodes.size))
+    return ExtenderArgs(pod, NodeList(tuple(node for node in objects if node is not None)))
+
+
+def binding(pod: Pod, node: str) -> ExtenderBindingArgs:
+    metadata = pod.metadata
+    return ExtenderBindingArgs(metadata.name, metadata.namespace, metadata.uid, node)
+
+
+def preemption_arguments(
+    extender: Extender, pod: Pod, victims: Mapping[str, Victims]
+) -> ExtenderPreemptionArgs:
+    """Returns the request for preempt: the candidate nodes with their victims."""
+    if extender.node_cache_capable:
+        metas = {
+            node: MetaVictims(
+                tuple(MetaPod(info.uid) for info in chosen.pods), chosen.pdb_violations
+            )
+            for node, chosen in victims.items()
+        }
+        return ExtenderPreemptionArgs(pod, node_name_to_meta_victims=metas)
+    whole = {
+        node: SentVictims(tuple(info.pod for info in chosen.pods), chosen.pdb_violations)
+        for node, chosen in victims.items()
+    }
+    return ExtenderPreemptionArgs(pod, whole)
 
 
 def _read(verb: str, status: int, raw: bytes, answer: type[T]) -> T:

@@ -9,18 +9,13 @@ names of nodes. Any other gets v1 objects with the fields that this scheduler ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
-from berth.config.types import Extender
-
-from ...scheduling.framework.questions import Victims
-from ...scheduling.kube.core import Container, Node, Pod
+from ...scheduling.kube.core import Node, Pod
 from ...scheduling.kube.meta import ListMeta
-from ...scheduling.model.snapshot import NodeView
 
 T = TypeVar("T")
 
@@ -160,51 +155,3 @@ def _read_leniently(raw: bytes | msgspec.Raw, kind: Any) -> Any:
 @lru_cache
 def _fields(kind: type[Wire]) -> dict[str, msgspec.structs.FieldInfo]:
     return {field.encode_name.lower(): field for field in msgspec.structs.fields(kind)}
-
-
-def interested(extender: Extender, pod: Pod) -> bool:
-    """True if the extender manages all resources, or one that a container names."""
-    managed = {resource.name for resource in extender.managed_resources}
-    return (
-        not managed
-        or _names_one(managed, pod.spec.containers)
-        or _names_one(managed, pod.spec.init_containers)
-    )
-
-
-def _names_one(managed: set[str], containers: Iterable[Container]) -> bool:
-    return any(
-        managed & (c.resources.requests.keys() | c.resources.limits.keys()) for c in containers
-    )
-
-
-def arguments(extender: Extender, pod: Pod, nodes: NodeView) -> ExtenderArgs:
-    """Returns the request for filter and prioritize."""
-    if extender.node_cache_capable:
-        return ExtenderArgs(pod, node_names=tuple(nodes.name(i) for i in range(nodes.size)))
-    objects = (nodes.node(i) for i in range(nodes.size))
-    return ExtenderArgs(pod, NodeList(tuple(node for node in objects if node is not None)))
-
-
-def binding(pod: Pod, node: str) -> ExtenderBindingArgs:
-    metadata = pod.metadata
-    return ExtenderBindingArgs(metadata.name, metadata.namespace, metadata.uid, node)
-
-
-def preemption_arguments(
-    extender: Extender, pod: Pod, victims: Mapping[str, Victims]
-) -> ExtenderPreemptionArgs:
-    """Returns the request for preempt: the candidate nodes with their victims."""
-    if extender.node_cache_capable:
-        metas = {
-            node: MetaVictims(
-                tuple(MetaPod(info.uid) for info in chosen.pods), chosen.pdb_violations
-            )
-            for node, chosen in victims.items()
-        }
-        return ExtenderPreemptionArgs(pod, node_name_to_meta_victims=metas)
-    whole = {
-        node: SentVictims(tuple(info.pod for info in chosen.pods), chosen.pdb_violations)
-        for node, chosen in victims.items()
-    }
-    return ExtenderPreemptionArgs(pod, whole)

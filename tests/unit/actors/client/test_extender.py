@@ -8,6 +8,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from berth.actors.client.extender.calls import (
+    arguments,
+    binding,
+    interested,
+    preemption_arguments,
+)
 from berth.actors.client.extender.merging import Filtering, merged_scores, remaining_victims
 from berth.actors.client.extender.wire import (
     ExtenderBindingResult,
@@ -18,10 +24,6 @@ from berth.actors.client.extender.wire import (
     HostPriorityList,
     MetaPod,
     MetaVictims,
-    arguments,
-    binding,
-    interested,
-    preemption_arguments,
     read,
 )
 from berth.actors.scheduling.framework.questions import Victims
