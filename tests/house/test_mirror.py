@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.docs.blocks import ROOT
 
@@ -23,27 +22,36 @@ def names(folder: Path) -> set[str]:
     return {path.stem for path in folder.iterdir()} - {"__init__", "__pycache__"}
 
 
-FOLDERS = [UNIT, *sorted(path.parent for path in UNIT.rglob("*/__init__.py"))]
-MODULES = sorted(UNIT.rglob("test_*.py"))
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_folder_is_one_of_the_tree(folder: Path) -> None:
-    assert mirrored(folder).is_dir()
+def test_every_folder_is_one_of_the_tree() -> None:
+    folders = [UNIT, *(path.parent for path in UNIT.rglob("*/__init__.py"))]
+    assert [folder for folder in folders if not mirrored(folder).is_dir()] == []
 
 
 def concepts(folder: Path) -> set[str]:
-    """The words in the modules of a folder and of those below it."""
+    """Returns the words in the modules of a folder and of those below it."""
     texts = (path.read_text().lower() for path in folder.rglob("*.py"))
     return {word for text in texts for word in re.findall(r"[a-z]+", text)}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_module_is_named_after_one_of_the_tree_or_a_concept_there(module: Path) -> None:
-    name, folder = module.stem.removeprefix("test_"), mirrored(module.parent)
-    if name in names(folder) | {folder.name}:
-        return
-    assert not list(folder.rglob(f"{name}.py")), "the test belongs to a folder below"
-    words = concepts(folder)
-    for stem in (part.rstrip("s") for part in name.split("_")):
-        assert any(word.startswith(stem) for word in words), stem
+def misnamed(modules: Iterable[Path], folder: Path) -> Iterator[str]:
+    """Yields the modules of one folder of tests that are named after nothing in the tree's folder,
+    or after a module of a folder below it.
+    """
+    words: set[str] = set()
+    for module in modules:
+        name = module.stem.removeprefix("test_")
+        if name in names(folder) | {folder.name}:
+            continue
+        words = words or concepts(folder)
+        stems = (part.rstrip("s") for part in name.split("_"))
+        begun = all(any(word.startswith(stem) for word in words) for stem in stems)
+        if not begun or list(folder.rglob(f"{name}.py")):
+            yield str(module.relative_to(ROOT))
+
+
+def test_every_module_is_named_after_one_of_the_tree_or_a_concept_there() -> None:
+    folders = {path.parent for path in UNIT.rglob("test_*.py")}
+    modules = {folder: sorted(folder.glob("test_*.py")) for folder in sorted(folders)}
+    assert [
+        name for folder, group in modules.items() for name in misnamed(group, mirrored(folder))
+    ] == []

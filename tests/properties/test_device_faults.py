@@ -247,7 +247,7 @@ async def play(seed: int, rate: float, late: float, lags: tuple[float, float, fl
         story.settle()
 
 
-@examples(0.1)
+@examples(0.05)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from((0.0, 0.1, 0.3, 0.7)),

@@ -1,9 +1,6 @@
 """The queue over random histories, compared with a plain model after each step: no pod is lost or
 in two places, no wake-up is missed, none happens that no hint function accepted, pods come out in
 QueueSort's order, and only moves of the table of places happen.
-
-No pod is lost or in two queues, no wake-up is missed or happens without a hint, and pods come out
-in QueueSort's order. The environment variable BERTH_HISTORIES sets the number of histories (500).
 """
 
 from __future__ import annotations

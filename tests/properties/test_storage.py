@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.annotations import (
     BIND_COMPLETED,
@@ -39,6 +40,7 @@ from berth.tools.hollow.storage.capacity import quantity_of
 from berth.tools.hollow.storage.topology import segment_in
 from berth.tools.hollow.volumes import PodClaim, claim_reference, driver_in, pod_claims
 from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
+from tests.kit.examples import examples
 
 NS = "default"
 ZONE = "topology.kubernetes.io/zone"
@@ -416,7 +418,8 @@ def check_attachments(
     assert all(each.status.attached for each in attachments)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@examples(0.2)
+@given(seed=st.integers(0, 1 << 32))
 def test_everything_is_bound_once_and_nothing_is_left_over(seed: int) -> None:
     rng = Random(seed)
     toy = Toy(rng)

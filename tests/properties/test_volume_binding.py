@@ -7,11 +7,12 @@ that can run does.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 
-import pytest
+import anyio
+from hypothesis import given
+from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.claims import is_fully_bound
 from berth.actors.scheduling.kube.kinds import NODES
@@ -28,9 +29,9 @@ from tests.integration.test_volume_binding import (
     user,
     volume,
 )
+from tests.kit.examples import examples
 from tests.kit.virtual_cluster import Document, Fault, VirtualCluster, node, virtual_cluster
 
-EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "300")) // 100
 HOSTS = ("a", "b", "c")
 STEPS = 60
 LAGS = (0.0, 0.1, 3.0, 30.0)
@@ -208,8 +209,13 @@ def labelled(name: str, cpu: int) -> Document:
     return document
 
 
-@pytest.mark.parametrize("seed", range(EXAMPLES))
-async def test_volumes_in_a_random_history(seed: int) -> None:
+@examples(0.05)
+@given(seed=st.integers(0, 1 << 32))
+def test_volumes_in_a_random_history(seed: int) -> None:
+    anyio.run(play, seed)
+
+
+async def play(seed: int) -> None:
     history = History(seed)
     rng = history.rng
     lags = {kind: rng.choice(LAGS if kind is not Node else LAGS[:2]) for kind in KINDS}

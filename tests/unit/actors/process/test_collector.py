@@ -13,13 +13,13 @@ from berth.actors.process import collector
 from berth.actors.process.collector import (
     FULL_EVERY,
     PATIENCE,
-    THOROUGH_SECONDS,
     Rounds,
     collecting,
     tune_collector,
 )
 
 MANY = 50_000
+DAY = 20.0  # seconds
 
 
 @pytest.fixture
@@ -37,6 +37,7 @@ def tuned() -> Iterator[None]:
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "MOST", 100)
+    monkeypatch.setattr(collector, "THOROUGH_SECONDS", DAY)
 
 
 class Tail:
@@ -84,7 +85,7 @@ def test_a_cycle_that_was_set_aside_is_freed_when_a_pause_does_not_matter(
     gc.collect()
     assert not gc.get_objects(generation=2)
     del tail, kept
-    until = int(patience * THOROUGH_SECONDS / collector.SECONDS)
+    until = int(patience * DAY / collector.SECONDS)
     now = ticks(rounds, 0.0, until - 1, busy)
     assert gone() is not None, "it took the pause too early"
     ticks(rounds, now, 1, busy)
@@ -98,9 +99,9 @@ def test_there_is_no_thorough_collection_if_nothing_was_set_aside_since(
     rounds, thorough = Rounds(0.0, 0.0), list[bool]()
     kept = [[number] for number in range(1000)]
     gc.collect()
-    now = ticks(rounds, 0.0, int(THOROUGH_SECONDS / collector.SECONDS))
+    now = ticks(rounds, 0.0, int(DAY / collector.SECONDS))
     monkeypatch.setattr(gc, "unfreeze", lambda: thorough.append(True))
-    ticks(rounds, now, int(THOROUGH_SECONDS / collector.SECONDS))
+    ticks(rounds, now, int(DAY / collector.SECONDS))
     assert not thorough
     assert kept
 

@@ -104,14 +104,14 @@ def checked_of(
 
 
 def test_remembered_answers_and_running_counts_agree_with_explain() -> None:
-    checked = checked_of(mixed(240))
-    assert (checked.pods, checked.agree, checked.differ) == (240, 240, ())
+    checked = checked_of(mixed(120))
+    assert (checked.pods, checked.agree, checked.differ) == (120, 120, ())
 
 
 def test_a_full_cluster_in_which_preemption_makes_room() -> None:
-    eager = [make_pod(i, {"priority": 5}, 1_900) for i in range(20)]
-    checked = checked_of([*eager, *mixed(40)], crowded=True)
-    assert (checked.agree, checked.differ) == (60, ())
+    eager = [make_pod(i, {"priority": 5}, 1_900) for i in range(8)]
+    checked = checked_of([*eager, *mixed(20)], crowded=True)
+    assert (checked.agree, checked.differ) == (28, ())
 
 
 def test_a_percentage_of_nodes_and_a_profile_that_scores_nothing() -> None:

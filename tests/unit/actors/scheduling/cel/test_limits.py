@@ -371,7 +371,7 @@ def typed_expressions(draw: st.DrawFn) -> str:
 
 
 @given(typed_expressions())
-@examples(3)
+@examples(2)
 def test_no_types_raise_another_error(expression: str) -> None:
     result = outcome(expression)
     assert result
