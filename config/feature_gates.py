@@ -158,11 +158,3 @@ def gate_warnings(settings: Mapping[str, bool]) -> list[str]:
     if on := [name for name in NOT_IMPLEMENTED if values[name]]:
         lines.append(f"feature gates without an effect: berth does not implement {', '.join(on)}")
     return lines
-
-
-def feature_enabled(values: Mapping[str, bool]) -> Iterator[tuple[str, str, bool]]:
-    """Yields name, stage and value of every gate, as the metric kubernetes_feature_enabled has
-    them: the stage of a GA gate is empty.
-    """
-    for gate in GATES.values():
-        yield gate.name, "" if gate.stage == GA else gate.stage, values[gate.name]

@@ -96,9 +96,6 @@ class Gauge:
     def inc(self, amount: float = 1) -> None:
         self.value += amount
 
-    def dec(self, amount: float = 1) -> None:
-        self.value -= amount
-
 
 class Histogram:
     """Observations, counted by the buckets that they fall into. `observe` adds one."""
@@ -175,10 +172,6 @@ class _SharedGauge(Gauge):
     def inc(self, amount: float = 1) -> None:
         with self._lock:
             self.value += amount
-
-    def dec(self, amount: float = 1) -> None:
-        with self._lock:
-            self.value -= amount
 
 
 # --------------------------------------------------------------------------------------- families

@@ -165,15 +165,6 @@ def _shape(notation: str, shapes: dict[str, Shape], seen: dict[str, Shape]) -> S
 TYPES = compiled(Path(__file__).with_name("types.txt").read_text(encoding="utf-8"))
 
 
-def list_merge_key(type_name: str, field: str) -> str | None:
-    """Returns the key by which a strategic merge patch merges this list.
-
-    None if the patch replaces the list, or if the type has no such field.
-    """
-    fields = TYPES[type_name].fields or {}
-    return fields[field].merge_key if field in fields else None
-
-
 def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
     """Returns the findings of strict decoding; nothing for a kind without a known type."""
     shape = TYPES.get(kind)

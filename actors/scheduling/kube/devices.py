@@ -23,7 +23,6 @@ NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
 # Limits of the API.
 MOST_RESULTS = 32
 MOST_SUB_REQUESTS = 8
-MOST_RESERVED_FOR = 256
 # The finalizer of a claim with an allocation.
 FINALIZER = "resource.kubernetes.io/delete-protection"
 # The claim that the scheduler makes for a pod's extended resources has this annotation, "true".

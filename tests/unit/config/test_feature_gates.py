@@ -8,13 +8,10 @@ import pytest
 
 from berth.config.feature_gates import (
     ALL_OF_STAGE,
-    ALPHA,
-    BETA,
     DEFAULTS,
     GATES,
     NOT_IMPLEMENTED,
     FeatureGateError,
-    feature_enabled,
     gate_warnings,
     parse_gates,
     with_defaults,
@@ -196,11 +193,3 @@ def test_warnings() -> None:
     ]
     (line,) = gate_warnings({"AllAlpha": True, "AllBeta": True})
     assert line.endswith(f"berth does not implement {', '.join(NOT_IMPLEMENTED)}")
-
-
-def test_the_values_for_the_metric() -> None:
-    rows = [*feature_enabled(with_defaults({"VolumeLimitScaling": True}))]
-    assert ("AllBeta", BETA, False) in rows
-    assert ("PodSchedulingReadiness", "", True) in rows
-    assert ("VolumeLimitScaling", ALPHA, True) in rows
-    assert len(rows) == len(GATES)

@@ -13,7 +13,8 @@ from berth.config.load import from_mapping
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.store import RefusedError, Store
 from berth.tools.demo.command import demo
-from berth.tools.explain.command import Explained, answer, explain
+from berth.tools.explain.command import answer, explain
+from berth.tools.explain.decision import Explained
 from berth.tools.explain.source import SourceError, from_manifests
 from berth.tools.manifests import ManifestError, read
 

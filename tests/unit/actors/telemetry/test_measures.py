@@ -36,9 +36,8 @@ def test_a_family_without_labels_is_shown_from_the_start() -> None:
 def test_a_gauge_rises_and_falls() -> None:
     gauge = Registry().gauge("size", "Size.").child()
     gauge.set(5)
-    gauge.inc()
-    gauge.dec(2)
-    assert gauge.value == 4
+    gauge.inc(-2)
+    assert gauge.value == 3
 
 
 def test_a_bucket_includes_its_upper_bound() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.actors.scheduling.cel import selector
 from berth.tools.apiserver.cel_cost import worst_cost
+from tests.kit.examples import examples
 from tests.unit.actors.scheduling.cel.test_limits import (
     DOUBLED,
     LISTS,
@@ -100,7 +101,7 @@ def test_every_kind_of_call_has_an_estimate(expression: str) -> None:
 
 
 @given(st.lists(PIECES, max_size=25).map(" ".join) | typed_expressions())
-@settings(max_examples=600, deadline=None)
+@examples(2)
 def test_every_expression_has_a_cost(expression: str) -> None:
     assert 0 <= worst_cost(selector(expression)) <= LARGEST
 
