@@ -207,6 +207,7 @@ def pending(store: Store) -> set[str]:
     return {item["metadata"]["name"] for item in documents if not item["spec"].get("nodeName")}
 
 
+@pytest.mark.full("wall clock")
 @in_virtual_time
 async def test_every_pod_that_fits_is_bound_once_despite_failures(
     monkeypatch: pytest.MonkeyPatch,

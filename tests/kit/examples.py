@@ -10,7 +10,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = {"quick": 40, "full": 150, "long": 1000}
+EXAMPLES = {"quick": 40, "full": 100, "long": 1000}
 
 
 def load_profile() -> None:
