@@ -19,29 +19,29 @@ def part(value: Any, key: Any) -> Any:
 
 
 def index(value: Any, key: Any) -> Any:
-    """Returns the part of a value; of an optional, an optional part. Raises CelError."""
+    """Returns the part of a value, or an optional part of an optional. Raises CelError."""
     if type(value) is Optional:
         return optional_part(value, key)
-    found = part(value, key)
-    if found is MISSING:
+    item = part(value, key)
+    if item is MISSING:
         if type(value) is list:
             raise CelError(f"index out of bounds: {shown(key)}")
         raise CelError(f"no such key: {shown(key)}")
-    return found
+    return item
 
 
 def optional_part(value: Any, key: Any) -> Optional:
-    """Raises CelError."""
+    """Returns the part as an optional, empty if there is none. Raises CelError."""
     if type(value) is Optional:
         if not value.present:
             return NONE
         value = value.value
-    found = part(value, key)
-    return NONE if found is MISSING else Optional(found)
+    item = part(value, key)
+    return NONE if item is MISSING else Optional(item)
 
 
 def has(value: Any, key: Any) -> bool:
-    """Raises CelError."""
+    """True if the value has the part. Raises CelError."""
     return optional_part(value, key).present
 
 

@@ -1,4 +1,4 @@
-"""Calls of functions: chooses the overload by the types of the values, charges and runs it."""
+"""Calls of functions: choose the overload by the types of the values, charge and run it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Guard = Callable[[Any], bool]
 _CLASSES = {name: kind for kind, name in TYPE_NAMES.items() if kind is not Domains}
 # Operators whose overload is not known before evaluation cost the same for all types.
 _READABLE = frozenset(("string", "bytes", "dyn", "any"))
-SHORT = 64  # the characters of a text that is read without being counted as work
+SHORT = 64  # characters: reading a text up to this length is not counted as work
 _FLAT = frozenset(("_+_", "_<_", "_<=_", "_>_", "_>=_"))
 
 
@@ -25,28 +25,28 @@ def constant(value: Any) -> Step:
 
 
 def call(node: Call, operands: list[Step]) -> Step:
-    """Returns the step of a call whose overloads the checker has found."""
+    """Returns the step of a call for which the checker has resolved the overloads."""
     overloads = tuple(node.overloads)
     if len(overloads) != 1:
         return _any_of(node.function, overloads, operands)
     overload = overloads[0]
     sure = all(
-        operand.type == wanted
-        for operand, wanted in zip(node.operands, overload.params, strict=True)
+        operand.type == parameter
+        for operand, parameter in zip(node.operands, overload.params, strict=True)
     )
     guards = () if sure else tuple(map(_guard, overload.params))
     quick = type(overload.cost) is int and not overload.budgeted and not _may_read(overload)
     if len(operands) == 2 and quick:
-        return _two(overload, guards, *operands)
+        return _binary(overload, guards, *operands)
     if len(operands) == 1 and quick:
-        return _one(overload, guards, operands[0])
-    return _many(overload, guards, operands)
+        return _unary(overload, guards, operands[0])
+    return _n_ary(overload, guards, operands)
 
 
 def _may_read(overload: Overload) -> bool:
-    """True if an argument may be a text, and the call more than a look at its type or size."""
+    """True if an argument may be a text, and the call does more than look at its type or size."""
     return overload.run not in (len, Optional) and any(
-        wanted.kind in _READABLE for wanted in overload.params
+        parameter.kind in _READABLE for parameter in overload.params
     )
 
 
@@ -57,7 +57,7 @@ def _refused(function: str, values: tuple[Any, ...] | list[Any]) -> CelError:
     return CelError(f"no such overload: {function}({kinds})")
 
 
-def _one(overload: Overload, guards: tuple[Guard, ...], operand: Step) -> Step:
+def _unary(overload: Overload, guards: tuple[Guard, ...], operand: Step) -> Step:
     run_it, cost, function = overload.run, overload.cost, overload.function
     assert run_it is not None
     assert type(cost) is int
@@ -72,7 +72,7 @@ def _one(overload: Overload, guards: tuple[Guard, ...], operand: Step) -> Step:
     return called
 
 
-def _two(overload: Overload, guards: tuple[Guard, ...], first: Step, second: Step) -> Step:
+def _binary(overload: Overload, guards: tuple[Guard, ...], first: Step, second: Step) -> Step:
     run_it, cost, function = overload.run, overload.cost, overload.function
     assert run_it is not None
     assert type(cost) is int
@@ -87,7 +87,7 @@ def _two(overload: Overload, guards: tuple[Guard, ...], first: Step, second: Ste
     return called
 
 
-def _many(overload: Overload, guards: tuple[Guard, ...], operands: list[Step]) -> Step:
+def _n_ary(overload: Overload, guards: tuple[Guard, ...], operands: list[Step]) -> Step:
     function = overload.function
 
     def called(run: Run) -> Any:
@@ -100,12 +100,12 @@ def _many(overload: Overload, guards: tuple[Guard, ...], operands: list[Step]) -
 
 
 def _any_of(function: str, overloads: tuple[Overload, ...], operands: list[Step]) -> Step:
-    known = [(overload, tuple(map(_guard, overload.params))) for overload in overloads]
+    guarded = [(overload, tuple(map(_guard, overload.params))) for overload in overloads]
     flat = function in _FLAT
 
     def called(run: Run) -> Any:
         values = [operand(run) for operand in operands]
-        for overload, guards in known:
+        for overload, guards in guarded:
             if _accept(guards, values):
                 return _invoke(run, overload, values, flat=flat)
         raise _refused(function, values)
@@ -141,20 +141,20 @@ def _anything(_: Any) -> bool:
     return True
 
 
-def _guard(wanted: Type) -> Guard:
-    """Returns a test whether a value has a type. Of lists and maps, the first element is tested."""
-    match wanted.kind:
+def _guard(expected: Type) -> Guard:
+    """Returns a test whether a value has a type. For lists and maps, it tests the first element."""
+    match expected.kind:
         case "dyn" | "any" | "param":
             return _anything
         case "list":
-            element = _guard(wanted.of[0])
+            element = _guard(expected.of[0])
             return lambda value: type(value) is list and (not value or element(value[0]))
         case "map":
             return lambda value: isinstance(value, dict)
         case "type":
             return lambda value: type(value) is TypeValue
-        case _ if wanted.name == "optional_type":
+        case _ if expected.name == "optional_type":
             return lambda value: type(value) is Optional
         case _:
-            kind = _CLASSES[wanted.name]
+            kind = _CLASSES[expected.name]
             return lambda value: type(value) is kind

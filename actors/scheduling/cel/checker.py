@@ -58,7 +58,7 @@ FIELDS = {
     "capacity": CAPACITY,
 }
 _TYPES = (BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT, IP, CIDR)
-# The names of types, which are values too, and the only variable.
+# The names of types, which are also values, and the only variable.
 IDENTIFIERS = {
     **{t.name: type_of(t) for t in _TYPES},
     "list": type_of(list_of(param("A"))),
@@ -79,7 +79,7 @@ _LITERALS = {
 
 
 def check(root: Node) -> list[Problem]:
-    """Writes the types and the overloads into the tree, and returns what is wrong with it."""
+    """Writes the types and the overloads into the tree, and returns its problems."""
     checker = _Checker()
     walk(checker.check(root))
     checker.finish()
@@ -89,14 +89,14 @@ def check(root: Node) -> list[Problem]:
 class _Checker:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self._known = Inference()
+        self._inference = Inference()
         self._scopes: list[dict[str, Type]] = []
         self._checked: list[Node] = []
 
     def finish(self) -> None:
-        """Replaces what is still unknown in the types by `dyn`."""
+        """Replaces types that are still unknown by `dyn`."""
         for node in self._checked:
-            node.type = self._known.resolved(node.type, to_dyn=True)
+            node.type = self._inference.resolved(node.type, to_dyn=True)
 
     def _wrong(self, node: Node, message: str) -> None:
         self.problems.append(Problem(node.at, message))
@@ -130,10 +130,10 @@ class _Checker:
                 if name in scope:
                     node.type = scope[name]
                     return
-        found = IDENTIFIERS.get(name.removeprefix("."))
-        if found is None:
+        declared = IDENTIFIERS.get(name.removeprefix("."))
+        if declared is None:
             self._wrong(node, _undeclared(name))
-        node.type = found or ERROR
+        node.type = declared or ERROR
 
     def _select(self, node: Select) -> Walk[None]:
         name = None if node.test else _qualified(node)
@@ -142,32 +142,32 @@ class _Checker:
             return
         yield self.check(node.operand)
         field = self._field(node, node.operand, node.field, optional=False)
-        node.type = BOOL if node.test else self._known.resolved(field)
+        node.type = BOOL if node.test else self._inference.resolved(field)
 
     def _is_local(self, name: str) -> bool:
         return any(name in scope for scope in self._scopes)
 
     def _field(self, node: Node, operand: Node, field: str, *, optional: bool) -> Type:
         """Returns the type of a field of a checked operand."""
-        target, was_optional = unwrapped(self._known.resolved(operand.type))
-        found = ERROR
+        target, was_optional = unwrapped(self._inference.resolved(operand.type))
+        result = ERROR
         if target.kind == "map":
-            found = target.of[1]
+            result = target.of[1]
         elif target == DEVICE:
             if field in FIELDS:
-                found = FIELDS[field]
+                result = FIELDS[field]
             else:
                 self._wrong(node, f"undefined field '{field}'")
         elif target.kind == "struct":
             self._wrong(node, f"unexpected failed resolution of '{target.name}'")
         elif target.kind == "param":
-            self._known.assignable([DYN], [target])
-            found = DYN
+            self._inference.assignable([DYN], [target])
+            result = DYN
         else:
             if not is_wild(target):
                 self._wrong(node, f"type '{target}' does not support field selection")
-            found = DYN
-        return optional_of(found) if was_optional or optional else found
+            result = DYN
+        return optional_of(result) if was_optional or optional else result
 
     # ------------------------------------------------------------------------------------- calls
 
@@ -177,8 +177,8 @@ class _Checker:
             yield self.check(operand)
             assert isinstance(field, Literal)
             field.type = STRING
-            found = self._field(node, operand, field.value, optional=True)
-            node.type = self._known.resolved(found)
+            result = self._field(node, operand, field.value, optional=True)
+            node.type = self._inference.resolved(result)
             return
         for arg in node.args:
             yield self.check(arg)
@@ -200,8 +200,8 @@ class _Checker:
             node.type = self._resolve(node, overloads)
 
     def _resolve(self, node: Call, overloads: tuple[Overload, ...]) -> Type:
-        """Finds the overloads that a call can mean, and returns the type of its result."""
-        given = [operand.type for operand in node.operands]
+        """Finds the overloads that match a call, and returns the type of the result."""
+        arguments = [operand.type for operand in node.operands]
         if node.function in ("_&&_", "_||_"):
             return self._logical(node)
         node.overloads = []
@@ -209,18 +209,18 @@ class _Checker:
         for overload in overloads:
             if overload.member is not (node.target is not None):
                 continue
-            wanted, returned = self._instance(overload)
-            if not self._known.assignable(given, wanted):
+            parameters, returned = self._instance(overload)
+            if not self._inference.assignable(arguments, parameters):
                 continue
             node.overloads.append(overload)
-            returned = self._known.resolved(returned)
+            returned = self._inference.resolved(returned)
             if result is None:
                 result = returned
             elif not is_dyn(result) and returned != result:
                 result = DYN
         if result is not None:
             return result
-        shown = [str(self._known.resolved(t, to_dyn=True)) for t in given]
+        shown = [str(self._inference.resolved(t, to_dyn=True)) for t in arguments]
         signature = f"{shown.pop(0)}." if node.target is not None else ""
         signature += f"({', '.join(shown)})"
         self._wrong(
@@ -231,7 +231,7 @@ class _Checker:
     def _logical(self, node: Call) -> Type:
         result = BOOL
         for arg in node.args:
-            if not self._known.assignable([arg.type], [BOOL]):
+            if not self._inference.assignable([arg.type], [BOOL]):
                 self._wrong(arg, f"expected type 'bool' but found '{arg.type}'")
                 result = ERROR
         return result
@@ -246,7 +246,7 @@ class _Checker:
     def _renewed(self, t: Type, fresh: dict[str, Type]) -> Type:
         if t.kind == "param":
             if t.name not in fresh:
-                fresh[t.name] = self._known.fresh()
+                fresh[t.name] = self._inference.fresh()
             return fresh[t.name]
         if not t.of:
             return t
@@ -258,11 +258,11 @@ class _Checker:
         joined: Type | None = None
         for i, element in enumerate(node.elements):
             yield self.check(element)
-            found = element.type
+            element_type = element.type
             if i in node.optional:
-                found = self._optional(element)
-            joined = self._join(joined, found)
-        node.type = list_of(self._known.fresh() if joined is None else joined)
+                element_type = self._optional(element)
+            joined = self._join(joined, element_type)
+        node.type = list_of(self._inference.fresh() if joined is None else joined)
 
     def _map(self, node: MapNode) -> Walk[None]:
         key_type: Type | None = None
@@ -273,20 +273,20 @@ class _Checker:
             yield self.check(value)
             value_type = self._join(value_type, self._optional(value) if optional else value.type)
         if key_type is None or value_type is None:
-            key_type, value_type = self._known.fresh(), self._known.fresh()
+            key_type, value_type = self._inference.fresh(), self._inference.fresh()
         node.type = map_of(key_type, value_type)
 
     def _optional(self, node: Node) -> Type:
-        found, optional = unwrapped(self._known.resolved(node.type))
-        if not optional and not is_dyn(found):
-            self._wrong(node, f"expected type '{optional_of(found)}' but found '{found}'")
-        return found
+        content, optional = unwrapped(self._inference.resolved(node.type))
+        if not optional and not is_dyn(content):
+            self._wrong(node, f"expected type '{optional_of(content)}' but found '{content}'")
+        return content
 
-    def _join(self, before: Type | None, found: Type) -> Type:
-        """Returns the most general of two types, or `dyn` if they do not agree."""
+    def _join(self, before: Type | None, other: Type) -> Type:
+        """Returns the more general of two types, or `dyn` if they do not agree."""
         if before is None:
-            return found
-        return more_general(before, found) if self._known.assignable([before], [found]) else DYN
+            return other
+        return more_general(before, other) if self._inference.assignable([before], [other]) else DYN
 
     # ----------------------------------------------------------------------------- comprehensions
 
@@ -306,16 +306,16 @@ class _Checker:
         self._scopes.pop()
         yield self.check(node.result)
         self._scopes.pop()
-        node.type = self._known.resolved(node.result.type)
+        node.type = self._inference.resolved(node.result.type)
 
     def _variables(self, node: Comprehension) -> tuple[Type, Type]:
-        over = self._known.resolved(node.range.type)
+        over = self._inference.resolved(node.range.type)
         if over.kind == "list":
             return (INT, over.of[0]) if node.var2 else (over.of[0], DYN)
         if over.kind == "map":
             return over.of[0], over.of[1]
         if over.kind in ("dyn", "error", "param"):
-            self._known.assignable([DYN], [over])
+            self._inference.assignable([DYN], [over])
             return DYN, DYN
         self._wrong(
             node.range,
@@ -324,9 +324,9 @@ class _Checker:
         )
         return ERROR, ERROR
 
-    def _assert(self, node: Node, wanted: Type) -> None:
-        if not self._known.assignable([wanted], [node.type]):
-            self._wrong(node, f"expected type '{wanted}' but found '{node.type}'")
+    def _assert(self, node: Node, expected: Type) -> None:
+        if not self._inference.assignable([expected], [node.type]):
+            self._wrong(node, f"expected type '{expected}' but found '{node.type}'")
 
 
 def _undeclared(name: str) -> str:
@@ -334,7 +334,7 @@ def _undeclared(name: str) -> str:
 
 
 def _qualified(node: Node) -> str:
-    """Returns a name such as `a.b.c`, or nothing if the node is no such name."""
+    """Returns a name such as `a.b.c`, or nothing if the node is not such a name."""
     names: list[str] = []
     while isinstance(node, Select) and not node.test:
         names.append(node.field)

@@ -1,4 +1,4 @@
-"""How a function is declared: its overloads, what they do, and what a call of them costs."""
+"""Declarations of functions: their overloads, what they do, and what a call costs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .regex import NO_PATTERNS, Pattern
 from .types import Type, parse_type, split_types
 from .values import size_of
 
-# The cost that an evaluation may have, in cel-go's units.
+# The largest cost of an evaluation, in cel-go's units.
 LIMIT = 1_000_000
-# What an evaluation may do. A unit takes half a millionth of a second, so an evaluation ends within
+# The most work of an evaluation. A unit takes half a microsecond, so an evaluation ends within
 # 100 ms. cel-go's cost does not measure this: a pattern that costs 15 may take 50 ms to compile.
 MOST_WORK = 100_000
-# What an evaluation may make in all, in bytes, and the size of one text in characters.
+# The most bytes that an evaluation allocates in all, and characters of one text.
 MOST_BYTES = 48 << 20
 MOST_TEXT = 1 << 16
 _ELEMENT = 64  # bytes of an element of a list, or of a short text
@@ -25,16 +25,16 @@ Cost = Callable[..., int]
 
 
 class Budget:
-    """Counts what an evaluation costs, does and makes, and ends it with LimitError at the limits.
+    """The cost, work and memory of an evaluation; going over a limit raises LimitError.
 
-    `cost` is cel-go's, `work` is measured in the time that Python takes, and `made` in bytes.
-    `patterns` are regular expressions whose compilation has been counted already.
+    `cost` is in cel-go's units, `work` in units of time that Python takes, and `allocated` in
+    bytes. `patterns` are regular expressions whose compilation has been counted already.
     """
 
-    __slots__ = ("cost", "made", "patterns", "work")
+    __slots__ = ("allocated", "cost", "patterns", "work")
 
     def __init__(self, patterns: Mapping[str, Pattern] = NO_PATTERNS) -> None:
-        self.cost = self.work = self.made = 0
+        self.cost = self.work = self.allocated = 0
         self.patterns = patterns
 
     def charge(self, cost: int) -> None:
@@ -43,34 +43,34 @@ class Budget:
             raise LimitError
 
     def strain(self, work: int) -> None:
-        """Has to be called before work that takes longer than a call of a function."""
+        """Counts work. To be called before work that takes longer than a call of a function."""
         self.work += work
         if self.work > MOST_WORK:
             raise LimitError
 
     def makes_elements(self, count: int) -> None:
-        """Has to be called before a list or map of this size is made."""
+        """Counts the memory of a list or map of this size. To be called before it is built."""
         self.strain(count >> 4)
         self._makes(count * _ELEMENT)
 
     def makes_text(self, size: int) -> None:
-        """Has to be called before a text of this size is made."""
+        """Counts the memory of a text of this size. To be called before it is built."""
         if size > MOST_TEXT:
             raise LimitError
         self.strain(size >> 6)
         self._makes(size * _CHARACTER)
 
     def _makes(self, size: int) -> None:
-        self.made += size
-        if self.made > MOST_BYTES:
+        self.allocated += size
+        if self.allocated > MOST_BYTES:
             raise LimitError
 
 
 class Overload(NamedTuple):
-    """`run` gets the arguments, the target first; with `budgeted`, the budget before them.
+    """An overload. `run` gets the arguments, target first; if `budgeted`, the budget before them.
 
-    `cost` is fixed or a function of the arguments; with `strains` it also counts as work.
-    Operators that the evaluator knows have no `run`.
+    `cost` is fixed or a function of the arguments; with `strains` it also counts as work. Operators
+    that the evaluator implements have no `run`.
     """
 
     id: str
@@ -97,21 +97,21 @@ def overload(
     call, _, result = signature.partition(" -> ")
     target, _, call = call.rpartition("::")
     name, _, params = call.partition("(")
-    wanted = [target] if target else []
-    wanted += split_types(params.rstrip()[:-1])
-    types = tuple(map(parse_type, wanted))
+    names = [target] if target else []
+    names += split_types(params.rstrip()[:-1])
+    types = tuple(map(parse_type, names))
     return Overload(
         id_, name, bool(target), types, parse_type(result), run, cost, budgeted, strains
     )
 
 
 def tenth(size: int) -> int:
-    """The cost of reading a text once, rounded up."""
+    """Returns the cost of reading a text once, rounded up."""
     return -(-size // 10)
 
 
 def reads(*values: Any) -> int:
-    """The cost of reading the first argument as text once."""
+    """Returns the cost of reading the first argument as text once."""
     return tenth(size_of(values[0]))
 
 
@@ -120,5 +120,5 @@ def reads_twice(*values: Any) -> int:
 
 
 def matches(text: Any, pattern: Any, *_: Any) -> int:
-    """The cost of looking for a regular expression."""
+    """Returns the cost of searching with a regular expression."""
     return tenth(1 + size_of(text)) * -(-size_of(pattern) // 4)

@@ -17,9 +17,9 @@ _STRICT = frozenset((Quantity, Semver, IP, CIDR, Url, Format))
 
 
 def equal(budget: Budget, a: Any, b: Any) -> bool:
-    """Says whether two values are equal. Values of different types are not. Raises CelError.
+    """True if two values are equal; values of different types are not. Raises CelError.
 
-    A value of one of Kubernetes' own types, on the left, can only be compared with that type.
+    A value of Kubernetes' own types on the left can only be compared with a value of the same type.
     """
     kind, other = type(a), type(b)
     if kind in NUMBERS:
@@ -38,7 +38,7 @@ def equal(budget: Budget, a: Any, b: Any) -> bool:
 
 
 def equal_within(budget: Budget, a: Any, b: Any) -> bool:
-    """Does what `equal` does for an element of a list: values that cannot be compared differ."""
+    """True if two elements of lists are equal; values that cannot be compared are not."""
     try:
         return equal(budget, a, b)
     except LimitError:
@@ -47,9 +47,9 @@ def equal_within(budget: Budget, a: Any, b: Any) -> bool:
         return False
 
 
-def contains(budget: Budget, found: list[Any], value: Any) -> bool:
+def contains(budget: Budget, elements: list[Any], value: Any) -> bool:
     """True if an element of the list equals the value."""
-    return any(equal_within(budget, element, value) for element in found)
+    return any(equal_within(budget, element, value) for element in elements)
 
 
 def _equal_numbers(a: Any, b: Any) -> bool:
@@ -59,7 +59,7 @@ def _equal_numbers(a: Any, b: Any) -> bool:
 
 
 def _equal_alike(budget: Budget, a: Any, b: Any) -> bool:
-    """Compares two values of one type that is more than a plain one."""
+    """True if two values of the same compound type are equal."""
     kind = type(a)
     if kind is list:
         if len(a) != len(b):

@@ -1,20 +1,20 @@
-"""The errors of CEL: those of compilation, with their places, and those of evaluation."""
+"""The errors of CEL: errors of compilation, with their places, and errors of evaluation."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# An error's line of source is shown up to this length.
+# Errors show a line of the source up to this length.
 LONGEST_SNIPPET = 16384
 MOST_ERRORS = 100
 
 
 class CelError(Exception):
-    """An evaluation failed. `&&`, `||` and the macros of the same kind can absorb the error."""
+    """The failure of an evaluation. `&&`, `||` and macros built on them can absorb the error."""
 
 
 class LimitError(CelError):
-    """An evaluation was ended because it costs too much. Nothing absorbs this error."""
+    """The end of an evaluation that costs too much. Nothing absorbs this error."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
@@ -28,7 +28,7 @@ class Problem(NamedTuple):
 
 
 class CompileError(Exception):
-    """The expression cannot be compiled."""
+    """The failure to compile an expression."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__()

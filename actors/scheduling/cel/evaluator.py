@@ -1,8 +1,8 @@
 """Turns a checked tree into a Python function that evaluates it for a device.
 
-Every node becomes a closure that gets the `Run` of one evaluation, adds what the node costs in
-cel-go's units, and returns the node's value. CelError is raised for CEL's errors; the places that
-can absorb an error (`&&`, `||`, accumulators) catch it.
+Each node becomes a closure that takes the `Run` of an evaluation, adds the cost of the node in
+cel-go's units, and returns the value of the node. It raises CelError for CEL's errors; the places
+that can absorb an error (`&&`, `||`, accumulators) catch it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ATTRIBUTE = (Ident, Select)
 
 
 class Program(NamedTuple):
-    """`slots` is the number of local variables, `size` that of the nodes."""
+    """A compiled expression. `slots` is the number of local variables, `size` that of the nodes."""
 
     step: Step
     slots: int
@@ -39,7 +39,7 @@ class _Local(NamedTuple):
 
 
 def program(root: Node, patterns: Mapping[str, Pattern]) -> Program:
-    """Compiles a checked tree. `patterns` are the compiled ones of its literals."""
+    """Compiles a checked tree. `patterns` holds the compiled patterns of the literals."""
     compiler = _Compiler()
     return Program(walk(compiler.compile(root)), compiler.slots, root.size, patterns)
 
@@ -77,12 +77,12 @@ class _Compiler:
     def _local(self, name: str) -> _Local | None:
         if name.startswith("."):
             return None
-        return next((found for known, found in reversed(self._locals) if known == name), None)
+        return next((each for bound, each in reversed(self._locals) if bound == name), None)
 
     def _ident(self, name: str) -> Step:
-        found = self._local(name)
-        if found is not None:
-            return found.read
+        variable = self._local(name)
+        if variable is not None:
+            return variable.read
         name = name.removeprefix(".")
         if name == "device":
             return steps.device
@@ -108,30 +108,30 @@ class _Compiler:
 
     def _indexed(self, node: Call) -> Compiled:
         operand, key = node.args
-        value = yield self.compile(operand)
+        container = yield self.compile(operand)
         if isinstance(key, Literal) and type(key.value) is str:
-            return steps.selected(value, key.value, 1 if _is_attribute(operand) else 2)
+            return steps.selected(container, key.value, 1 if _is_attribute(operand) else 2)
         index = yield self.compile(key)
         cost = 1 if _is_attribute(operand) else 2
 
         def indexed(run: Run) -> Any:
-            found = value(run)
-            wanted = index(run)
+            value = container(run)
+            part = index(run)
             run.cost += cost
-            return access.index(found, wanted)
+            return access.index(value, part)
 
         return indexed
 
     def _optionally(self, node: Call) -> Compiled:
         """Compiles `a.?b` and `a[?b]`."""
-        value = yield self.compile(node.args[0])
+        container = yield self.compile(node.args[0])
         index = yield self.compile(node.args[1])
 
         def selected(run: Run) -> Any:
-            found = value(run)
-            wanted = index(run)
+            value = container(run)
+            part = index(run)
             run.cost += 1
-            return access.optional_part(found, wanted)
+            return access.optional_part(value, part)
 
         return selected
 
@@ -166,12 +166,12 @@ class _Compiler:
         if not optional and all(step in self._values for step in elements):
             return self._constant([self._values[step] for step in elements])
 
-        def made(run: Run) -> Any:
+        def build(run: Run) -> Any:
             values = [step(run) for step in elements]
             run.cost += 10
             return steps.without_none(values, optional) if optional else values
 
-        return made
+        return build
 
     def _map(self, node: MapNode) -> Compiled:
         entries: list[tuple[Step, Step, bool]] = []
@@ -179,8 +179,8 @@ class _Compiler:
             key_step = yield self.compile(key)
             entries.append((key_step, (yield self.compile(value)), optional))
 
-        def made(run: Run) -> Any:
-            found: dict[Any, Any] = {}
+        def build(run: Run) -> Any:
+            result: dict[Any, Any] = {}
             for key_step, value_step, optional in entries:
                 key, value = key_step(run), value_step(run)
                 if optional:
@@ -192,18 +192,18 @@ class _Compiler:
                         continue
                     value = value.value
                 stored = key_of(key)
-                if stored in found:
+                if stored in result:
                     raise CelError(f"Failed with repeated key: {key}")
-                found[stored] = value
+                result[stored] = value
             run.cost += 30
-            return found
+            return result
 
         if all(k in self._values and v in self._values and not o for k, v, o in entries):
             try:
-                return self._constant(made(Run(0)))
+                return self._constant(build(Run(0)))
             except CelError:
-                return made
-        return made
+                return build
+        return build
 
     # ---------------------------------------------------------------------------- comprehensions
 

@@ -14,7 +14,7 @@ from .values import GO_NAMES, keys, value_of_key
 
 
 class Fold:
-    """A comprehension that goes over a list or a map. A turn is `work` units of work."""
+    """A comprehension that loops over a list or a map. One turn takes `work` units of work."""
 
     def __init__(self, over: Step, accumulator: int, first: int, second: int, work: int) -> None:
         self.work = work
@@ -80,31 +80,31 @@ def appending(slot: int, element: Step, is_constant: bool) -> Step:
     cost = 2 if is_constant else 12
 
     def appended(run: Run) -> Any:
-        found = run.slots[slot]
-        if type(found) is not list:
-            raise found
+        items = run.slots[slot]
+        if type(items) is not list:
+            raise items
         value = element(run)
         run.cost += cost
-        found.append(value)
-        return found
+        items.append(value)
+        return items
 
     return appended
 
 
 def inserting(slot: int, parts: list[Step]) -> Step:
     def inserted(run: Run) -> Any:
-        found = run.slots[slot]
-        if type(found) is not dict:
-            raise found
+        entries = run.slots[slot]
+        if type(entries) is not dict:
+            raise entries
         values = [part(run) for part in parts]
         run.cost += 2
         if len(values) == 2:
-            insert(found, *values)
+            insert(entries, *values)
         elif isinstance(values[0], dict):
             run.charge(len(values[0]))
-            insert_all(found, values[0])
+            insert_all(entries, values[0])
         else:
             raise no_such_overload()
-        return found
+        return entries
 
     return inserted

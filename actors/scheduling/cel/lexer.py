@@ -43,17 +43,17 @@ _ESCAPED = re.compile(_ESCAPE)
 
 
 class Token(NamedTuple):
-    """`kind` is an operator's own text, `literal`, `ident`, `escaped` or `end`."""
+    """A token. `kind` is the text of an operator, or `literal`, `ident`, `escaped` or `end`."""
 
     kind: str
     value: Any
     at: int
-    number: str = ""  # "int" or "float" for the numbers that a minus can belong to
+    number: str = ""  # "int" or "float" for numbers that may take a minus
 
 
 def tokens(source: str) -> list[Token]:
-    """Returns the tokens, the last of which is the end. Raises CompileError."""
-    found: list[Token] = []
+    """Returns the tokens; the last marks the end. Raises CompileError."""
+    result: list[Token] = []
     at = 0
     while at < len(source):
         match = _TOKEN.match(source, at)
@@ -63,10 +63,10 @@ def tokens(source: str) -> list[Token]:
             raise CompileError([Problem(at, message)])
         kind, text = match.lastgroup or "", match[0]
         if kind != "space":
-            found.append(_token(kind, text, at))
+            result.append(_token(kind, text, at))
         at = match.end()
-    found.append(Token("end", "<EOF>", at))
-    return found
+    result.append(Token("end", "<EOF>", at))
+    return result
 
 
 def _token(kind: str, text: str, at: int) -> Token:
@@ -87,7 +87,7 @@ def _token(kind: str, text: str, at: int) -> Token:
         case "uint":
             return Token("literal", Uint(_within(text[:-1], MAX_UINT64, "uint", at)), at)
         case "int":
-            # One more than the largest int is allowed here: a minus may stand before it.
+            # The largest int plus one is allowed here: a minus may stand before it.
             return Token("literal", _within(text, MAX_INT64 + 1, "int", at), at, "int")
         case _:
             return Token("literal", float(text), at, "float")

@@ -1,4 +1,4 @@
-"""Expands the macros, those of two-variable comprehensions, optionals and `sortBy` included."""
+"""Expands the macros, including two-variable comprehensions, optionals and `sortBy`."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def _exists(count: int, at: int, target: Node, args: list[Node]) -> Node:
 
 def _exists_one(count: int, at: int, target: Node, args: list[Node]) -> Node:
     names = _names(args, count, "argument must be a simple name")
-    accu, one = Ident(at, ACCUMULATOR), Literal(at, 1)
-    step = Call(at, "_?_:_", [args[-1], Call(at, "_+_", [accu, one]), accu])
-    result = Call(at, "_==_", [accu, one])
+    accu, unit = Ident(at, ACCUMULATOR), Literal(at, 1)
+    step = Call(at, "_?_:_", [args[-1], Call(at, "_+_", [accu, unit]), accu])
+    result = Call(at, "_==_", [accu, unit])
     return Comprehension(
         at, target, names, ACCUMULATOR, Literal(at, 0), Literal(at, True), step, result
     )
@@ -159,9 +159,9 @@ def _sort_by(at: int, target: Node, args: list[Node]) -> Node:
             "sortBy can only be applied to a list, identifier, comprehension, call or select "
             "expression",
         )
-    given = Ident(at, SORT_INPUT)
-    keys = _list(1, at, given, args)
-    return bound(at, SORT_INPUT, target, Call(at, "@sortByAssociatedKeys", [keys], given))
+    source = Ident(at, SORT_INPUT)
+    keys = _list(1, at, source, args)
+    return bound(at, SORT_INPUT, target, Call(at, "@sortByAssociatedKeys", [keys], source))
 
 
 _MACROS: dict[tuple[str, int], Expansion] = {

@@ -49,7 +49,7 @@ class CIDR(NamedTuple):
         return CIDR(type(self.address)(base), self.length)
 
     def contains(self, address: Address, length: int) -> bool:
-        """True if the network of the address with this length is a part of this one."""
+        """True if the network of the address with this length lies within this network."""
         if address.version != self.address.version or length < self.length:
             return False
         shift = address.max_prefixlen - self.length
@@ -57,7 +57,7 @@ class CIDR(NamedTuple):
 
 
 def parse_ip(text: str) -> IP:
-    """Raises CelError."""
+    """Parses an IP address. Raises CelError."""
     if "%" in text:
         raise CelError(f'IP address "{text}" with zone value is not allowed')
     try:
@@ -81,18 +81,18 @@ def is_ip(text: str) -> bool:
 
 
 def parse_cidr(text: str) -> CIDR:
-    """Raises CelError."""
-    address, slash, length = text.rpartition("/")
+    """Parses a network. Raises CelError."""
+    base, slash, length = text.rpartition("/")
     digits = length.isascii() and length.isdigit() and (length == "0" or length[0] != "0")
-    if not slash or "%" in text or not digits or len(length) > 3 or not _parses(address):
+    if not slash or "%" in text or not digits or len(length) > 3 or not _parses(base):
         raise CelError(f'{_NO_PREFIX * 2}netip.ParsePrefix("{text}"): invalid prefix')
-    found = ipaddress.ip_address(address)
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+    address = ipaddress.ip_address(base)
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         raise CelError(f'{_NO_PREFIX}IPv4-mapped IPv6 address "{text}" is not allowed')
-    if int(length) > found.max_prefixlen:
+    if int(length) > address.max_prefixlen:
         problem = f'netip.ParsePrefix("{text}"): prefix length out of range'
         raise CelError(_NO_PREFIX * 2 + problem)
-    return CIDR(found, int(length))
+    return CIDR(address, int(length))
 
 
 def is_cidr(text: str) -> bool:
@@ -130,13 +130,13 @@ class Url(NamedTuple):
         return rest.rpartition(":")[2] if ":" in rest else ""
 
     def queries(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        values: dict[str, list[str]] = {}
         for pair in self.query.split("&"):
             name, _, value = pair.partition("=")
             if not pair or ";" in pair or _PERCENT.search(pair):
                 continue
-            found.setdefault(_unquoted(name), []).append(_unquoted(value))
-        return dict(sorted(found.items()))
+            values.setdefault(_unquoted(name), []).append(_unquoted(value))
+        return dict(sorted(values.items()))
 
 
 def _unquoted(text: str) -> str:
@@ -172,7 +172,7 @@ def _split_scheme(text: str) -> tuple[str, str, str]:
 
 
 def _url_problem(text: str) -> str:
-    """Returns Go's objection to a request URI, or nothing."""
+    """Returns Go's error for a request URI, or an empty text."""
     if not text:
         return "empty url"
     if _CONTROL.search(text):
@@ -215,7 +215,7 @@ def _percent_problem(text: str) -> str:
 
 
 def _quoted(path: str) -> str:
-    """Escapes what Go escapes in a path."""
+    """Escapes the characters of a path that Go escapes."""
     encoded = unquote_to_bytes(path)
     safe = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~$&+,/:;=@"
     return "".join(chr(b) if b in safe else f"%{b:02X}" for b in encoded)

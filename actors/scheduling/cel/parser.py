@@ -1,8 +1,8 @@
-"""Parses an expression, as cel-go's grammar and options for Kubernetes read it.
+"""Parses an expression with cel-go's grammar, and the options that Kubernetes sets.
 
 The parser is a walk without recursion of Python, so that no text can exhaust the stack. cel-go
-limits the depth of each rule of its grammar to 250; here the depth of the whole tree is limited to
-that, and its size, which macros multiply, to MOST_NODES.
+limits the depth of each rule of its grammar to 250. Here that limits the depth of the whole tree;
+MOST_NODES limits its size, which macros multiply.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RESERVED = frozenset(
         "while",
     ]
 )
-# The rules of the grammar with two operands, the tightest last.
+# The operators with two operands, by rule of the grammar; the last binds the tightest.
 _LEVELS = (
     frozenset(("||",)),
     frozenset(("&&",)),
@@ -64,8 +64,8 @@ def parse(source: str) -> Node:
 
 
 class _Parser:
-    def __init__(self, found: list[Token]) -> None:
-        self._tokens = found
+    def __init__(self, source: list[Token]) -> None:
+        self._tokens = source
         self._at = 0
         self._nested = 0
 
@@ -98,8 +98,8 @@ class _Parser:
         message = f"Syntax error: mismatched input '{text}'{more}"
         return CompileError([Problem(token.at, message)])
 
-    def _made(self, node: Node) -> Node:
-        """Returns a new node. Raises CompileError if the tree has grown too large."""
+    def _checked(self, node: Node) -> Node:
+        """Returns the node. Raises CompileError if the tree has grown too large."""
         if node.depth > DEEPEST:
             raise CompileError(
                 [Problem(node.at, f"expression recursion limit exceeded: {DEEPEST}")]
@@ -130,7 +130,7 @@ class _Parser:
             choices.append((at, node, truthy))
             node = yield self._binary()
         for at, condition, truthy in reversed(choices):
-            node = self._made(Call(at, "_?_:_", [condition, truthy, node]))
+            node = self._checked(Call(at, "_?_:_", [condition, truthy, node]))
         self._nested -= 1
         return node
 
@@ -140,7 +140,7 @@ class _Parser:
         operators: list[Token] = []
         while True:
             level = _LEVEL.get(self._next.kind, -1)
-            # The operands of a chain of && or || are joined together, to a balanced tree.
+            # The operands of a chain of && or || are joined to one balanced tree.
             while operators and _LEVEL[operators[-1].kind] >= level + (0 <= level < 2):
                 self._reduce(operands, operators)
             if level < 0:
@@ -165,7 +165,7 @@ class _Parser:
         mid = (low + high + 1) // 2
         left = terms[mid] if mid == low else self._balanced(name, terms, ops, low, mid - 1)
         right = terms[mid + 1] if mid == high else self._balanced(name, terms, ops, mid + 1, high)
-        return self._made(Call(ops[mid].at, name, [left, right]))
+        return self._checked(Call(ops[mid].at, name, [left, right]))
 
     def _unary(self) -> Parsed:
         operator, at = self._next.kind, self._next.at
@@ -179,7 +179,7 @@ class _Parser:
             return (yield self._member())
         node = yield self._member()
         if count % 2:
-            node = self._made(Call(at, f"{operator}_", [node]))
+            node = self._checked(Call(at, f"{operator}_", [node]))
         return node
 
     def _member(self) -> Parsed:
@@ -191,25 +191,25 @@ class _Parser:
                 index = yield self._expression()
                 self._expects("]")
                 name = "_[?_]" if optional else "_[_]"
-                node = self._made(Call(dot.at, name, [node, index]))
+                node = self._checked(Call(dot.at, name, [node, index]))
                 continue
             if self._next.kind == "escaped":
                 raise CompileError([Problem(self._next.at, "unsupported syntax: '`'")])
             field = self._expects("ident")
             if optional:
-                named = self._made(Literal(field.at, field.value))
-                node = self._made(Call(dot.at, "_?._", [node, named]))
+                named = self._checked(Literal(field.at, field.value))
+                node = self._checked(Call(dot.at, "_?._", [node, named]))
             elif self._next.kind == "(":
                 at = self._take().at
                 args = yield self._arguments()
                 node = self._called(at, field.value, args, node)
             else:
-                node = self._made(Select(dot.at, node, field.value))
+                node = self._checked(Select(dot.at, node, field.value))
         return node
 
     def _called(self, at: int, function: str, args: list[Node], target: Node | None) -> Node:
         node = expand(at, function, args, target) or Call(at, function, args, target)
-        return self._made(node)
+        return self._checked(node)
 
     def _arguments(self) -> Walk[list[Node]]:
         """Parses the arguments of a call after its parenthesis."""
@@ -248,14 +248,14 @@ class _Parser:
         token = self._take()
         if token.number == "int" and token.value > MAX_INT64:
             raise CompileError([Problem(token.at, "invalid int literal")])
-        return self._made(Literal(token.at, token.value))
+        return self._checked(Literal(token.at, token.value))
 
     def _negative(self) -> Node:
         minus, token = self._take(), self._next
         if not token.number:
             raise self._mismatch()
         self._take()
-        return self._made(Literal(minus.at, -token.value))
+        return self._checked(Literal(minus.at, -token.value))
 
     def _list(self) -> Parsed:
         at = self._take().at
@@ -272,7 +272,7 @@ class _Parser:
             if self._accepts("?"):
                 optional.add(len(elements))
             elements.append((yield self._expression()))
-        return self._made(ListNode(at, elements, frozenset(optional)))
+        return self._checked(ListNode(at, elements, frozenset(optional)))
 
     def _map(self) -> Parsed:
         at = self._take().at
@@ -289,7 +289,7 @@ class _Parser:
             key = yield self._expression()
             self._expects(":")
             entries.append((key, (yield self._expression()), optional))
-        return self._made(MapNode(at, entries))
+        return self._checked(MapNode(at, entries))
 
     def _named(self) -> Parsed:
         """Parses a name: a variable, a call, or a message such as `a.b.Name{field: value}`."""
@@ -306,7 +306,7 @@ class _Parser:
             return (yield self._message(at, dot + token.value + message))
         if token.value in RESERVED:
             raise CompileError([Problem(at, f"reserved identifier: {token.value}")])
-        return self._made(Ident(at, dot + token.value))
+        return self._checked(Ident(at, dot + token.value))
 
     def _message_name(self) -> str:
         """If `.b.Name{` follows, moves to the brace and returns the rest of the name."""
@@ -330,4 +330,4 @@ class _Parser:
             self._expects("ident")
             self._expects(":")
             values.append((yield self._expression()))
-        return self._made(Message(at, name.replace(" ", ""), values))
+        return self._checked(Message(at, name.replace(" ", ""), values))

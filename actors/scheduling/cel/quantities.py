@@ -1,4 +1,4 @@
-"""Quantities, as `quantity(...)` and the capacities of a device give them."""
+"""Quantities: values of `quantity(...)` and the capacities of devices."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _WRONG = (
 
 
 class Quantity:
-    """`nano` is the amount in billionths; `whole` is Kubernetes' answer to `isInteger`.
+    """A quantity. `nano` is the amount in billionths; `whole` is Kubernetes' answer to `isInteger`.
 
-    Kubernetes does not recognize every integer: `1000m` is none.
+    Kubernetes does not recognize every integer: for `1000m`, `isInteger` is false.
     """
 
     __slots__ = ("nano", "whole")
@@ -52,7 +52,7 @@ def of_int(value: int) -> Quantity:
 
 @lru_cache(maxsize=1 << 14)
 def parse(text: str) -> Quantity:
-    """Raises CelError."""
+    """Parses a quantity. Raises CelError."""
     try:
         nano = nano_value(text)
     except QuantityError:

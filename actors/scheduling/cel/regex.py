@@ -1,6 +1,6 @@
-"""Regular expressions in RE2's syntax, which is Go's.
+"""Regular expressions in the syntax of RE2, which is also Go's.
 
-RE2 cannot be interrupted, so its memory is bounded, and what a pattern takes is counted as work.
+RE2 cannot be interrupted, so its memory is bounded, and its runs are counted as work.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .errors import CelError
 
 # The bytes of a compiled pattern: at most 50 ms of compilation.
 MOST_MEMORY = 1 << 19
-# Units of work: of a compilation, for each instruction, and of one that fails.
+# Units of work: per compilation, per instruction, and per compilation that fails.
 COMPILATION, INSTRUCTION, FAILURE = 100, 6, 30_000
-MOST_KEPT = 32  # patterns that an evaluation made
+MOST_KEPT = 32  # patterns that evaluations compiled
 
 
 class Pattern(NamedTuple):
-    """`matcher` is RE2's, or the `problem` says why there is none. `work` counts compilation."""
+    """A pattern. `matcher` is RE2's, or `problem` is its error. `work` is that of compilation."""
 
     matcher: Any
     work: int

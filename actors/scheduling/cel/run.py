@@ -23,7 +23,7 @@ class Run(Budget):
         work: int = 0,
         patterns: Mapping[str, Pattern] = NO_PATTERNS,
     ) -> None:
-        self.cost = self.made = 0
+        self.cost = self.allocated = 0
         self.work = work
         self.patterns = patterns
         self.driver = driver
@@ -33,7 +33,7 @@ class Run(Budget):
         self.slots: list[Any] = [None] * slots
 
     def device(self) -> dict[str, Any]:
-        """The device as one value."""
+        """Returns the device as one value."""
         return {
             "driver": self.driver,
             "allowMultipleAllocations": self.multiple,

@@ -1,7 +1,7 @@
 """Selectors: compiled expressions over a device. Pure.
 
 Upstream compiles in k8s.io/dynamic-resource-allocation/cel, with the environment for expressions
-that are stored, so every function is known whatever the feature gates say. The gate
+that are stored, so every function is available whatever the feature gates say. The gate
 DRAListTypeAttributes is off: attributes are scalars of the type `any`.
 """
 
@@ -27,18 +27,18 @@ from .tree import Node
 from .validation import instantiate, patterns_of, validate
 from .values import Domains, type_name
 
-# Units of work to compile a character and a node, and the bytes that nodes and patterns hold.
+# Units of work to compile a character and a node, and bytes of a node and of a pattern.
 CHARACTER, NODE = 2, 30
 NODE_BYTES, PATTERN_BYTES = 600, 1 << 18
 MOST_KEPT = 64 << 20
 MOST_FRAMES = 20_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# What a defect of a function raises; as in cel-go, it ends the evaluation with an error.
+# Errors that a defect of a function raises; as in cel-go, they end the evaluation.
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Selector:
-    """A compiled expression: `work` was needed to compile it, and it holds about `size` bytes.
+    """A compiled expression. Compiling took `work` units; the program takes about `size` bytes.
 
     `error` says why the expression cannot be used; it is empty if it can. `root` is the checked
     tree of an expression that can be used.
@@ -63,8 +63,8 @@ class Selector:
             self.error = "compilation failed: expression recursion limit exceeded"
 
     def _compile(self) -> str:
-        """Compiles the expression and returns the error, if there is one. Raises CompileError."""
-        # Go reads what is no character as U+FFFD.
+        """Compiles the expression and returns the error, or an empty text. Raises CompileError."""
+        # Go reads a surrogate, which is no character, as U+FFFD.
         root = parse(_SURROGATE.sub("\ufffd", self.expression))
         self.work += NODE * root.size
         self.size += NODE_BYTES * root.size
@@ -87,8 +87,8 @@ class Selector:
     def matches(
         self, driver: str, device: Device, spend: Callable[[int], None] | None = None
     ) -> bool:
-        """True if the device is selected. Raises CelError. `spend` is called with the units of work
-        that were done.
+        """True if the device is selected. Raises CelError. Calls `spend` with the units of work
+        that the evaluation took.
         """
         if self._program is None:
             raise CelError(self.error)
@@ -124,7 +124,7 @@ class Selector:
         return result
 
 
-class _Kept:
+class _RecentSelectors:
     """The selectors that were used last, up to MOST_KEPT bytes."""
 
     def __init__(self) -> None:
@@ -144,13 +144,13 @@ class _Kept:
             self._size -= self._selectors.popitem(last=False)[1].size
 
 
-_KEPT = _Kept()
+_KEPT = _RecentSelectors()
 
 
 def selector(expression: str, spend: Callable[[int], None] | None = None) -> Selector:
     """Returns the compiled expression. An expression that cannot be compiled has an `error`.
 
-    `spend` is called with the units of work if it has to be compiled.
+    Calls `spend` with the units of work if the expression has to be compiled.
     """
     selector = _KEPT.get(expression)
     if selector is None:
@@ -174,16 +174,16 @@ def enough_frames() -> Iterator[None]:
 
 def _attributes(driver: str, device: Device) -> Domains:
     """Returns the attributes by domain and id. Raises CelError."""
-    found = Domains()
+    attributes = Domains()
     for name, attribute in device.attributes.items():
         domain, slash, id_ = name.partition("/")
         if not slash:
             domain, id_ = driver, name
-        ids = found.get(domain)
+        ids = attributes.get(domain)
         if ids is None:
-            ids = found[domain] = {}
+            ids = attributes[domain] = {}
         ids[id_] = _value(name, attribute)
-    return found
+    return attributes
 
 
 def _value(name: str, attribute: DeviceAttribute) -> Any:
@@ -203,13 +203,13 @@ def _value(name: str, attribute: DeviceAttribute) -> Any:
 
 def _capacity(driver: str, device: Device) -> Domains:
     """Returns the capacities by domain and id. Raises CelError."""
-    found = Domains()
+    capacities = Domains()
     for name, capacity in device.capacity.items():
         domain, slash, id_ = name.partition("/")
         if not slash:
             domain, id_ = driver, name
-        ids = found.get(domain)
+        ids = capacities.get(domain)
         if ids is None:
-            ids = found[domain] = {}
+            ids = capacities[domain] = {}
         ids[id_] = parse_quantity(str(capacity.value))
-    return found
+    return capacities

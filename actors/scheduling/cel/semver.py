@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 class Semver(NamedTuple):
-    """Build metadata does not take part in comparisons."""
+    """A semantic version. Build metadata does not take part in comparisons."""
 
     major: int
     minor: int
@@ -27,7 +27,7 @@ class Semver(NamedTuple):
 
 @lru_cache(maxsize=1 << 12)
 def parse(text: str) -> Semver:
-    """Raises CelError."""
+    """Parses a version. Raises CelError."""
     if not text:
         raise CelError("Version string empty")
     parts = text.split(".", 2)
@@ -36,14 +36,14 @@ def parse(text: str) -> Semver:
     patch, _, build = parts[2].partition("+")
     patch, dash, pre = patch.partition("-")
     numbers = (_number("Major", parts[0]), _number("Minor", parts[1]), _number("Patch", patch))
-    found = tuple(map(_pre_release, pre.split("."))) if dash else ()
+    labels = tuple(map(_pre_release, pre.split("."))) if dash else ()
     if "+" in parts[2]:
         _check_build(build)
-    return Semver(*numbers, (0 if dash else 1, found))
+    return Semver(*numbers, (0 if dash else 1, labels))
 
 
 def parse_normalized(text: str, normalize: bool) -> Semver:
-    """Also reads versions with a leading v, leading zeros or missing parts. Raises CelError."""
+    """Also parses a leading v, leading zeros or missing parts if told to. Raises CelError."""
     if not normalize:
         return parse(text)
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
@@ -69,8 +69,8 @@ def _without_zeros(part: str) -> str:
 
 def _number(name: str, text: str) -> int:
     if text and not _NUMBER.fullmatch(text):
-        found = f'Invalid character(s) found in {name.lower()} number "{text}"'
-        raise CelError(found)
+        message = f'Invalid character(s) found in {name.lower()} number "{text}"'
+        raise CelError(message)
     if len(text) > 1 and text[0] == "0":
         raise CelError(f'{name} number must not contain leading zeroes "{text}"')
     return _parsed(text)

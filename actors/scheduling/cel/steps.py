@@ -13,7 +13,7 @@ from .values import MISSING, Optional, key_of, size_of, type_name
 
 
 def attempt(step: Step, run: Run) -> Any:
-    """Returns the value of a step, or the error that it ends with."""
+    """Returns the value of a step, or the error that it raises."""
     try:
         return step(run)
     except LimitError:
@@ -59,11 +59,11 @@ FIELDS: dict[str, Step] = {
 
 
 def has_field(field: str) -> Step:
-    def found(run: Run) -> Any:
+    def has(run: Run) -> Any:
         run.cost += 1
         return field in FIELDS
 
-    return found
+    return has
 
 
 def local(slot: int) -> Step:
@@ -86,7 +86,7 @@ def accumulator(slot: int) -> Step:
 
 
 def bound(slot: int, init: Step) -> Step:
-    """Reads a bound variable, whose value is found when it is read first."""
+    """Returns a step that reads a bound variable, and evaluates it at the first read."""
 
     def read(run: Run) -> Any:
         run.cost += 1
@@ -100,25 +100,25 @@ def bound(slot: int, init: Step) -> Step:
     return read
 
 
-def selected(value: Step, key: str, cost: int) -> Step:
+def selected(operand: Step, key: str, cost: int) -> Step:
     def selected(run: Run) -> Any:
-        found = value(run)
+        value = operand(run)
         run.cost += cost
-        if type(found) is dict:
-            part = found.get(key, MISSING)
+        if type(value) is dict:
+            part = value.get(key, MISSING)
             if part is not MISSING:
                 return part
-        return access.index(found, key)
+        return access.index(value, key)
 
     return selected
 
 
 def without_none(values: list[Any], optional: frozenset[int]) -> list[Any]:
     """Unwraps the optional elements of a list and drops those without value."""
-    found = []
+    result = []
     for i, value in enumerate(values):
         if i not in optional:
-            found.append(value)
+            result.append(value)
             continue
         if type(value) is not Optional:
             raise CelError(
@@ -126,8 +126,8 @@ def without_none(values: list[Any], optional: frozenset[int]) -> list[Any]:
                 f"{type_name(value)}"
             )
         if value.present:
-            found.append(value.value)
-    return found
+            result.append(value.value)
+    return result
 
 
 # --------------------------------------------------------------------------------------- operators
@@ -142,7 +142,7 @@ def _or(left: Step, right: Step) -> Step:
 
 
 def _logical(left: Step, right: Step, *, stop: bool) -> Step:
-    """Returns `stop` if either side has that value, whatever happens to the other side."""
+    """Returns a step whose value is `stop` if either side is, whatever the other side does."""
 
     def logical(run: Run) -> Any:
         value = error = None
@@ -178,11 +178,11 @@ def conditional(condition: Step, truthy: Step, falsy: Step) -> Step:
     return chosen
 
 
-def _not_strictly_false(value: Step) -> Step:
+def _not_strictly_false(operand: Step) -> Step:
     def tested(run: Run) -> Any:
-        found = attempt(value, run)
+        value = attempt(operand, run)
         run.cost += 1
-        return found is not False
+        return value is not False
 
     return tested
 
@@ -200,12 +200,12 @@ def equals_constant(left: Step, value: Any) -> Step:
     size, is_text = size_of(value), type(value) is str
 
     def equals(run: Run) -> Any:
-        found = left(run)
-        if is_text and type(found) is str:
-            run.cost += -(-min(len(found), size) // 10)
-            return found == value
-        run.charge(-(-min(size_of(found), size) // 10))
-        return equal(run, found, value)
+        actual = left(run)
+        if is_text and type(actual) is str:
+            run.cost += -(-min(len(actual), size) // 10)
+            return actual == value
+        run.charge(-(-min(size_of(actual), size) // 10))
+        return equal(run, actual, value)
 
     return equals
 
@@ -219,36 +219,36 @@ def _differs(left: Step, right: Step) -> Step:
     return differs
 
 
-def _is_in(value: Step, container: Step) -> Step:
+def _is_in(element: Step, collection: Step) -> Step:
     def is_in(run: Run) -> Any:
-        wanted, found = value(run), container(run)
-        if type(found) is list:
-            run.charge(len(found))
-            run.strain(len(found))
-            return contains(run, found, wanted)
-        if isinstance(found, dict):
+        value, container = element(run), collection(run)
+        if type(container) is list:
+            run.charge(len(container))
+            run.strain(len(container))
+            return contains(run, container, value)
+        if isinstance(container, dict):
             run.cost += 1
-            return _is_key(found, wanted)
+            return _is_key(container, value)
         raise no_such_overload()
 
     return is_in
 
 
-def _is_key(found: dict[Any, Any], wanted: Any) -> bool:
+def _is_key(entries: dict[Any, Any], value: Any) -> bool:
     try:
-        return key_of(wanted) in found
+        return key_of(value) in entries
     except CelError:
         return False
 
 
-def in_constant(value: Step, found: Any) -> Step:
+def in_constant(element: Step, container: Any) -> Step:
     def is_in(run: Run) -> Any:
-        wanted = value(run)
+        value = element(run)
         run.cost += 1
-        if type(found) is not list:
-            return _is_key(found, wanted)
-        run.strain(len(found))
-        return contains(run, found, wanted)
+        if type(container) is not list:
+            return _is_key(container, value)
+        run.strain(len(container))
+        return contains(run, container, value)
 
     return is_in
 

@@ -11,8 +11,8 @@ from .errors import CelError
 
 MAX_INT64, MIN_INT64 = (1 << 63) - 1, -(1 << 63)
 GIGA = 10**9
-LONGEST_ZONE = 64  # characters of the name of a time zone
-# Seconds since 1970 of the first and of the last second of the years 1 to 9999.
+LONGEST_ZONE = 64  # characters
+# The first and the last second of the years 1 to 9999, in seconds since 1970.
 MIN_TIME, MAX_TIME = -62135596800, 253402300799
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": GIGA}
@@ -34,7 +34,7 @@ class Duration(NamedTuple):
 
 
 class Timestamp(NamedTuple):
-    """`offset` is that of the time zone it was written with, in seconds; it is not compared."""
+    """A point in time. `offset` is the one it was written with, in seconds; it is not compared."""
 
     nanos: int
     offset: int = 0
@@ -50,21 +50,21 @@ class Timestamp(NamedTuple):
 
 
 def duration(nanos: int) -> Duration:
-    """Raises CelError."""
+    """Returns a duration. Raises CelError if it is out of range."""
     if not MIN_INT64 <= nanos <= MAX_INT64:
         raise CelError("duration overflow")
     return Duration(nanos)
 
 
 def timestamp(nanos: int, offset: int = 0) -> Timestamp:
-    """Raises CelError."""
+    """Returns a timestamp. Raises CelError if it is out of range."""
     if not MIN_TIME <= nanos // GIGA <= MAX_TIME:
         raise CelError("timestamp overflow")
     return Timestamp(nanos, offset)
 
 
 def parse_duration(text: str) -> Duration | None:
-    """Reads a duration of Go such as `1h2.5s`; returns None if it is none."""
+    """Parses a duration of Go such as `1h2.5s`; returns None if the text is not one."""
     rest = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     if rest == "0":
         return Duration(0)
@@ -82,7 +82,7 @@ def parse_duration(text: str) -> Duration | None:
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """Reads a time of RFC 3339; returns None if it is none. Raises CelError."""
+    """Parses a time of RFC 3339; returns None if the text is not one. Raises CelError."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None

@@ -2,7 +2,7 @@
 
 Macros are expanded by the parser, so `x.all(i, p)` is a `Comprehension`, as in cel-go. The checker
 writes `type` and `overloads`. A node may have several parents (the macro `optMap` uses its operand
-twice): walks meet it several times.
+twice), and then walks visit it several times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNUSED = "#unused"
 
 
 class Node:
-    """`at` is the offset in the source; `depth` and `size` count the nodes below, and this one."""
+    """A node. `at` is the offset in the source; `depth` and `size` include the node itself."""
 
     __slots__ = ("at", "depth", "size", "type")
 
@@ -48,7 +48,7 @@ class Ident(Node):
 
 
 class Select(Node):
-    """`operand.field`, or the test `has(operand.field)`."""
+    """A field, `operand.field`, or the test `has(operand.field)`."""
 
     __slots__ = ("field", "operand", "test")
 
@@ -58,7 +58,7 @@ class Select(Node):
 
 
 class Call(Node):
-    """A call of a function or an operator, which is named as in cel-go: `_+_`, `_?_:_`, `_[_]`."""
+    """A call of a function or an operator, with cel-go's name: `_+_`, `_?_:_`, `_[_]`."""
 
     __slots__ = ("args", "function", "overloads", "target")
 
@@ -94,7 +94,7 @@ class MapNode(Node):
 
 
 class Message(Node):
-    """A message such as `Name{field: value}`. No type of a selector's environment has this form."""
+    """A message such as `Name{field: value}`. The environment of selectors has no such type."""
 
     __slots__ = ("name",)
 
@@ -104,7 +104,7 @@ class Message(Node):
 
 
 class Comprehension(Node):
-    """Folds `range` into the accumulator, or binds a variable (see `binds`)."""
+    """A node that folds `range` into the accumulator, or binds a variable (see `binds`)."""
 
     __slots__ = ("accumulator", "condition", "init", "range", "result", "step", "var", "var2")
 
@@ -126,12 +126,12 @@ class Comprehension(Node):
 
     @property
     def binds(self) -> bool:
-        """True if this only gives a name to the value of `init`, for use in `result`."""
+        """True if the node only gives the value of `init` a name, for use in `result`."""
         return self.var == UNUSED
 
 
 def walk(start: Walk[T]) -> T:
-    """Runs a walk: a generator that yields the walks that it needs the results of."""
+    """Runs a walk: a generator that yields other walks and receives their results."""
     stack: list[Walk[Any]] = [start]
     value: Any = None
     while stack:

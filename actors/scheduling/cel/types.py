@@ -1,7 +1,7 @@
 """The types of the checker, and their unification.
 
 `any` is the type of a device's attributes: like `dyn`, it agrees with every other type. A parameter
-(`A`, `_var3`) stands for a type that is found while an expression is checked.
+(`A`, `_var3`) stands for a type that is inferred while an expression is checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .errors import CompileError, Problem
 
 
 class Type(NamedTuple):
-    """`kind` is the name for types without parameters of their own, e.g. `int`."""
+    """A type. `kind` is the name for types without parameters of their own, e.g. `int`."""
 
     kind: str
     name: str
@@ -30,7 +30,7 @@ class Type(NamedTuple):
 
     @property
     def declared(self) -> str:
-        """The type as its declaration names it."""
+        """The type in the form of its declaration."""
         return f"{self.name}({', '.join(t.declared for t in self.of)})" if self.of else self.name
 
 
@@ -169,40 +169,40 @@ def _less_specific(a: Type, b: Type) -> bool:
 _NULLABLE = ("opaque", "struct", "any", "duration", "timestamp", "null")
 
 
-MOST_STEPS = 200_000  # a nested type takes as many as it has parts
+MOST_STEPS = 200_000  # a nested type takes one step for each part
 
 
 class Inference:
-    """Keeps the types that parameters stand for. A failed attempt to unify leaves no trace."""
+    """The types that parameters stand for. A failed attempt to unify leaves no trace."""
 
     def __init__(self) -> None:
         self._left = MOST_STEPS
-        self._found: dict[str, Type] = {}
+        self._types: dict[str, Type] = {}
         self._journal: list[tuple[str, Type | None]] = []
         self._count = 0
 
     def fresh(self) -> Type:
-        """Returns a parameter that nothing is known of."""
+        """Returns a new parameter, which may stand for any type."""
         self._count += 1
         return param(f"_var{self._count - 1}")
 
-    def assignable(self, wanted: list[Type], given: list[Type]) -> bool:
-        """True if each type agrees with its opposite; the parameters found are kept."""
+    def assignable(self, types: list[Type], others: list[Type]) -> bool:
+        """True if each type agrees with its counterpart; learns parameters from them."""
         self._journal.clear()
-        if len(wanted) == len(given) and all(map(self._agrees, wanted, given)):
+        if len(types) == len(others) and all(map(self._agrees, types, others)):
             return True
         for name, before in reversed(self._journal):
             if before is None:
-                del self._found[name]
+                del self._types[name]
             else:
-                self._found[name] = before
+                self._types[name] = before
         return False
 
     def resolved(self, t: Type, *, to_dyn: bool = False) -> Type:
-        """Returns the type with its known parameters replaced, and the others by `dyn` if asked."""
+        """Returns the type with resolved parameters replaced, or all (others by `dyn`)."""
         self._step()
-        while t.kind == "param" and t.name in self._found:
-            t = self._found[t.name]
+        while t.kind == "param" and t.name in self._types:
+            t = self._types[t.name]
         if t.kind == "param":
             return DYN if to_dyn else t
         if not t.of:
@@ -217,8 +217,8 @@ class Inference:
     def _agrees(self, a: Type, b: Type) -> bool:
         self._step()
         if b.kind == "param":
-            valid, known = self._substitutes(a, b)
-            if valid or known:
+            valid, resolved = self._substitutes(a, b)
+            if valid or resolved:
                 return valid
         if a.kind == "param":
             return self._substitutes(b, a)[0]
@@ -234,15 +234,15 @@ class Inference:
         return a == b
 
     def _substitutes(self, t: Type, parameter: Type) -> tuple[bool, bool]:
-        """Says whether the type can stand for the parameter, and whether something already did."""
+        """Returns whether the type can stand for the parameter, and whether it had a type."""
         if t == parameter:
             return True, True
-        known = self._found.get(parameter.name)
-        if known is not None:
-            if t == known:
+        resolved = self._types.get(parameter.name)
+        if resolved is not None:
+            if t == resolved:
                 return True, True
-            if self._agrees(t, known):
-                general = more_general(t, known)
+            if self._agrees(t, resolved):
+                general = more_general(t, resolved)
                 if not self._occurs(parameter, general):
                     self._learn(parameter, general)
                 return True, True
@@ -253,14 +253,14 @@ class Inference:
         return True, False
 
     def _learn(self, parameter: Type, t: Type) -> None:
-        self._journal.append((parameter.name, self._found.get(parameter.name)))
-        self._found[parameter.name] = t
+        self._journal.append((parameter.name, self._types.get(parameter.name)))
+        self._types[parameter.name] = t
 
     def _occurs(self, parameter: Type, within: Type) -> bool:
         self._step()
         if within == parameter:
             return True
         if within.kind == "param":
-            known = self._found.get(within.name)
-            return known is not None and self._occurs(parameter, known)
+            resolved = self._types.get(within.name)
+            return resolved is not None and self._occurs(parameter, resolved)
         return any(self._occurs(parameter, t) for t in within.of)

@@ -1,4 +1,4 @@
-"""Checks of literals after the check of types: patterns, times, formats and mixed lists."""
+"""Checks literals after the check of types: patterns, times, formats and mixed lists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def children(node: Node) -> list[Node]:
 
 
 def validate(root: Node, patterns: Mapping[str, Pattern]) -> list[Problem]:
-    """Returns what is wrong with the literals of a checked tree."""
+    """Returns the problems of the literals of a checked tree."""
     problems: list[Problem] = []
     stack: list[tuple[Node, bool]] = [(root, False)]
     seen: set[int] = set()
@@ -53,7 +53,7 @@ def validate(root: Node, patterns: Mapping[str, Pattern]) -> list[Problem]:
 
 
 def patterns_of(root: Node) -> dict[str, Pattern]:
-    """Compiles the patterns of the literals. Raises LimitError if that is too much work."""
+    """Compiles the patterns of the literals. Raises LimitError if they take too much work."""
     budget = Budget()
     patterns: dict[str, Pattern] = {}
     stack, seen = [root], set()
@@ -72,7 +72,7 @@ def patterns_of(root: Node) -> dict[str, Pattern]:
 
 
 def instantiate(root: Node, patterns: Mapping[str, Pattern]) -> str:
-    """Evaluates what needs no device, as cel-go does for a program; returns the first error."""
+    """Evaluates calls that need no device, as cel-go's programs do; returns the first error."""
     stack, seen = [root], set()
     while stack:
         node = stack.pop()
@@ -89,7 +89,7 @@ def instantiate(root: Node, patterns: Mapping[str, Pattern]) -> str:
 
 
 def _evaluate(call: Call, patterns: Mapping[str, Pattern]) -> None:
-    """Raises CelError if a conversion or a pattern with a literal cannot succeed."""
+    """Raises CelError if a conversion or a pattern with a literal always fails."""
     if call.function in SEARCHES:
         pattern = call.operands[1]
         if isinstance(pattern, Literal):
@@ -140,8 +140,8 @@ def _format(call: Call) -> list[Problem]:
     return []
 
 
-def _mismatch(node: Node, expected: Type, found: Type) -> Problem:
-    return Problem(node.at, f"expected type '{expected}' but found '{found}'")
+def _mismatch(node: Node, expected: Type, actual: Type) -> Problem:
+    return Problem(node.at, f"expected type '{expected}' but found '{actual}'")
 
 
 def _mixed_list(node: ListNode) -> list[Problem]:
@@ -149,9 +149,9 @@ def _mixed_list(node: ListNode) -> list[Problem]:
         element.type.of[0] if i in node.optional and element.type.of else element.type
         for i, element in enumerate(node.elements)
     ]
-    for element, found in zip(node.elements, types, strict=True):
-        if found != types[0]:
-            return [_mismatch(element, types[0], found)]
+    for element, element_type in zip(node.elements, types, strict=True):
+        if element_type != types[0]:
+            return [_mismatch(element, types[0], element_type)]
     return []
 
 

@@ -1,7 +1,7 @@
 """The values of CEL, and their order.
 
-An int is Python's int, a uint is `Uint`, a list is a Python list, and a map is a dict whose keys
-were made by `key_of`. What fails in cel-go raises CelError with its message.
+An int is Python's int, a uint is `Uint`, a list is a Python list, and a map is a dict with keys
+from `key_of`. An operation that fails in cel-go raises CelError with its message.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TypeValue(NamedTuple):
 
 
 class Optional(NamedTuple):
-    """`value` is MISSING in an optional without value."""
+    """An optional value; `value` is MISSING in an empty one."""
 
     value: Any
 
@@ -53,7 +53,7 @@ class Format(NamedTuple):
 
 
 class Domains(dict[Any, Any]):
-    """A map by domain: a domain that is not in it has an empty map."""
+    """A map by domain. A domain that is missing has an empty map."""
 
     __slots__ = ()
 
@@ -82,7 +82,7 @@ TYPE_NAMES: dict[type, str] = {
     Url: "kubernetes.URL",
     Format: "kubernetes.NamedFormat",
 }
-# How cel-go names its own types in a few errors.
+# The names of cel-go's own types, which a few errors show.
 GO_NAMES = {
     bool: "types.Bool",
     int: "types.Int",
@@ -112,7 +112,7 @@ def type_name(value: Any) -> str:
 
 
 class _BoolKey(NamedTuple):
-    """True and False are kept apart from 1 and 0, which Python finds equal."""
+    """The key of True or False, to keep them apart from 1 and 0, which are equal in Python."""
 
     value: bool
 
@@ -136,21 +136,21 @@ def value_of_key(key: Any) -> Any:
     return key.value if type(key) is _BoolKey else key
 
 
-def keys(found: dict[Any, Any]) -> Iterator[Any]:
-    return map(value_of_key, found)
+def keys(entries: dict[Any, Any]) -> Iterator[Any]:
+    return map(value_of_key, entries)
 
 
-def find(found: dict[Any, Any], value: Any) -> Any:
+def find(entries: dict[Any, Any], value: Any) -> Any:
     """Returns the value of a key, or MISSING."""
     try:
         key = key_of(value)
     except CelError:
         return MISSING
-    return found.get(key, NO_IDS if type(found) is Domains else MISSING)
+    return entries.get(key, NO_IDS if type(entries) is Domains else MISSING)
 
 
 def shown(value: Any) -> str:
-    """Returns a key or an index as errors show it."""
+    """Returns a key or an index in the form that errors show."""
     text = str(value).lower() if type(value) is bool else str(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
@@ -161,7 +161,7 @@ NUMBERS = frozenset((int, Uint, float))
 
 
 def compare(a: Any, b: Any) -> int:
-    """Returns -1, 0 or 1. Raises CelError."""
+    """Returns -1, 0 or 1. Raises CelError if the values cannot be ordered."""
     kind, other = type(a), type(b)
     if kind in NUMBERS and other in NUMBERS:
         if a != a or b != b:
@@ -177,7 +177,7 @@ def compare(a: Any, b: Any) -> int:
 
 
 def order_numbers(a: Any, b: Any) -> int:
-    """Compares numbers; an int is compared with a double as a double, within the int's range."""
+    """Compares numbers: an int and a double as doubles, within the range of the int."""
     if type(a) is float and type(b) is not float:
         return -order_numbers(b, a)
     if type(b) is float and type(a) is not float:
@@ -191,7 +191,7 @@ def order_numbers(a: Any, b: Any) -> int:
 
 
 def size_of(value: Any) -> int:
-    """Returns the size by which operations on the value are charged."""
+    """Returns the size of a value, for the cost of operations on it."""
     kind = type(value)
     if kind is str or kind is list or kind is bytes or kind is dict or kind is Domains:
         return len(value)
@@ -207,7 +207,7 @@ _ZEROABLE = frozenset((bool, int, Uint, float, str, bytes, type(None), list, dic
 
 
 def is_zero(value: Any) -> bool:
-    """True for the values that `optional.ofNonZeroValue` takes for none."""
+    """True if `optional.ofNonZeroValue` regards the value as none."""
     kind = type(value)
     if kind in (Duration, Timestamp):
         return value == (0,) or (kind is Timestamp and value.nanos == -62135596800 * 10**9)

@@ -12,11 +12,11 @@ from . import conversions, formats, kubernetes, lists, operators, strings, timin
 
 
 def _by_name() -> dict[str, tuple[Overload, ...]]:
-    found: dict[str, list[Overload]] = {}
+    by_name: dict[str, list[Overload]] = {}
     modules = (operators, conversions, strings, lists, timing, kubernetes, formats)
     for overload in (o for module in modules for o in module.OVERLOADS):
-        found.setdefault(overload.function, []).append(overload)
-    return {name: tuple(overloads) for name, overloads in found.items()}
+        by_name.setdefault(overload.function, []).append(overload)
+    return {name: tuple(overloads) for name, overloads in by_name.items()}
 
 
 FUNCTIONS = _by_name()

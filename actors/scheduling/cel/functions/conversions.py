@@ -24,8 +24,8 @@ _BOOLS = {
 }
 
 
-def _failed(value: Any, wanted: str) -> CelError:
-    return CelError(f"type conversion error from '{type_name(value)}' to '{wanted}'")
+def _failed(value: Any, target: str) -> CelError:
+    return CelError(f"type conversion error from '{type_name(value)}' to '{target}'")
 
 
 def _same(value: Any) -> Any:
@@ -47,9 +47,9 @@ def _int_of_uint(value: Uint) -> int:
 def _int_of_string(value: str) -> int:
     digits = value[1:] if value[:1] in ("+", "-") else value
     if _DIGITS.fullmatch(digits) and len(digits) < 4000:
-        found = int(value)
-        if MIN_INT64 <= found <= MAX_INT64:
-            return found
+        number = int(value)
+        if MIN_INT64 <= number <= MAX_INT64:
+            return number
     raise _failed(value, "int")
 
 
@@ -68,10 +68,10 @@ def _uint_of_string(value: str) -> Uint:
 def _double_of_string(value: str) -> float:
     if not _FLOAT.fullmatch(value):
         raise _failed(value, "double")
-    found = float(value)
-    if math.isinf(found) and "inf" not in value.lower():
+    number = float(value)
+    if math.isinf(number) and "inf" not in value.lower():
         raise _failed(value, "double")
-    return found
+    return number
 
 
 def _bool_of_string(value: str) -> bool:
@@ -128,17 +128,17 @@ def _string_of_int(value: int) -> str:
 
 
 def _duration_of_string(value: str) -> Duration:
-    found = times.parse_duration(value)
-    if found is None:
+    parsed = times.parse_duration(value)
+    if parsed is None:
         raise _failed(value, "google.protobuf.Duration")
-    return found
+    return parsed
 
 
 def _timestamp_of_string(value: str) -> Timestamp:
-    found = times.parse_timestamp(value)
-    if found is None:
+    parsed = times.parse_timestamp(value)
+    if parsed is None:
         raise _failed(value, "google.protobuf.Timestamp")
-    return found
+    return parsed
 
 
 def _timestamp_of_int(value: int) -> Timestamp:
@@ -184,7 +184,7 @@ _SPECIAL: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("string", "timestamp"): _timestamp_of_string,
 }
 _TYPES = ("int", "uint", "double", "bool", "bytes", "string", "duration", "timestamp")
-# The functions whose calls with a literal are evaluated at compilation.
+# Calls of these functions with a literal are evaluated at compilation.
 CONVERSIONS = frozenset((*_TYPES, "dyn", "type"))
 _READING = (("string", "bytes"), ("bytes", "string"))
 
@@ -197,9 +197,9 @@ OVERLOADS = [
     overload("to_dyn", "dyn(A) -> dyn", _same),
     overload("type", "type(A) -> type(A)", _type),
     *(
-        found
+        declared
         for t in ("bytes", "list(A)", "map(A, B)", "string")
-        for found in (
+        for declared in (
             overload(f"size_{t}", f"size({t}) -> int", len),
             overload(f"{t}_size", f"{t}::size() -> int", len),
         )

@@ -35,9 +35,9 @@ def _pattern(
         if prefix and len(text) > 1 and text.endswith("-"):
             text = text[:-2] + "a"
         size = len(text.encode(errors="replace"))
-        found = [] if size <= longest else [f"must be no more than {longest} bytes"]
-        # No pattern can match much longer texts in linear time.
-        return found if size <= 4 * longest and matcher.fullmatch(text) else [*found, wrong]
+        problems = [] if size <= longest else [f"must be no more than {longest} bytes"]
+        # A pattern takes too long for texts that are much longer.
+        return problems if size <= 4 * longest and matcher.fullmatch(text) else [*problems, wrong]
 
     return check
 
@@ -80,15 +80,15 @@ def _qualified_name(text: str) -> list[str]:
         message = "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and "
         example = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return [f"{message}{_END} {example}"]
-    found: list[str] = []
+    problems: list[str] = []
     if len(parts) == 2:
         if not parts[0]:
-            found.append("prefix part must be non-empty")
+            problems.append("prefix part must be non-empty")
         else:
-            found += [f"prefix part {problem}" for problem in _subdomain(prefix=False)(parts[0])]
+            problems += [f"prefix part {problem}" for problem in _subdomain(prefix=False)(parts[0])]
     if not parts[-1]:
-        found.append("name part must be non-empty")
-    return found + [f"name part {problem}" for problem in _NAME(parts[-1])]
+        problems.append("name part must be non-empty")
+    return problems + [f"name part {problem}" for problem in _NAME(parts[-1])]
 
 
 def _label_value(text: str) -> list[str]:
@@ -134,10 +134,10 @@ def _date(text: str) -> list[str]:
 
 def _datetime(text: str) -> list[str]:
     try:
-        found = times.parse_timestamp(text.upper())
+        parsed = times.parse_timestamp(text.upper())
     except CelError:
-        found = None
-    return [] if found is not None else ["invalid datetime"]
+        parsed = None
+    return [] if parsed is not None else ["invalid datetime"]
 
 
 _CHECKS: dict[str, tuple[str, int, Check]] = {
@@ -173,8 +173,8 @@ def _validate_cost(format_: Any, text: Any) -> int:
 
 
 def _constant(key: str) -> Overload:
-    found = _FORMATS[key]
-    return overload(f"format.{key}", f"format.{key}() -> format", lambda: found)
+    value = _FORMATS[key]
+    return overload(f"format.{key}", f"format.{key}() -> format", lambda: value)
 
 
 OVERLOADS = [

@@ -31,7 +31,7 @@ _ONLY = {
 
 
 def refused(clause: str, kind: str) -> str:
-    """The message for a value of the wrong type."""
+    """Returns the message for a value of the wrong type."""
     return f"{_ONLY[clause]}, was given {kind}"
 
 
@@ -40,22 +40,22 @@ def _wrong(clause: str, value: Any) -> CelError:
 
 
 def clauses(text: str) -> list[tuple[str, str, int]]:
-    """Splits a format into literal texts and their following clauses: a letter and a precision.
+    """Splits a format into literal texts, each with the letter and precision that follow it.
 
     The letter of the last part is empty. Raises CelError.
     """
-    found: list[tuple[str, str, int]] = []
+    parts: list[tuple[str, str, int]] = []
     literal, at = "", 0
     while True:
         start = text.find("%", at)
         if start < 0:
-            return [*found, (literal + text[at:], "", 0)]
+            return [*parts, (literal + text[at:], "", 0)]
         literal += text[at:start]
         if text.startswith("%", start + 1):
             literal, at = literal + "%", start + 2
             continue
         letter, precision, at = _clause(text, start + 1)
-        found.append((literal, letter, precision))
+        parts.append((literal, letter, precision))
         literal = ""
 
 
@@ -97,7 +97,7 @@ def format_text(budget: Budget, text: str, values: list[Any]) -> str:
 
 
 class _Writer:
-    """Writes values as text, and ends when the text gets too long."""
+    """A writer of values as text. It raises LimitError when the text gets too long."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -162,9 +162,9 @@ class _Writer:
             self.write(parts, self._quoted(value))
         return f"[{', '.join(parts)}]"
 
-    def _map(self, found: dict[Any, Any]) -> str:
+    def _map(self, values: dict[Any, Any]) -> str:
         entries: list[str] = []
-        pairs = [(self._quoted(value_of_key(key)), value) for key, value in found.items()]
+        pairs = [(self._quoted(value_of_key(key)), value) for key, value in values.items()]
         for key, value in sorted(pairs, key=lambda pair: pair[0]):
             self.write(entries, f"{key}:{self._quoted(value)}")
         return f"{{{', '.join(entries)}}}"
@@ -230,7 +230,7 @@ _CLAUSES: dict[str, Callable[[_Writer, Any, int], str]] = {
     "x": _integer("hex", "x"),
     "X": _integer("hex", "X"),
 }
-# The kinds of types that each clause takes.
+# The kinds of types that each clause accepts.
 ACCEPTED: dict[str, tuple[str, frozenset[str]]] = {
     "s": (
         "string",

@@ -50,7 +50,7 @@ def _is_integer(value: Quantity) -> bool:
 
 
 def _int64(value: int) -> int:
-    """Go converts the uint64 of a version to int64, without a check."""
+    """Converts the uint64 of a version to int64 as Go does, without a check."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 

@@ -22,12 +22,12 @@ MOST_VISITED = 1 << 17
 
 
 def _traversal(value: Any, *_: Any) -> int:
-    """The cost of reading all parts of a value once; more than the limit if they are too many."""
+    """Returns the cost of reading all parts of a value once; above the limit if too many."""
     return _visit(value)[0]
 
 
 def _traversed(run: Callable[..., Any], *, budgeted: bool) -> Callable[..., Any]:
-    """Counts the parts of a list as work before a function reads them."""
+    """Wraps a function so that the parts of its list count as work before it reads them."""
 
     def traversed(budget: Budget, values: list[Any], *rest: Any) -> Any:
         budget.strain(_visit(values)[1])
@@ -37,7 +37,7 @@ def _traversed(run: Callable[..., Any], *, budgeted: bool) -> Callable[..., Any]
 
 
 def _visit(value: Any) -> tuple[int, int]:
-    """Returns the cost of reading all parts of a value once, and how many parts it has."""
+    """Returns the cost of reading all parts of a value once, and the number of parts."""
     cost = visited = 0
     stack = [value]
     while stack and visited <= MOST_VISITED:
@@ -82,16 +82,16 @@ def _extreme(name: str, sign: int) -> Callable[..., Any]:
     return extreme
 
 
-def _index_of(budget: Budget, values: list[Any], wanted: Any) -> int:
+def _index_of(budget: Budget, values: list[Any], target: Any) -> int:
     for i, value in enumerate(values):
-        if equal_within(budget, value, wanted):
+        if equal_within(budget, value, target):
             return i
     return -1
 
 
-def _last_index_of(budget: Budget, values: list[Any], wanted: Any) -> int:
+def _last_index_of(budget: Budget, values: list[Any], target: Any) -> int:
     for i in range(len(values) - 1, -1, -1):
-        if equal_within(budget, values[i], wanted):
+        if equal_within(budget, values[i], target):
             return i
     return -1
 
@@ -115,14 +115,14 @@ def _slice_cost(values: Any, start: int, end: int) -> int:
 def _flatten(budget: Budget, values: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise CelError("level must be non-negative")
-    found = values
-    while depth and any(type(value) is list for value in found):
-        budget.strain(len(found))
-        size = sum(len(value) if type(value) is list else 1 for value in found)
+    flat = values
+    while depth and any(type(value) is list for value in flat):
+        budget.strain(len(flat))
+        size = sum(len(value) if type(value) is list else 1 for value in flat)
         budget.makes_elements(size)
-        found = [part for value in found for part in (value if type(value) is list else (value,))]
+        flat = [part for value in flat for part in (value if type(value) is list else (value,))]
         depth -= 1
-    return found
+    return flat
 
 
 def _flatten_cost(values: Any, depth: int = 1) -> int:
@@ -150,7 +150,7 @@ def _sort_by(budget: Budget, values: list[Any], order: list[Any]) -> list[Any]:
 
 
 def _self_compared(values: list[Any], *_: Any) -> int:
-    """The cost of comparing all elements with all."""
+    """Returns the cost of comparing each element with each other."""
     size = size_of(values)
     text = size and type(values[0]) in (str, bytes)
     return 11 + int(size * size * (2.1 if text else 2.0))
@@ -178,11 +178,11 @@ def _reverse_cost(values: list[Any]) -> int:
 
 
 def _distinct(budget: Budget, values: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for value in values:
-        if not contains(budget, found, value):
-            found.append(value)
-    return found
+        if not contains(budget, distinct, value):
+            distinct.append(value)
+    return distinct
 
 
 # -------------------------------------------------------------------------------------------- sets
@@ -207,32 +207,32 @@ def _product(factor: int) -> Callable[[Any, Any], int]:
 # -------------------------------------------------------------------------------------------- maps
 
 
-def insert(found: dict[Any, Any], key: Any, value: Any) -> None:
+def insert(entries: dict[Any, Any], key: Any, value: Any) -> None:
     """Adds an entry to the map of a comprehension. Raises CelError."""
     stored = key_of(key)
-    if stored in found:
+    if stored in entries:
         raise CelError(f"insert failed: key {key} already exists")
-    found[stored] = value
+    entries[stored] = value
 
 
-def insert_all(found: dict[Any, Any], others: dict[Any, Any]) -> None:
+def insert_all(entries: dict[Any, Any], others: dict[Any, Any]) -> None:
     """Adds the entries of a map. Raises CelError."""
     for key, value in others.items():
-        if found.get(key, MISSING) is not MISSING:
+        if entries.get(key, MISSING) is not MISSING:
             raise CelError(f"insert failed: key {key} already exists")
-        found[key] = value
+        entries[key] = value
 
 
-def _inserted(found: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
-    copy = dict(found)
+def _inserted(entries: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
+    copy = dict(entries)
     insert(copy, key, value)
     return copy
 
 
-def _inserted_all(found: dict[Any, Any], others: dict[Any, Any]) -> dict[Any, Any]:
+def _inserted_all(entries: dict[Any, Any], others: dict[Any, Any]) -> dict[Any, Any]:
     if not isinstance(others, dict):
         raise no_such_overload()
-    copy = dict(found)
+    copy = dict(entries)
     insert_all(copy, others)
     return copy
 

@@ -24,14 +24,14 @@ from ..values import (
 
 
 def as_int(value: int) -> int:
-    """Raises CelError if the value is no int64."""
+    """Returns the value. Raises CelError if it is not an int64."""
     if not MIN_INT64 <= value <= MAX_INT64:
         raise CelError("integer overflow")
     return value
 
 
 def as_uint(value: int) -> Uint:
-    """Raises CelError if the value is no uint64."""
+    """Returns the value as a uint. Raises CelError if it is not a uint64."""
     if not 0 <= value <= MAX_UINT64:
         raise CelError("unsigned integer overflow")
     return Uint(value)
@@ -168,19 +168,19 @@ def _reads_shorter(a: Any, b: Any) -> int:
 
 
 def _arithmetic() -> list[Overload]:
-    found = []
+    overloads = []
     for name, kind, run, types in (
         ("_-_", "subtract", subtract, ("int", "uint", "double")),
         ("_*_", "multiply", multiply, ("int", "uint", "double")),
         ("_/_", "divide", divide, ("int", "uint", "double")),
         ("_%_", "modulo", modulo, ("int", "uint")),
     ):
-        found += [overload(f"{kind}_{t}", f"{name}({t}, {t}) -> {t}", run) for t in types]
-    return found
+        overloads += [overload(f"{kind}_{t}", f"{name}({t}, {t}) -> {t}", run) for t in types]
+    return overloads
 
 
 def _comparisons() -> list[Overload]:
-    found = []
+    overloads = []
     pairs = [(t, t) for t in ("bool", "timestamp", "duration", "string", "bytes")]
     numbers = ("int", "uint", "double")
     pairs += [(a, b) for a in numbers for b in numbers]
@@ -193,8 +193,8 @@ def _comparisons() -> list[Overload]:
     for name, kind, run in operators:
         for a, b in pairs:
             cost = _reads_shorter if a in ("string", "bytes") else 1
-            found.append(overload(f"{kind}_{a}_{b}", f"{name}({a}, {b}) -> bool", run, cost))
-    return found
+            overloads.append(overload(f"{kind}_{a}_{b}", f"{name}({a}, {b}) -> bool", run, cost))
+    return overloads
 
 
 def _has_value(value: Any) -> bool:

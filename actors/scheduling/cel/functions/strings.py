@@ -70,11 +70,11 @@ def _trim(text: str) -> str:
 
 
 def _replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
-    found = text.count(old) if old else len(text) + 1
-    if 0 <= count < found:
-        found = count
-    budget.makes_text(len(text) + found * (len(new) - len(old)))
-    return text.replace(old, new, found)
+    matches = text.count(old) if old else len(text) + 1
+    if 0 <= count < matches:
+        matches = count
+    budget.makes_text(len(text) + matches * (len(new) - len(old)))
+    return text.replace(old, new, matches)
 
 
 def _split(budget: Budget, text: str, separator: str, count: int = -1) -> list[str]:
@@ -136,13 +136,13 @@ def _reads_product(text: Any, part: Any) -> int:
 
 
 def _pattern(budget: Budget, pattern: str, text: str) -> Any:
-    """Returns the matcher, and counts the work of making it and of one search. Raises CelError."""
-    known = budget.patterns.get(pattern)
-    if known is None:
-        known = compiled(pattern)
-        budget.strain(known.work)
-    budget.strain(usable(known).search_work(len(text)))
-    return known
+    """Returns the compiled pattern, and counts compilation and one search. Raises CelError."""
+    matcher = budget.patterns.get(pattern)
+    if matcher is None:
+        matcher = compiled(pattern)
+        budget.strain(matcher.work)
+    budget.strain(usable(matcher).search_work(len(text)))
+    return matcher
 
 
 def _matches(budget: Budget, text: str, pattern: str) -> bool:
@@ -168,7 +168,7 @@ def _find(budget: Budget, text: str, pattern: str) -> str:
 
 
 def _find_all(budget: Budget, text: str, pattern: str, count: int = -1) -> list[str]:
-    """Finds up to `count` matches, or all of them. As in Go, no empty match follows a match."""
+    """Finds up to `count` matches, or all. As in Go, no empty match follows another match."""
     matches_: list[str] = []
     end = -1
     legal, data = _legal(budget, pattern, text), _encoded(text)

@@ -8,7 +8,7 @@ from datetime import datetime
 from ..declarations import Budget, Overload, overload
 from ..times import GIGA, Duration, Timestamp, local
 
-ZONE_WORK = 500  # to find a time zone by its name
+ZONE_WORK = 500  # the work of finding a time zone by its name
 
 
 def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
@@ -62,16 +62,16 @@ _SPANS = {
 
 
 def _overloads() -> list[Overload]:
-    found = []
+    overloads = []
     for name, run in _PARTS.items():
-        found.append(
+        overloads.append(
             overload(f"timestamp_{name}", f"timestamp::{name}() -> int", run, budgeted=True)
         )
         signature = f"timestamp::{name}(string) -> int"
-        found.append(overload(f"timestamp_{name}_tz", signature, run, budgeted=True))
+        overloads.append(overload(f"timestamp_{name}_tz", signature, run, budgeted=True))
     for name, run in _SPANS.items():
-        found.append(overload(f"duration_{name}", f"duration::{name}() -> int", run))
-    return found
+        overloads.append(overload(f"duration_{name}", f"duration::{name}() -> int", run))
+    return overloads
 
 
 OVERLOADS = _overloads()
