@@ -13,7 +13,7 @@ from .storage import PersistentVolume, PersistentVolumeClaim
 
 
 def claim_name(pod: Pod, volume: Volume) -> str | None:
-    """The name of a volume's claim, which may be empty; None if the volume has no claim."""
+    """Returns the name of a volume's claim, which may be empty; None if there is no claim."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     if volume.ephemeral is not None:
@@ -22,14 +22,14 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
 
 
 def uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """True if a volume of the pod names the claim, or would have it made under this name."""
+    """True if a volume of the pod names the claim, or is ephemeral and implies this name."""
     name = claim.metadata.name
     same_namespace = claim.metadata.namespace == pod.metadata.namespace
     return same_namespace and any(claim_name(pod, volume) == name for volume in pod.spec.volumes)
 
 
 def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
-    """The storage class of a claim or a volume; "" if it has none."""
+    """Returns the storage class of a claim or a volume; "" if it has none."""
     return item.metadata.annotations.get(BETA_CLASS, item.spec.storage_class_name or "")
 
 
@@ -39,13 +39,13 @@ def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
 
 
 def controller_uid(item: HasMetadata) -> str:
-    """The uid of the owner that manages an object; "" if there is none."""
+    """Returns the uid of the owner that manages an object; "" if there is none."""
     owners = item.metadata.owner_references
     return next((owner.uid for owner in owners if owner.controller), "")
 
 
 def not_made_for(pod: Pod, claim: str) -> str:
-    """The message of a claim that is named like an ephemeral volume's, but is not the pod's."""
+    """Returns the message for a claim with the name of an ephemeral volume of another pod."""
     namespace = pod.metadata.namespace
     return (
         f"PVC {namespace}/{claim} was not created for pod {namespace}/{pod.metadata.name} "
@@ -54,5 +54,5 @@ def not_made_for(pod: Pod, claim: str) -> str:
 
 
 def not_found(resource: str, name: str) -> str:
-    """The message of an object that does not exist, such as `persistentvolume "a" not found`."""
+    """Returns the message for a missing object, such as `persistentvolume "a" not found`."""
     return f'{resource} "{name}" not found'

@@ -6,7 +6,7 @@ from .meta import Int32, Object, ObjectMeta
 
 
 class LeaseSpec(Object, frozen=True, kw_only=True):
-    """Times are RFC 3339 text with microseconds."""
+    """The spec of a lease. Times are RFC 3339 text with microseconds."""
 
     holder_identity: str = ""
     lease_duration_seconds: Int32 = 0

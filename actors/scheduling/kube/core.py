@@ -1,4 +1,4 @@
-"""The core/v1 objects that scheduling reads: pods, nodes, and the parts of both.
+"""The core/v1 objects that scheduling reads: pods, nodes, and their parts.
 
 Structs are frozen because actors share them. Unknown fields are skipped; absent fields have
 Kubernetes' zero values. A quantity stays text (or a bare number, which YAML allows) until
@@ -228,7 +228,7 @@ class PodSpec(Object, frozen=True, kw_only=True):
     termination_grace_period_seconds: Int64 | None = None
 
 
-FINISHED = ("Succeeded", "Failed")  # the phases of a pod that no longer uses resources
+FINISHED = ("Succeeded", "Failed")  # phases in which a pod no longer uses resources
 
 
 class PodCondition(Object, frozen=True, kw_only=True):
@@ -248,7 +248,7 @@ class ContainerStatus(Object, frozen=True, kw_only=True):
 
 
 class PodResourceClaimStatus(Object, frozen=True, kw_only=True):
-    """Without `resource_claim_name`, no claim is made for this entry of the spec."""
+    """The claim for an entry of the spec, or none without `resource_claim_name`."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -261,7 +261,7 @@ class ContainerExtendedResourceRequest(Object, frozen=True, kw_only=True):
 
 
 class PodExtendedResourceClaimStatus(Object, frozen=True, kw_only=True):
-    """The claim that the scheduler made for the pod's extended resources."""
+    """The claim that the scheduler created for the pod's extended resources."""
 
     resource_claim_name: str = ""
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()

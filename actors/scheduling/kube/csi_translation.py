@@ -1,8 +1,8 @@
-"""Translates in-tree volumes to the CSI volumes that serve them now.
+"""Translates in-tree volumes to the CSI volumes that replace them.
 
-A node that runs the CSI driver of a cloud's disks attaches the disks of its former in-tree plugin
-through that driver. Limits then count them as the driver's volumes, and their node affinity is
-about the driver's topology labels. Mirrors the csi-translation-lib of Kubernetes.
+A node with the CSI driver of a cloud attaches the disks of the former in-tree plugin through that
+driver. Limits then count these disks as volumes of the driver, and their node affinity uses the
+driver's topology labels. Mirrors the csi-translation-lib of Kubernetes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 ZONE_DELIMITER = "__"
 
-# The in-tree plugins whose volumes the scheduler treats as those of their CSI driver.
+# In-tree plugins: the scheduler treats their volumes as volumes of the CSI driver.
 MIGRATED = frozenset((AWS_EBS, GCE_PD, AZURE_DISK, CINDER, PORTWORX))
 
 _DRIVERS = {
@@ -58,7 +58,7 @@ _SOURCES = {
     PORTWORX: "portworx_volume",
     VSPHERE: "vsphere_volume",
 }
-# The zone labels of the drivers whose topology is translated.
+# The zone labels of drivers. Only these topologies are translated.
 _ZONE_LABELS = {
     AWS_EBS: "topology.ebs.csi.aws.com/zone",
     GCE_PD: "topology.gke.io/zone",
@@ -72,11 +72,11 @@ _PORT = re.compile("[0-9]*")
 
 
 class TranslationError(ValueError):
-    """A volume's CSI equivalent cannot be determined; the message is that of Kubernetes."""
+    """The failure to find the CSI equivalent of a volume; the message is that of Kubernetes."""
 
 
 def in_tree_plugin(volume: PersistentVolume | Volume) -> str | None:
-    """The in-tree plugin that served a volume, or None if no CSI driver took its volumes over."""
+    """Returns the in-tree plugin of a volume, or None if no CSI driver replaces it."""
     source = volume.spec if isinstance(volume, PersistentVolume) else volume
     for plugin, field in _SOURCES.items():
         if getattr(source, field) is not None:
@@ -85,12 +85,12 @@ def in_tree_plugin(volume: PersistentVolume | Volume) -> str | None:
 
 
 def csi_driver(plugin: str) -> str | None:
-    """The CSI driver that took over the volumes of an in-tree plugin, or None if none did."""
+    """Returns the CSI driver that replaces an in-tree plugin, or None if none does."""
     return _DRIVERS.get(plugin)
 
 
 def migrated_plugins(csi_node: CSINode | None) -> frozenset[str]:
-    """The in-tree plugins whose volumes a node attaches through their CSI drivers."""
+    """Returns the in-tree plugins whose volumes a node attaches through CSI drivers."""
     named = "" if csi_node is None else csi_node.metadata.annotations.get(MIGRATED_PLUGINS, "")
     return frozenset(named.split(",")) if named else frozenset()
 
@@ -99,7 +99,7 @@ def migrated_plugins(csi_node: CSINode | None) -> frozenset[str]:
 
 
 def volume_handle(volume: PersistentVolume | Volume) -> str:
-    """The volume handle of a volume of a MIGRATED plugin. Raises TranslationError."""
+    """Returns the volume handle of a volume of a MIGRATED plugin. Raises TranslationError."""
     source = volume.spec if isinstance(volume, PersistentVolume) else volume
     if source.aws_elastic_block_store is not None:
         return _ebs_handle(source.aws_elastic_block_store)
@@ -116,7 +116,7 @@ def volume_handle(volume: PersistentVolume | Volume) -> str:
 
 
 def _ebs_handle(source: AWSElasticBlockStoreVolumeSource) -> str:
-    """The id of an EBS volume, which may be written aws://zone/id or aws:///id."""
+    """Returns the id of an EBS volume, which may be written aws://zone/id or aws:///id."""
     text = source.volume_id
     prefix = "aws://"
     if not text.startswith(prefix):
@@ -133,7 +133,7 @@ def _ebs_handle(source: AWSElasticBlockStoreVolumeSource) -> str:
 
 
 def _url_problem(host: str, path: str) -> str:
-    """The reason why Go cannot parse a URL with this host and path; "" if it can."""
+    """Returns the reason why Go cannot parse a URL with this host and path; "" if it can."""
     if any(character < " " or character == "\x7f" for character in host + path):
         return "net/url: invalid control character in URL"
     escape = _BAD_ESCAPE.search(host + path)
@@ -182,8 +182,8 @@ def _azure_disk_handle(source: AzureDiskVolumeSource) -> str:
 
 
 def translated_affinity(pv: PersistentVolume) -> NodeSelector | None:
-    """The node affinity of a volume of a MIGRATED plugin, in the labels of its CSI driver; None if
-    it has none. Raises TranslationError if the volume cannot be translated.
+    """Returns the node affinity of a volume of a MIGRATED plugin, with the labels of the CSI
+    driver; None if it has none. Raises TranslationError if the volume cannot be translated.
     """
     volume_handle(pv)
     affinity = None if pv.spec.node_affinity is None else pv.spec.node_affinity.required
@@ -213,8 +213,8 @@ def translated_affinity(pv: PersistentVolume) -> NodeSelector | None:
 
 
 def _topology_labels(terms: Sequence[NodeSelectorTerm], labels: dict[str, str]) -> tuple[str, str]:
-    """The zone label that the affinity uses, else the one that the volume has, and the region label
-    of the same age.
+    """Returns the zone label that the affinity uses, else that of the volume, and the region label
+    from the same generation of labels.
     """
     for zones in ({r.key for term in terms for r in term.match_expressions}, labels):
         if ZONE in zones:

@@ -1,7 +1,7 @@
-"""resource.k8s.io/v1: the devices of nodes, the claims of pods for them, and the device classes.
+"""resource.k8s.io/v1: the devices of nodes, the claims of pods for devices, and device classes.
 
 Claims are changed with patches, or their status is replaced; they are never written back whole.
-Opaque configuration is carried as it came. Mirrors the API types of the same names.
+Opaque configuration is passed on unchanged. Mirrors the API types of the same names.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ MOST_RESULTS = 32
 MOST_SUB_REQUESTS = 8
 # The finalizer of a claim with an allocation.
 FINALIZER = "resource.kubernetes.io/delete-protection"
-# The claim that the scheduler makes for a pod's extended resources has this annotation, "true".
+# A claim that the scheduler creates for a pod's extended resources has this annotation, "true".
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-# The name of the extended resource that every class provides begins with this.
+# Every class provides an extended resource whose name begins with this.
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 def may_be_devices(resource: str) -> bool:
-    """True if a device class may provide the resource: an extended resource, or the one that is
-    named after the class.
+    """True if a device class may provide the resource. It then is an extended resource, or has the
+    name that stands for the class.
     """
     if resource.startswith(DEVICE_CLASS_PREFIX):
         return True
@@ -56,7 +56,7 @@ class DeviceConfiguration(Object, frozen=True, kw_only=True):
 
 
 class DeviceClaimConfiguration(Object, frozen=True, kw_only=True):
-    """Without `requests`, it holds for all requests of the claim."""
+    """The configuration of devices of a claim; without `requests`, of all requests."""
 
     requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None
@@ -88,7 +88,7 @@ class DeviceClass(Object, frozen=True, kw_only=True):
 
 
 class DeviceAttribute(Object, frozen=True, kw_only=True):
-    """One of the values is set. The lists belong to a feature gate that is off by default."""
+    """An attribute, with one value set. Lists need a feature gate that is off by default."""
 
     int_: Int64 | None = msgspec.field(default=None, name="int")
     bool_: bool | None = msgspec.field(default=None, name="bool")
@@ -139,7 +139,7 @@ class DeviceTaint(Object, frozen=True, kw_only=True):
 
 
 class Device(Object, frozen=True, kw_only=True):
-    """An attribute or capacity without a domain in its name belongs to the driver's domain."""
+    """A device. An attribute or capacity without a domain in the name is in the driver's domain."""
 
     name: str = ""
     attributes: dict[str, DeviceAttribute] = msgspec.field(default_factory=dict)
@@ -213,7 +213,7 @@ class DeviceSubRequest(Object, frozen=True, kw_only=True):
 
 
 class DeviceRequest(Object, frozen=True, kw_only=True):
-    """Either `exactly` or `first_available` is set."""
+    """A request of a claim. Either `exactly` or `first_available` is set."""
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
@@ -221,7 +221,7 @@ class DeviceRequest(Object, frozen=True, kw_only=True):
 
 
 class DeviceConstraint(Object, frozen=True, kw_only=True):
-    """Without `requests`, it holds for all requests of the claim."""
+    """A constraint on devices of a claim; without `requests`, on all requests."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
@@ -239,7 +239,7 @@ class ResourceClaimSpec(Object, frozen=True, kw_only=True):
 
 
 class DeviceRequestAllocationResult(Object, frozen=True, kw_only=True):
-    """`request` is `<request>/<sub-request>` for one of a list of alternatives."""
+    """An allocated device. `request` is `<request>/<sub-request>` for an alternative."""
 
     request: str = ""
     driver: str = ""
@@ -265,7 +265,7 @@ class DeviceAllocationResult(Object, frozen=True, kw_only=True):
 
 
 class AllocationResult(Object, frozen=True, kw_only=True):
-    """Without `node_selector`, the devices can be used on every node."""
+    """An allocation. Without `node_selector`, the devices can be used on every node."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
@@ -306,9 +306,9 @@ class ResourceClaim(Object, frozen=True, kw_only=True):
 
 
 class InFlightAllocation(SchedulersOwn, frozen=True, kw_only=True):
-    """An allocation that is decided and not written yet: other pods must not get its devices.
+    """An allocation that is decided but not written: other pods must not get its devices.
 
-    It is named after the claim's uid.
+    Its name is the uid of the claim.
     """
 
     results: tuple[DeviceRequestAllocationResult, ...] = ()

@@ -1,6 +1,6 @@
 """The parts of a pod that count only with a feature gate.
 
-They are dropped as soon as a pod is read, so that no rule has to ask for their gates.
+They are dropped as soon as a pod is read, so that no other code has to check the gates.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class GatedFields:
 
 
 def _without_resize(status: PodStatus) -> PodStatus:
-    """Without what the node says about the resize of the pod's own resources."""
+    """Returns the status without the node's report on the resize of the pod's own resources."""
     if status.resources is None and not status.allocated_resources:
         return status
     return replace(status, resources=None, allocated_resources={})

@@ -25,7 +25,7 @@ from .storage import (
 
 
 class WatchedKind(msgspec.Struct, frozen=True):
-    """`selector` is a query that leaves out the objects that scheduling does not need."""
+    """A kind that is watched. `selector` is a query that leaves out objects without use here."""
 
     api_version: str
     kind: str
@@ -47,7 +47,7 @@ NODES = WatchedKind("v1", "Node", "/api/v1/nodes", Node)
 
 STORAGE, RESOURCE = "storage.k8s.io/v1", "resource.k8s.io/v1"
 
-# The kinds that plugins look up besides pods and nodes.
+# The kinds that plugins look up, besides pods and nodes.
 LOOKED_UP = (
     WatchedKind("v1", "Namespace", "/api/v1/namespaces", Namespace),
     WatchedKind("v1", "Service", "/api/v1/services", Service),
@@ -98,8 +98,8 @@ def decode(document: dict[str, Any]) -> HasMetadata | None:
 
     Raises msgspec.ValidationError.
     """
-    known = BY_KIND.get((document.get("apiVersion", ""), document.get("kind", "")))
-    if known is None:
+    kind = BY_KIND.get((document.get("apiVersion", ""), document.get("kind", "")))
+    if kind is None:
         return None
-    found: HasMetadata = Reader(known.type).convert(document)
-    return found
+    obj: HasMetadata = Reader(kind.type).convert(document)
+    return obj

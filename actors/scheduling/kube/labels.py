@@ -1,4 +1,4 @@
-"""Label selectors, from a LabelSelector or from the text of kubectl's -l.
+"""Label selectors, from a LabelSelector or from the text of kubectl's -l option.
 
 Mirrors apimachinery's labels.Selector.
 """
@@ -19,18 +19,18 @@ _TEXT = re.compile(r"(!?)\s*([\w./-]+)\s*(?:(=|==|!=)\s*([\w.-]*)|\s(in|notin)\s
 
 
 class SelectorError(ValueError):
-    """A selector cannot be read; the message names the part and says what was expected."""
+    """A selector that cannot be read; the message names the part and what was expected."""
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """`values` are sorted, so that equivalent requirements compare equal and have one hash."""
+    """A requirement. Sorted `values` make equivalent requirements equal, with the same hash."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """True if the labels meet the requirement; labels without the key meet NotIn."""
+        """True if the labels meet the requirement. Labels without the key meet NotIn."""
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -43,9 +43,9 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 class Selector(msgspec.Struct, frozen=True):
-    """Selects labels that meet all requirements; with none, it selects everything.
+    """A selector of labels that meet all requirements; without any, it selects everything.
 
-    It selects nothing at all if `nothing` is set. Hashable.
+    It selects nothing if `nothing` is set. Hashable.
     """
 
     requirements: tuple[Requirement, ...] = ()
@@ -67,7 +67,7 @@ def from_map(labels: Mapping[str, str]) -> Selector:
 
 
 def from_label_selector(selector: LabelSelector | None) -> Selector:
-    """None selects nothing and an empty selector everything. Raises SelectorError."""
+    """Returns a selector of nothing for None, of everything if empty. Raises SelectorError."""
     if selector is None:
         return NOTHING
     requirements = list(from_map(selector.match_labels).requirements)
@@ -92,7 +92,7 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
 
 
 def parse(text: str) -> Selector:
-    """Parses the notation of kubectl's -l. Raises SelectorError."""
+    """Parses a selector in the notation of kubectl's -l. Raises SelectorError."""
     return Selector(
         tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip())
     )

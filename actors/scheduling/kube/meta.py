@@ -30,7 +30,7 @@ class OwnerReference(Object, frozen=True, kw_only=True):
 
 
 class ObjectMeta(Object, frozen=True, kw_only=True):
-    """Times are RFC 3339 text, as the API server writes them."""
+    """The metadata of an object. Times are RFC 3339 text, as the API server writes them."""
 
     name: str = ""
     generate_name: str = ""
@@ -48,7 +48,7 @@ class ObjectMeta(Object, frozen=True, kw_only=True):
 
 
 class ObjectReference(Object, frozen=True):
-    """Names an object and its version, for example the one that an event is about."""
+    """A reference to an object at a version, for example the object of an event."""
 
     api_version: str = ""
     kind: str = ""
@@ -85,7 +85,7 @@ class Status(Object, frozen=True, kw_only=True):
 
 
 class SchedulersOwn(Object, frozen=True, kw_only=True):
-    """The base of the objects that only the scheduler has. The API server has no such kind."""
+    """The base of objects that exist only in the scheduler. The API server has no such kind."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -96,12 +96,12 @@ class HasMetadata(Protocol):
 
 
 def version_of(obj: HasMetadata) -> int:
-    """Resource versions are increasing numbers, as Kubernetes guarantees; anything else is 0."""
+    """Returns the resource version, an increasing number in Kubernetes; 0 for anything else."""
     text = obj.metadata.resource_version
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
 
 
 def key(obj: HasMetadata) -> str:
-    """`namespace/name`, or the name alone for an object without a namespace."""
+    """Returns `namespace/name`, or the name alone for an object without a namespace."""
     metadata = obj.metadata
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name

@@ -12,7 +12,7 @@ class PodDisruptionBudgetSpec(Object, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudgetStatus(Object, frozen=True, kw_only=True):
-    """`disrupted_pods` holds, by name, the pods whose eviction the API server has allowed."""
+    """The status. `disrupted_pods` names the pods whose eviction has been allowed."""
 
     disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str | None] = msgspec.field(default_factory=dict)

@@ -21,7 +21,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity."""
+    """A text that is not a quantity."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -54,17 +54,17 @@ def _ratio(text: str) -> tuple[int, int]:
 
 
 def value(text: Text) -> int:
-    """The quantity in whole units, rounded up. Raises QuantityError."""
+    """Returns the quantity in whole units, rounded up. Raises QuantityError."""
     return cap_int64(_scaled(text, 0))
 
 
 def milli_value(text: Text) -> int:
-    """The quantity in thousandths, rounded up. Raises QuantityError."""
+    """Returns the quantity in thousandths, rounded up. Raises QuantityError."""
     return cap_int64(_scaled(text, 3))
 
 
 def nano_value(text: Text) -> int:
-    """The quantity in billionths, the smallest unit; not capped, so that sums are exact.
+    """Returns the quantity in billionths, the smallest unit; not capped, so that sums are exact.
 
     Raises QuantityError.
     """

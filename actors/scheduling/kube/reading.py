@@ -20,7 +20,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, cast, ge
 import msgspec
 
 T = TypeVar("T")
-# What reading raises: msgspec's own errors (UnreadableError is one), UnicodeDecodeError for text
+# The errors of reading: msgspec's own (UnreadableError is one), UnicodeDecodeError for text
 # that is not UTF-8, and RecursionError for JSON that is nested too deeply.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _INVALID = object()  # stands for a value that cannot be read
@@ -28,17 +28,17 @@ _ZEROS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False}
 
 
 class ReadBy(NamedTuple):
-    """The function that parses the values of an annotated type, or raises ValueError."""
+    """An annotation of a type: the function that parses its values, or raises ValueError."""
 
     function: Callable[[Any], object]
 
 
 class UnreadableError(msgspec.ValidationError):
-    """A value has the right type but cannot be parsed; the message begins with its path."""
+    """A value of the right type that cannot be parsed; the message begins with the path."""
 
 
 class Reader(Generic[T]):
-    """Reads JSON as one type, usually a kind of object; a number may be written as a string.
+    """A reader of JSON for a type, usually a kind of object; numbers may be written as strings.
 
     `path` is the place of the values in an object, if they are part of one.
     """
@@ -52,9 +52,9 @@ class Reader(Generic[T]):
 
     def read(self, raw: bytes | msgspec.Raw) -> T:
         """Decodes and checks a value. Raises the errors in UNREADABLE."""
-        found = self.decode(raw)
-        self.check(found)
-        return found
+        value = self.decode(raw)
+        self.check(value)
+        return value
 
     def decode(self, raw: bytes | msgspec.Raw) -> T:
         """Decodes a value without checking it. Raises the errors in UNREADABLE."""
@@ -64,19 +64,19 @@ class Reader(Generic[T]):
             return self._converted(msgspec.json.decode(raw))
 
     def convert(self, document: object) -> T:
-        """Does what `read` does, for decoded JSON. Raises msgspec.ValidationError."""
+        """Decodes and checks a decoded JSON value. Raises msgspec.ValidationError."""
         try:
-            found = msgspec.convert(document, self._kind, strict=False)
+            value = msgspec.convert(document, self._kind, strict=False)
         except msgspec.ValidationError:
-            found = self._converted(document)
-        self.check(found)
-        return found
+            value = self._converted(document)
+        self.check(value)
+        return value
 
-    def check(self, found: T) -> None:
+    def check(self, value: T) -> None:
         """Raises UnreadableError if a part of the value cannot be parsed."""
         if self._check is not None:
             try:
-                self._check(found)
+                self._check(value)
             except ValueError as problem:
                 raise UnreadableError(f"{self._path}{problem}".removeprefix(".")) from None
 
@@ -115,8 +115,8 @@ def _normalizer(annotated: Any, *, lenient: bool) -> Normalize:
         def of_struct(value: Any) -> Any:
             if not isinstance(value, dict):
                 return _INVALID if lenient else value
-            given = ((name, normalize, value.get(name)) for name, normalize in fields.items())
-            items = {name: normalize(item) for name, normalize, item in given if item is not None}
+            members = ((name, normalize, value.get(name)) for name, normalize in fields.items())
+            items = {name: normalize(item) for name, normalize, item in members if item is not None}
             return {name: item for name, item in items.items() if item is not _INVALID}
 
         return of_struct
@@ -205,7 +205,7 @@ def _check_of(annotated: Any) -> Check | None:
 
 
 class _PartError(ValueError):
-    """A part of a value cannot be parsed; the message begins with its path."""
+    """A part of a value that cannot be parsed; the message begins with its path."""
 
 
 def _at(step: str, problem: ValueError) -> _PartError:
@@ -228,7 +228,7 @@ def _without_annotations(kind: Any) -> tuple[Any, Check | None]:
 
 
 def _zero_of(kind: Any) -> Any:
-    """Returns the JSON value that Go reads a null in a list or a map as."""
+    """Returns the JSON value for which a null in a list or a map stands in Go."""
     if get_origin(kind) in (Union, UnionType) and type(None) in get_args(kind):
         return None
     if get_origin(kind) is Annotated:

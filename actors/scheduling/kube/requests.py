@@ -27,7 +27,7 @@ def pod_requests(
     status: bool = True,
     defaults: Mapping[str, int] | None = None,
 ) -> Amounts:
-    """cpu in thousandths of a core, all else in whole units, from 0 to the largest int64.
+    """Returns cpu in thousandths of a core, all else in whole units, from 0 to the largest int64.
 
     If `pod_level`, the pod's own `spec.resources` replaces the sum of its containers. If `status`,
     the status of a resize counts. `defaults` gives the billionths to count for each container that
@@ -45,7 +45,7 @@ def pod_requests(
 
 
 def nonzero_requests(pod: Pod, *, pod_level: bool = True, status: bool = True) -> tuple[int, int]:
-    """(milli-CPU, bytes of memory), with 100m or 200Mi for each container that requests none.
+    """Returns milli-CPU and bytes; a container that requests none counts as 100m and 200Mi.
 
     If the pod's own requests count, the defaults apply only to a resource that no request of the
     pod names.
@@ -59,12 +59,12 @@ def nonzero_requests(pod: Pod, *, pod_level: bool = True, status: bool = True) -
 
 
 def exact_requests(spec: PodSpec) -> Amounts:
-    """The requests that a pod's spec makes, in billionths. Raises QuantityError."""
+    """Returns the requests of a pod's spec in billionths. Raises QuantityError."""
     return _exact(spec, lambda resources: resources.requests, grows_from_zero=True)
 
 
 def exact_limits(spec: PodSpec) -> Amounts:
-    """The limits that a pod's spec sets, in billionths. Overhead is added to limits that are not 0.
+    """Returns the limits of a pod's spec in billionths. Overhead is added to limits that are not 0.
     Raises QuantityError.
     """
     return _exact(spec, lambda resources: resources.limits, grows_from_zero=False)
@@ -107,7 +107,7 @@ def _containers(
         return {**defaults, **_in_effect(container, status, infeasible=infeasible)}
 
     def of_init(container: Container) -> Amounts:
-        """An init container cannot be resized, so its status does not count."""
+        """Returns the requests in the spec: an init container cannot be resized."""
         return {**defaults, **_nanos(container.resources.requests)}
 
     return _largest_sum(pod.spec, requested, of_init)
@@ -118,8 +118,8 @@ def _largest_sum(
     amounts_of: Callable[[Container], Amounts],
     of_init: Callable[[Container], Amounts],
 ) -> Amounts:
-    """What the containers need together, or in their turn the init containers, if that is more.
-    `of_init` is asked for init containers that are no sidecars.
+    """Returns the sum for the containers, or the largest sum while an init container runs, if that
+    is more. `of_init` gives the requests of init containers that are not sidecars.
     """
     total: Amounts = {}
     for container in spec.containers:
@@ -170,7 +170,7 @@ def _largest(amounts: Amounts, *others: ResourceList) -> Amounts:
 
 
 def resize_is_infeasible(pod: Pod) -> bool:
-    """True while the node reports that it can never carry out the resize that the spec requests."""
+    """True while the node reports that it can never perform the resize that the spec requests."""
     pending = next((c for c in pod.status.conditions if c.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"
 

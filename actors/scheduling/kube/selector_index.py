@@ -1,7 +1,7 @@
 """SelectorIndex: finds which of many selectors match some labels without trying every selector.
 
-A selector that requires a label is looked up by that label. A selector that only excludes labels
-matches all others, so the excluded ones are looked up.
+A selector that requires a label is found under that label. A selector that only excludes labels
+matches unless it is found under a label that it excludes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from .labels import Requirement, Selector
 
-MAX_SCANNED = 4  # up to this many selectors are tried one after the other
+MAX_SCANNED = 4  # up to this many selectors, each is tried
 # A label as (key, value), or a key with any value.
 Label = tuple[str, str] | str
 
@@ -19,7 +19,7 @@ class SelectorIndex:
     def __init__(self, selectors: Sequence[Selector]) -> None:
         self._selectors = selectors
         self._indexed = len(selectors) > MAX_SCANNED
-        # By a label that the selectors require: those with one requirement, and the others.
+        # By a label that they require: the selectors with a single requirement, and the others.
         self._requiring: dict[Label, list[int]] = {}
         self._requiring_more: dict[Label, list[int]] = {}
         self._excluding: dict[Label, list[int]] = {}
@@ -48,26 +48,26 @@ class SelectorIndex:
         if not self._indexed:
             return [number for number, selector in enumerate(selectors) if selector.matches(labels)]
         have: list[Label] = [*labels.items(), *labels]
-        found: list[int] = []
+        matches: list[int] = []
         for label in have:
-            found += self._requiring.get(label, ())
-            found += [
+            matches += self._requiring.get(label, ())
+            matches += [
                 number
                 for number in self._requiring_more.get(label, ())
                 if selectors[number].matches(labels)
             ]
         if self._only_excluding:
             out = {number for label in have for number in self._excluding.get(label, ())}
-            found += (
+            matches += (
                 [number for number in self._only_excluding if number not in out]
                 if out
                 else self._only_excluding
             )
-        return found
+        return matches
 
 
 def _labels(requirement: Requirement) -> Sequence[Label]:
-    """The labels that meet In and Exists, or that fail NotIn and DoesNotExist."""
+    """Returns the labels that meet In and Exists, or that fail NotIn and DoesNotExist."""
     if requirement.operator in ("In", "NotIn"):
         return [(requirement.key, value) for value in requirement.values]
     return [requirement.key]

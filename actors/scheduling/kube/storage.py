@@ -1,8 +1,8 @@
 """Volumes, claims, and the storage.k8s.io/v1 objects that decide where a pod's volumes can be.
 
-Only the fields that scheduling and the toy cluster's controllers read. A volume is changed with
-patches, never written back whole, so that the fields that are not read here stay. Mirrors the API
-types of the same names.
+They have only the fields that scheduling and the toy cluster's controllers read. A volume is
+changed with patches, never written back whole, so that its other fields stay. Mirrors the API types
+of the same names.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class CSIDriver(Object, frozen=True, kw_only=True):
 
 
 class CSIStorageCapacity(Object, frozen=True, kw_only=True):
-    """A volume needs `maximum_volume_size` of room, or `capacity` if that is not set."""
+    """The room for new volumes: each may take `maximum_volume_size`, else `capacity`."""
 
     metadata: ObjectMeta = ObjectMeta()
     node_topology: LabelSelector | None = None

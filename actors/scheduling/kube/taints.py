@@ -38,7 +38,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def _integer(text: str) -> int | None:
-    """Returns None for anything but a 64-bit integer without leading zeros and plus signs."""
+    """Returns the 64-bit integer; None for other text, leading zeros and plus signs."""
     number = int(text) if _DECIMAL.fullmatch(text) else None
     return number if number is not None and -(1 << 63) <= number < 1 << 63 else None
 
@@ -49,7 +49,7 @@ def tolerates_any(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 class Tolerations:
-    """An index of tolerations: a look-up costs the same however many tolerations there are."""
+    """An index of tolerations; the cost of a look-up does not grow with their number."""
 
     __slots__ = ("_comparisons", "_equal", "_exists")
 

@@ -1,4 +1,4 @@
-"""Volumes and what claims ask of them: their sizes, who they are for, and how new ones are made.
+"""Volumes and requirements of claims: sizes, the claim of a volume, creation of new volumes.
 
 Mirrors component-helpers' storage/volume, and the checks of FindMatchingVolume that need no node.
 """
@@ -17,7 +17,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class VolumeRequest(msgspec.Struct, frozen=True, cache_hash=True):
-    """What a claim asks of a volume; `size` is in billionths of a byte."""
+    """The volume that a claim requires; `size` is in billionths of a byte."""
 
     storage_class: str
     size: int
@@ -28,7 +28,7 @@ class VolumeRequest(msgspec.Struct, frozen=True, cache_hash=True):
 
     @classmethod
     def of(cls, claim: PersistentVolumeClaim) -> VolumeRequest:
-        """Raises SelectorError."""
+        """Returns the request of a claim. Raises SelectorError."""
         spec = claim.spec
         return cls(
             class_of(claim),
@@ -40,7 +40,7 @@ class VolumeRequest(msgspec.Struct, frozen=True, cache_hash=True):
         )
 
     def admits(self, volume: PersistentVolume) -> bool:
-        """True if a volume of the class that is bound to the claim already can be used."""
+        """True if a volume of the class that is already bound to the claim can be used."""
         return not self._unusable(volume)
 
     def matches(self, volume: PersistentVolume) -> bool:
@@ -48,8 +48,8 @@ class VolumeRequest(msgspec.Struct, frozen=True, cache_hash=True):
         return not self.mismatch(volume)
 
     def mismatch(self, volume: PersistentVolume) -> str:
-        """The first reason why an available volume of the class cannot be bound to the claim, to
-        follow a number of volumes; "" if it can.
+        """Returns why the claim cannot use an available volume of its class: the first reason,
+        worded to follow a number of volumes; "" if it can.
         """
         problem = self._unusable(volume)
         if problem:
@@ -76,7 +76,7 @@ class VolumeRequest(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 def requested_size(claim: PersistentVolumeClaim) -> int:
-    """Returns the size that a claim asks for, in billionths of a byte."""
+    """Returns the size that a claim requests, in billionths of a byte."""
     return nano_value(claim.spec.resources.requests.get("storage", 0))
 
 
@@ -86,7 +86,7 @@ def size_of(volume: PersistentVolume) -> int:
 
 
 def is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """True if the volume is bound to the claim, or reserved for a claim of its name."""
+    """True if the volume is bound to the claim, or reserved for a claim of this name."""
     reference, metadata = volume.spec.claim_ref, claim.metadata
     return (
         reference is not None
@@ -96,5 +96,5 @@ def is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def can_provision(storage_class: StorageClass) -> bool:
-    """True if volumes are made for the claims of this class."""
+    """True if volumes are created for the claims of this class."""
     return storage_class.provisioner not in ("", NO_PROVISIONER)

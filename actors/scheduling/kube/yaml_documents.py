@@ -1,10 +1,10 @@
 """Reads YAML as Kubernetes does: as another notation for JSON.
 
 A document consists of mappings with text keys, lists, text, numbers, booleans and null. Words
-without quotes mean what they mean to kubectl. Nothing here is recursive, and aliased values are
-never copied: however deep or hostile a text is, it is either read or rejected in proportionate
-memory. What JSON cannot represent is rejected with its line. A key that occurs twice in a mapping
-is rejected too, because one of its values would be lost.
+without quotes have the same meaning as in kubectl. Nothing here is recursive, and aliased values
+are never copied: however deep or hostile a text is, it is either read or rejected in proportionate
+memory. Values that JSON cannot represent are rejected with their line. A key that occurs twice in a
+mapping is rejected too, because one of its values would be lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 MAX_DEPTH = 100
-MAX_ALIASED = 1_000_000  # values that the aliases of one text expand to
+MAX_ALIASED = 1_000_000  # most values that the aliases of a text may expand to
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WORDS: dict[str, bool | float | None] = {
@@ -50,14 +50,14 @@ _NO_KEY, _MERGE = object(), object()
 
 
 class YamlError(ValueError):
-    """A text cannot be used; the message begins with its line."""
+    """A text that cannot be used; the message begins with the line."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
 
 
 class _Open:
-    """A mapping or list whose end has not been read yet."""
+    """A mapping or list of which the end has not been read yet."""
 
     __slots__ = ("anchor", "key", "line", "merged", "size", "value")
 
@@ -82,7 +82,7 @@ class _Open:
                 )
         elif self.key is _MERGE:
             merged = value if isinstance(value, list) else [value]
-            if not all(isinstance(one, dict) for one in merged):
+            if not all(isinstance(mapping, dict) for mapping in merged):
                 raise YamlError(line, "<<: expected a mapping or a list of mappings")
             self.merged += merged
             self.key = _NO_KEY
@@ -194,8 +194,8 @@ def _plain(text: str, line: int) -> Any:
     if text[0] not in "+-.0123456789":
         return text
     bare = text.replace("_", "")
-    if (found := _INTEGER.fullmatch(bare)) and len(bare) <= _MAX_DIGITS:
-        sign, *written = found.groups()
+    if (match := _INTEGER.fullmatch(bare)) and len(bare) <= _MAX_DIGITS:
+        sign, *written = match.groups()
         digits, base = next(
             (digits, base) for digits, base in zip(written, _BASES, strict=True) if digits
         )
