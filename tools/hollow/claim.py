@@ -1,7 +1,7 @@
 """Decides which objects an owner controls. Mirrors Kubernetes' controller reference manager.
 
-An object that matches the selector and has no controller is adopted; one that no longer matches is
-released.
+An object without a controller is adopted if it matches the selector, and released once it no longer
+matches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .writes import Write, patch
 
 
 def selector_from(selector: LabelSelector | None) -> Selector:
-    """Returns the selector; one that is not valid selects nothing."""
+    """Returns the selector; an invalid one selects nothing."""
     try:
         return from_label_selector(selector)
     except SelectorError:
@@ -33,8 +33,8 @@ def selector_from(selector: LabelSelector | None) -> Selector:
 def selector_of(owner: Workload) -> Selector:
     """Returns the owner's selector.
 
-    A ReplicationController's is a map of labels, by default those of its template. A Job without a
-    selector selects by its uid.
+    The selector of a ReplicationController is a map of labels, by default those of the template. A
+    Job without a selector selects by its uid.
     """
     if isinstance(owner, ReplicationController):
         return from_map(owner.spec.selector or labels_in(owner.spec.template))

@@ -1,9 +1,9 @@
-"""What the controllers know of the cluster: the latest version of each object they follow.
+"""The cluster as the controllers see it: the latest version of each object that they follow.
 
-Objects are indexed by type, owner and node; those of storage also by claim, volume and class, pods
-by their device claims, and these by the pools of their devices. Controllers read their own writes:
-the server's answer to a write is stored at once, and news older than what is stored is dropped. So
-a late watch never makes a controller do something twice.
+Objects are indexed by type, owner and node; objects of storage also by claim, volume and class,
+pods by their device claims, and these by the pools of their devices. The server's answer to a write
+is stored at once, and older news is dropped, so controllers read their own writes and a late watch
+never makes a controller do something twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REMEMBERED = 100_000
 Key = tuple[type[HasMetadata], str, str]
 Fields = dict[str, Callable[[Any], Iterable[str]]]
 
-# The fields by which objects are looked up, beside their names; "" finds those without it. "free"
+# The fields by which objects are looked up, besides names; "" stands for an absent field. "free"
 # and "waiting" hold, by class, the volumes without a claim and the claims without a volume.
 _INDEXED: dict[type[HasMetadata], Fields] = {
     Pod: {
@@ -56,14 +56,14 @@ _INDEXED: dict[type[HasMetadata], Fields] = {
 
 
 class Change(msgspec.Struct, frozen=True):
-    """An object before and after; None if it did not exist or no longer does."""
+    """An object before and after a change; None if it did not exist or no longer does."""
 
     before: HasMetadata | None
     after: HasMetadata | None
 
 
 class Cluster:
-    """Keys are type, namespace and name."""
+    """The objects of the cluster by type, namespace and name."""
 
     def __init__(self) -> None:
         self._objects: dict[type[HasMetadata], dict[str, dict[str, HasMetadata]]] = defaultdict(
@@ -89,7 +89,7 @@ class Cluster:
         return cast("list[T]", list(self._objects[kind][namespace].values()))
 
     def candidates(self, kind: type[T], owner: HasMetadata) -> list[T]:
-        """The objects of a kind that an owner controls or could adopt."""
+        """Returns the objects of a kind that an owner controls or could adopt."""
         metadata = owner.metadata
         mine = [
             obj for key, obj in self._dependents.get(metadata.uid, {}).items() if key[0] is kind
@@ -100,7 +100,7 @@ class Cluster:
         return list(self._dependents.get(uid, {}).values())
 
     def by(self, kind: type[T], field: str, value: str) -> list[T]:
-        """The objects of a kind whose field, one of those indexed, has this value."""
+        """Returns the objects of a kind whose field, an indexed one, has this value."""
         return cast("list[T]", list(self._indexed[kind, field].get(value, {}).values()))
 
     def pods_on(self, node: str) -> list[Pod]:
@@ -117,7 +117,7 @@ class Cluster:
     def put(self, obj: HasMetadata, *, readable: bool = True) -> Change | None:
         """Stores an object. Returns None if the stored one is as new, or if it has been deleted.
 
-        If it is not `readable`, it is the readable part of an object that cannot be read.
+        If not `readable`, `obj` is the readable part of an object that cannot be read.
         """
         kind, metadata = type(obj), obj.metadata
         before = self.find(kind, metadata.namespace, metadata.name)
@@ -148,7 +148,7 @@ class Cluster:
     def discard(
         self, kind: type[HasMetadata], namespace: str, name: str, uid: str
     ) -> Change | None:
-        """Does what `remove` does, for an object of which only this is at hand."""
+        """Removes a deleted object like `remove`, if only its name and uid are available."""
         stored = self.find(kind, namespace, name)
         if stored is None or stored.metadata.uid != uid:
             self._remember(uid)
@@ -159,7 +159,7 @@ class Cluster:
     def replace(self, kind: type[T], objects: Iterable[T], parts: Iterable[T] = ()) -> list[Change]:
         """Replaces all objects of a kind, after a list.
 
-        `parts` are the readable parts of those that cannot be read.
+        `parts` are the readable parts of objects that cannot be read.
         """
         listed = {obj.metadata.uid: obj for obj in objects}
         unreadable = {part.metadata.uid: part for part in parts}

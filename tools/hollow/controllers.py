@@ -1,7 +1,7 @@
 """Runs the controllers of a toy cluster as kube-controller-manager does: follow, decide, write.
 
-One task at a time works on an item. An item that a change touches meanwhile is worked on once more.
-After a failed write, the item is decided anew after a backoff.
+Only one task at a time works on an item. If a change touches the item meanwhile, the task works on
+it once more. After a failed write, it waits for a backoff and decides again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KINDS = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Some controllers, or all of them for None, and the kinds that they follow.
+    """The controllers to run, or None for all, and the kinds that they follow.
 
     An item rests for `rest` seconds after each decision. Without a rest, each change is decided on
     at once, and only an item with something to write gets a task.
@@ -57,8 +57,8 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 ALL = Selection(FOLLOWED)
-# Those that make the claims of pods from templates, and free and delete them after their pods.
-# They are for measurements, so they do not rest.
+# The controllers that create the claims of pods from templates, and free and delete them after
+# the pods. They serve measurements, so they do not rest.
 OF_CLAIMS = Selection(("Pod", *devices.FOLLOWED), frozenset((*devices.CONTROLLERS, "garbage")), 0.0)
 
 
@@ -83,7 +83,7 @@ async def run_controllers(
 
 
 def collection(kind: str, namespace: str) -> str:
-    """The path of the objects of a kind; "" is all namespaces."""
+    """Returns the path of the objects of a kind; the namespace "" stands for all."""
     served = _KINDS[kind]
     base = f"/apis/{served.group}/{served.version}" if served.group else f"/api/{served.version}"
     return (
@@ -115,7 +115,7 @@ class _Runner:
         self._due: dict[Item, float] = {}
 
     def begin(self) -> None:
-        """Acts on changes from now on. Every object that exists already counts as a change."""
+        """Acts on changes from now on. Every object that already exists counts as a change."""
         self._begun = True
         for kind in self._some.followed:
             self.changed([Change(None, obj) for obj in self._cluster.all(TYPES[kind])])
@@ -143,9 +143,9 @@ class _Runner:
             self._group.start_soon(self._work, item, writes)
 
     async def _work(self, item: Item, decided: list[Write] | None) -> None:
-        """Works on an item until no change has touched it since.
+        """Works on an item until no more change touches it.
 
-        `decided` is what the first decision was; None if it is yet to be made.
+        `decided` holds the writes of the first decision; None if it is yet to come.
         """
         failures = 0
         while item in self._dirty:

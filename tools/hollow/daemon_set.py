@@ -1,4 +1,4 @@
-"""The DaemonSet controller: one pod on every node that it fits, bound there by the scheduler."""
+"""The DaemonSet controller: one pod on every node that it fits; the scheduler binds it there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 def reconcile(
     owner: DaemonSet, candidates: Iterable[Pod], nodes: Iterable[Node], now: datetime
 ) -> list[Write]:
-    """Creates missing pods, deletes those that must not be there, and updates a few at a time."""
+    """Creates missing pods, deletes unwanted ones, and updates a few at a time."""
     pods, writes = claim(owner, candidates)
     on: dict[str, list[Pod]] = defaultdict(list)
     for pod in sorted(
@@ -64,7 +64,7 @@ def reconcile(
 
 
 def tolerations(spec: Document) -> list[Document]:
-    """The tolerations of the pod and those that every daemon gets."""
+    """Returns the tolerations of the pod and those that every daemon gets."""
     daemon = (*_TOLERATED, _HOST_NETWORK) if spec.get("hostNetwork") else _TOLERATED
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in daemon]
     own = spec.get("tolerations") or []
@@ -72,13 +72,13 @@ def tolerations(spec: Document) -> list[Document]:
 
 
 def daemon_spec(owner: DaemonSet) -> PodSpec:
-    """The spec of a daemon pod before it is meant for a node."""
+    """Returns the spec of a daemon pod before it gets a target node."""
     spec = owner.spec.template["spec"]
     return read({**spec, "tolerations": tolerations(spec)}, PodSpec)
 
 
 def fits(spec: PodSpec, node: Node) -> tuple[bool, bool]:
-    """Two answers: True if a pod should run on the node; True if a pod that runs there may stay."""
+    """Returns if a pod should run on the node, and if a pod that already runs there may stay."""
     if spec.node_name not in ("", node.metadata.name):
         return False, False
     if not spec.node_selector.items() <= node.metadata.labels.items():
@@ -97,7 +97,7 @@ def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
 
 
 def target_node(pod: Pod) -> str:
-    """The node that a daemon pod is bound to or meant for."""
+    """Returns the node of a daemon pod: the one it is bound to, or else its target."""
     if pod.spec.node_name:
         return pod.spec.node_name
     for term in _required_terms(pod.spec) or ():
@@ -110,7 +110,7 @@ def target_node(pod: Pod) -> str:
 def _on_node(
     owner: DaemonSet, node: str, here: list[Pod], should: bool, stays: bool
 ) -> list[Write]:
-    """Writes for one node: its pod is missing, finished, superfluous or not allowed there."""
+    """Returns the writes for a node whose pod is missing, finished, superfluous or not allowed."""
     if not should:
         return [] if stays else [delete(pod) for pod in here if not deleting(pod)]
     finished = [pod for pod in here if not is_active(pod) and not deleting(pod)]

@@ -27,7 +27,7 @@ _OWN_ANNOTATIONS = (REVISION, "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How many pods may exceed and fall short of the wanted count; both 0 for Recreate."""
+    """How many pods there may be above and below the desired count; both 0 for Recreate."""
 
     surge: int
     unavailable: int
@@ -68,7 +68,7 @@ def limits(deployment: Deployment) -> Limits:
 
 
 def _of_template(deployment: Deployment, sets: list[ReplicaSet]) -> ReplicaSet | None:
-    """The ReplicaSet of the deployment's current template; the oldest if there are several."""
+    """Returns the ReplicaSet of the current template; the oldest if there are several."""
     template, mark = deployment.spec.template, template_hash(deployment.spec.template)
     same = (
         each
@@ -79,7 +79,7 @@ def _of_template(deployment: Deployment, sets: list[ReplicaSet]) -> ReplicaSet |
 
 
 def _template_of(replica_set: ReplicaSet) -> Document:
-    """The ReplicaSet's template without the hash label."""
+    """Returns the template of the ReplicaSet without the hash label."""
     template = replica_set.spec.template
     labels = {key: value for key, value in labels_in(template).items() if key != HASH}
     return {**template, "metadata": {**(template.get("metadata") or {}), "labels": labels}}
@@ -154,7 +154,7 @@ def _recreate(
 
 
 def _renewed(deployment: Deployment, new: ReplicaSet, revision: int) -> list[Write]:
-    """Makes the ReplicaSet the latest revision, also an old one after a roll-back."""
+    """Makes the ReplicaSet the latest revision, even an old one after a roll-back."""
     writes = annotated(new, _copied(deployment, max(_revision(new), revision)))
     seconds = deployment.spec.min_ready_seconds
     if new.spec.min_ready_seconds != seconds:
@@ -163,7 +163,7 @@ def _renewed(deployment: Deployment, new: ReplicaSet, revision: int) -> list[Wri
 
 
 def _new_size(deployment: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]) -> int:
-    """The number of replicas that the new ReplicaSet should have now."""
+    """Returns the number of replicas that the new ReplicaSet should have now."""
     desired, have = replicas_of(deployment), 0 if new is None else replicas_of(new)
     total = sum(map(replicas_of, old)) + have
     allowed = max(desired + limits(deployment).surge - total, 0)
@@ -191,7 +191,7 @@ def _shrink(deployment: Deployment, new: ReplicaSet, old: list[ReplicaSet]) -> l
 
 
 def _available(replica_set: ReplicaSet) -> int:
-    """The available pods that will stay: the status still counts those about to be deleted."""
+    """Returns the number of available pods that stay; the status also counts those to delete."""
     return min(replica_set.status.available_replicas, replicas_of(replica_set))
 
 
@@ -249,7 +249,7 @@ def _progressing(
     complete: bool,
     now: datetime,
 ) -> tuple[list[Document], list[Write]]:
-    """The conditions with Progressing, and a reminder for its deadline."""
+    """Returns the conditions with Progressing, and a reminder for its deadline."""
     before = condition_of(deployment.status.conditions, "Progressing")
     was = status_of(deployment)
     name = (

@@ -22,8 +22,8 @@ POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 class DeviceClaim(msgspec.Struct, frozen=True):
     """An entry of a pod's spec.resourceClaims.
 
-    `claim` is the name of the ResourceClaim: "" if none has been made from the `template` yet, None
-    if none is needed.
+    `claim` is the name of the ResourceClaim: "" while none has been created from the `template`,
+    None if none is needed.
     """
 
     name: str
@@ -44,7 +44,7 @@ def device_claims(pod: Pod) -> list[DeviceClaim]:
 
 
 def claim_names(pod: Pod) -> Iterator[str]:
-    """The ResourceClaims that a pod uses, that for its extended resources included."""
+    """Yields the ResourceClaims of a pod, including the one for its extended resources."""
     yield from (entry.claim for entry in device_claims(pod) if entry.claim)
     extended = pod.status.extended_resource_claim_status
     if extended is not None and extended.resource_claim_name:
@@ -52,12 +52,12 @@ def claim_names(pod: Pod) -> Iterator[str]:
 
 
 def claim_keys(pod: Pod) -> set[str]:
-    """Namespace and name of each ResourceClaim that a pod uses."""
+    """Returns namespace and name of each ResourceClaim that a pod uses."""
     return {f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)}
 
 
 def template_keys(pod: Pod) -> set[str]:
-    """Namespace and name of each ResourceClaimTemplate that a pod names."""
+    """Returns namespace and name of each ResourceClaimTemplate that a pod names."""
     return {
         f"{pod.metadata.namespace}/{entry.template}"
         for entry in device_claims(pod)
@@ -66,7 +66,7 @@ def template_keys(pod: Pod) -> set[str]:
 
 
 def entry_of(claim: HasMetadata) -> str:
-    """The entry of a pod's spec for which the claim was made from a template; "" for none."""
+    """Returns the entry of a pod's spec for which the claim was generated; "" for none."""
     return claim.metadata.annotations.get(POD_CLAIM, "")
 
 
@@ -80,21 +80,21 @@ def is_done(pod: Pod) -> bool:
 
 
 def pool_of(slice_: ResourceSlice) -> str:
-    """Driver and pool of a slice, as an index has them."""
+    """Returns driver and pool of a slice, the key of an index."""
     return f"{slice_.spec.driver}/{slice_.spec.pool.name}"
 
 
 def pool_with(result: DeviceRequestAllocationResult) -> str:
-    """Driver and pool of an allocated device, as an index has them."""
+    """Returns driver and pool of an allocated device, the key of an index."""
     return f"{result.driver}/{result.pool}"
 
 
 def results_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
-    """The devices that are allocated to a claim."""
+    """Returns the devices that are allocated to a claim."""
     allocation = claim.status.allocation
     return () if allocation is None else allocation.devices.results
 
 
 def pools_of(claim: ResourceClaim) -> set[str]:
-    """Driver and pool of each device that is allocated to a claim."""
+    """Returns driver and pool of each device that is allocated to a claim."""
     return {pool_with(result) for result in results_of(claim)}

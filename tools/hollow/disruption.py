@@ -1,4 +1,4 @@
-"""The disruption controller: how many pods of a PodDisruptionBudget may be evicted now."""
+"""The disruption controller: sets how many pods of a PodDisruptionBudget may be evicted now."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .writes import Again, Write, status_writes
 
 FORGET_SECONDS = 120.0
 SCALED = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deployment")
-# Returns the workload of this kind, namespace and name.
+# A function that returns the workload of this kind, namespace and name.
 Find = Callable[[str, str, str], Replicated | None]
 
 
 def reconcile(
     budget: PodDisruptionBudget, pods: Iterable[Pod], find: Find, now: datetime
 ) -> list[Write]:
-    """`pods` are those of the namespace."""
+    """Writes the status of the budget. `pods` are those of its namespace."""
     selector = selector_from(budget.spec.selector)
     mine = [pod for pod in pods if selector.matches(pod.metadata.labels)]
     expected, desired = expectation(budget.spec, mine, find)
@@ -63,7 +63,7 @@ def reconcile(
 
 
 def expectation(spec: PodDisruptionBudgetSpec, pods: list[Pod], find: Find) -> tuple[int, int]:
-    """The number of expected pods, and how many of them must be healthy."""
+    """Returns the number of expected pods, and how many of them must be healthy."""
     most, least = spec.max_unavailable, spec.min_available
     if most is not None:
         expected = _scale(pods, find)
@@ -75,7 +75,7 @@ def expectation(spec: PodDisruptionBudgetSpec, pods: list[Pod], find: Find) -> t
 
 
 def _scale(pods: list[Pod], find: Find) -> int:
-    """The sum of the replicas of the pods' controllers; pods without a controller do not count."""
+    """Returns the sum of the replicas of the pods' controllers; other pods do not count."""
     scales: dict[str, int] = {}
     for pod in pods:
         owner = _owner(pod, find)
@@ -95,7 +95,7 @@ def _owner(obj: HasMetadata, find: Find) -> Replicated | None:
 
 
 def _evicted(budget: PodDisruptionBudget, pods: list[Pod], now: datetime) -> dict[str, str | None]:
-    """Pods whose eviction was granted but not yet seen, each with the time of the grant.
+    """Returns pods with a granted eviction that has not been seen yet, and the time of the grant.
 
     A grant expires after FORGET_SECONDS, in case the deletion never comes.
     """

@@ -1,4 +1,4 @@
-"""What controllers write: references to owners, conditions, and pods from templates."""
+"""Parts of documents to write: references to owners, conditions, and pods from templates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def documents_of(parts: Iterable[msgspec.Struct]) -> list[Document]:
 
 
 def status_of(obj: HasStatus) -> Document:
-    """Returns the fields of a status that the controllers know and that are set."""
+    """Returns the fields of a status that the controllers define and that are set."""
     status: Document = msgspec.to_builtins(obj.status)
     return status
 
@@ -56,7 +56,7 @@ def with_condition(
 ) -> list[Document]:
     """Returns the conditions with this one set.
 
-    Its transition time changes only if its status does.
+    The transition time changes only if the status of the condition does.
     """
     kept: list[Document] = msgspec.to_builtins(list(conditions))
     before = next((condition for condition in kept if condition["type"] == kind), None)
@@ -97,7 +97,7 @@ def pod_from(
 ) -> dict[str, Any]:
     """Returns a new pod from an owner's template.
 
-    Without a name, the server generates one from the owner's.
+    Without a name, the server generates one from the name of the owner.
     """
     template = owner.spec.template
     metadata: Document = {

@@ -27,7 +27,7 @@ def about_pod(
     reporter: Reporter,
     now: datetime,
 ) -> Document:
-    """An event about the pod; its type is Normal or Warning."""
+    """Returns an event about the pod; its type is Normal or Warning."""
     namespace, name, uid = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
     time = stamp(now)

@@ -1,4 +1,4 @@
-"""Keeps what a controller or driver knows of the cluster up to date, kind by kind."""
+"""Keeps the objects of a controller or driver up to date, kind by kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = get_logger(__name__)
 
 
 class Following:
-    """`changed` is called after each list and each event that changed what is known."""
+    """The watches of a cluster. Each list and each event with news leads to a call of `changed`."""
 
     def __init__(
         self,

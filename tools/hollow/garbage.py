@@ -19,7 +19,7 @@ QUARANTINE_SECONDS = 2.0
 
 
 def collect(obj: HasMetadata, is_gone: Callable[[str], bool]) -> list[Write]:
-    """Deletes an object whose owners are all gone; otherwise drops the references to those gone.
+    """Deletes an object whose owners are all gone, or else drops references to owners that are.
 
     `is_gone` returns True for the uid of a deleted object.
     """
@@ -34,7 +34,7 @@ def collect(obj: HasMetadata, is_gone: Callable[[str], bool]) -> list[Write]:
 
 
 class PodGarbage:
-    """Keeps the time since when each node with pods has been missing."""
+    """The pod garbage collector. It keeps the time since when each node with pods is missing."""
 
     def __init__(self) -> None:
         self._missing: dict[str, datetime] = {}
@@ -42,7 +42,7 @@ class PodGarbage:
     def reconcile(
         self, name: str, node: Node | None, pods: Sequence[Pod], now: datetime
     ) -> list[Write]:
-        """`pods` are those bound to the node of this name.
+        """Decides on the `pods` that are bound to the node of this name.
 
         They are deleted only after QUARANTINE_SECONDS, since the watch of nodes may be late.
         """

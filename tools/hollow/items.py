@@ -1,4 +1,4 @@
-"""What a controller looks at: one object, by the name of the controller and the object's place."""
+"""Items of work for controllers: one object each, by controller and by kind and name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One object to look at. A workload's controller has the name of its kind."""
+    """An object to decide on. The controller of a workload has the name of the kind."""
 
     controller: str
     kind: str

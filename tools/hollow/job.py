@@ -75,7 +75,7 @@ def finished(job: Job) -> bool:
 
 
 def labels(job: Job) -> dict[str, str]:
-    """The labels that mark a job's pods."""
+    """Returns the labels that mark a job's pods."""
     uid, name = job.metadata.uid, job.metadata.name
     return {
         "batch.kubernetes.io/controller-uid": uid,
@@ -94,7 +94,7 @@ def _index(pod: Pod) -> int:
 
 
 def _completions(job: Job) -> int | None:
-    """None for a work queue; 1 if the job sets neither completions nor parallelism."""
+    """Returns None for a work queue; 1 if the job sets neither completions nor parallelism."""
     if job.spec.completions is None and job.spec.parallelism is None:
         return 1
     return job.spec.completions
@@ -129,7 +129,7 @@ def _pod(job: Job, index: int | None) -> Document:
 
 
 def _suspended(job: Job, status: Document, active: list[Pod], now: datetime) -> list[Write] | None:
-    """The writes for a suspended job, which has no pods; None if it is not suspended."""
+    """Returns the writes for a suspended job, which has no pods; None if it is not suspended."""
     if not job.spec.suspend:
         return None
     conditions = job.status.conditions
@@ -139,7 +139,7 @@ def _suspended(job: Job, status: Document, active: list[Pod], now: datetime) -> 
 
 
 def _end(job: Job, status: Document, now: datetime) -> Document | None:
-    """The status of a job that has just completed or failed; None if it continues."""
+    """Returns the status of a job that has just completed or failed; None if it continues."""
     completions, deadline = _completions(job), job.spec.active_deadline_seconds
     if status["failed"] > (6 if job.spec.backoff_limit is None else job.spec.backoff_limit):
         why = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -173,7 +173,7 @@ def _expire(job: Job, now: datetime) -> list[Write]:
 
 
 def _ranges(indexes: list[int]) -> str:
-    """Indexes in the notation of completedIndexes, such as `0-2,5`."""
+    """Returns indexes in the notation of completedIndexes, such as `0-2,5`."""
     ranges: list[list[int]] = []
     for index in indexes:
         if ranges and ranges[-1][1] == index - 1:

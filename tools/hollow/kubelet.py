@@ -1,8 +1,8 @@
 """Hollow nodes: complete each node's status, and report the pods bound to it as running.
 
 A pod waits until its volumes are bound and attached, and its devices allocated. Containers are
-hollow: they start and stop at once. They run for ever, except in pods of Jobs and in pods whose
-annotation says for how many seconds they run.
+hollow: they start and stop at once. They run for ever, except in pods of Jobs and in pods with an
+annotation that gives the seconds to run.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _POD_ADDRESSES = IPv4Address("10.244.0.1")
 
 
 def hollow_node(number: int) -> Document:
-    """The manifest of the node of this number: 8 cores, 32Gi, one of three zones in turn."""
+    """Returns the manifest of the node of this number: 8 cores, 32Gi, in one of three zones."""
     name = f"node-{number}"
     labels = {
         "kubernetes.io/hostname": name,
@@ -76,7 +76,7 @@ def hollow_node(number: int) -> Document:
 
 
 def node_status(node: Node, address: str, time: str) -> Document:
-    """The fields missing in a node's status, as a healthy kubelet would set them."""
+    """Returns the fields missing in a node's status, as a healthy kubelet would set them."""
     status = node.status
     missing: Document = {}
     if not status.capacity:
@@ -110,7 +110,7 @@ def node_status(node: Node, address: str, time: str) -> Document:
 
 
 def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
-    """The status of a pod all of whose containers have started."""
+    """Returns the status of a pod with all containers started."""
     conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
     running = {"running": {"startedAt": time}}
     ended = {
@@ -137,7 +137,7 @@ def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
 
 
 def creating_status(pod: Pod, host: str, time: str) -> Document:
-    """The status of a pod that waits for its volumes or devices."""
+    """Returns the status of a pod that waits for volumes or devices."""
     waiting = {"waiting": {"reason": "ContainerCreating"}}
     stopped = {"ready": False, "started": False}
     return {
@@ -153,7 +153,7 @@ def creating_status(pod: Pod, host: str, time: str) -> Document:
 
 
 def succeeded_status(pod: Pod, time: str) -> Document:
-    """The status of a pod all of whose containers have succeeded."""
+    """Returns the status of a pod with all containers succeeded."""
     ended = {
         "exitCode": 0,
         "reason": "Completed",
@@ -190,7 +190,7 @@ def _container(container: Container, state: Document) -> Document:
 
 
 def run_seconds(pod: Pod) -> float | None:
-    """How long the containers run; None for ever, which is the case for pods that are restarted."""
+    """Returns how long the containers run; None for ever, as in pods that are restarted."""
     if pod.spec.restart_policy not in ("Never", "OnFailure"):
         return None
     text = pod.metadata.annotations.get(RUN_SECONDS)
@@ -235,7 +235,7 @@ async def run_kubelets(
 
 
 class _Kubelets:
-    """Keeps the nodes' addresses, and the pods that wait for their node, end or are removed."""
+    """The kubelets: the addresses of nodes, and the pods that wait, end or are being removed."""
 
     def __init__(self, client: Client, clock: Clock, group: TaskGroup) -> None:
         self._client = client
@@ -351,7 +351,7 @@ class _Kubelets:
     async def _start(self, pod_before: Pod) -> None:
         """Starts the latest version of a pod, or reports that it waits for volumes or devices.
 
-        Guarded by the resourceVersion: if the pod has changed, the watch reports it again.
+        The resourceVersion guards the write: if the pod has changed, the watch reports it again.
         """
         pod = self._pending.get(pod_before.metadata.uid)
         if pod is None:
@@ -377,7 +377,7 @@ class _Kubelets:
         await self._patch(_path(pod, "/status"), {"metadata": _version(pod), "status": status})
 
     async def _report(self, uid: str) -> None:
-        """Says in an event why a pod still waits for devices, unless the last event said it.
+        """Writes an event why a pod still waits for devices, unless the last event said the same.
 
         Waits for a moment first, because the watch of claims may be later than that of pods.
         """

@@ -30,7 +30,7 @@ FOLLOWED: tuple[type[HasMetadata], ...] = (
 
 
 class Mounts:
-    """Keeps the objects that decide whether volumes are ready, and the pods that wait for them."""
+    """The objects that decide whether volumes are ready, and the pods that wait for them."""
 
     def __init__(self) -> None:
         self._claims: dict[str, PersistentVolumeClaim] = {}
@@ -84,7 +84,7 @@ class Mounts:
         return []
 
     def wait(self, pod: Pod) -> bool:
-        """True if the pod must wait, in which case it is returned when its volumes change."""
+        """True if the pod must wait; a later change of its volumes then returns the pod."""
         claims = pod_claims(pod)
         if all(self._is_ready(pod, claim.name, claim.ephemeral) for claim in claims):
             self.forget(pod)

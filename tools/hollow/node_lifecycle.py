@@ -25,7 +25,7 @@ _OWNED = {
 
 
 def reconcile(node: Node, now: datetime) -> list[Write]:
-    """Adds the taints that the node's state requires, and removes those that it no longer does."""
+    """Adds the taints that the node's state requires, and removes those no longer required."""
     have = node.spec.taints
     required = required_taints(node)
     kept = [t for t in have if (t.key, t.effect) not in _OWNED or (t.key, t.effect) in required]
@@ -41,7 +41,7 @@ def reconcile(node: Node, now: datetime) -> list[Write]:
 
 
 def required_taints(node: Node) -> list[tuple[str, str]]:
-    """Key and effect of each taint that the node's state requires.
+    """Returns key and effect of each taint that the node's state requires.
 
     A node without conditions counts as healthy.
     """

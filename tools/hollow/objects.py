@@ -1,6 +1,6 @@
-"""The objects that the controllers read: the scheduler's structs, with what only controllers need.
+"""The objects that the controllers read: structs of the scheduler, and structs with further fields.
 
-What a controller copies into new objects, such as the template of a pod, stays a document.
+Parts that a controller copies into new objects, such as the template of a pod, stay documents.
 """
 
 from __future__ import annotations
@@ -364,12 +364,12 @@ def is_ready(pod: core.Pod) -> bool:
 
 
 def seconds_since(text: str | None, now: datetime) -> float:
-    """0 if there is no time."""
+    """Returns the seconds since a time of RFC 3339; 0 if the text is empty."""
     return (now - datetime.fromisoformat(text)).total_seconds() if text else 0.0
 
 
 def seconds_to_available(pod: core.Pod, min_ready_seconds: int, now: datetime) -> float | None:
-    """0 or less once the pod has been ready for long enough; None while it is not ready."""
+    """Returns the seconds until the pod counts as available; None while it is not ready."""
     condition = condition_of(pod.status.conditions, "Ready")
     if condition is None or condition.status != "True":
         return None

@@ -1,4 +1,4 @@
-"""The ReplicaSet and ReplicationController controllers: keep the wanted number of pods."""
+"""The ReplicaSet and ReplicationController controllers: keep the desired number of pods."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def reconcile(
 
 
 def surplus(pods: Sequence[Pod], count: int) -> list[Pod]:
-    """The pods to delete: unplaced, pending, unready, cheap, crowded and young ones first."""
+    """Returns pods to delete: unplaced, pending, unready, cheap, crowded and young ones first."""
     if count <= 0:
         return []
     crowd = Counter(pod.spec.node_name for pod in pods)

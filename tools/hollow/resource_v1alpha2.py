@@ -17,7 +17,7 @@ class ConsumerReference(kinds.ResourceClaimConsumerReference, frozen=True, kw_on
 
 
 class ResourceHandle(Object, frozen=True, kw_only=True):
-    """What a driver keeps with an allocation; the hollow one keeps the name of the node."""
+    """A driver's data in an allocation; for the hollow driver, the name of the node."""
 
     data: str = ""
 
@@ -36,7 +36,7 @@ class ResourceClaim(kinds.ResourceClaim, frozen=True, kw_only=True):
     status: ResourceClaimStatus = ResourceClaimStatus()
 
 
-# Where each kind that the driver follows is served, and its type.
+# The path and the type of each kind that the driver follows.
 FOLLOWED: dict[str, tuple[Kind, type[HasMetadata]]] = {
     type_.__name__: (BY_KIND[version, type_.__name__], type_)
     for version, type_ in (

@@ -1,4 +1,4 @@
-"""Which controllers must look at which items after a change, and what each of them reads."""
+"""Routes each change to the controllers and items that it concerns, and collects their input."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FOLLOWED = tuple(TYPES)
 
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
-    """The items to look at after a change; an item may occur twice."""
+    """Yields the items that a change concerns; an item may occur twice."""
     for obj in (change.before, change.after):
         if obj is not None:
             yield from _touched_by(cluster, obj)
@@ -90,7 +90,7 @@ def _touched_by(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
 
 
 def _owners(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
-    """The workloads that control an object, could adopt it, or make claims of its name."""
+    """Yields workloads that control an object, could adopt it, or create claims of its name."""
     namespace, labels = obj.metadata.namespace, obj.metadata.labels
     owner = controller_of(obj)
     if owner is not None and owner.kind in WORKLOADS:
@@ -107,7 +107,7 @@ def _owners(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
 
 
 class Controllers:
-    """All controllers. Some keep state: the time since when something has been the case."""
+    """All controllers. Some have state: the time since when a condition has held."""
 
     def __init__(self) -> None:
         self._eviction = TaintEviction()

@@ -1,7 +1,7 @@
 """The StatefulSet controller: numbered pods, each with its claims, created and deleted in order.
 
-Claims are kept when their pods go, unless the retention policy lets the garbage collector delete
-them: it does so through an owner, which is the set, or the pod that is scaled away.
+Claims stay when their pods go, unless the retention policy lets the garbage collector delete them.
+For this, the claim gets an owner: the set, or the pod that is scaled away.
 
 There are no ControllerRevisions here: a pod is always created from the current template, even below
 the partition.
@@ -42,7 +42,7 @@ def reconcile(
     claims: Iterable[PersistentVolumeClaim],
     now: datetime,
 ) -> list[Write]:
-    """`claims` are the PersistentVolumeClaims of the namespace."""
+    """Returns the writes. `claims` are the PersistentVolumeClaims of the namespace."""
     mine, writes = claim(owner, candidates)
     pods = {ordinal: pod for pod in mine if (ordinal := ordinal_of(owner, pod)) is not None}
     if not deleting(owner):
@@ -102,7 +102,7 @@ def _retention(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list
 def _owned(
     existing: PersistentVolumeClaim, owner: HasMetadata | None, mine: Sequence[HasMetadata]
 ) -> list[Write]:
-    """Makes one of `mine`, or none, an owner of the claim; other controllers keep it."""
+    """Makes the object in `mine` an owner of the claim, or none; other controllers stay."""
     uids = {each.metadata.uid for each in mine}
     controller, owners = controller_of(existing), existing.metadata.owner_references
     if controller is not None and controller.uid not in uids:
@@ -117,7 +117,7 @@ def _owned(
 
 
 def _step(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Write]:
-    """Adds and replaces pods from the lowest, removes from the highest, then updates."""
+    """Adds and replaces pods from the lowest up, removes from the highest down, then updates."""
     in_order = owner.spec.pod_management_policy != "Parallel"
     ordinals = _ordinals(owner)
     writes: list[Write] = []
@@ -180,7 +180,7 @@ def _claims(owner: StatefulSet, pod: str, claims: Claims) -> list[Write]:
 
 
 def _create(owner: StatefulSet, ordinal: int, claims: Claims) -> list[Write]:
-    """The pod, and its claims; a pod whose claim is being deleted has to wait."""
+    """Creates the pod and its claims; a pod whose claim is being deleted has to wait."""
     name = f"{owner.metadata.name}-{ordinal}"
     labels = {
         REVISION: update_revision(owner),

@@ -1,7 +1,7 @@
 """The taint eviction controller: deletes pods that do not tolerate a NoExecute taint of their node.
 
 Some pods may stay for a while. The controller keeps the time since when each pod has been on a
-tainted node, because a taint that a user adds does not say when it was added.
+tainted node, because a taint that a user adds has no time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TaintEviction:
     def reconcile(
         self, name: str, node: Node | None, pods: Sequence[Pod], now: datetime
     ) -> list[Write]:
-        """`pods` are those on the node of this name."""
+        """Decides on the `pods` on the node of this name."""
         before = self._since.pop(name, {})
         taints = taints_of(node, ("NoExecute",))
         if not taints:
@@ -51,7 +51,7 @@ class TaintEviction:
 
 
 def tolerated_seconds(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> float | None:
-    """How long a pod may stay; None for ever."""
+    """Returns how long a pod may stay; None for ever."""
     limits: list[float] = []
     for taint in taints:
         used = next(

@@ -1,4 +1,4 @@
-"""Readers for the volumes of pods, their claims and classes. Mirrors component-helpers."""
+"""Reads the volumes of pods, their claims and classes. Mirrors component-helpers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_CLAIM = ObjectReference()
 
 
 class PodClaim(msgspec.Struct, frozen=True):
-    """A claim that a pod names; the claim of a generic ephemeral volume must be the pod's own."""
+    """A claim that a pod names; the claim of a generic ephemeral volume must belong to the pod."""
 
     name: str
     ephemeral: bool
@@ -38,7 +38,7 @@ def pod_claims(pod: Pod) -> list[PodClaim]:
 
 
 def is_of_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """True if the claim was made for a generic ephemeral volume of this pod."""
+    """True if the claim was created for a generic ephemeral volume of this pod."""
     return controller_uid(claim) == pod.metadata.uid
 
 
@@ -54,30 +54,30 @@ def is_default_class(storage_class: StorageClass) -> bool:
 
 
 def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
-    """The newest of the default classes; the first by name of equally old ones."""
+    """Returns the newest default class; among equally old ones, the first by name."""
     defaults = sorted(filter(is_default_class, classes), key=lambda each: each.metadata.name)
     return max(defaults, key=lambda each: each.metadata.creation_timestamp or "", default=None)
 
 
 def driver_of(storage_class: StorageClass) -> str:
-    """The CSI driver of the volumes that are made for a class."""
+    """Returns the CSI driver of the volumes of a class."""
     name = storage_class.provisioner
     return csi_driver(name) or (HOLLOW_DRIVER if driver_name("", name) else name)
 
 
 def claim_reference(volume: PersistentVolume) -> ObjectReference:
-    """The claim that the volume is for; an empty reference for a free volume."""
+    """Returns the claim that the volume is for; an empty reference for a free volume."""
     return volume.spec.claim_ref or _NO_CLAIM
 
 
 def claimed_key(volume: PersistentVolume) -> str:
-    """Namespace and name of the claim that the volume is for; "" for a free volume."""
+    """Returns namespace and name of the claim that the volume is for; "" for a free volume."""
     reference = volume.spec.claim_ref
     return f"{reference.namespace}/{reference.name}" if reference else ""
 
 
 def driver_in(volume: PersistentVolume) -> str:
-    """The CSI driver of a volume; "" for a volume of another type."""
+    """Returns the CSI driver of a volume; "" for a volume of another type."""
     return volume.spec.csi.driver if volume.spec.csi else ""
 
 

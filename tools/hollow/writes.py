@@ -1,4 +1,4 @@
-"""Decisions of controllers as data: writes for the API server, and requests to be asked again."""
+"""Decisions of controllers as data: writes for the API server, and requests to decide again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Create(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """`grace` in seconds; None for the object's default."""
+    """A deletion; `grace` is in seconds, None for the default of the object."""
 
     kind: str
     namespace: str
@@ -33,7 +33,7 @@ class Delete(msgspec.Struct, frozen=True):
 class Patch(msgspec.Struct, frozen=True):
     """A merge patch.
 
-    Its body carries the resourceVersion that was read if it must not undo somebody else's write.
+    Its body has the resourceVersion of the object read if other writes must not be undone.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Patch(msgspec.Struct, frozen=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """Asks for another decision after this many seconds, even if nothing changes."""
+    """A request for another decision after this many seconds, even if nothing changes."""
 
     seconds: float
 
@@ -64,7 +64,7 @@ def patch(
     *,
     guarded: bool = False,
 ) -> Patch:
-    """If `guarded`, the server refuses the patch if the object has changed since it was read."""
+    """Returns a patch. If `guarded`, the server refuses it if the object has changed since."""
     metadata = obj.metadata
     if guarded:
         version = {"resourceVersion": metadata.resource_version}
@@ -73,14 +73,14 @@ def patch(
 
 
 def status_writes(obj: HasStatus, status: Document) -> list[Write]:
-    """Replaces the known fields of an object's status; no write if they are the same."""
+    """Replaces the defined fields of an object's status; returns no write if they are equal."""
     if msgspec.convert(status, type(obj.status)) == obj.status:
         return []
     return [patch(obj, {"status": _difference(status_of(obj), status)}, "status", guarded=True)]
 
 
 def _difference(before: Document, after: Document) -> Document:
-    """The merge patch that turns one document into another."""
+    """Returns the merge patch that turns one document into another."""
     changed: Document = {field: None for field in before if field not in after}
     for field, value in after.items():
         have = before.get(field)
@@ -93,7 +93,7 @@ def _difference(before: Document, after: Document) -> Document:
 
 
 def annotated(obj: HasMetadata, annotations: dict[str, str]) -> list[Write]:
-    """Sets annotations; no write if they are already set."""
+    """Sets annotations; returns no write if they are already set."""
     have = obj.metadata.annotations
     missing = {key: value for key, value in annotations.items() if have.get(key) != value}
     return [patch(obj, {"metadata": {"annotations": missing}})] if missing else []
@@ -113,7 +113,7 @@ def disrupted(pod: Pod, reason: str, message: str, now: datetime, phase: str = "
 def count_available(
     pods: Sequence[Pod], min_ready_seconds: int, now: datetime
 ) -> tuple[int, list[Write]]:
-    """The number of available pods, and a reminder for when the next one may be."""
+    """Returns the number of available pods, and a reminder for when the next one may be."""
     waits = [seconds_to_available(pod, min_ready_seconds, now) for pod in pods]
     later = [wait for wait in waits if wait is not None and wait > 0]
     return sum(wait is not None and wait <= 0 for wait in waits), [

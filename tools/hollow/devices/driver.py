@@ -1,4 +1,4 @@
-"""A hollow DRA driver: publishes the devices of a file as ResourceSlices, and keeps them right.
+"""A hollow DRA driver: publishes the devices of a file as ResourceSlices, and updates them.
 
 It acts for all drivers of the file. Whenever the file changes, or a node comes, changes or goes,
 the slices follow.

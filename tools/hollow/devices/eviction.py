@@ -1,7 +1,7 @@
 """Device taint eviction: deletes pods that use a device with a NoExecute taint.
 
 Mirrors Kubernetes' device taint eviction controller. A claim tolerates taints by the tolerations of
-its allocation, for some time or for ever. The time of a taint counts from when it was added.
+its allocation, for some time or for ever. This time begins when the taint is added.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Slices = Callable[[str], Iterable[ResourceSlice]]
 def reconcile(
     pod: Pod, claim: Callable[[str], ResourceClaim | None], slices: Slices, now: datetime
 ) -> list[Write]:
-    """`claim` looks up a claim by name; `slices` are those of a pool, see `pool_with`."""
+    """Decides on a pod. `claim` looks up by name, `slices` by pool as in `pool_with`."""
     if not pod.spec.node_name or not is_active(pod):
         return []
     waits = [
@@ -63,7 +63,7 @@ def _used_claims(pod: Pod, find: Callable[[str], ResourceClaim | None]) -> Itera
 
 
 def _waits(claim: ResourceClaim, slices: Slices, now: datetime) -> Iterator[float | None]:
-    """For each taint of the claim's devices, how long the pod may stay; None for ever."""
+    """Yields how long the pod may stay, for each taint of the claim's devices; None for ever."""
     for result in results_of(claim):
         device = _device(result, slices(pool_with(result)))
         for taint in device.taints if device else ():
@@ -76,7 +76,7 @@ def _waits(claim: ResourceClaim, slices: Slices, now: datetime) -> Iterator[floa
 def _device(
     result: DeviceRequestAllocationResult, slices: Iterable[ResourceSlice]
 ) -> Device | None:
-    """The device in the slices of the pool's last generation; None if they do not have it."""
+    """Returns the device in the latest generation of the pool's slices; None if it is not there."""
     specs = [slice_.spec for slice_ in slices]
     last = max((spec.pool.generation for spec in specs), default=0)
     devices = (each for spec in specs if spec.pool.generation == last for each in spec.devices)
@@ -84,7 +84,7 @@ def _device(
 
 
 def tolerated_seconds(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]) -> float | None:
-    """How long a taint is tolerated; None for ever. Only tolerations of NoExecute count."""
+    """Returns how long a taint is tolerated; None for ever. Only NoExecute tolerations count."""
     limits: list[float] = []
     for toleration in tolerations:
         if toleration.effect != NO_EXECUTE or not _tolerates(toleration, taint):

@@ -1,8 +1,8 @@
 """The devices that a hollow driver offers, as its users describe them.
 
-A file has a YAML document for each driver. Objects of Kubernetes may stand beside them: the device
-classes, for example. Groups of equal devices are written once; a device with partitions is offered
-whole and in parts, which draw on its counters as those of a GPU in MIG mode do.
+A file has a YAML document for each driver. Objects of Kubernetes may stand next to them: the device
+classes, for example. Groups of equal devices are written once. A device with partitions is offered
+as a whole and in parts; all draw on its counters, as those of a GPU in MIG mode do.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MOST_OF_GROUP = 10_000
 
 
 class InventoryError(ValueError):
-    """A file of devices cannot be used; the message names it."""
+    """A file of devices that cannot be used; the message names it."""
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Devices of the same form. With a `count`, they are called <name>-0, <name>-1 and so on.
 
     A plain value of an attribute or capacity stands for the object that Kubernetes has there.
-    `counters` are the amounts of which the device or partition consists.
+    `counters` are the amounts that make up the device or partition.
     """
 
     name: str
@@ -68,8 +68,8 @@ class Inventory(
 ):
     """The devices of one driver on each of the `nodes` with these names and labels.
 
-    Without either, on every node. Devices on the `network` exist once, and can be used on all these
-    nodes; their pool is `pool`.
+    Without names and labels, on every node. Devices on the `network` exist once, and can be used on
+    all these nodes; their pool is `pool`.
     """
 
     driver: str
@@ -86,7 +86,7 @@ class Inventory(
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """The slices of a driver's pool: their specs, but for the pool's generation and size.
+    """The slices of a driver's pool: their specs, without generation and size of the pool.
 
     `node` is the node that the devices are attached to, None for devices on the network.
     """
@@ -98,8 +98,8 @@ class Pool(msgspec.Struct, frozen=True):
 
 
 def read_inventories(path: Path) -> list[Inventory]:
-    """The inventories of a file. Raises InventoryError."""
-    found: list[Inventory] = []
+    """Returns the inventories of a file. Raises InventoryError."""
+    inventories: list[Inventory] = []
     seen: set[tuple[str, str]] = set()
     for number, document in enumerate(_documents(path), 1):
         if _is_object(document):
@@ -112,16 +112,16 @@ def read_inventories(path: Path) -> list[Inventory]:
             raise InventoryError(f"{where}: pool: expected {expected}")
         if inventory.network:
             seen.add(place)
-        found.append(inventory)
-    return found
+        inventories.append(inventory)
+    return inventories
 
 
 def read_objects(path: Path) -> list[tuple[Document, str]]:
-    """The objects of Kubernetes in a file of devices, each with its place.
+    """Returns the objects of Kubernetes in a file of devices, each with its place.
 
     Raises InventoryError.
     """
-    found: list[tuple[Document, str]] = []
+    objects: list[tuple[Document, str]] = []
     for number, document in enumerate(_documents(path), 1):
         where = f"{path}, document {number}"
         if not _is_object(document):
@@ -129,8 +129,8 @@ def read_objects(path: Path) -> list[tuple[Document, str]]:
         if not document.get("apiVersion") or not isinstance(document.get("metadata"), dict):
             expected = "an object with apiVersion, kind and metadata"
             raise InventoryError(f"{where}: expected {expected}")
-        found.append((document, where))
-    return found
+        objects.append((document, where))
+    return objects
 
 
 def _documents(path: Path) -> list[Any]:
@@ -147,23 +147,23 @@ def _is_object(document: Any) -> bool:
 
 
 def _read(document: Any, where: str) -> Inventory:
-    """Checks an inventory by the rules of the slices that it would give a node."""
+    """Checks an inventory by the rules for the slices that it gives a node."""
     try:
-        found = msgspec.convert(document, Inventory)
+        parsed = msgspec.convert(document, Inventory)
     except msgspec.ValidationError as problem:
         raise InventoryError(f"{where}: {problem}") from None
-    groups = [*found.devices, *(part for group in found.devices for part in group.partitions)]
+    groups = [*parsed.devices, *(part for group in parsed.devices for part in group.partitions)]
     for group in groups:
         if group.count is not None and not 0 <= group.count <= MOST_OF_GROUP:
             raise InventoryError(
                 f"{where}, {group.name}: count: expected 0 to {MOST_OF_GROUP}, got {group.count}"
             )
-    for group in found.devices:
+    for group in parsed.devices:
         for part in group.partitions:
             _check_counters(group, part, where)
     node = Node(metadata=ObjectMeta(name="node"))
-    pool = "node" if not found.network else found.pool
-    for spec in _specs(found.driver, pool, None if found.network else node, [found]):
+    pool = "node" if not parsed.network else parsed.pool
+    for spec in _specs(parsed.driver, pool, None if parsed.network else node, [parsed]):
         numbered = with_pool(spec, pool, 1, 1)
         slice_ = {**numbered, "metadata": {"name": "slice"}}
         mistyped = unknown_and_mistyped("ResourceSlice", slice_)
@@ -171,11 +171,11 @@ def _read(document: Any, where: str) -> Inventory:
         wrong = wrong or problems("ResourceSlice", defaulted(SLICES, slice_))
         if wrong:
             raise InventoryError(f"{where}: {wrong[0]}")
-    return found
+    return parsed
 
 
 def _check_counters(group: Group, part: Partition, where: str) -> None:
-    """Raises InventoryError unless the part has counters, all of them counters of its device."""
+    """Raises InventoryError unless the part has counters, and the device has them all."""
     place = f"{where}, {group.name}, partition {part.name}: counters"
     if not part.counters:
         raise InventoryError(f"{place}: expected the amounts that the part takes of its device")
@@ -185,7 +185,7 @@ def _check_counters(group: Group, part: Partition, where: str) -> None:
 
 
 def with_pool(spec: Document, pool: str, generation: int, count: int) -> Document:
-    """A slice without metadata, which is one of `count` slices of its pool."""
+    """Returns a slice without metadata, one of the `count` slices of its pool."""
     numbers = {"name": pool, "generation": generation, "resourceSliceCount": count}
     return {
         "apiVersion": SLICES.api_version,
@@ -195,7 +195,7 @@ def with_pool(spec: Document, pool: str, generation: int, count: int) -> Documen
 
 
 def pools(inventories: Iterable[Inventory], nodes: Iterable[Node]) -> list[Pool]:
-    """The pools of these nodes; inventories of a driver for the same node are joined."""
+    """Returns the pools of these nodes; joins the inventories of a driver for a node."""
     offered: dict[tuple[str, str], tuple[Node | None, list[Inventory]]] = {}
     listed = list(nodes)
     for inventory in inventories:
@@ -214,25 +214,25 @@ def pools(inventories: Iterable[Inventory], nodes: Iterable[Node]) -> list[Pool]
 def _specs(
     driver: str, pool: str, node: Node | None, inventories: list[Inventory]
 ) -> list[Document]:
-    """The slices of a pool, each as large as it may be."""
+    """Returns the slices of a pool, each as large as allowed."""
     place = {"nodeName": node.metadata.name} if node is not None else _reach(inventories[0])
     devices: list[Document] = []
     counters: list[Document] = []
     for group in (group for inventory in inventories for group in inventory.devices):
         for number, name in enumerate(group.names()):
-            made, counter_set = _device(group, name, number)
-            devices += made
+            parts, counter_set = _device(group, name, number)
+            devices += parts
             counters += counter_set
-    advanced = any("taints" in one or "consumesCounters" in one for one in devices)
+    advanced = any("taints" in device or "consumesCounters" in device for device in devices)
     most = MOST_ADVANCED_DEVICES if advanced else MOST_DEVICES
     base: Document = {"driver": driver, "pool": {"name": pool}, **place}
-    slices = [{**base, "sharedCounters": part} for part in _chunks(counters, MOST_COUNTER_SETS)]
-    slices += [{**base, "devices": part} for part in _chunks(devices, most)]
+    slices = [{**base, "sharedCounters": chunk} for chunk in _chunks(counters, MOST_COUNTER_SETS)]
+    slices += [{**base, "devices": chunk} for chunk in _chunks(devices, most)]
     return slices or [{**base, "devices": []}]
 
 
 def _reach(inventory: Inventory) -> Document:
-    """Which nodes can use the devices of a network."""
+    """Returns the fields that say which nodes can use the devices of a network."""
     terms: list[Document] = [
         {"key": key, "operator": "In", "values": [value]}
         for key, value in inventory.node_selector.items()
@@ -250,7 +250,7 @@ def _chunks(items: list[Document], most: int) -> list[list[Document]]:
 
 
 def _device(group: Group, name: str, number: int) -> tuple[list[Document], list[Document]]:
-    """A device with its partitions, and the counters that they share, if any."""
+    """Returns a device with its partitions, and the counters that they share, if any."""
     whole = _offered(group, name, {"index": number})
     if group.taints:
         whole["taints"] = group.taints
@@ -259,7 +259,7 @@ def _device(group: Group, name: str, number: int) -> tuple[list[Document], list[
     if not group.counters:
         return [whole], []
     whole["consumesCounters"] = _consumed(name, group.counters)
-    made = [whole]
+    offered = [whole]
     for partition in group.partitions:
         for part_number, part in enumerate(partition.names(f"{name}-")):
             own = _offered(partition, part, {"index": part_number, "parent": name})
@@ -267,13 +267,13 @@ def _device(group: Group, name: str, number: int) -> tuple[list[Document], list[
             own["consumesCounters"] = _consumed(name, partition.counters)
             if group.taints:
                 own["taints"] = group.taints
-            made.append(own)
-    return made, [{"name": name, "counters": _amounts(group.counters)}]
+            offered.append(own)
+    return offered, [{"name": name, "counters": _amounts(group.counters)}]
 
 
-def _offered(part: _Part, name: str, given: Mapping[str, str | int]) -> Document:
-    """A device; attributes that are `given` are those it has unless its owner sets them."""
-    device: Document = {"name": name, "attributes": _values({**given, **part.attributes})}
+def _offered(part: _Part, name: str, defaults: Mapping[str, str | int]) -> Document:
+    """Returns a device; its owner's attributes take precedence over the `defaults`."""
+    device: Document = {"name": name, "attributes": _values({**defaults, **part.attributes})}
     if part.capacity:
         device["capacity"] = {
             key: amount if isinstance(amount, dict) else {"value": str(amount)}

@@ -20,7 +20,7 @@ FOLLOWED = "ResourceClaim"
 
 
 class Preparation:
-    """Keeps the claims of each version of the API, and the pods that wait for them."""
+    """The claims of each version of the API, and the pods that wait for them."""
 
     def __init__(self) -> None:
         self._claims: dict[str, dict[str, ResourceClaim]] = defaultdict(dict)
@@ -41,9 +41,9 @@ class Preparation:
         self._claims[version].pop(key(claim), None)
 
     def wait(self, pod: Pod) -> str:
-        """The reason why the pod must wait, or "".
+        """Returns the reason why the pod must wait, or "".
 
-        A pod that waits is returned when its claims change.
+        A later change of its claims then returns the pod.
         """
         why = next(filter(None, (self._lacks(pod, *claim) for claim in _claims_of(pod))), "")
         if not why:
@@ -79,15 +79,15 @@ class Preparation:
         return ""
 
     def _claim(self, place: str) -> ResourceClaim | None:
-        """The claim of v1, or else of an older version."""
+        """Returns the claim of v1, or else of an older version."""
         claims = (self._claims[version].get(place) for version in sorted(self._claims))
         return next(filter(None, claims), None)
 
 
 def _claims_of(pod: Pod) -> Iterator[tuple[str, bool]]:
-    """The claims that a pod uses; "" for one that has not been made yet.
+    """Yields the claims of a pod, "" for one that has not been created yet.
 
-    True beside those that must be its own.
+    The second value is True for a claim that must belong to the pod.
     """
     for entry in device_claims(pod):
         if entry.claim is not None:

@@ -1,7 +1,7 @@
 """Decides which slices to write so that every pool is offered as it should be.
 
 Mirrors dynamic-resource-allocation's resourceslice controller: the slices of a pool have the same
-generation, which grows with each change, and say how many there are.
+generation, which grows with each change, and the number of slices.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from ..documents import reference_to
 from ..objects import Document
 from .inventory import Pool, with_pool
 
-# A slice of the hollow driver; the value tells one content of its pool from another.
+# Marks a slice of the hollow driver; the value is a hash of the content of the pool.
 MARK = "berth.dev/devices"
 
 
 class Publish(msgspec.Struct, frozen=True):
-    """Creates a slice or, if it has a resourceVersion, replaces it."""
+    """A slice to create or, if it has a resourceVersion, to replace."""
 
     document: Document
 
 
 class Withdraw(msgspec.Struct, frozen=True):
-    """Deletes a slice."""
+    """A slice to delete."""
 
     name: str
     uid: str
 
 
 def publication(pools: Iterable[Pool], slices: Iterable[ResourceSlice]) -> list[Publish | Withdraw]:
-    """The writes that turn the driver's slices into those of the pools.
+    """Returns the writes that turn the driver's slices into those of the pools.
 
-    A slice that somebody has edited stays so until the content of its pool changes, since its mark
-    tells for which content it was written. Slices without a mark belong to other drivers.
+    A slice that a user has edited stays until the content of its pool changes, since its mark names
+    the content for which it was written. Slices without a mark belong to other drivers.
     """
     have: dict[tuple[str, str], dict[str, ResourceSlice]] = defaultdict(dict)
     for slice_ in slices:

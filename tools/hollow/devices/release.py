@@ -31,7 +31,7 @@ Consumer = ResourceClaimConsumerReference | ConsumerReference
 
 
 class ClaimRelease:
-    """Keeps the claims whose devices it has freed, and since when reserving pods are missing."""
+    """The claims whose devices have been freed, and since when reserving pods are missing."""
 
     def __init__(self) -> None:
         self._freed: set[str] = set()
@@ -49,7 +49,7 @@ class ClaimRelease:
         is_gone: Callable[[str], bool],
         now: datetime,
     ) -> list[Write]:
-        """`pod` looks up by name; `is_gone` returns True for the uid of a deleted object."""
+        """Decides on a claim. `pod` looks up by name, `is_gone` tells deleted objects by uid."""
         place, reserved_for = key(claim), claim.status.reserved_for
         before = self._missing.pop(place, {})
         missing: dict[str, datetime] = {}
@@ -80,10 +80,9 @@ class ClaimRelease:
         return status_writes(claim, status)
 
     def _unused(self, claim: AnyClaim) -> list[Write]:
-        """Frees a claim without reservations: first of its allocation, then of its finalizer.
+        """Frees a claim without reservations: first its allocation, then its finalizer.
 
-        The finalizer of a claim that has just been given one stays: the scheduler is about to
-        allocate it.
+        A finalizer that has just been set stays: the scheduler is about to allocate the claim.
         """
         place, have = key(claim), claim.metadata.finalizers
         if FINALIZER not in have or (place not in self._freed and not deleting(claim)):
@@ -96,7 +95,7 @@ class ClaimRelease:
             status = status_of(claim)
             del status["allocation"]
             return status_writes(claim, status)
-        self._freed.discard(place)  # somebody has allocated it meanwhile
+        self._freed.discard(place)  # allocated by another client meanwhile
         return []
 
 
@@ -110,7 +109,7 @@ def _stays(
 ) -> bool:
     """True unless the consumer is a pod that is gone or has finished.
 
-    A pod that nobody has heard of may only be new: it counts as gone after QUARANTINE_SECONDS.
+    A pod that is missing may be new: it counts as gone after QUARANTINE_SECONDS.
     """
     if consumer.api_group or consumer.resource != "pods":
         return True
@@ -128,7 +127,7 @@ def _stays(
 
 
 def _of_finished_pod(claim: AnyClaim, find: Callable[[str], Pod | None]) -> list[Write]:
-    """Deletes a claim that was made for a pod which has finished or been replaced."""
+    """Deletes a claim created for a pod that has finished or been replaced."""
     owner = controller_of(claim)
     if deleting(claim) or owner is None or (owner.api_version, owner.kind) != ("v1", "Pod"):
         return []

@@ -1,4 +1,4 @@
-"""Which controllers of devices must look at which items after a change, and what each reads."""
+"""Routes changes to the controllers of devices and their items, and collects their input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONTROLLERS = ("claim-templates", "claim-release", "device-eviction")
 
 
 def touched(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
-    """The items to look at after a change of this object."""
+    """Yields the items that a change of this object concerns."""
     match obj:
         case Pod():
             if device_claims(obj):

@@ -1,7 +1,7 @@
-"""Makes the claims of pods from templates, and reserves allocated claims for pods on a node.
+"""Creates the claims of pods from templates, and reserves allocated claims for pods on a node.
 
-Mirrors what Kubernetes' resource claim controller does for pods. The scheduler reserves the claims
-of the pods that it places; pods that were created with a node need it done here.
+Mirrors the part of Kubernetes' resource claim controller for pods. The scheduler reserves the
+claims of the pods that it places; this controller, those of pods created with a node.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ..writes import Create, Patch, Write, status_writes
 
 FAILED = "FailedResourceClaimCreation"
 REPORTER = Reporter("resource_claim")
-LONGEST_BASE = 57  # of a generated name, which gets a dash and five characters more
+LONGEST_BASE = 57  # of a generated name, before a dash and five more characters
 FindClaim = Callable[[str], ResourceClaim | None]
 FindTemplate = Callable[[str], ResourceClaimTemplate | None]
 
 
 class ClaimTemplates:
-    """Keeps the templates that each pod has been said to lack, so that it is said once."""
+    """The templates that pods lack and that have been reported, so that each is reported once."""
 
     def __init__(self) -> None:
         self._lacking: dict[str, set[str]] = {}
@@ -45,7 +45,7 @@ class ClaimTemplates:
         template: FindTemplate,
         now: datetime,
     ) -> list[Write]:
-        """`own` are the claims that the pod controls; the two functions look up by name."""
+        """Decides on a pod. `own` are claims that it controls; the functions look up by name."""
         if not is_active(pod):
             return []
         writes: list[Write] = []
@@ -101,7 +101,7 @@ def _from_template(pod: Pod, entry: DeviceClaim, template: ResourceClaimTemplate
 
 
 def _base(pod: str, entry: str) -> str:
-    """The start of a claim's name; both parts of a long one are shortened alike."""
+    """Returns the start of a claim's name; if too long, both parts are shortened alike."""
     full = f"{pod}-{entry}-"
     if len(full) <= LONGEST_BASE:
         return full
@@ -112,7 +112,7 @@ def _base(pod: str, entry: str) -> str:
 def _recorded(pod: Pod, names: dict[str, str]) -> Write:
     """Records the names of generated claims in the pod's status, which only this controller does.
 
-    So the patch does not depend on the pod's version.
+    Therefore the patch does not depend on the pod's version.
     """
     metadata, before = pod.metadata, pod.status.resource_claim_statuses
     entries = documents_of(entry for entry in before if entry.name not in names)

@@ -1,7 +1,7 @@
 """Attaches CSI volumes to the nodes of the pods that use them, and detaches them afterwards.
 
 Mirrors Kubernetes' attach-detach controller, and the external attacher of each driver. A
-VolumeAttachment made by hand is attached, and deleted only if its name begins as those here.
+VolumeAttachment of a user is attached too, but deleted only if its name has the prefix used here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ PREFIX = "csi-"
 def reconcile(
     node: str, volumes: Iterable[PersistentVolume], attachments: Iterable[VolumeAttachment]
 ) -> list[Write]:
-    """`volumes` are those that pods on the node use and that need attachment.
+    """Decides on a node. `volumes` are in use by pods there and need attachment.
 
-    `attachments` are all of the node's.
+    `attachments` are all of the node.
     """
     needed = {attachment_name(volume, node): volume for volume in volumes}
     creates: list[Write] = []

@@ -1,8 +1,8 @@
 """Binds claims and volumes to each other. Mirrors Kubernetes' persistent volume controller.
 
 Each decision is one step: the volume is written first, then the claim, and the answer to one write
-leads to the next. A volume is reserved for the claim it was chosen for until it changes, so that
-claims decided at the same time choose different volumes.
+leads to the next. A volume is reserved for the claim that chose it until it changes, so that claims
+decided at the same time choose different volumes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from ..volumes import claim_reference, driver_in, waits_for_consumer
 from ..writes import Again, Write, patch, status_writes
 
 # A volume is released only after its claim has been missing for this long, unless the claim is
-# known to have been deleted: the watch of claims may be late.
+# known to have been deleted, because the watch of claims may be late.
 QUARANTINE_SECONDS = 2.0
 UNRECYCLABLE = "No recycler plugin found for the volume!"
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """The objects that decide about a claim, beside itself.
+    """The objects that decide about a claim, besides the claim.
 
     `named` is the volume of its volumeName, `reserved` are the volumes whose claimRef has its name,
     `free` those of its class without a claimRef.
@@ -63,7 +63,7 @@ class _Promise(msgspec.Struct, frozen=True):
 
 
 class Binder:
-    """Keeps which volume each claim has chosen, and since when volumes have missed their claims."""
+    """The volume that each claim has chosen, and the time since when volumes miss their claims."""
 
     def __init__(self) -> None:
         self._promises: dict[str, _Promise] = {}
@@ -112,7 +112,7 @@ class Binder:
         return chosen
 
     def _is_promised(self, volume: PersistentVolume, place: str) -> bool:
-        """True if another claim has chosen the volume as it is now."""
+        """True if another claim has chosen the volume in its current version."""
         holder, version = self._holders.get(volume.metadata.name), volume.metadata.resource_version
         return holder not in (None, place) and self._promises[holder].version == version
 
@@ -125,9 +125,9 @@ class Binder:
         is_gone: bool,
         now: datetime,
     ) -> list[Write]:
-        """`claim` is the object of the name in claimRef.
+        """Decides on a volume. `claim` is the object of the name in claimRef.
 
-        `is_gone` is True if the claim of the uid there is known to have been deleted.
+        `is_gone` is True if the claim with the uid in claimRef is known to have been deleted.
         """
         name, uid = volume.metadata.name, claim_reference(volume).uid
         if not uid:
@@ -154,7 +154,7 @@ class Binder:
 def find_reserved(
     claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
 ) -> PersistentVolume | None:
-    """The volume that somebody has reserved for the claim, if it is suitable."""
+    """Returns the volume that is reserved for the claim, if it is suitable."""
     request = VolumeRequest.of(claim)
     suitable = [volume for volume in volumes if is_for(volume, claim) and _suits(volume, request)]
     return min(suitable, key=lambda volume: volume.metadata.name, default=None)
@@ -163,7 +163,7 @@ def find_reserved(
 def find_free(
     claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
 ) -> PersistentVolume | None:
-    """The volume to bind to the claim.
+    """Returns the volume to bind to the claim.
 
     It has as few access modes as possible, then it is as small as possible.
     """
@@ -182,12 +182,12 @@ def find_free(
 
 
 def _suits(volume: PersistentVolume, request: VolumeRequest) -> bool:
-    """True if the volume is as a claim needs it, whatever its class and labels."""
+    """True if a claim can use the volume by size and modes, whatever its class and labels."""
     return request.admits(volume) and request.has_modes(volume)
 
 
 def _names_class(claim: PersistentVolumeClaim) -> bool:
-    """True if the claim asks for a class, or asks for none by an empty name."""
+    """True if the claim names a class, or refuses all with an empty name."""
     return BETA_CLASS in claim.metadata.annotations or claim.spec.storage_class_name is not None
 
 
@@ -195,7 +195,7 @@ def _names_class(claim: PersistentVolumeClaim) -> bool:
 
 
 def _sync_named(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> list[Write]:
-    """A claim that asks for a volume by its name."""
+    """Decides on a claim that asks for a volume by its name."""
     if volume is None:
         return _pending(claim)
     if is_for(volume, claim):
@@ -208,7 +208,7 @@ def _sync_named(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -
 
 
 def _sync_bound(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> list[Write]:
-    """A claim that has been bound: it is lost if its volume is gone or belongs to another claim."""
+    """Decides on a bound claim: it is lost if its volume is gone or belongs to another claim."""
     if volume is None or (
         volume.spec.claim_ref and volume.spec.claim_ref.uid != claim.metadata.uid
     ):
@@ -217,7 +217,7 @@ def _sync_bound(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -
 
 
 def _bind(volume: PersistentVolume, claim: PersistentVolumeClaim) -> list[Write]:
-    """The next step: the volume's reference, then its phase and the claim's, then its status."""
+    """Returns the next writes: first the volume's reference, then its phase and the claim."""
     writes = _reference(volume, claim)
     if writes:
         return writes
@@ -281,7 +281,7 @@ def _claim_status(
 def _ask_provisioner(
     claim: PersistentVolumeClaim, storage_class: StorageClass | None
 ) -> list[Write]:
-    """Names the provisioner that shall make a volume, once it is known where."""
+    """Names the provisioner that must create a volume, once the node is decided."""
     if storage_class is None or not can_provision(storage_class):
         return []
     if waits_for_consumer(storage_class) and SELECTED_NODE not in claim.metadata.annotations:
@@ -303,7 +303,7 @@ def _phase(volume: PersistentVolume, phase: str, message: str = "") -> list[Writ
 
 
 def _release(volume: PersistentVolume) -> list[Write]:
-    """Releases a volume whose claim is gone, and says if nothing here can reclaim it."""
+    """Releases a volume whose claim is gone, and reports if nothing here can reclaim it."""
     if phase_of(volume) not in ("Released", "Failed"):
         return _phase(volume, "Released")
     dynamic = PROVISIONED_BY in volume.metadata.annotations
@@ -321,7 +321,7 @@ def _release(volume: PersistentVolume) -> list[Write]:
 
 
 def _unbind(volume: PersistentVolume) -> list[Write]:
-    """Takes back a binding to a claim that is bound to another volume."""
+    """Removes the binding to a claim that is bound to another volume."""
     if BOUND_BY_CONTROLLER in volume.metadata.annotations:
         body: Document = {
             "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}},

@@ -1,8 +1,8 @@
-"""Storage capacity: what is left for new volumes in one part of the cluster.
+"""Storage capacity: the room that is left for new volumes in one part of the cluster.
 
-A CSIStorageCapacity is created by hand. If the CSIDriver tracks capacity, its `capacity` falls by
-what is provisioned and rises by what is deleted. An annotation holds the size of the volumes that
-have been subtracted, so a capacity changed by hand counts as what is left at that time.
+A user creates each CSIStorageCapacity. If the CSIDriver tracks capacity, `capacity` falls by each
+new volume and rises by each deleted one. An annotation holds the size of the volumes that have been
+subtracted, so a capacity that a user changes counts as the room left at that time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SUFFIXES = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 def reconcile(
     capacity: CSIStorageCapacity, volumes: Sequence[PersistentVolume], driver: CSIDriver | None
 ) -> list[Write]:
-    """`volumes` are those of its storage class."""
+    """Updates a capacity. `volumes` are those of its storage class."""
     if not tracks_capacity(driver):
         return []
     used = quantity_of(_used(capacity, volumes))
@@ -47,17 +47,17 @@ def tracks_capacity(driver: CSIDriver | None) -> bool:
 
 
 def covers(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
-    """True if the capacity is that of nodes with these labels."""
+    """True if the capacity applies to nodes with these labels."""
     return selector_from(capacity.node_topology).matches(labels)
 
 
 def is_tracked(capacity: CSIStorageCapacity) -> bool:
-    """True once the capacity says which volumes have been subtracted."""
+    """True once the capacity records which volumes have been subtracted."""
     return PROVISIONED in capacity.metadata.annotations
 
 
 def left_in(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
-    """The room that is left besides these volumes of the class, in billionths of a byte."""
+    """Returns the room left, in billionths of a byte, next to these volumes of the class."""
     left = nano_value(capacity.capacity or 0)
     if is_tracked(capacity):
         provisioned = capacity.metadata.annotations[PROVISIONED]
@@ -66,13 +66,13 @@ def left_in(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -
 
 
 def largest_in(capacity: CSIStorageCapacity) -> int | None:
-    """The largest size of a new volume; None if only what is left limits it."""
+    """Returns the largest size of a new volume; None if only the room left limits it."""
     largest = capacity.maximum_volume_size
     return None if largest is None else nano_value(largest)
 
 
 def quantity_of(nano: int) -> str:
-    """Bytes, rounded up, with the largest suffix that leaves a whole number."""
+    """Returns the bytes, rounded up, with the largest suffix that leaves a whole number."""
     whole = -(-nano // _NANO)
     for power, suffix in zip(range(len(_SUFFIXES), 0, -1), _SUFFIXES, strict=True):
         if whole and whole % (1 << 10 * power) == 0:

@@ -1,6 +1,6 @@
-"""Gives each node a CSINode with the hollow driver, as a kubelet would once a driver registers.
+"""Gives each node a CSINode with the hollow driver, as a kubelet does once a driver registers.
 
-A CSINode that exists is never changed: its drivers and limits are edited with kubectl.
+An existing CSINode is never changed: users edit its drivers and limits with kubectl.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Creates the claims of generic ephemeral volumes. Mirrors Kubernetes' ephemeral volume controller.
 
-A claim is owned by its pod, so the garbage collector deletes it with the pod. An object of that
-name that belongs to somebody else is left alone, and the pod waits.
+The pod owns the claim, so the garbage collector deletes both. If another object has the name of the
+claim, it is left alone, and the pod waits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..writes import Create, Write
 
 
 def reconcile(pod: Pod, claims: Collection[str]) -> list[Write]:
-    """`claims` are the names of those that exist in the pod's namespace."""
+    """Creates missing claims. `claims` are the names of those in the pod's namespace."""
     if deleting(pod):
         return []
     writes: list[Write] = []

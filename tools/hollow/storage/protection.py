@@ -1,8 +1,8 @@
 """Keeps claims that pods use, and bound volumes, until they are no longer in use.
 
 Mirrors Kubernetes' pvc-protection and pv-protection controllers, which work through finalizers. An
-object gets its finalizer when it comes into use, not when it is created: so this write does not
-compete with the scheduler's first write to a claim.
+object gets its finalizer at its first use, not at its creation, so that this write does not compete
+with the scheduler's first write to a claim.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 
 def reconcile_claim(claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> list[Write]:
-    """`pods` are those that name the claim."""
+    """Decides on a claim. `pods` are those that name it."""
     in_use = any(_uses(pod, claim) for pod in pods)
     return _protect(claim, CLAIM_FINALIZER, in_use=in_use)
 
@@ -32,7 +32,7 @@ def reconcile_volume(volume: PersistentVolume) -> list[Write]:
 
 
 def _protect(obj: HasMetadata, finalizer: str, *, in_use: bool) -> list[Write]:
-    """Adds the finalizer to an object in use; removes it from a deleted one that is not in use."""
+    """Adds the finalizer to an object in use; removes it from a deleted object out of use."""
     have = obj.metadata.finalizers
     if finalizer in have and deleting(obj) and not in_use:
         left = [name for name in have if name != finalizer]
@@ -44,7 +44,7 @@ def _protect(obj: HasMetadata, finalizer: str, *, in_use: bool) -> list[Write]:
 
 
 def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """True for a pod on a node; a finished one no longer uses its ephemeral volumes."""
+    """True for a pod on a node; but a finished pod no longer uses its ephemeral volumes."""
     return bool(pod.spec.node_name) and any(
         named.name == claim.metadata.name
         and (not named.ephemeral or (not is_finished(pod) and is_of_pod(claim, pod)))

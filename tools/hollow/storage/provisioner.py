@@ -1,8 +1,8 @@
-"""The hollow provisioner: makes volumes for claims, and deletes them when they are released.
+"""The hollow provisioner: creates volumes for claims, and deletes them when they are released.
 
-It answers for every provisioner, as the external provisioner of each CSI driver does. The claims of
-a storage class are decided together, one decision after another, so that they never take more than
-the capacity that is left.
+It stands for every provisioner, in place of the external provisioner of each CSI driver. The claims
+of a storage class are decided together, one after another, so that they never take more than the
+capacity that is left.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ NEVER = "never"
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A node as the provisioner sees it: its labels, and the driver's topology keys there."""
+    """The labels of a node, and the driver's topology keys there."""
 
     node: Node
     keys: tuple[str, ...] = ()
 
 
 class Provisioner:
-    """Keeps since when each claim has asked for a volume, for each class."""
+    """The provisioner. It keeps, for each class, since when each claim has asked for a volume."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, dict[tuple[str, str], datetime]] = {}
+        self._since: dict[str, dict[tuple[str, str], datetime]] = {}
 
     def reconcile(
         self,
@@ -73,15 +73,15 @@ class Provisioner:
             for claim in claims
             if asks(claim, storage_class) and volume_name(claim) not in names
         ]
-        before = self._asked.get(name, {})
-        self._asked[name] = {_request(claim): before.get(_request(claim), now) for claim in asking}
+        before = self._since.get(name, {})
+        self._since[name] = {_request(claim): before.get(_request(claim), now) for claim in asking}
         if math.isinf(seconds):
             return []
         writes: list[Write] = []
         waits: list[float] = []
         room = _Room(capacities, volumes)
         for claim in asking:
-            left = seconds - (now - self._asked[name][_request(claim)]).total_seconds()
+            left = seconds - (now - self._since[name][_request(claim)]).total_seconds()
             if left > 0:
                 waits.append(left)
             else:
@@ -89,11 +89,11 @@ class Provisioner:
         return [*writes, *([Again(min(waits))] if waits else [])]
 
     def forget(self, storage_class: str) -> None:
-        self._asked.pop(storage_class, None)
+        self._since.pop(storage_class, None)
 
 
 def provision_seconds(storage_class: StorageClass) -> float:
-    """How long a volume takes, by a parameter of the class. Infinite for `never`.
+    """Returns how long a volume takes, by a parameter of the class. Infinite for `never`.
 
     Raises ValueError.
     """
@@ -109,7 +109,7 @@ def provision_seconds(storage_class: StorageClass) -> float:
 
 
 def asks(claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
-    """True if the claim waits for this provisioner and says where, if it has to."""
+    """True if the claim waits for this provisioner and has its node, if it needs one."""
     annotations = claim.metadata.annotations
     return (
         not claim.spec.volume_name
@@ -137,7 +137,7 @@ def discard(volume: PersistentVolume) -> list[Write]:
 
 
 def _request(claim: PersistentVolumeClaim) -> tuple[str, str]:
-    """A claim for a node; another node makes it another request."""
+    """Returns the key of a request; a claim makes another request for another node."""
     return claim.metadata.uid, claim.metadata.annotations.get(SELECTED_NODE, "")
 
 
@@ -153,7 +153,7 @@ class _Room:
         self._left = {each.metadata.uid: left_in(each, volumes) for each in capacities or ()}
 
     def take(self, size: int, labels: Mapping[str, str]) -> bool:
-        """Takes the size from a capacity of nodes with these labels; False if none has as much."""
+        """Takes the size from a capacity for these labels; False if none has enough room."""
         if self._capacities is None:
             return True
         for capacity in self._capacities:
@@ -170,7 +170,7 @@ class _Room:
 
     @property
     def is_known(self) -> bool:
-        """True once every capacity says which volumes it has subtracted."""
+        """True once every capacity records which volumes it has subtracted."""
         return all(is_tracked(capacity) for capacity in self._capacities or ())
 
 
@@ -180,7 +180,7 @@ def _provision(
     places: Mapping[str, Place],
     room: _Room,
 ) -> list[Write]:
-    """Makes the volume or, if it cannot be made for the selected node, asks for another node."""
+    """Creates the volume or, if the selected node does not allow it, asks for another node."""
     if not room.is_known:
         return []
     size = requested_size(claim)
@@ -201,9 +201,10 @@ def _provision(
 def _choices(
     claim: PersistentVolumeClaim, storage_class: StorageClass, places: Mapping[str, Place]
 ) -> list[tuple[Segment, Mapping[str, str]]]:
-    """The segments in which a volume can be made at once, each with the labels of one of its nodes.
+    """Returns the segments that can have the volume now, each with the labels of one of its nodes.
 
-    Claims begin at different ones. With neither topology nor nodes, a volume can be made anyway.
+    Claims begin at different segments. Without topology and nodes, there is one segment, without
+    labels.
     """
     segments: dict[tuple[tuple[str, str], ...], tuple[Segment, Mapping[str, str]]] = {}
     for name in sorted(places):
@@ -211,7 +212,7 @@ def _choices(
         segment = segment_of(storage_class, labels, places[name].keys)
         if segment is not None:
             segments.setdefault(tuple(sorted(segment.items())), (segment, labels))
-    # a volume that can be reached from some part only is preferred, as the driver would make it
+    # prefers a volume that only a part of the cluster can reach, as the driver does
     order = sorted(filter(None, segments)) or sorted(segments)
     if not order:
         return [] if storage_class.allowed_topologies else [({}, {})]

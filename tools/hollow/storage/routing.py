@@ -1,4 +1,4 @@
-"""Which controllers of storage must look at which items after a change, and what each reads."""
+"""Routes changes to the controllers of storage and their items, and collects their input."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CONTROLLERS = (
 
 
 def touched(cluster: Cluster, change: Change, obj: HasMetadata) -> Iterator[Item]:
-    """The items to look at after a change; `obj` is the object before or after it."""
+    """Yields the items that a change concerns; `obj` is the object before or after it."""
     match obj:
         case PersistentVolumeClaim():
             yield from _by_claim(cluster, obj)
@@ -259,7 +259,7 @@ def _capacity(cluster: Cluster, room: CSIStorageCapacity) -> list[Write]:
 
 
 def _attachable(cluster: Cluster, node: str) -> list[PersistentVolume]:
-    """The volumes that pods on a node use and that must be attached to it."""
+    """Returns the volumes that pods on a node use and that must be attached to it."""
     volumes: dict[str, PersistentVolume] = {}
     for pod in cluster.pods_on(node):
         if is_finished(pod):

@@ -1,4 +1,4 @@
-"""Where a volume can be reached from: the labels of a node that its driver distinguishes."""
+"""Segments: the labels of nodes by which a driver tells from where a volume can be reached."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Segment = dict[str, str]
 def segment_of(
     storage_class: StorageClass, labels: Mapping[str, str], keys: Sequence[str]
 ) -> Segment | None:
-    """The part of the cluster in which a volume for a node of these labels is made.
+    """Returns the part of the cluster in which a volume for a node of these labels is created.
 
     It has the labels that the class's allowedTopologies name; without these, those of the driver's
     topology `keys`. Empty if the volume can be reached from everywhere; None if the class does not
@@ -31,13 +31,13 @@ def segment_of(
 
 
 def topology_keys(csi_node: CSINode | None, driver: str) -> tuple[str, ...]:
-    """The label keys by which a driver on a node tells parts of the cluster apart."""
+    """Returns the label keys by which a driver on a node tells parts of the cluster apart."""
     drivers = csi_node.spec.drivers if csi_node else ()
     return next((each.topology_keys for each in drivers if each.name == driver), ())
 
 
 def affinity_to(segment: Segment) -> Document:
-    """The nodeAffinity of a volume in a segment."""
+    """Returns the nodeAffinity of a volume in a segment."""
     expressions = [
         {"key": key, "operator": "In", "values": [value]} for key, value in sorted(segment.items())
     ]
@@ -45,7 +45,7 @@ def affinity_to(segment: Segment) -> Document:
 
 
 def segment_in(volume: PersistentVolume) -> Segment:
-    """The segment that `affinity_to` has given to a volume."""
+    """Returns the segment that `affinity_to` has given to a volume."""
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity else None
     return {
