@@ -44,7 +44,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ..feature_gates import feature_gates_option, gates_from
 from .cluster import snapshot_of
-from .decision import Decision, Explained, Failure, steps
+from .decision import Decision, Explanation, Failure, steps
 from .devices import supply
 from .handle import ReadOnlyHandle
 from .report import show
@@ -182,7 +182,7 @@ def _declared(profiles: Mapping[str, Profile]) -> tuple[WatchedKind, ...]:
     return tuple(dict.fromkeys(kind for kind in lookups if isinstance(kind, WatchedKind)))
 
 
-def answer(question: Question) -> Explained:
+def answer(question: Question) -> Explanation:
     """Returns the decision for a question.
 
     Raises SourceError, ConfigError or RegistryError.
@@ -209,13 +209,13 @@ def _attempt(
     return Attempt(question.configuration, profile, info, snapshot)
 
 
-def _decided(attempt: Attempt) -> Explained:
+def _decided(attempt: Attempt) -> Explanation:
     if attempt.configuration.extenders:
         return anyio.run(_with_extenders, attempt)
     return unasked(steps(attempt.profile, attempt.info, attempt.snapshot, extended=False))
 
 
-async def _with_extenders(attempt: Attempt) -> Explained:
+async def _with_extenders(attempt: Attempt) -> Explanation:
     """Decides with extenders, called as the scheduler would call them, but never to bind."""
     async with Extenders(attempt.configuration.extenders) as extenders:
         extended = extenders.decide_on(attempt.info.pod)

@@ -1,7 +1,7 @@
 """A decision in full: the answers of every plugin about every node.
 
-The decision is the scheduling algorithm's own, on the plain candidates; this module prints what
-they hold. Its form is that of the recorded decisions of kube-scheduler.
+The decision is the scheduling algorithm's own, on the plain candidates; this module prints their
+contents. The form is that of the recorded decisions of kube-scheduler.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class SkippedPlugins(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True, rename="camel"):
-    """The pods, as namespace/name, that would have to go from a node, and the number of budgets
-    that this would break.
+    """The pods, as namespace/name, that would have to leave a node, and the number of budgets that
+    this would violate.
     """
 
     victims: list[str]
@@ -107,7 +107,7 @@ class AllocatedDevice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Allocation(msgspec.Struct, frozen=True, rename="camel"):
-    """The devices that a claim would get, and the nodes that could use them; None for all nodes."""
+    """The devices that a claim would get, and the nodes that could use them; None for all."""
 
     devices: list[AllocatedDevice]
     node_selector: NodeSelector | None
@@ -136,7 +136,7 @@ class Failure(msgspec.Struct, frozen=True):
     error: str
 
 
-class Explained(msgspec.Struct, frozen=True):
+class Explanation(msgspec.Struct, frozen=True):
     """The decision, the algorithm's outcome, and how a node was chosen for preemption."""
 
     decision: Decision | Failure
@@ -151,10 +151,10 @@ class First:
         return 0
 
 
-class Heard(DecisionObserver):
-    """What the search found and what extenders answered while the algorithm ran.
+class Observations(DecisionObserver):
+    """The observations of a run of the algorithm: from the search, and from extenders.
 
-    `positions` is None if no search was made: the pod fits on the node that it is nominated to.
+    `positions` is None without a search: the pod fits on the node for which it is nominated.
     """
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class Heard(DecisionObserver):
 
 
 def decide(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | Failure:
-    """The decision for the pod, with all nodes looked at and no extender to ask."""
+    """Returns the decision for the pod, with all nodes checked and no extender to ask."""
     return unasked(steps(profile, info, snapshot, extended=False)).decision
 
 
@@ -185,30 +185,30 @@ def steps(
     extended: bool,
     search: Search = every_node,
     chance: Rng | None = None,
-) -> Steps[Explained]:
-    """The decision and what lies behind it; `extended` if there are extenders to ask.
+) -> Steps[Explanation]:
+    """Returns the decision with its background; `extended` if there are extenders to ask.
 
-    `search` finds the nodes to score, and `chance` breaks ties; without it the first is taken.
+    `search` finds the nodes to score, and `chance` breaks ties; without it, the first wins.
     """
-    heard, rng = Heard(), First() if chance is None else chance
+    seen, rng = Observations(), First() if chance is None else chance
     try:
         plain = Plain(profile, info, snapshot)
-        outcome = yield from schedule_pod(plain, search, rng, heard, extended=extended)
+        outcome = yield from schedule_pod(plain, search, rng, seen, extended=extended)
         if isinstance(outcome, Failed):
-            return Explained(Failure(outcome.status.message), outcome)
+            return Explanation(Failure(outcome.status.message), outcome)
         evaluation = plain.evaluation()
-        if heard.left_by_extenders is not None:
-            evaluation = evaluation.besides(heard.left_by_extenders)
+        if seen.left_by_extenders is not None:
+            evaluation = evaluation.besides(seen.left_by_extenders)
         decision = _filtered(plain, evaluation)
         if isinstance(outcome, Chosen):
-            return Explained(_scored(decision, plain, outcome, heard), outcome)
+            return Explanation(_scored(decision, plain, outcome, seen), outcome)
         return (yield from _unfit(decision, plain, evaluation, outcome, rng))
     except PluginError as failure:
-        return Explained(Failure(failure.status.message), Failed(failure.status))
+        return Explanation(Failure(failure.status.message), Failed(failure.status))
 
 
 def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
-    """Returns a decision with the part of PreFilter and Filter."""
+    """Returns a decision with the results of PreFilter and Filter."""
     prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live
     if diagnosis is None or live is None:
         return Decision(prefilter=_verdict(prefilter.status))
@@ -223,20 +223,20 @@ def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
     return Decision(prefilter_nodes=names, filter=verdicts, skipped=skipped)
 
 
-def _scored(decision: Decision, plain: Plain, chosen: Chosen, heard: Heard) -> Decision:
-    """Adds the part of Score, also if the pod is nominated to a node and needs no scores."""
-    positions = every_node(plain)[0] if heard.positions is None else heard.positions
+def _scored(decision: Decision, plain: Plain, chosen: Chosen, seen: Observations) -> Decision:
+    """Adds the results of Score, even if the pod is nominated to a node and needs no scores."""
+    positions = every_node(plain)[0] if seen.positions is None else seen.positions
     rows = plain.order[positions]
-    if heard.left_by_extenders is not None:
-        rows = rows[np.isin(rows, heard.left_by_extenders.rows)]
+    if seen.left_by_extenders is not None:
+        rows = rows[np.isin(rows, seen.left_by_extenders.rows)]
     hosts = [chosen.node]
     if not len(rows):  # PreFilter left out the nominated node, and no other node fits.
         return msgspec.structs.replace(decision, hosts=hosts)
     feasible = plain.snapshot.rows(rows)
     plain.pre_score(feasible)
     scores = plain.scores(feasible)
-    if heard.priorities is not None:
-        scores.append(PluginScores(EXTENDER, heard.priorities))
+    if seen.priorities is not None:
+        scores.append(PluginScores(EXTENDER, seen.priorities))
     totals = _by_node(summed(scores, plain.profile, feasible.size), feasible)
     highest = max(totals.values())
     best = sorted(name for name, total in totals.items() if total == highest)
@@ -246,7 +246,7 @@ def _scored(decision: Decision, plain: Plain, chosen: Chosen, heard: Heard) -> D
         score={plugin.plugin: _by_node(plugin.scores, feasible) for plugin in scores},
         total=totals,
         best=best,
-        hosts=hosts if heard.positions is None else best,
+        hosts=hosts if seen.positions is None else best,
         skipped=SkippedPlugins(decision.skipped.filter, skipped),
         allocations=_allocations(plain.state, feasible),
     )
@@ -290,19 +290,19 @@ def _allocation(allocation: AllocationResult) -> Allocation:
 
 def _unfit(
     decision: Decision, plain: Plain, evaluation: Evaluation, unfit: Unfit, rng: Rng
-) -> Steps[Explained]:
-    """Adds the part of PostFilter."""
+) -> Steps[Explanation]:
+    """Adds the results of PostFilter."""
     result, message = unfit.post_filtered, evaluation.message(len(plain.snapshot))
     if result is None:
-        return Explained(msgspec.structs.replace(decision, message=message), unfit)
+        return Explanation(msgspec.structs.replace(decision, message=message), unfit)
     if result.nomination is None:
         refused = msgspec.structs.replace(
             decision, message=unfit.message, preemption_message=result.status.message
         )
-        return Explained(refused, unfit)
+        return Explanation(refused, unfit)
     contest = yield from _contest(plain, evaluation, result.nomination, result.status.plugin, rng)
     preempting = msgspec.structs.replace(decision, message=message, preemption=_preemption(contest))
-    return Explained(preempting, unfit, contest)
+    return Explanation(preempting, unfit, contest)
 
 
 def _contest(

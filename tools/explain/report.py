@@ -14,7 +14,7 @@ from rich.table import Table
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 
 from .contest import Contest
-from .decision import Decision, Explained, Failure, Verdict
+from .decision import Decision, Explanation, Failure, Verdict
 from .devices import DeviceSupply, RequestDevices, RequestProblem
 from .volumes import Demand
 from .words import MOST_NAMES, listed
@@ -25,7 +25,7 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def show(
-    explained: Explained,
+    explained: Explanation,
     volumes: Sequence[Demand],
     devices: DeviceSupply,
     metadata: dict[str, Any],
