@@ -62,7 +62,7 @@ NOTHING = Range(MAX_UINT64, 0)
 
 
 class Sized(NamedTuple):
-    """An operand as the estimates of functions see it."""
+    """An operand with its size, the input of estimates."""
 
     node: Node | None
     type: Type
@@ -71,14 +71,14 @@ class Sized(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The cost of a call, and the size of its result if that is known."""
+    """The cost of a call, and the size of its result, or None if it is unknown."""
 
     cost: Range
     size: Range | None = None
 
 
 def device_size(path: Path) -> Range | None:
-    """Returns the size of a part of the device, if its path is known."""
+    """Returns the size of a part of the device; None for an unknown path."""
     match path:
         case ("device",):
             return Range(0, MAX_INT64)
@@ -116,7 +116,7 @@ def or_unknown(size: Range | None) -> Range:
 
 
 def call_estimate(overload: Overload, target: Sized | None, args: list[Sized]) -> Estimate | None:
-    """Returns the estimate of a call; None if its cost is 1 and nothing is known of its result."""
+    """Returns the estimate of a call; None if it costs 1 and has a result of unknown size."""
     estimate = _BY_OVERLOAD.get(overload.id) or _BY_FUNCTION.get(overload.function)
     if estimate is None:
         return None
@@ -132,8 +132,8 @@ def _read_twice(text: Sized, *_: Sized) -> Estimate:
     return Estimate(size_of(text).scaled(0.2))
 
 
-def _kept(text: Sized, *_: Sized) -> Estimate:
-    """Reads a text and returns a text of its size."""
+def _same_size(text: Sized, *_: Sized) -> Estimate:
+    """Returns the estimate of a function that reads a text and returns a text of the same size."""
     return Estimate(size_of(text).scaled(0.1), size_of(text))
 
 
@@ -359,7 +359,7 @@ _BY_FUNCTION: dict[str, Callable[..., Estimate]] = {
     "containsCIDR": _contains_cidr,
     "validate": _validated,
     "ip.isCanonical": _read_twice,
-    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _kept),
+    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _same_size),
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversed),
     **dict.fromkeys(
         (

@@ -57,7 +57,7 @@ class _Variable(NamedTuple):
 
 
 def worst_cost(selector: Selector) -> int:
-    """Returns the highest cost that an evaluation can have, the largest uint64 after an error."""
+    """Returns the highest cost of an evaluation; the largest uint64 if it cannot be estimated."""
     if selector.root is None:
         return MAX_UINT64
     cost: Range = walk(_Coster().cost(selector.root))
