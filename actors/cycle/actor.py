@@ -2,9 +2,9 @@
 binding actor.
 
 It has no mailbox, so nothing can push work into it: that is the back-pressure. It never waits for
-the API server, since conditions and events go to the recorder, and bindings to the binding actor;
-only without the feature gate SchedulerAsyncPreemption does it wait until the victims are evicted.
-It does wait for the extenders that are interested in the pod, for each up to its time-out.
+the API server, since conditions and events go to the recorder, and bindings to the binding actor.
+Only without the feature gate SchedulerAsyncPreemption does it wait until the victims are evicted.
+It waits for each extender that is interested in the pod, up to its time-out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class CycleActor:
         *,
         preempts_aside: bool = True,
     ) -> None:
-        """Without `preempts_aside`, the cycle waits for each preemption."""
+        """Creates the actor. Without `preempts_aside`, it waits for each preemption."""
         self._queue = mailboxes.queue
         self._cache = mailboxes.cache
         self._binding = mailboxes.binding
@@ -68,11 +68,11 @@ class CycleActor:
         self._holds = count(1)  # the numbers of the preemptions
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Schedule pods until cancelled."""
+        """Schedules pods until cancelled."""
         task_status.started()
         while True:
             await self._attempt(await ask(self._queue, NextPod))
-            await asyncio.sleep(0)  # Watches and bindings have a turn between two pods.
+            await asyncio.sleep(0)  # Lets watches and bindings run between two pods.
 
     async def _attempt(self, queued: QueuedPod) -> None:
         info = queued.info
@@ -85,7 +85,7 @@ class CycleActor:
         started = self._clock.now()
         self._attempts.begun(queued)
         profile = self._profiles.get(info.pod.spec.scheduler_name)
-        if profile is None:  # It vanished in the moment in which the pod was handed out.
+        if profile is None:  # The profile vanished while the queue handed out the pod.
             self._queue.tell(PendingPodDeleted(info.pod))
             return
         record = self._instruments.attempt(info, profile.scheduler_name, started)
@@ -93,16 +93,16 @@ class CycleActor:
         reserved = SUCCESS
         try:
             snapshot = await ask(self._cache, TakeSnapshot)
-            asked = self._clock.now()
+            began = self._clock.now()
             outcome = await self._decide(profile, info, snapshot, record)
-            self._instruments.decided(started, asked, self._clock.now())
+            self._instruments.decided(started, began, self._clock.now())
             if isinstance(outcome, Chosen):
                 reserved = profile.reserve(outcome.state, info, outcome.node)
                 if reserved.ok:
                     placed = Assume(info, outcome.node)
                 else:
                     profile.unreserve(outcome.state, info, outcome.node)
-        finally:  # Also if cancelled: bindings that are undone then need the cache.
+        finally:  # Also when cancelled: undoing bindings then needs the cache.
             self._cache.tell(ReturnSnapshot(placed))
         match outcome:
             case Chosen() if not reserved.ok:
@@ -119,7 +119,7 @@ class CycleActor:
     async def _no_node(
         self, queued: QueuedPod, unfit: Unfit, started: float, record: Record
     ) -> None:
-        """Give the pod back, and have room made for it if PostFilter nominated a node."""
+        """Returns the pod to the queue, and starts the preemption if a node is nominated."""
         info, nomination, answer = queued.info, unfit.nomination, unfit.post_filtered
         if nomination is None:
             self._attempts.failed(queued, no_node(unfit, 0), started, record)
@@ -140,7 +140,7 @@ class CycleActor:
     async def _decide(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record
     ) -> Outcome:
-        """Run the scheduling algorithm, with the extenders that are interested in the pod."""
+        """Runs the scheduling algorithm, with the extenders that are interested in the pod."""
         if not self._extenders.decide_on(info.pod):
             return self._scheduler.schedule(profile, info, snapshot, record)
         return await self._extenders.drive(
@@ -150,7 +150,7 @@ class CycleActor:
     async def _place(
         self, profile: Profile, queued: QueuedPod, chosen: Chosen, started: float
     ) -> None:
-        """Run Permit for an assumed pod, then hand it to the binding actor."""
+        """Runs Permit for an assumed pod, then hands it to the binding actor."""
         info, node, state = queued.info, chosen.node, chosen.state
         status, waits = profile.permit(state, info, node)
         if status.ok or status.code is Code.WAIT:
@@ -194,8 +194,8 @@ def _order(info: PodInfo, nomination: Nomination, hold: int) -> Preempt:
 
 
 def _after(unfit: Unfit, problem: str) -> Unfit:
-    """The outcome after a preemption that the cycle waited for: if it failed, nothing is nominated,
-    and the message says why.
+    """Returns the outcome after a preemption that the cycle waited for: if the preemption failed,
+    without a nomination, and with a message that says why.
     """
     if not problem:
         return unfit

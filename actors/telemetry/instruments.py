@@ -1,7 +1,6 @@
-"""Instruments: what the actors, the decision and the plugins measure, as kube-scheduler does.
+"""Instruments: the measurements of actors, decision and plugins, like those of kube-scheduler.
 
-All of it is written by the main thread. The sizes of the queue and the cache are asked for when
-the metrics are read.
+Only the main thread writes them. The sizes of queue and cache are read along with the metrics.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ SETTLE_SECONDS = 1.0
 
 
 class Instruments(PluginMeasures):
-    """`now` is in monotonic seconds. `bindings` is the number of binding cycles under way. Without
-    `tracing`, no attempt is traced.
+    """The instruments. `now` is in monotonic seconds. `bindings` is the number of binding cycles in
+    progress. Without `tracing`, no attempt is traced.
     """
 
     def __init__(
@@ -59,12 +58,12 @@ class Instruments(PluginMeasures):
         self._ends: dict[tuple[str, str], tuple[Counter, Observe]] = {}
         self._slis: dict[int, Observe] = {}
         self._attempts = 0
-        self._known: dict[tuple[str, ...], int] = {}  # what counters have taken in so far
+        self._counted: dict[tuple[str, ...], int] = {}  # numbers that counters already include
         self._algorithm = families.algorithm_duration.child().observe
         self._pod_attempts = families.pod_attempts.child().observe
         self.bindings = families.goroutines.child("binding")
         for operation in ("Filter", "Score", "InterPodAffinity"):
-            families.goroutines.child(operation)  # The decision is no task of its own.
+            families.goroutines.child(operation)  # The decision does not run in tasks of its own.
         families.leads.child(ELECTION)
 
     async def run(
@@ -84,17 +83,17 @@ class Instruments(PluginMeasures):
     # ------------------------------------------------------------------------------------- attempts
 
     def _times_of(self, profile: str) -> PointTimes:
-        found = self._times.get(profile)
-        if found is None:
-            found = self._times[profile] = PointTimes(self._families, profile, self.now)
-        return found
+        times = self._times.get(profile)
+        if times is None:
+            times = self._times[profile] = PointTimes(self._families, profile, self.now)
+        return times
 
     def gate(self, profile: str) -> Record:
-        """The record of all PreEnqueue calls of a profile."""
+        """Returns the record of all PreEnqueue calls of a profile."""
         return self._times_of(profile).gate
 
     def attempt(self, info: PodInfo, profile: str, started: float) -> Record:
-        """The record of a new attempt."""
+        """Returns the record of a new attempt."""
         times = self._times.get(profile) or self._times_of(profile)
         number = self._attempts
         self._attempts = number + 1
@@ -107,8 +106,8 @@ class Instruments(PluginMeasures):
                 return traced
         return times.detailed if detailed else times.plain
 
-    def decided(self, started: float, asked: float, ended: float) -> None:
-        """The algorithm has ended; it was asked with the snapshot."""
+    def decided(self, started: float, began: float, ended: float) -> None:
+        """Notes the duration of the algorithm; it began to decide at `began`, with the snapshot."""
         self._algorithm(ended - started)
 
     def attempt_ended(self, profile: str, result: str, seconds: float) -> None:
@@ -121,7 +120,7 @@ class Instruments(PluginMeasures):
         ends[1](seconds)
 
     def scheduled(self, queued: QueuedPod, now: float) -> None:
-        """The pod is bound."""
+        """Notes that the pod is bound."""
         attempts = queued.attempts
         self._pod_attempts(attempts)
         if queued.first_attempt_at is not None:
@@ -134,17 +133,17 @@ class Instruments(PluginMeasures):
             self._families.after_flush.child().inc()
 
     def waited(self, code: Code, since: float) -> None:
-        """A pod has waited on Permit."""
+        """Notes that a pod has waited on Permit."""
         self._families.permit_wait.child(code.label).observe(self.now() - since)
 
     # ------------------------------------------------------------------------------------ the queue
 
     def handling_of(self, event: str) -> Observe:
-        """Takes the seconds that the queue needs for an event of this name."""
+        """Returns a function for the seconds that the queue needs for an event of this name."""
         return self._families.event_handling.child(event).observe
 
     def hinting_of(self, plugin: str, event: str, hint: str) -> Observe:
-        """Takes the seconds that a plugin's hint function needs for this answer."""
+        """Returns a function for the seconds that a plugin's hint function needs."""
         return self._families.hint_duration.child(plugin, event, hint).observe
 
     # ----------------------------------------------------------------------------------- preemption
@@ -153,7 +152,7 @@ class Instruments(PluginMeasures):
         self._families.preemption_victims.child().observe(number)
 
     def preempted(self, *, success: bool, since: float) -> None:
-        """A preemption has ended."""
+        """Notes that a preemption has ended."""
         result = "success" if success else "error"
         self._families.preemption_duration.child(result).observe(self.now() - since)
         self._families.preemptions.child(result).inc()
@@ -196,8 +195,8 @@ class Instruments(PluginMeasures):
         cache: CacheStatistics,
         evaluations: Mapping[str, Mapping[tuple[str, str], int]],
     ) -> None:
-        """Take in what is counted elsewhere. `evaluations` are the numbers of nodes or pods that
-        plugins were asked about, by profile and by extension point and plugin.
+        """Takes in numbers that are counted elsewhere. `evaluations` are the numbers of nodes or
+        pods that plugins decided on, by profile and by extension point and plugin.
         """
         self.settle()
         families, pending = self._families, queue.statistics
@@ -218,17 +217,17 @@ class Instruments(PluginMeasures):
     def _grow(
         self, family: Family[Counter], labels: tuple[str, ...], source: str, number: int
     ) -> None:
-        """Bring a counter up to a number that was counted elsewhere, in one of several sources. A
+        """Raises a counter to a number that is counted elsewhere, in one of several sources. A
         source whose number fell has begun anew, as profiles do after a change of the configuration.
         """
         key = (family.name, source, *labels)
-        known = self._known.get(key, 0)
-        family.child(*labels).inc(number - known if number >= known else number)
-        self._known[key] = number
+        counted = self._counted.get(key, 0)
+        family.child(*labels).inc(number - counted if number >= counted else number)
+        self._counted[key] = number
 
 
 def _set_all(family: Family[Gauge], numbers: Mapping[L, int]) -> None:
-    """Set all children of a family, to 0 where there is no number."""
+    """Sets all children of a family, to 0 if they have no number."""
     for _, child in family.children():
         child.set(0)
     for labels, number in numbers.items():

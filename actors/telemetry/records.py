@@ -1,11 +1,11 @@
 """Records: the durations of extension points and plugins.
 
-A record is a list of marks, because it is written many times for each pod: the extension point that
-begins or the code with which it ended, and when, as two numbers. An interval lasts from a mark that
-begins something to the next mark. All attempts of a profile that are not traced write into one
-list, since nothing else runs between two marks of an interval. `settle` counts the list into
-histograms, thousands of marks in a few steps. A detailed record writes into the same list, and
-times the plugins besides.
+A record is a list of marks, because it is written many times for each pod. A mark is two numbers:
+the kind, which is the extension point that begins or the code with which it ended, and the time. An
+interval lasts from a mark that begins something to the next mark. All attempts of a profile that
+are not traced write into one list, since nothing else runs between two marks of an interval.
+`settle` counts the list into histograms, thousands of marks in a few steps. A detailed record
+writes into the same list, and also times the plugins.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .families import Families
 from .measures import Floats, Histogram
 
 MOST_MARKS = 16_384  # two numbers each
-# How an interval ends that does not count, besides the numbers of the codes.
+# Marks that end an interval: the numbers of codes, and these, for intervals that do not count.
 SUCCEEDED = int(Code.SUCCESS)
 DISCARDED = len(Code)
 MISSED = len(Code) + 1
@@ -51,9 +51,9 @@ class PointTimes:
         self._hint_bounds = np.array(families.node_hint_duration.buckets)
 
     def settle(self) -> None:
-        """Count the marks so far, unless an interval has no end yet."""
+        """Counts the marks so far, unless an interval has no end yet."""
         marks = self.marks
-        if not marks or marks[-2] >= FIRST:  # The last interval must not be torn apart.
+        if not marks or marks[-2] >= FIRST:  # The last interval is not complete.
             return
         pairs = np.fromiter(marks, np.float64, len(marks)).reshape(-1, 2)
         marks.clear()

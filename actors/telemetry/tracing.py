@@ -3,8 +3,8 @@
 An attempt is a span, with a span for each extension point, and below it one for each plugin. The
 libraries are the extra `tracing` of the package, and read their environment variables themselves:
 headers, certificates, the sampler. The main thread only notes times. A second thread makes the
-spans of attempts that have ended, and the library's own thread sends them. None of them can hold up
-an attempt: if they fall behind, traces are dropped.
+spans of attempts that have ended, and the library's own thread sends them. Neither can delay an
+attempt: if they fall behind, traces are dropped.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class _Plugin(NamedTuple):
 
 
 class TracedRecord(PointRecord):
-    """The record of one attempt that is traced. When it ends, the marks join those of the other
-    attempts of the profile. `offset` is the time of day less that of the monotonic clock.
+    """The record of an attempt that is traced. When it ends, the marks join those of other attempts
+    of the profile. `offset` is the difference between the time of day and the monotonic clock.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class TracedRecord(PointRecord):
         self._tracing.finish(self, failed=result == "error")
 
     def wall(self, at: float) -> int:
-        """A time of the attempt in nanoseconds since 1970."""
+        """Returns a time of the attempt in nanoseconds since 1970."""
         return int((at + self._offset) * 1e9)
 
     def intervals(self) -> Iterator[tuple[str, Code, float, float]]:
-        """The extension points that took time, with the code and the times of each."""
+        """Yields each extension point that took time, with its code and times."""
         kinds, times = self.marks[::2], self.marks[1::2]
         pairs = zip(kinds, kinds[1:], times, times[1:], strict=False)
         for kind, end, began, ended in pairs:
@@ -85,7 +85,7 @@ class TracedRecord(PointRecord):
 
 
 class Tracing:
-    """`provider` and `exporter` are the library's. Call `close` at the end."""
+    """Tracing of attempts. `provider` and `exporter` are the library's. Call `close` at the end."""
 
     def __init__(self, provider: Any, exporter: Any, clock: Clock) -> None:
         self._provider = provider
@@ -99,8 +99,8 @@ class Tracing:
     def begin(
         self, info: PodInfo, profile: str, started: float, times: PointTimes, *, sampled: bool
     ) -> TracedRecord | None:
-        """The record of an attempt; None if the sampler leaves it out. If the attempt is `sampled`,
-        the metrics take the durations of its plugins as well.
+        """Returns the record of an attempt; None if the sampler leaves it out. If the attempt is
+        `sampled`, the metrics also get the durations of its plugins.
         """
         metadata = info.pod.metadata
         offset = self._clock.wall().timestamp() - self._clock.now()
@@ -119,14 +119,14 @@ class Tracing:
         return TracedRecord(self, times, span, offset, sampled=sampled)
 
     def finish(self, record: TracedRecord, *, failed: bool) -> None:
-        """Have the spans of an attempt made and sent."""
+        """Hands an attempt to the thread that makes its spans."""
         if self._ended.qsize() < MOST_WAITING:
             self._ended.put((record, failed))
         else:
             log.warning("traces dropped", repeats="traces dropped")
 
     def close(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Send the traces that are left, for as long as this at most."""
+        """Sends the remaining traces, and waits for at most this time."""
         self._ended.put(None)
 
         def flush() -> None:
@@ -137,7 +137,7 @@ class Tracing:
         flushing.start()
         flushing.join(seconds)
         if flushing.is_alive():
-            self._exporter.shutdown()  # It tries no more, so that its thread can end.
+            self._exporter.shutdown()  # It stops its attempts, so that the thread can end.
 
     def _make_spans(self) -> None:
         while (ended := self._ended.get()) is not None:
@@ -148,15 +148,15 @@ class Tracing:
         from opentelemetry.trace import StatusCode, set_span_in_context
 
         def span(parent: Any, name: str, code: Code, began: float) -> Any:
-            made = self._tracer.start_span(
+            started = self._tracer.start_span(
                 name,
                 set_span_in_context(parent),
                 start_time=record.wall(began),
                 attributes={"scheduler.status": code.label},
             )
             if code is Code.ERROR:
-                made.set_status(StatusCode.ERROR)
-            return made
+                started.set_status(StatusCode.ERROR)
+            return started
 
         for point, code, began, ended in record.intervals():
             around = span(record.span, point, code, began)
@@ -173,8 +173,8 @@ class Tracing:
 
 
 def tracing_from(environ: Mapping[str, str], clock: Clock) -> Tracing | None:
-    """None if the environment asks for no traces, or for some that cannot be sent; then one line of
-    the log says why.
+    """Returns the tracing that the environment configures. None if it configures none, or traces
+    that cannot be sent; then one line of the log says why.
     """
     problem = _problem(environ)
     if problem is None:
@@ -198,34 +198,34 @@ def tracing_from(environ: Mapping[str, str], clock: Clock) -> Tracing | None:
     except ValueError as invalid:
         log.warning("tracing is off", reason=str(invalid))
         return None
-    known = Resource.create()
-    if known.attributes[SERVICE_NAME] == "unknown_service":
-        known = known.merge(Resource({SERVICE_NAME: SERVICE}))
-    provider = TracerProvider(resource=known, shutdown_on_exit=False)
+    resource = Resource.create()
+    if resource.attributes[SERVICE_NAME] == "unknown_service":
+        resource = resource.merge(Resource({SERVICE_NAME: SERVICE}))
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return Tracing(provider, exporter, clock)
 
 
 def _problem(environ: Mapping[str, str]) -> str | None:
-    """None if no traces are asked for, "" if they can be sent, and otherwise why not."""
+    """Returns None if no traces are configured, "" if they can be sent, or else the reason."""
 
-    def given(*names: str) -> str:
-        return next((found for name in names if (found := environ.get(name, "").strip())), "")
+    def value(*names: str) -> str:
+        return next((text for name in names if (text := environ.get(name, "").strip())), "")
 
-    exporters = [each.strip() for each in given("OTEL_TRACES_EXPORTER").split(",") if each.strip()]
-    disabled = given("OTEL_SDK_DISABLED").lower() == "true"
-    if disabled or not given(*ENDPOINTS) or exporters == ["none"]:
+    exporters = [each.strip() for each in value("OTEL_TRACES_EXPORTER").split(",") if each.strip()]
+    disabled = value("OTEL_SDK_DISABLED").lower() == "true"
+    if disabled or not value(*ENDPOINTS) or exporters == ["none"]:
         return None
     if exporters and "otlp" not in exporters:
         return f"OTEL_TRACES_EXPORTER: expected otlp or none, got {','.join(exporters)}"
-    protocol = given(*PROTOCOLS)
+    protocol = value(*PROTOCOLS)
     if protocol not in ("", PROTOCOL):
         return f"OTEL_EXPORTER_OTLP_PROTOCOL: expected {PROTOCOL}, got {protocol}"
     return ""
 
 
 class _Failures(logging.Handler):
-    """Brings the library's complaints into the log, where repeats are left out."""
+    """A log handler that passes on the library's complaints; the log leaves out repeats."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log.warning("traces not sent", reason=record.getMessage(), repeats=record.msg)

@@ -1,10 +1,10 @@
-"""Measuring: what the decision and the plugins report of an attempt, and to whom.
+"""Measuring: how the decision and the plugins report the durations and counts of an attempt.
 
 The library has no clock. Callers that measure an attempt pass a Record, which stays in the
-attempt's CycleState; UNMEASURED is for all others. In-tree plugins count with `handle.measures`.
+attempt's CycleState; all others pass UNMEASURED. In-tree plugins count with `handle.measures`.
 
-The runner says where a decision is: an extension point lasts from `enter` to `leave`, or to the
-next `enter`, and then it ended with success. Nothing else may be recorded meanwhile: extension
+The runner reports its steps: an extension point lasts from `enter` to `leave`, or to the next
+`enter`, which means that it ended with success. Nothing else may be recorded meanwhile: extension
 points that wait, or that may cause others to run, are noted when they have ended.
 
     record.enter(FILTER)
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 
 from .status import Code
 
-# The extension points. RECALL is a PreFilter whose answers are kept from other pods.
+# The extension points. RECALL is a PreFilter that reuses answers about other pods.
 (
     RECALL,
     PRE_ENQUEUE,
@@ -39,7 +39,7 @@ from .status import Code
     BIND,
     POST_BIND,
 ) = range(len(Code) + 2, len(Code) + 16)
-# As kube-scheduler's metrics name them.
+# The names in kube-scheduler's metrics.
 POINTS = {
     RECALL: "PreFilter",
     PRE_ENQUEUE: "PreEnqueue",
@@ -60,8 +60,8 @@ POINTS = {
 
 class Record:
     """The measurements of an attempt. If it is `detailed`, plugins are timed one by one, as
-    kube-scheduler does for one attempt in ten. `now` gives monotonic seconds. This one measures
-    nothing.
+    kube-scheduler does for one attempt in ten. `now` gives monotonic seconds. This base class
+    measures nothing.
     """
 
     detailed = False
@@ -70,50 +70,50 @@ class Record:
         self.now = now
 
     def enter(self, point: int) -> None:
-        """Note that an extension point begins."""
+        """Notes that an extension point begins."""
 
     def leave(self, code: Code = Code.SUCCESS) -> None:
-        """Note that the extension point has ended."""
+        """Notes that the extension point has ended."""
 
     def took(self, point: int, started: float, code: Code = Code.SUCCESS) -> None:
-        """Note that an extension point has ended that began at the time `started`."""
+        """Notes that an extension point has ended that began at the time `started`."""
 
     def idle(self, point: int) -> None:
-        """Note that an extension point had nothing to do; it counts, and takes no time."""
+        """Notes that an extension point had nothing to do; it counts, but takes no time."""
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
-        """Note that a plugin, asked at the time `started`, has answered."""
+        """Notes that a plugin has answered, which it began to do at the time `started`."""
 
     def missed(self) -> None:
-        """Note that no answers are kept for the pod, which ends RECALL."""
+        """Notes that there are no answers to reuse for the pod, which ends RECALL."""
 
     def kept(self) -> None:
-        """Note that answers about the pod were put away for others, since RECALL began."""
+        """Notes that answers about the pod have been stored for others, since RECALL began."""
 
     def not_kept(self) -> None:
-        """Note that the answers about the pod depend on more than what others share with it."""
+        """Notes that the answers about the pod cannot be stored for others like it."""
 
     def dropped(self) -> None:
-        """Note that answers kept from other pods could not be used: the decision begins anew."""
+        """Notes that stored answers could not be used: the decision begins anew."""
 
     def end(self, result: str, node: str = "") -> None:
-        """Note that the attempt has ended: scheduled, unschedulable or error."""
+        """Notes that the attempt has ended: scheduled, unschedulable or error."""
 
 
 UNMEASURED = Record()
 
 
 class PluginMeasures:
-    """The counts of in-tree plugins, under kube-scheduler's names. This one counts nothing."""
+    """The counts of in-tree plugins, named as in kube-scheduler. The base counts nothing."""
 
     def preemption_attempted(self) -> None:
-        """Count a search for victims."""
+        """Counts a search for victims."""
 
     def claim_created(self, *, success: bool) -> None:
-        """Count a request to create a ResourceClaim for extended resources."""
+        """Counts a request to create a ResourceClaim for extended resources."""
 
     def volumes_failed(self, operation: str) -> None:
-        """Count an error with a pod's volumes in `predicate`, `assume` or `bind`."""
+        """Counts an error with a pod's volumes in `predicate`, `assume` or `bind`."""
 
     def devices_bound(
         self,
@@ -123,7 +123,7 @@ class PluginMeasures:
         outcome: str,
         seconds: float,
     ) -> None:
-        """Count a wait for binding conditions. `drivers` has the driver of each allocated device,
+        """Counts a wait for binding conditions. `drivers` has the driver of each allocated device,
         `conditional` that of each device with conditions. `outcome` is `success`, `failure`,
         `timeout` or `error`.
         """
