@@ -14,7 +14,7 @@ from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.store import RefusedError, Store
 from berth.tools.demo.command import demo
 from berth.tools.explain.command import answer, explain
-from berth.tools.explain.decision import Explained
+from berth.tools.explain.decision import Explanation
 from berth.tools.explain.source import SourceError, from_manifests
 from berth.tools.manifests import ManifestError, read
 
@@ -313,7 +313,7 @@ def created(*manifests: Path) -> None:
         api.create(kind, "default" if kind.namespaced else "", document)
 
 
-def explained(*manifests: Path) -> Explained:
+def explained(*manifests: Path) -> Explanation:
     return answer(from_manifests(manifests, "default", "p", from_mapping(None)))
 
 
