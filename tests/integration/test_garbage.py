@@ -34,6 +34,8 @@ class Slow(PermitPlugin):
 
 @pytest.fixture
 def collected_by_hand() -> Iterator[None]:
+    gc.unfreeze()
+    gc.collect()  # the cycles of other tests, which something may have set aside
     gc.disable()
     yield
     gc.unfreeze()
