@@ -13,6 +13,7 @@ from berth.config.extenders import is_url, without_ignored_resources
 from berth.config.load import ConfigError, from_mapping
 from berth.config.names import is_extended_resource
 from berth.config.types import API_VERSION, KIND, Duration, Extender, KubeSchedulerConfiguration
+from tests.kit.cases import documents
 from tests.kit.handle import NoApi
 
 
@@ -60,44 +61,25 @@ def test_the_time_out_is_five_seconds_unless_given() -> None:
 @pytest.mark.parametrize(
     ("extender", "problem"),
     [
-        ({}, r"extenders\[0\].urlPrefix: expected a URL"),
-        (
-            {"urlPrefix": "h:8888"},
-            r"extenders\[0\].urlPrefix: expected a URL such as http://host:8888, got 'h:8888'",
-        ),
-        ({**URL, "filterverb": "f"}, r"extenders\[0\].filterverb: unknown field"),
-        (
-            {**URL, "prioritizeVerb": "p"},
-            r"extenders\[0\].weight: expected a positive weight .*, got 0",
-        ),
-        (
-            {**URL, "prioritizeVerb": "p", "weight": -1},
-            r"extenders\[0\].weight: expected a positive weight .*, got -1",
-        ),
-        ({**URL, "httpTimeout": "-1s"}, r"extenders\[0\].httpTimeout: expected 0s or more"),
-        ({**URL, "httpTimeout": "soon"}, r"extenders\[0\].httpTimeout: expected a duration"),
-        (
-            {**URL, "tlsConfig": {"insecure": True, "caFile": "ca.crt"}},
-            (
-                r"extenders\[0\].tlsConfig.insecure: expected false with a certificate "
-                r"authority, got true"
-            ),
-        ),
+        *documents(r"""
+{} => extenders\[0\].urlPrefix: expected a URL
+{urlPrefix: 'h:8888'} =>
+    extenders\[0\].urlPrefix: expected a URL such as http://host:8888, got 'h:8888'
+{urlPrefix: 'http://h:8888/x', filterverb: f} => extenders\[0\].filterverb: unknown field
+{urlPrefix: 'http://h:8888/x', prioritizeVerb: p} =>
+    extenders\[0\].weight: expected a positive weight .*, got 0
+{urlPrefix: 'http://h:8888/x', prioritizeVerb: p, weight: -1} =>
+    extenders\[0\].weight: expected a positive weight .*, got -1
+{urlPrefix: 'http://h:8888/x', httpTimeout: -1s} => extenders\[0\].httpTimeout: expected 0s or more
+{urlPrefix: 'http://h:8888/x', httpTimeout: soon} => extenders\[0\].httpTimeout: expected a duration
+{urlPrefix: 'http://h:8888/x', tlsConfig: {insecure: true, caFile: ca.crt}} =>
+    extenders\[0\].tlsConfig.insecure: expected false with a certificate authority, got true
+{urlPrefix: 'http://h:8888/x', managedResources: [{name: example.com/a}, {name: cpu}]} =>
+    extenders\[0\].managedResources\[1\].name: expected an extended resource .*, got 'cpu'
+{urlPrefix: 'http://h:8888/x', managedResources: [{name: example.com/a}, {name: example.com/a}]} =>
+    extenders\[0\].managedResources\[1\].name: expected a resource managed once, got 'example.com/a'
+"""),
         ({**URL, "tlsConfig": {"caData": "?"}}, r"extenders\[0\].tlsConfig.caData: "),
-        (
-            {**URL, "managedResources": [{"name": "example.com/a"}, {"name": "cpu"}]},
-            (
-                r"extenders\[0\].managedResources\[1\].name: expected an extended resource "
-                r".*, got 'cpu'"
-            ),
-        ),
-        (
-            {**URL, "managedResources": [{"name": "example.com/a"}, {"name": "example.com/a"}]},
-            (
-                r"extenders\[0\].managedResources\[1\].name: expected a resource managed "
-                r"once, got 'example.com/a'"
-            ),
-        ),
     ],
 )
 def test_what_does_not_fit_is_named(extender: dict[str, Any], problem: str) -> None:

@@ -17,6 +17,7 @@ from berth.config.feature_gates import (
     with_defaults,
 )
 from berth.config.gate_table import DEPENDENCIES, TABLE
+from tests.kit.cases import texts
 
 
 def refusal(text: str) -> str:
@@ -96,48 +97,22 @@ def test_text_that_cannot_be_read(text: str, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        (
-            "SchedulerAsyncPremption=true",
-            (
-                "unrecognized feature gate: SchedulerAsyncPremption, did you mean "
-                "SchedulerAsyncPreemption?"
-            ),
-        ),
-        ("Xyzzy=true", "unrecognized feature gate: Xyzzy"),
-        (
-            "PodSchedulingReadiness=false",
-            "cannot set feature gate PodSchedulingReadiness to false, feature is locked to true",
-        ),
-        (
-            "GangScheduling=true",
-            (
-                "GangScheduling is enabled, but depends on features that are disabled: "
-                "[GenericWorkload]"
-            ),
-        ),
-        (
-            "AtomicFIFO=false,AllBeta=false,StaleControllerConsistencyJob=true",
-            (
-                "StaleControllerConsistencyJob is enabled, but depends on features that are "
-                "disabled: [AtomicFIFO]"
-            ),
-        ),
-        (
-            "DRAResourceClaimDeviceStatus=false,DRAResourceClaimGranularStatusAuthorization=false",
-            (
-                "DRADeviceBindingConditions is enabled, but depends on features that are disabled: "
-                "[DRAResourceClaimDeviceStatus]"
-            ),
-        ),
-        (
-            "Xyzzy=true,KMSv1=true,PodSchedulingReadiness=false,GangScheduling=true",
-            (
-                "unrecognized feature gate: Xyzzy; cannot set feature gate "
-                "PodSchedulingReadiness to false, feature is locked to true"
-            ),
-        ),
-    ],
+    texts("""
+SchedulerAsyncPremption=true =>
+    unrecognized feature gate: SchedulerAsyncPremption, did you mean SchedulerAsyncPreemption?
+Xyzzy=true => unrecognized feature gate: Xyzzy
+PodSchedulingReadiness=false =>
+    cannot set feature gate PodSchedulingReadiness to false, feature is locked to true
+GangScheduling=true =>
+    GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]
+AtomicFIFO=false,AllBeta=false,StaleControllerConsistencyJob=true => StaleControllerConsistencyJob
+    is enabled, but depends on features that are disabled: [AtomicFIFO]
+DRAResourceClaimDeviceStatus=false,DRAResourceClaimGranularStatusAuthorization=false =>
+    DRADeviceBindingConditions is enabled, but depends on features that are disabled:
+    [DRAResourceClaimDeviceStatus]
+Xyzzy=true,KMSv1=true,PodSchedulingReadiness=false,GangScheduling=true => unrecognized feature gate:
+    Xyzzy; cannot set feature gate PodSchedulingReadiness to false, feature is locked to true
+"""),
 )
 def test_gates_that_cannot_be_set(text: str, message: str) -> None:
     assert refusal(text) == message

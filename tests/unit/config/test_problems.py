@@ -16,6 +16,7 @@ from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import ConfigError
 from berth.tools.explain.command import explain
+from tests.kit.cases import texts
 from tests.kit.handle import NoApi
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -23,208 +24,109 @@ POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{nam
 
 # The text after the head, and the problem named after the file's name or alone.
 FIELDS = [
-    ("paralelism: 3", "paralelism: unknown field"),
-    ("leaderElection: {leaderElected: true}", "leaderElection.leaderElected: unknown field"),
-    (
-        "profiles: [{plugins: {score: {enable: []}}}]",
-        "profiles[0].plugins.score.enable: unknown field",
-    ),
-    ("profiles: [{plugins: {scoring: {}}}]", "profiles[0].plugins.scoring: unknown field"),
-    (
-        "profiles: [{plugins: {score: {enabled: [{}]}}}]",
-        "profiles[0].plugins.score.enabled[0].name: unknown plugin ''",
-    ),
-    (
-        "profiles: [{pluginConfig: [{name: 3}]}]",
-        "profiles[0].pluginConfig[0].name: expected text, got 3",
-    ),
-    ("profiles: 3", "profiles: expected a list, got 3"),
-    ("profiles: [3]", "profiles[0]: expected a mapping, got 3"),
-    (
-        "profiles: [{plugins: {score: {enabled: NodeName}}}]",
-        "profiles[0].plugins.score.enabled: expected a list, got 'NodeName'",
-    ),
-    (
-        "profiles: [{plugins: {score: [NodeName]}}]",
-        "profiles[0].plugins.score: expected a mapping, got a list",
-    ),
-    (
-        "profiles: [{pluginConfig: {name: NodeName}}]",
-        "profiles[0].pluginConfig: expected a list, got a mapping",
-    ),
-    (
-        "profiles: [{pluginConfig: [{name: NodeName, args: 3}]}]",
-        "profiles[0].pluginConfig[0].args: expected a mapping, got 3",
-    ),
-    ("leaderElection: [1]", "leaderElection: expected a mapping, got a list"),
-    (
-        "leaderElection: {leaseDuration: 15}",
-        "leaderElection.leaseDuration: expected a duration such as 15s, got 15",
-    ),
-    (
-        "leaderElection: {leaderElect: maybe}",
-        "leaderElection.leaderElect: expected true or false, got 'maybe'",
-    ),
-    (
-        "leaderElection: {retryPeriod: -2s}",
-        "leaderElection.retryPeriod: expected more than 0s, got -2s",
-    ),
-    (
-        "percentageOfNodesToScore: 101",
-        "percentageOfNodesToScore: expected an integer from 0 to 100, got 101",
-    ),
-    (
-        "percentageOfNodesToScore: -1",
-        "percentageOfNodesToScore: expected an integer from 0 to 100, got -1",
-    ),
-    (
-        "profiles: [{percentageOfNodesToScore: 101}]",
-        "profiles[0].percentageOfNodesToScore: expected an integer from 0 to 100, got 101",
-    ),
-    ("parallelism: 0", "parallelism: expected an integer of at least 1, got 0"),
-    ("parallelism: 1.5", "parallelism: expected an integer of at least 1, got 1.5"),
+    *texts("""
+paralelism: 3 => paralelism: unknown field
+leaderElection: {leaderElected: true} => leaderElection.leaderElected: unknown field
+profiles: [{plugins: {score: {enable: []}}}] => profiles[0].plugins.score.enable: unknown field
+profiles: [{plugins: {scoring: {}}}] => profiles[0].plugins.scoring: unknown field
+profiles: [{plugins: {score: {enabled: [{}]}}}] =>
+    profiles[0].plugins.score.enabled[0].name: unknown plugin ''
+profiles: [{pluginConfig: [{name: 3}]}] => profiles[0].pluginConfig[0].name: expected text, got 3
+profiles: 3 => profiles: expected a list, got 3
+profiles: [3] => profiles[0]: expected a mapping, got 3
+profiles: [{plugins: {score: {enabled: NodeName}}}] =>
+    profiles[0].plugins.score.enabled: expected a list, got 'NodeName'
+profiles: [{plugins: {score: [NodeName]}}] =>
+    profiles[0].plugins.score: expected a mapping, got a list
+profiles: [{pluginConfig: {name: NodeName}}] =>
+    profiles[0].pluginConfig: expected a list, got a mapping
+profiles: [{pluginConfig: [{name: NodeName, args: 3}]}] =>
+    profiles[0].pluginConfig[0].args: expected a mapping, got 3
+leaderElection: [1] => leaderElection: expected a mapping, got a list
+leaderElection: {leaseDuration: 15} =>
+    leaderElection.leaseDuration: expected a duration such as 15s, got 15
+leaderElection: {leaderElect: maybe} =>
+    leaderElection.leaderElect: expected true or false, got 'maybe'
+leaderElection: {retryPeriod: -2s} => leaderElection.retryPeriod: expected more than 0s, got -2s
+percentageOfNodesToScore: 101 =>
+    percentageOfNodesToScore: expected an integer from 0 to 100, got 101
+percentageOfNodesToScore: -1 => percentageOfNodesToScore: expected an integer from 0 to 100, got -1
+profiles: [{percentageOfNodesToScore: 101}] =>
+    profiles[0].percentageOfNodesToScore: expected an integer from 0 to 100, got 101
+parallelism: 0 => parallelism: expected an integer of at least 1, got 0
+parallelism: 1.5 => parallelism: expected an integer of at least 1, got 1.5
+podInitialBackoffSeconds: -1 => podInitialBackoffSeconds: expected an integer of at least 1, got -1
+podInitialBackoffSeconds: 0 => podInitialBackoffSeconds: expected an integer of at least 1, got 0
+podMaxBackoffSeconds: -1 =>
+    podMaxBackoffSeconds: expected at least podInitialBackoffSeconds (1), got -1
+profiles: [{schedulerName: ''}] => profiles[0].schedulerName: expected a name, got nothing
+profiles: [{pluginConfig: [{name: NodeName}, {name: NodeName}]}] =>
+    profiles[0].pluginConfig[1].name: expected a plugin named once, got 'NodeName'
+extenders: [{urlPrefix: nowhere}] => extenders[0].urlPrefix: expected a URL
+"""),
     ("parallelism: 99999999999999999999999", "parallelism: "),
-    (
-        "podInitialBackoffSeconds: -1",
-        "podInitialBackoffSeconds: expected an integer of at least 1, got -1",
-    ),
-    (
-        "podInitialBackoffSeconds: 0",
-        "podInitialBackoffSeconds: expected an integer of at least 1, got 0",
-    ),
-    (
-        "podMaxBackoffSeconds: -1",
-        "podMaxBackoffSeconds: expected at least podInitialBackoffSeconds (1), got -1",
-    ),
     (
         "profiles: [{}, {}]",
         "profiles[0].schedulerName: expected a name, got nothing; profiles[1].schedulerName: ",
     ),
-    ("profiles: [{schedulerName: ''}]", "profiles[0].schedulerName: expected a name, got nothing"),
-    (
-        "profiles: [{pluginConfig: [{name: NodeName}, {name: NodeName}]}]",
-        "profiles[0].pluginConfig[1].name: expected a plugin named once, got 'NodeName'",
-    ),
-    ("extenders: [{urlPrefix: nowhere}]", "extenders[0].urlPrefix: expected a URL"),
 ]
 
-PLUGINS = [
-    (
-        "{score: {enabled: [{name: ImageLocalty}]}}",
-        "score.enabled[0].name: unknown plugin 'ImageLocalty', did you mean ImageLocality?",
-    ),
-    (
-        "{multiPoint: {enabled: [{name: Mine}]}}",
-        "multiPoint.enabled[0].name: unknown plugin 'Mine'",
-    ),
-    (
-        "{score: {enabled: [{name: NodeName}]}}",
-        "score.enabled[0].name: NodeName does not implement score",
-    ),
-    (
-        "{bind: {enabled: [{name: ImageLocality}]}}",
-        "bind.enabled[0].name: ImageLocality does not implement bind",
-    ),
-    (
-        "{filter: {enabled: [{name: NodeName}, {name: NodeName}]}}",
-        "filter.enabled[1].name: NodeName is enabled twice",
-    ),
-    (
-        "{score: {enabled: [{name: NodeAffinity, weight: -1}]}}",
-        "score.enabled[0].weight: expected an integer of at least 0, got -1",
-    ),
-    (
-        "{multiPoint: {enabled: [{name: NodeAffinity, weight: -1}]}}",
-        "multiPoint.enabled[0].weight: expected an integer of at least 0, got -1",
-    ),
-    (
-        "{score: {enabled: [{name: NodeAffinity, weight: 2147483648}]}}",
-        "score.enabled[0].weight: expected an integer of 32 bits, got 2147483648",
-    ),
-    (
-        "{score: {enabled: [{name: NodeAffinity, weight: heavy}]}}",
-        "score.enabled[0].weight: expected an integer of 32 bits, got 'heavy'",
-    ),
-    (
-        "{filter: {enabled: [{name: EBSLimits}]}}",
-        "filter.enabled[0].name: EBSLimits was removed from Kubernetes, NodeVolumeLimits counts",
-    ),
-    ("{queueSort: {disabled: [{name: '*'}]}}", "queueSort: expected exactly one plugin, got 0"),
-    ("{bind: {disabled: [{name: '*'}]}}", "bind: expected at least one plugin"),
-]
+PLUGINS = texts("""
+{score: {enabled: [{name: ImageLocalty}]}} =>
+    score.enabled[0].name: unknown plugin 'ImageLocalty', did you mean ImageLocality?
+{multiPoint: {enabled: [{name: Mine}]}} => multiPoint.enabled[0].name: unknown plugin 'Mine'
+{score: {enabled: [{name: NodeName}]}} => score.enabled[0].name: NodeName does not implement score
+{bind: {enabled: [{name: ImageLocality}]}} =>
+    bind.enabled[0].name: ImageLocality does not implement bind
+{filter: {enabled: [{name: NodeName}, {name: NodeName}]}} =>
+    filter.enabled[1].name: NodeName is enabled twice
+{score: {enabled: [{name: NodeAffinity, weight: -1}]}} =>
+    score.enabled[0].weight: expected an integer of at least 0, got -1
+{multiPoint: {enabled: [{name: NodeAffinity, weight: -1}]}} =>
+    multiPoint.enabled[0].weight: expected an integer of at least 0, got -1
+{score: {enabled: [{name: NodeAffinity, weight: 2147483648}]}} =>
+    score.enabled[0].weight: expected an integer of 32 bits, got 2147483648
+{score: {enabled: [{name: NodeAffinity, weight: heavy}]}} =>
+    score.enabled[0].weight: expected an integer of 32 bits, got 'heavy'
+{filter: {enabled: [{name: EBSLimits}]}} =>
+    filter.enabled[0].name: EBSLimits was removed from Kubernetes, NodeVolumeLimits counts
+{queueSort: {disabled: [{name: '*'}]}} => queueSort: expected exactly one plugin, got 0
+{bind: {disabled: [{name: '*'}]}} => bind: expected at least one plugin
+""")
 
 SPREAD = "{maxSkew: 1, topologyKey: z, whenUnsatisfiable: ScheduleAnyway}"
 TERMS = "[{matchExpressions: [{key: a, operator: Maybe}]}]"
 ARGS = [
-    (
-        "NodeResourcesFit",
-        "{scoringStrategy: {type: Best}}",
-        "args.scoringStrategy.type: expected LeastAllocated",
-    ),
-    (
-        "NodeResourcesFit",
-        "{scoringStrategy: {kind: LeastAllocated}}",
-        "args.scoringStrategy.kind: unknown field",
-    ),
-    (
-        "NodeResourcesFit",
-        "{scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: -1}]}}",
-        "args.scoringStrategy.resources[0].weight: expected a weight from 1 to 100, got -1",
-    ),
-    (
-        "NodeResourcesFit",
-        "{scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 101}]}}",
-        "args.scoringStrategy.resources[0].weight: expected a weight from 1 to 100, got 101",
-    ),
-    (
-        "NodeResourcesFit",
-        "{scoringStrategy: {resources: cpu}}",
-        "args.scoringStrategy.resources: expected a list, got 'cpu'",
-    ),
-    (
-        "NodeResourcesFit",
-        "{scoringStrategy: {type: RequestedToCapacityRatio}}",
-        "args.scoringStrategy.requestedToCapacityRatio.shape: expected at least one point",
-    ),
-    (
-        "PodTopologySpread",
-        f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace('1', '0')}]}}",
-        "args.defaultConstraints[0].maxSkew: expected a positive integer, got 0",
-    ),
-    (
-        "PodTopologySpread",
-        f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace(' topologyKey: z,', '')}]}}",
-        "args.defaultConstraints[0].topologyKey: expected a label key, got nothing",
-    ),
-    (
-        "PodTopologySpread",
-        f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace('Schedule', 'Any')}]}}",
-        (
-            "args.defaultConstraints[0].whenUnsatisfiable: expected DoNotSchedule or "
-            "ScheduleAnyway, got "
-            "'AnyAnyway'"
-        ),
-    ),
-    (
-        "PodTopologySpread",
-        f"{{defaultConstraints: [{SPREAD}]}}",
-        "args.defaultConstraints: expected none with defaultingType System",
-    ),
-    (
-        "PodTopologySpread",
-        "{defaultingType: Some}",
-        "args.defaultingType: expected List or System, got 'Some'",
-    ),
-    (
-        "InterPodAffinity",
-        "{hardPodAffinityWeight: 101}",
-        "args.hardPodAffinityWeight: expected an integer from 0 to 100, got 101",
-    ),
-    (
-        "InterPodAffinity",
-        "{hardPodAffinityWeight: -1}",
-        "args.hardPodAffinityWeight: expected an integer from 0 to 100, got -1",
-    ),
+    *texts("""
+NodeResourcesFit => {scoringStrategy: {type: Best}} =>
+    args.scoringStrategy.type: expected LeastAllocated
+NodeResourcesFit => {scoringStrategy: {kind: LeastAllocated}} =>
+    args.scoringStrategy.kind: unknown field
+NodeResourcesFit => {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: -1}]}}
+    => args.scoringStrategy.resources[0].weight: expected a weight from 1 to 100, got -1
+NodeResourcesFit => {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 101}]}}
+    => args.scoringStrategy.resources[0].weight: expected a weight from 1 to 100, got 101
+NodeResourcesFit => {scoringStrategy: {resources: cpu}} =>
+    args.scoringStrategy.resources: expected a list, got 'cpu'
+NodeResourcesFit => {scoringStrategy: {type: RequestedToCapacityRatio}} =>
+    args.scoringStrategy.requestedToCapacityRatio.shape: expected at least one point
+PodTopologySpread => {defaultingType: List, defaultConstraints: [{maxSkew: 0, topologyKey: z,
+  whenUnsatisfiable: ScheduleAnyway}]} =>
+    args.defaultConstraints[0].maxSkew: expected a positive integer, got 0
+PodTopologySpread => {defaultingType: List, defaultConstraints: [{maxSkew: 1, whenUnsatisfiable:
+    ScheduleAnyway}]} => args.defaultConstraints[0].topologyKey: expected a label key, got nothing
+PodTopologySpread => {defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: z,
+    whenUnsatisfiable: AnyAnyway}]} => args.defaultConstraints[0].whenUnsatisfiable: expected
+    DoNotSchedule or ScheduleAnyway, got 'AnyAnyway'
+PodTopologySpread => {defaultConstraints: [{maxSkew: 1, topologyKey: z, whenUnsatisfiable:
+    ScheduleAnyway}]} => args.defaultConstraints: expected none with defaultingType System
+PodTopologySpread => {defaultingType: Some} =>
+    args.defaultingType: expected List or System, got 'Some'
+InterPodAffinity => {hardPodAffinityWeight: 101} =>
+    args.hardPodAffinityWeight: expected an integer from 0 to 100, got 101
+InterPodAffinity => {hardPodAffinityWeight: -1} =>
+    args.hardPodAffinityWeight: expected an integer from 0 to 100, got -1
+"""),
     (
         "NodeAffinity",
         (

@@ -13,6 +13,7 @@ import yaml
 from berth.actors.client.credentials import ANONYMOUS, KubeconfigError, TokenFile
 from berth.actors.client.kubeconfig import load
 from berth.tools.apiserver.kubeconfig import kubeconfig
+from tests.kit.cases import documents
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
 
@@ -52,6 +53,64 @@ def plugin(**fields: Any) -> dict[str, Any]:
 
 
 HOSTILE: list[tuple[Any, str]] = [
+    *(
+        (document(**fields), text)
+        for fields, text in documents(r"""
+{clusters: {}} => config: clusters: Expected `array`, got `object`
+{clusters: null} =>
+    config: contexts\[x\].cluster: expected the name of a cluster, but none is defined, got 'c'
+{clusters: [{}]} => config: clusters\[0\]: Object missing required field `name`
+{users: [{name: v}]} => config: contexts\[x\].user: expected one of v, got 'u'
+{users: [{name: u}, {name: u}]} => config: users: expected each name once, got 'u' twice
+{current-context: y} => config: current-context: expected one of x, got 'y'
+{cluster: {server: 6443}} => config: clusters\[0\].cluster.server: Expected `str`, got `int`
+{cluster: {}} => config: clusters\[c\].server: expected a URL such as https://host:6443, got ''
+{cluster: {server: 'host:6443'}} => clusters\[c\].server: expected a URL .*, got 'host:6443'
+{cluster: {server: 'ftp://host'}} => clusters\[c\].server: expected a URL
+{cluster: {server: 'https://host:port'}} => clusters\[c\].server: expected a URL
+{cluster: {server: 'https://[::1'}} => clusters\[c\].server: expected a URL
+{cluster: {server: 'https://'}} => clusters\[c\].server: expected a URL
+{cluster: {server: 'https://h', proxy-url: 'socks5://h:1'}} =>
+    clusters\[c\].proxy-url: expected a URL
+{cluster: {server: 'https://h', certificate-authority-data: '***'}} =>
+    clusters\[c\].certificate-authority-data: expected PEM in base64
+{cluster: {server: 'https://h', certificate-authority-data: bm8gY2VydGlmaWNhdGU=}} =>
+    clusters\[c\].certificate-authority-data: expected certificates in PEM
+{cluster: {server: 'https://h', certificate-authority: absent.crt}} =>
+    clusters\[c\].certificate-authority: .*absent.crt cannot be read: No such file or directory
+{cluster: {server: 'https://h', certificate-authority: .}} =>
+    clusters\[c\].certificate-authority: .* cannot be read: Is a directory
+{cluster: {server: 'https://h', certificate-authority-data: bm8gY2VydGlmaWNhdGU=,
+  insecure-skip-tls-verify: true}} =>
+    clusters\[c\].certificate-authority-data: expected none where insecure-skip-tls-verify is true
+{user: {client-certificate-data: bm8gY2VydGlmaWNhdGU=}} =>
+    users\[u\].client-key: expected both the certificate and its key, got only the certificate
+{user: {client-key-data: bm8gY2VydGlmaWNhdGU=}} =>
+    users\[u\].client-certificate: expected both the certificate and its key, got only the key
+{user: {client-certificate-data: bm8gY2VydGlmaWNhdGU=, client-key-data: bm8gY2VydGlmaWNhdGU=}} =>
+    users\[u\].client-certificate-data and client-key: expected a certificate and its unencrypted
+    private key
+{user: {token: 7}} => users\[0\].user.token: Expected `str`, got `int`
+{user: {token: t, username: n}} => users\[u\].token: expected either a token or username
+{user: {tokenFile: absent}} =>
+    users\[u\].tokenFile: .*absent: expected a file with a token, got none
+{user: {auth-provider: {name: gcp}}} => users\[u\].auth-provider: no longer part of Kubernetes
+{user: {as: root}} => users\[u\].as: expected none, impersonation is not supported
+{user: {exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: sh, interactiveMode:
+  Never}}} =>
+    users\[u\].exec.apiVersion: expected client.authentication.k8s.io/v1 or .*, got '.*v1alpha1'
+{user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: null}}} =>
+    users\[u\].exec.interactiveMode: expected Never or IfAvailable
+{user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Always}}}
+    => users\[u\].exec.interactiveMode: .*, got 'Always'
+{user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: '', interactiveMode: Never}}}
+    => users\[u\].exec.command: expected a command that can be run, got ''
+{user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./config, interactiveMode:
+    Never}}} => users\[u\].exec.command: .*, got './config'
+{user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never,
+    env: [{name: A}]}}} => users\[0\].user.exec.env\[0\]: Object missing .* `value`
+""")
+    ),
     ("a: [", "config: expected YAML: .* at line 1$"),
     ("\x00", "config: expected YAML"),
     ("a: !!python/object:os.system {}", "config: expected YAML: could not determine a constructor"),
@@ -62,143 +121,14 @@ HOSTILE: list[tuple[Any, str]] = [
     ({"kind": "Pod"}, "config: kind: expected Config, got 'Pod'"),
     ({"apiVersion": "v2"}, "config: apiVersion: expected v1, got 'v2'"),
     ({}, "config: current-context: expected the name of a context, got none"),
-    (document(clusters={}), "config: clusters: Expected `array`, got `object`"),
-    (
-        document(clusters=None),
-        (
-            r"config: contexts\[x\].cluster: expected the name of a cluster, "
-            r"but none is defined, got 'c'"
-        ),
-    ),
-    (document(clusters=[{}]), r"config: clusters\[0\]: Object missing required field `name`"),
-    (document(users=[{"name": "v"}]), r"config: contexts\[x\].user: expected one of v, got 'u'"),
-    (
-        document(users=[{"name": "u"}, {"name": "u"}]),
-        "config: users: expected each name once, got 'u' twice",
-    ),
-    (document(**{"current-context": "y"}), "config: current-context: expected one of x, got 'y'"),
-    (
-        document({"server": 6443}),
-        r"config: clusters\[0\].cluster.server: Expected `str`, got `int`",
-    ),
-    (
-        document({}),
-        r"config: clusters\[c\].server: expected a URL such as https://host:6443, got ''",
-    ),
-    (
-        document({"server": "host:6443"}),
-        r"clusters\[c\].server: expected a URL .*, got 'host:6443'",
-    ),
-    (document({"server": "ftp://host"}), r"clusters\[c\].server: expected a URL"),
-    (document({"server": "https://host:port"}), r"clusters\[c\].server: expected a URL"),
-    (document({"server": "https://[::1"}), r"clusters\[c\].server: expected a URL"),
-    (document({"server": "https://"}), r"clusters\[c\].server: expected a URL"),
     (document({"server": "https://h\nX: y"}), r"clusters\[c\].server: expected a URL"),
-    (
-        document({"server": "https://h", "proxy-url": "socks5://h:1"}),
-        r"clusters\[c\].proxy-url: expected a URL",
-    ),
-    (
-        document({"server": "https://h", "certificate-authority-data": "***"}),
-        r"clusters\[c\].certificate-authority-data: expected PEM in base64",
-    ),
-    (
-        document({"server": "https://h", "certificate-authority-data": NO_PEM}),
-        r"clusters\[c\].certificate-authority-data: expected certificates in PEM",
-    ),
-    (
-        document({"server": "https://h", "certificate-authority": "absent.crt"}),
-        (
-            r"clusters\[c\].certificate-authority: .*absent.crt cannot be read: No such file "
-            r"or directory"
-        ),
-    ),
-    (
-        document({"server": "https://h", "certificate-authority": "."}),
-        r"clusters\[c\].certificate-authority: .* cannot be read: Is a directory",
-    ),
-    (
-        document(
-            {
-                "server": "https://h",
-                "certificate-authority-data": NO_PEM,
-                "insecure-skip-tls-verify": True,
-            },
-        ),
-        (
-            r"clusters\[c\].certificate-authority-data: expected none where "
-            r"insecure-skip-tls-verify is true"
-        ),
-    ),
-    (
-        document(user={"client-certificate-data": NO_PEM}),
-        (
-            r"users\[u\].client-key: expected both the certificate and its key, "
-            r"got only the certificate"
-        ),
-    ),
-    (
-        document(user={"client-key-data": NO_PEM}),
-        (
-            r"users\[u\].client-certificate: expected both the certificate and its key, "
-            r"got only the key"
-        ),
-    ),
-    (
-        document(user={"client-certificate-data": NO_PEM, "client-key-data": NO_PEM}),
-        (
-            r"users\[u\].client-certificate-data and client-key: expected a certificate and "
-            r"its unencrypted private key"
-        ),
-    ),
-    (document(user={"token": 7}), r"users\[0\].user.token: Expected `str`, got `int`"),
     (
         document(user={"token": "a\nb"}),
         r"users\[u\].token: expected a token of printable ASCII .*, got 3 characters",
     ),
     (
-        document(user={"token": "t", "username": "n"}),
-        r"users\[u\].token: expected either a token or username",
-    ),
-    (
-        document(user={"tokenFile": "absent"}),
-        r"users\[u\].tokenFile: .*absent: expected a file with a token, got none",
-    ),
-    (
-        document(user={"auth-provider": {"name": "gcp"}}),
-        r"users\[u\].auth-provider: no longer part of Kubernetes",
-    ),
-    (
-        document(user={"as": "root"}),
-        r"users\[u\].as: expected none, impersonation is not supported",
-    ),
-    (
-        document(user=plugin(apiVersion="client.authentication.k8s.io/v1alpha1")),
-        (
-            r"users\[u\].exec.apiVersion: expected client.authentication.k8s.io/v1 or .*, "
-            r"got '.*v1alpha1'"
-        ),
-    ),
-    (
-        document(user=plugin(interactiveMode=None)),
-        r"users\[u\].exec.interactiveMode: expected Never or IfAvailable",
-    ),
-    (
-        document(user=plugin(interactiveMode="Always")),
-        r"users\[u\].exec.interactiveMode: .*, got 'Always'",
-    ),
-    (
-        document(user=plugin(command="")),
-        r"users\[u\].exec.command: expected a command that can be run, got ''",
-    ),
-    (
         document(user=plugin(command="no-such-command", installHint="get it\nsomewhere")),
         r"users\[u\].exec.command: .*, got 'no-such-command' \(get it somewhere\)",
-    ),
-    (document(user=plugin(command="./config")), r"users\[u\].exec.command: .*, got './config'"),
-    (
-        document(user=plugin(env=[{"name": "A"}])),
-        r"users\[0\].user.exec.env\[0\]: Object missing .* `value`",
     ),
 ]
 
@@ -217,41 +147,21 @@ def test_an_invalid_kubeconfig_is_reported_in_one_line_with_file_and_field(
 @pytest.mark.parametrize(
     ("user", "problem"),
     [
-        (
-            plugin(args=["-c", "echo no; echo first >&2; echo why >&2; exit 3"]),
-            "ended with status 3: why$",
-        ),
-        (plugin(args=["-c", "kill -9 $$"]), "ended with status -9$"),
-        (plugin(args=["-c", "echo secret"]), "expected an ExecCredential in JSON"),
-        (plugin(args=["-c", "printf '\\377'"]), "expected an ExecCredential in JSON"),
-        (
-            plugin(args=["-c", f"""echo '{{"kind":"ExecCredential","apiVersion":"{V1}"}}'"""]),
-            "missing .* `status`",
-        ),
-        (
-            plugin(
-                args=[
-                    "-c",
-                    f"""echo '{{"kind":"ExecCredential","apiVersion":"{V1}","status":{{}}}}'""",
-                ]
-            ),
-            "expected status.token or status.clientCertificateData, got neither",
-        ),
-        (
-            plugin(
-                args=[
-                    "-c",
-                    (
-                        """echo '{"kind":"ExecCredential","apiVersion":"v","""
-                        """"status":{"token":"secret"}}'"""
-                    ),
-                ]
-            ),
-            (
-                "expected an ExecCredential of client.authentication.k8s.io/v1, got "
-                "another kind or "
-                "version"
-            ),
+        *(
+            (plugin(**fields), text)
+            for fields, text in documents(r"""
+{args: [-c, echo no; echo first >&2; echo why >&2; exit 3]} => ended with status 3: why$
+{args: [-c, kill -9 $$]} => ended with status -9$
+{args: [-c, echo secret]} => expected an ExecCredential in JSON
+{args: [-c, printf '\377']} => expected an ExecCredential in JSON
+{args: [-c, 'echo ''{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1"}''']} =>
+    missing .* `status`
+{args: [-c, 'echo
+  ''{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{}}''']} =>
+    expected status.token or status.clientCertificateData, got neither
+{args: [-c, 'echo ''{"kind":"ExecCredential","apiVersion":"v","status":{"token":"secret"}}''']} =>
+    expected an ExecCredential of client.authentication.k8s.io/v1, got another kind or version
+""")
         ),
         (
             plugin(

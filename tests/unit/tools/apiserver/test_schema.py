@@ -11,6 +11,7 @@ import pytest
 from berth.tools.apiserver import openapi, schema
 from berth.tools.apiserver.resources import KINDS
 from berth.tools.apiserver.schema import Shape
+from tests.kit.cases import documents
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -64,97 +65,37 @@ def test_unknown_fields_are_named_with_their_path() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "document", "message"),
-    [
-        (
-            "Deployment",
-            {"spec": {"replicas": "3"}},
-            (
-                "json: cannot unmarshal string into Go struct field "
-                "DeploymentSpec.spec.replicas of "
-                "type int32"
-            ),
-        ),
-        (
-            "Pod",
-            pod(containers=[{"name": "c", "env": [{"name": "A", "value": 1}]}]),
-            (
-                "json: cannot unmarshal number into Go struct field "
-                "EnvVar.spec.containers.env.value "
-                "of type string"
-            ),
-        ),
-        (
-            "Pod",
-            pod(containers={}),
-            (
-                "json: cannot unmarshal object into Go struct field "
-                "PodSpec.spec.containers of type "
-                "[]v1.Container"
-            ),
-        ),
-        (
-            "Pod",
-            {"metadata": {"labels": {"a": True}}},
-            (
-                "json: cannot unmarshal bool into Go struct field "
-                "ObjectMeta.metadata.labels of type "
-                "string"
-            ),
-        ),
-        (
-            "Pod",
-            {"metadata": {"labels": []}},
-            (
-                "json: cannot unmarshal array into Go struct field "
-                "ObjectMeta.metadata.labels of type "
-                "map[string]string"
-            ),
-        ),
-        (
-            "Pod",
-            pod(priority=1 << 31),
-            (
-                "json: cannot unmarshal number 2147483648 into Go struct field "
-                "PodSpec.spec.priority "
-                "of type int32"
-            ),
-        ),
-        (
-            "Pod",
-            pod(priority=1.5),
-            (
-                "json: cannot unmarshal number 1.5 into Go struct field "
-                "PodSpec.spec.priority of type "
-                "int32"
-            ),
-        ),
-        (
-            "Pod",
-            {"spec": "x"},
-            "json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec",
-        ),
-        (
-            "Pod",
-            pod(overhead={"cpu": "1x"}),
-            (
-                "quantities must match the regular expression "
-                "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-            ),
-        ),
-        (
-            "Lease",
-            {"spec": {"renewTime": "noon"}},
-            (
-                'parsing time "noon" as "2006-01-02T15:04:05.000000Z07:00": cannot parse '
-                '"noon" as "2006"'
-            ),
-        ),
-        ("Secret", {"data": {"a": "%"}}, "illegal base64 data at input byte 0"),
-    ],
+    documents("""
+Deployment => {spec: {replicas: '3'}} =>
+    json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32
+Pod => {apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: x}, creationTimestamp: null},
+    spec: {containers: [{name: c, env: [{name: A, value: 1}]}]}} => json: cannot unmarshal number
+    into Go struct field EnvVar.spec.containers.env.value of type string
+Pod => {apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: x}, creationTimestamp: null},
+    spec: {containers: {}}} => json: cannot unmarshal object into Go struct field
+    PodSpec.spec.containers of type []v1.Container
+Pod => {metadata: {labels: {a: true}}} =>
+    json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string
+Pod => {metadata: {labels: []}} => json: cannot unmarshal array into Go struct field
+    ObjectMeta.metadata.labels of type map[string]string
+Pod => {apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: x}, creationTimestamp: null},
+    spec: {containers: [{name: c, image: i}], priority: 2147483648}} => json: cannot unmarshal
+    number 2147483648 into Go struct field PodSpec.spec.priority of type int32
+Pod => {apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: x}, creationTimestamp: null},
+  spec: {containers: [{name: c, image: i}], priority: 1.5}} =>
+    json: cannot unmarshal number 1.5 into Go struct field PodSpec.spec.priority of type int32
+Pod => {spec: x} => json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec
+Pod => {apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: x}, creationTimestamp: null},
+  spec: {containers: [{name: c, image: i}], overhead: {cpu: 1x}}} =>
+    quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+Lease => {spec: {renewTime: noon}} =>
+    parsing time "noon" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "noon" as "2006"
+Secret => {data: {a: '%'}} => illegal base64 data at input byte 0
+"""),
 )
 def test_wrong_types_are_refused(kind: str, document: dict[str, Any], message: str) -> None:
-    found = schema.unknown_and_mistyped(kind, document)
-    assert found[:2] == ([], f'{kind} in version "v1" cannot be handled as a {kind}: {message}')
+    answer = schema.unknown_and_mistyped(kind, document)
+    assert answer[:2] == ([], f'{kind} in version "v1" cannot be handled as a {kind}: {message}')
 
 
 def test_ports_may_be_numbers_or_names() -> None:

@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import yaml
 
 from berth.tools.apiserver.resources import BY_PATH, KINDS, Kind
 from berth.tools.apiserver.store import Document, RefusedError
 from berth.tools.apiserver.tables import COLUMNS, table
 from berth.tools.apiserver.tables.duration import human
+from tests.kit.cases import documents
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 KIND = {kind.plural: kind for kind in KINDS}
@@ -132,160 +134,81 @@ DELETED = {"deletionTimestamp": ago(seconds=5)}
 GATED = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]
 
 
-@pytest.mark.parametrize(
-    ("document", "ready", "status", "restarts"),
-    [
-        pytest.param(made(spec={"containers": [{}]}), "0/1", "Pending", "0", id="new"),
-        pytest.param(pod(phase="Pending"), "0/1", "Pending", "0", id="pending"),
-        pytest.param(
-            pod(phase="Pending", conditions=GATED), "0/1", "SchedulingGated", "0", id="gated"
+PODS: dict[str, tuple[Document, str]] = {
+    "new": (made(spec={"containers": [{}]}), "0/1 Pending 0"),
+    "pending": (pod(phase="Pending"), "0/1 Pending 0"),
+    "gated": (pod(phase="Pending", conditions=GATED), "0/1 SchedulingGated 0"),
+    "creating": (pod(waiting("ContainerCreating"), phase="Pending"), "0/1 ContainerCreating 0"),
+    "running": (pod(RUNNING, RUNNING), "2/2 Running 0"),
+    "not ready": (pod({**RUNNING, "ready": False}), "0/1 Running 0"),
+    "terminating": (pod(RUNNING, metadata=DELETED), "1/1 Terminating 0"),
+    "deleted, node lost": (pod(RUNNING, metadata=DELETED, reason="NodeLost"), "1/1 Unknown 0"),
+    "node lost": (pod(RUNNING, reason="NodeLost"), "1/1 NodeLost 0"),
+    "completed": (pod(DONE, phase="Succeeded"), "0/1 Completed 0"),
+    "deleted, completed": (pod(DONE, phase="Succeeded", metadata=DELETED), "0/1 Completed 0"),
+    "evicted": (pod(phase="Failed", reason="Evicted"), "0/1 Evicted 0"),
+    "error": (pod(terminated(1, "Error"), phase="Failed"), "0/1 Error 0"),
+    "oom": (pod(terminated(137, "OOMKilled")), "0/1 OOMKilled 0"),
+    "exit code": (pod(terminated(3)), "0/1 ExitCode:3 0"),
+    "signal": (pod(terminated(137, signal=9)), "0/1 Signal:9 0"),
+    "first wins": (
+        pod(waiting("CrashLoopBackOff"), terminated(1, "Error")),
+        "0/2 CrashLoopBackOff 0",
+    ),
+    "one done, ready": (pod(DONE, RUNNING, conditions=conditions(Ready="True")), "1/2 Running 0"),
+    "one done, not ready": (
+        pod(DONE, RUNNING, conditions=conditions(Ready="False")),
+        "1/2 NotReady 0",
+    ),
+    "a failure behind a completion": (
+        pod(DONE, terminated(1, "Error"), phase="Failed"),
+        "0/2 Error 0",
+    ),
+    "restarts": (
+        pod(restarted(3, waiting("CrashLoopBackOff"), minutes=5), restarted(1, RUNNING, hours=9)),
+        "1/2 CrashLoopBackOff 4 (5m ago)",
+    ),
+    "restarts of unknown time": (pod({**RUNNING, "restartCount": 2}), "1/1 Running 2"),
+    "init": (pod(WAITING, inits=(DONE, WAITING, WAITING)), "0/1 Init:1/3 0"),
+    "init runs": (pod(WAITING, inits=(RUNNING,)), "0/1 Init:0/1 0"),
+    "init crashes": (
+        pod(WAITING, inits=(restarted(2, waiting("CrashLoopBackOff"), seconds=30),)),
+        "0/1 Init:CrashLoopBackOff 2 (30s ago)",
+    ),
+    "init error": (pod(WAITING, inits=(terminated(1, "Error"),)), "0/1 Init:Error 0"),
+    "init exit code": (pod(WAITING, inits=(terminated(2),)), "0/1 Init:ExitCode:2 0"),
+    "init signal": (pod(WAITING, inits=(terminated(137, signal=9),)), "0/1 Init:Signal:9 0"),
+    "init done": (pod(WAITING, inits=(DONE,)), "0/1 PodInitializing 0"),
+    "init restarts forgotten": (
+        pod(RUNNING, inits=(restarted(7, DONE, hours=1),)),
+        "1/1 Running 0",
+    ),
+    "sidecar": (
+        pod(RUNNING, inits=(restarted(2, RUNNING, minutes=3),), sidecars=(0,)),
+        "2/2 Running 2 (3m ago)",
+    ),
+    "init behind sidecar": (
+        pod(WAITING, inits=(RUNNING, WAITING), sidecars=(0,)),
+        "1/2 Init:1/2 0",
+    ),
+    "sidecar crashes later": (
+        pod(
+            RUNNING,
+            inits=(waiting("CrashLoopBackOff"),),
+            sidecars=(0,),
+            conditions=conditions(Initialized="True"),
         ),
-        pytest.param(
-            pod(waiting("ContainerCreating"), phase="Pending"),
-            "0/1",
-            "ContainerCreating",
-            "0",
-            id="creating",
-        ),
-        pytest.param(pod(RUNNING, RUNNING), "2/2", "Running", "0", id="running"),
-        pytest.param(pod({**RUNNING, "ready": False}), "0/1", "Running", "0", id="not ready"),
-        pytest.param(pod(RUNNING, metadata=DELETED), "1/1", "Terminating", "0", id="terminating"),
-        pytest.param(
-            pod(RUNNING, metadata=DELETED, reason="NodeLost"),
-            "1/1",
-            "Unknown",
-            "0",
-            id="deleted, node lost",
-        ),
-        pytest.param(pod(RUNNING, reason="NodeLost"), "1/1", "NodeLost", "0", id="node lost"),
-        pytest.param(pod(DONE, phase="Succeeded"), "0/1", "Completed", "0", id="completed"),
-        pytest.param(
-            pod(DONE, phase="Succeeded", metadata=DELETED),
-            "0/1",
-            "Completed",
-            "0",
-            id="deleted, completed",
-        ),
-        pytest.param(pod(phase="Failed", reason="Evicted"), "0/1", "Evicted", "0", id="evicted"),
-        pytest.param(pod(terminated(1, "Error"), phase="Failed"), "0/1", "Error", "0", id="error"),
-        pytest.param(pod(terminated(137, "OOMKilled")), "0/1", "OOMKilled", "0", id="oom"),
-        pytest.param(pod(terminated(3)), "0/1", "ExitCode:3", "0", id="exit code"),
-        pytest.param(pod(terminated(137, signal=9)), "0/1", "Signal:9", "0", id="signal"),
-        pytest.param(
-            pod(waiting("CrashLoopBackOff"), terminated(1, "Error")),
-            "0/2",
-            "CrashLoopBackOff",
-            "0",
-            id="first wins",
-        ),
-        pytest.param(
-            pod(DONE, RUNNING, conditions=conditions(Ready="True")),
-            "1/2",
-            "Running",
-            "0",
-            id="one done, ready",
-        ),
-        pytest.param(
-            pod(DONE, RUNNING, conditions=conditions(Ready="False")),
-            "1/2",
-            "NotReady",
-            "0",
-            id="one done, not ready",
-        ),
-        pytest.param(
-            pod(DONE, terminated(1, "Error"), phase="Failed"),
-            "0/2",
-            "Error",
-            "0",
-            id="a failure behind a completion",
-        ),
-        pytest.param(
-            pod(
-                restarted(3, waiting("CrashLoopBackOff"), minutes=5), restarted(1, RUNNING, hours=9)
-            ),
-            "1/2",
-            "CrashLoopBackOff",
-            "4 (5m ago)",
-            id="restarts",
-        ),
-        pytest.param(
-            pod({**RUNNING, "restartCount": 2}),
-            "1/1",
-            "Running",
-            "2",
-            id="restarts of unknown time",
-        ),
-        pytest.param(
-            pod(WAITING, inits=(DONE, WAITING, WAITING)), "0/1", "Init:1/3", "0", id="init"
-        ),
-        pytest.param(pod(WAITING, inits=(RUNNING,)), "0/1", "Init:0/1", "0", id="init runs"),
-        pytest.param(
-            pod(WAITING, inits=(restarted(2, waiting("CrashLoopBackOff"), seconds=30),)),
-            "0/1",
-            "Init:CrashLoopBackOff",
-            "2 (30s ago)",
-            id="init crashes",
-        ),
-        pytest.param(
-            pod(WAITING, inits=(terminated(1, "Error"),)), "0/1", "Init:Error", "0", id="init error"
-        ),
-        pytest.param(
-            pod(WAITING, inits=(terminated(2),)), "0/1", "Init:ExitCode:2", "0", id="init exit code"
-        ),
-        pytest.param(
-            pod(WAITING, inits=(terminated(137, signal=9),)),
-            "0/1",
-            "Init:Signal:9",
-            "0",
-            id="init signal",
-        ),
-        pytest.param(pod(WAITING, inits=(DONE,)), "0/1", "PodInitializing", "0", id="init done"),
-        pytest.param(
-            pod(RUNNING, inits=(restarted(7, DONE, hours=1),)),
-            "1/1",
-            "Running",
-            "0",
-            id="init restarts forgotten",
-        ),
-        pytest.param(
-            pod(RUNNING, inits=(restarted(2, RUNNING, minutes=3),), sidecars=(0,)),
-            "2/2",
-            "Running",
-            "2 (3m ago)",
-            id="sidecar",
-        ),
-        pytest.param(
-            pod(WAITING, inits=(RUNNING, WAITING), sidecars=(0,)),
-            "1/2",
-            "Init:1/2",
-            "0",
-            id="init behind sidecar",
-        ),
-        pytest.param(
-            pod(
-                RUNNING,
-                inits=(waiting("CrashLoopBackOff"),),
-                sidecars=(0,),
-                conditions=conditions(Initialized="True"),
-            ),
-            "1/2",
-            "Init:CrashLoopBackOff",
-            "0",
-            id="sidecar crashes later",
-        ),
-    ],
-)
-def test_the_status_column_of_a_pod(
-    document: Document, ready: str, status: str, restarts: str
-) -> None:
+        "1/2 Init:CrashLoopBackOff 0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "text"), PODS.values(), ids=PODS)
+def test_the_status_column_of_a_pod(document: Document, text: str) -> None:
     cells = shown("pods", document)
-    assert cells == {
-        "Name": "it",
-        "Ready": ready,
-        "Status": status,
-        "Restarts": restarts,
-        "Age": "5m",
-    }
+    assert (cells.pop("Name"), cells.pop("Age")) == ("it", "5m")
+    assert list(cells) == ["Ready", "Status", "Restarts"]
+    assert " ".join(cells.values()) == text
 
 
 def test_a_pods_wide_cells() -> None:
@@ -321,179 +244,68 @@ def test_rows_of_finished_pods_have_a_condition() -> None:
 @pytest.mark.parametrize(
     ("plural", "document", "expected"),
     [
-        ("namespaces", made(status={"phase": "Terminating"}), ["it", "Terminating", "5m"]),
-        ("nodes", made(), ["it", "Unknown", "<none>", "5m", ""]),
-        (
-            "nodes",
-            made(
-                {
-                    "labels": {
-                        "node-role.kubernetes.io/worker": "",
-                        "node-role.kubernetes.io/edge": "",
-                        "a": "b",
-                    }
-                },
-                spec={"unschedulable": True},
-                status={
-                    "conditions": conditions(Ready="True"),
-                    "nodeInfo": {"kubeletVersion": "v1.36.2"},
-                },
-            ),
-            ["it", "Ready,SchedulingDisabled", "edge,worker", "5m", "v1.36.2"],
+        *(
+            (plural, made(**fields), yaml.safe_load(cells))
+            for plural, fields, cells in documents("""
+namespaces => {status: {phase: Terminating}} => [it, Terminating, 5m]
+nodes => {} => [it, Unknown, <none>, 5m, '']
+nodes => {metadata: {labels: {node-role.kubernetes.io/worker: '', node-role.kubernetes.io/edge: '',
+  a: b}}, spec: {unschedulable: true}, status: {conditions: [{type: Ready, status: 'True'}],
+  nodeInfo: {kubeletVersion: v1.36.2}}} =>
+    [it, 'Ready,SchedulingDisabled', 'edge,worker', 5m, v1.36.2]
+nodes => {metadata: {labels: {kubernetes.io/role: m}}, status: {conditions: [{type: Ready, status:
+    Unknown}]}} => [it, NotReady, m, 5m, '']
+services => {} => [it, ClusterIP, <none>, <none>, <none>, 5m]
+services => {spec: {type: LoadBalancer, clusterIPs: [10.1.0.1], ports: [{port: 80, nodePort: 30080},
+  {port: 53, protocol: UDP}]}} =>
+    [it, LoadBalancer, 10.1.0.1, <pending>, '80:30080/TCP,53/UDP', 5m]
+deployments => {spec: {replicas: 3}, status: {readyReplicas: 1, updatedReplicas: 2,
+    availableReplicas: 1}} => [it, 1/3, 2, 1, 5m]
+deployments => {spec: {}} => [it, 0/1, 0, 0, 5m]
+statefulsets => {spec: {replicas: 0}} => [it, 0/0, 5m]
+replicasets => {spec: {replicas: 2}, status: {replicas: 2, readyReplicas: 1}} => [it, 2, 2, 1, 5m]
+daemonsets => {spec: {template: {spec: {nodeSelector: {b: '2', a: '1'}}}}, status:
+  {desiredNumberScheduled: 3, currentNumberScheduled: 2, numberReady: 1}} =>
+    [it, 3, 2, 1, 0, 0, 'a=1,b=2', 5m]
+jobs => {} => [it, Running, 0/1, '', 5m]
+jobs => {spec: {completions: 5}, status: {succeeded: 2, startTime: '2026-03-01T11:58:30Z'}} =>
+    [it, Running, 2/5, 90s, 5m]
+jobs => {spec: {parallelism: 4}, status: {succeeded: 1, startTime: '2026-03-01T11:56:00Z',
+    completionTime: '2026-03-01T11:59:00Z', conditions: [{type: SuccessCriteriaMet, status: 'True'},
+    {type: Complete, status: 'True'}]}} => [it, Complete, 1/1 of 4, 3m, 5m]
+jobs => {metadata: {deletionTimestamp: '2026-03-01T11:59:55Z'}, status: {conditions: [{type:
+    Suspended, status: 'True'}]}} => [it, Terminating, 0/1, '', 5m]
+jobs => {metadata: {deletionTimestamp: '2026-03-01T11:59:55Z'}, status: {conditions: [{type: Failed,
+    status: 'True'}]}} => [it, Failed, 0/1, '', 5m]
+jobs => {status: {conditions: [{type: Suspended, status: 'True'}]}} => [it, Suspended, 0/1, '', 5m]
+poddisruptionbudgets => {spec: {minAvailable: 0}} => [it, '0', N/A, 0, 5m]
+poddisruptionbudgets => {spec: {maxUnavailable: 25%}} => [it, N/A, 25%, 0, 5m]
+priorityclasses => {value: 1000} => [it, 1000, false, 5m, PreemptLowerPriority]
+configmaps => {data: {a: '1', b: '2'}, binaryData: {c: ''}} => [it, 3, 5m]
+leases => {spec: {holderIdentity: me}} => [it, me, 5m]
+persistentvolumes => {spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany, ReadWriteOnce],
+  claimRef: {namespace: ns, name: c}, storageClassName: fast}, status: {phase: Bound}} =>
+    [it, 1Gi, 'RWO,RWX', Retain, Bound, ns/c, fast, <unset>, '', 5m]
+persistentvolumeclaims => {spec: {volumeName: pv, storageClassName: fast}, status: {phase: Bound,
+  accessModes: [ReadWriteOncePod], capacity: {storage: 1Gi}}} =>
+    [it, Bound, pv, 1Gi, RWOP, fast, <unset>, 5m]
+persistentvolumeclaims => {metadata: {deletionTimestamp: '2026-03-01T11:59:55Z'}} =>
+    [it, Terminating, '', '', '', '', <unset>, 5m]
+storageclasses => {metadata: {annotations: {storageclass.kubernetes.io/is-default-class: 'true'}},
+    provisioner: p} => [it (default), p, Delete, Immediate, false, 5m]
+csinodes => {spec: {drivers: [{}, {}]}} => [it, 2, 5m]
+csidrivers => {spec: {}} => [it, true, false, false, <unset>, false, Persistent, 5m]
+csistoragecapacities => {storageClassName: fast, capacity: 5Gi} => [it, fast, 5Gi]
+volumeattachments => {spec: {attacher: d, nodeName: n, source: {persistentVolumeName: pv}}} =>
+    [it, d, pv, n, false, 5m]
+runtimeclasses => {handler: runc} => [it, runc, 5m]
+resourceclaims => {} => [it, pending, 5m]
+resourceclaims => {metadata: {deletionTimestamp: '2026-03-01T11:59:55Z'}, status: {allocation: {},
+    reservedFor: [{name: p}]}} => [it, 'deleted,allocated,reserved', 5m]
+resourceslices => {spec: {nodeName: n, driver: d, pool: {name: p}}} => [it, n, d, p, 5m]
+deviceclasses => {} => [it, 5m]
+""")
         ),
-        (
-            "nodes",
-            made(
-                {"labels": {"kubernetes.io/role": "m"}},
-                status={"conditions": conditions(Ready="Unknown")},
-            ),
-            ["it", "NotReady", "m", "5m", ""],
-        ),
-        ("services", made(), ["it", "ClusterIP", "<none>", "<none>", "<none>", "5m"]),
-        (
-            "services",
-            made(
-                spec={
-                    "type": "LoadBalancer",
-                    "clusterIPs": ["10.1.0.1"],
-                    "ports": [{"port": 80, "nodePort": 30080}, {"port": 53, "protocol": "UDP"}],
-                }
-            ),
-            ["it", "LoadBalancer", "10.1.0.1", "<pending>", "80:30080/TCP,53/UDP", "5m"],
-        ),
-        (
-            "deployments",
-            made(
-                spec={"replicas": 3},
-                status={"readyReplicas": 1, "updatedReplicas": 2, "availableReplicas": 1},
-            ),
-            ["it", "1/3", 2, 1, "5m"],
-        ),
-        ("deployments", made(spec={}), ["it", "0/1", 0, 0, "5m"]),
-        ("statefulsets", made(spec={"replicas": 0}), ["it", "0/0", "5m"]),
-        (
-            "replicasets",
-            made(spec={"replicas": 2}, status={"replicas": 2, "readyReplicas": 1}),
-            ["it", 2, 2, 1, "5m"],
-        ),
-        (
-            "daemonsets",
-            made(
-                spec={"template": {"spec": {"nodeSelector": {"b": "2", "a": "1"}}}},
-                status={"desiredNumberScheduled": 3, "currentNumberScheduled": 2, "numberReady": 1},
-            ),
-            ["it", 3, 2, 1, 0, 0, "a=1,b=2", "5m"],
-        ),
-        ("jobs", made(), ["it", "Running", "0/1", "", "5m"]),
-        (
-            "jobs",
-            made(spec={"completions": 5}, status={"succeeded": 2, "startTime": ago(seconds=90)}),
-            ["it", "Running", "2/5", "90s", "5m"],
-        ),
-        (
-            "jobs",
-            made(
-                spec={"parallelism": 4},
-                status={
-                    "succeeded": 1,
-                    "startTime": ago(minutes=4),
-                    "completionTime": ago(minutes=1),
-                    "conditions": conditions(SuccessCriteriaMet="True", Complete="True"),
-                },
-            ),
-            ["it", "Complete", "1/1 of 4", "3m", "5m"],
-        ),
-        (
-            "jobs",
-            made(DELETED, status={"conditions": conditions(Suspended="True")}),
-            ["it", "Terminating", "0/1", "", "5m"],
-        ),
-        (
-            "jobs",
-            made(DELETED, status={"conditions": conditions(Failed="True")}),
-            ["it", "Failed", "0/1", "", "5m"],
-        ),
-        (
-            "jobs",
-            made(status={"conditions": conditions(Suspended="True")}),
-            ["it", "Suspended", "0/1", "", "5m"],
-        ),
-        ("poddisruptionbudgets", made(spec={"minAvailable": 0}), ["it", "0", "N/A", 0, "5m"]),
-        (
-            "poddisruptionbudgets",
-            made(spec={"maxUnavailable": "25%"}),
-            ["it", "N/A", "25%", 0, "5m"],
-        ),
-        ("priorityclasses", made(value=1000), ["it", 1000, False, "5m", "PreemptLowerPriority"]),
-        ("configmaps", made(data={"a": "1", "b": "2"}, binaryData={"c": ""}), ["it", 3, "5m"]),
-        ("leases", made(spec={"holderIdentity": "me"}), ["it", "me", "5m"]),
-        (
-            "persistentvolumes",
-            made(
-                spec={
-                    "capacity": {"storage": "1Gi"},
-                    "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
-                    "claimRef": {"namespace": "ns", "name": "c"},
-                    "storageClassName": "fast",
-                },
-                status={"phase": "Bound"},
-            ),
-            ["it", "1Gi", "RWO,RWX", "Retain", "Bound", "ns/c", "fast", "<unset>", "", "5m"],
-        ),
-        (
-            "persistentvolumeclaims",
-            made(
-                spec={"volumeName": "pv", "storageClassName": "fast"},
-                status={
-                    "phase": "Bound",
-                    "accessModes": ["ReadWriteOncePod"],
-                    "capacity": {"storage": "1Gi"},
-                },
-            ),
-            ["it", "Bound", "pv", "1Gi", "RWOP", "fast", "<unset>", "5m"],
-        ),
-        (
-            "persistentvolumeclaims",
-            made(DELETED),
-            ["it", "Terminating", "", "", "", "", "<unset>", "5m"],
-        ),
-        (
-            "storageclasses",
-            made(
-                {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-                provisioner="p",
-            ),
-            ["it (default)", "p", "Delete", "Immediate", False, "5m"],
-        ),
-        ("csinodes", made(spec={"drivers": [{}, {}]}), ["it", 2, "5m"]),
-        (
-            "csidrivers",
-            made(spec={}),
-            ["it", True, False, False, "<unset>", False, "Persistent", "5m"],
-        ),
-        (
-            "csistoragecapacities",
-            made(storageClassName="fast", capacity="5Gi"),
-            ["it", "fast", "5Gi"],
-        ),
-        (
-            "volumeattachments",
-            made(spec={"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}),
-            ["it", "d", "pv", "n", False, "5m"],
-        ),
-        ("runtimeclasses", made(handler="runc"), ["it", "runc", "5m"]),
-        ("resourceclaims", made(), ["it", "pending", "5m"]),
-        (
-            "resourceclaims",
-            made(DELETED, status={"allocation": {}, "reservedFor": [{"name": "p"}]}),
-            ["it", "deleted,allocated,reserved", "5m"],
-        ),
-        (
-            "resourceslices",
-            made(spec={"nodeName": "n", "driver": "d", "pool": {"name": "p"}}),
-            ["it", "n", "d", "p", "5m"],
-        ),
-        ("deviceclasses", made(), ["it", "5m"]),
         ("deviceclasses", {"metadata": {"name": "it"}}, ["it", "<unknown>"]),
     ],
 )

@@ -15,6 +15,7 @@ from berth.tools.bench.opcodes import (
     seconds,
 )
 from berth.tools.bench.workload import Run, load, plan, select
+from tests.kit.cases import texts
 
 CASES = """
 - name: Basic
@@ -103,79 +104,36 @@ def test_workloads_are_chosen_by_name_and_label(
 
 @pytest.mark.parametrize(
     ("operation", "params", "problem"),
-    [
-        (
-            "{opcode: createNodes, cout: 1}",
-            "{}",
-            r"unknown field `cout` - at `\$\[0\].workloadTemplate\[0\]`",
-        ),
-        ("{opcode: createBoats}", "{}", r"createBoats.*workloadTemplate\[0\].opcode"),
-        (
-            "{opcode: createNodes, count: many}",
-            "{}",
-            r"Expected `int`.*workloadTemplate\[0\].count",
-        ),
-        (
-            "{opcode: createNodes, count: -1}",
-            "{}",
-            r"workloadTemplate\[0\] of C: count: expected 0 or more",
-        ),
-        ("{opcode: createNodes, countParam: $n}", "{}", r"countParam: parameter n is not among"),
-        ("{opcode: createNodes, countParam: n}", "{n: 1}", r"countParam: expected \$"),
-        (
-            "{opcode: createNodes, countParam: $n}",
-            "{n: few}",
-            r"params.n: expected a whole number, got 'few'",
-        ),
-        ("{opcode: createNodes, countParam: $n}", "{n: -2}", r"count: expected 0 or more"),
-        ("{opcode: createNodes, count: 1}", "{n: 1}", r"C/w: params: n: used by no operation"),
-        (
-            "{opcode: createPods, collectMetrics: true, skipWaitToCompletion: true}",
-            "{}",
-            "cannot both be true",
-        ),
-        ("{opcode: createPods, steadyState: true}", "{}", "duration: must be given"),
-        (
-            "{opcode: createPods, steadyState: true, duration: 1s}",
-            "{}",
-            "count: cannot be 0 with steadyState",
-        ),
-        ("{opcode: createResourceDriver, nodes: n}", "{}", "missing required field `driverName`"),
-        (
-            "{opcode: createResourceDriver, driverName: d, nodes: ''}",
-            "{}",
-            r"Expected `str` of length >= 1.*\.nodes",
-        ),
-        (
-            "{opcode: createResourceDriver, driverName: d, nodes: n, maxClaimsPerNode: -1}",
-            "{}",
-            "maxClaimsPerNode: expected 0 or more",
-        ),
-        (
-            "{opcode: createResourceDriver, driverName: d, nodes: n, maxClaimsPerNodeParam: $m}",
-            "{m: few}",
-            r"params.m: expected a whole number, got 'few'",
-        ),
-        (
-            "{opcode: createResourceClaims, namespace: '', templatePath: c}",
-            "{}",
-            r"Expected `str` of length >= 1.*\.namespace",
-        ),
-        (
-            "{opcode: createResourceClaims, namespace: n, templatePath: ''}",
-            "{}",
-            r"Expected `str` of length >= 1.*\.templatePath",
-        ),
-        ("{opcode: allocResourceClaims, nodes: n}", "{}", "unknown field `nodes`"),
-        ("{opcode: churn, mode: recreate, templatePaths: [a]}", "{}", "number: cannot be 0"),
-        (
-            "{opcode: churn, mode: stir, templatePaths: [a]}",
-            "{}",
-            r"Invalid enum value 'stir'.*\.mode",
-        ),
-        ("{opcode: startCollectingMetrics, namespaces: []}", "{}", "namespaces: cannot be empty"),
-        ("{opcode: barrier, stageRequirement: Bound}", "{}", r"stageRequirement"),
-    ],
+    texts(r"""
+{opcode: createNodes, cout: 1} => {} => unknown field `cout` - at `\$\[0\].workloadTemplate\[0\]`
+{opcode: createBoats} => {} => createBoats.*workloadTemplate\[0\].opcode
+{opcode: createNodes, count: many} => {} => Expected `int`.*workloadTemplate\[0\].count
+{opcode: createNodes, count: -1} => {} => workloadTemplate\[0\] of C: count: expected 0 or more
+{opcode: createNodes, countParam: $n} => {} => countParam: parameter n is not among
+{opcode: createNodes, countParam: n} => {n: 1} => countParam: expected \$
+{opcode: createNodes, countParam: $n} => {n: few} => params.n: expected a whole number, got 'few'
+{opcode: createNodes, countParam: $n} => {n: -2} => count: expected 0 or more
+{opcode: createNodes, count: 1} => {n: 1} => C/w: params: n: used by no operation
+{opcode: createPods, collectMetrics: true, skipWaitToCompletion: true} => {} => cannot both be true
+{opcode: createPods, steadyState: true} => {} => duration: must be given
+{opcode: createPods, steadyState: true, duration: 1s} => {} => count: cannot be 0 with steadyState
+{opcode: createResourceDriver, nodes: n} => {} => missing required field `driverName`
+{opcode: createResourceDriver, driverName: d, nodes: ''} => {} =>
+    Expected `str` of length >= 1.*\.nodes
+{opcode: createResourceDriver, driverName: d, nodes: n, maxClaimsPerNode: -1} => {} =>
+    maxClaimsPerNode: expected 0 or more
+{opcode: createResourceDriver, driverName: d, nodes: n, maxClaimsPerNodeParam: $m} => {m: few} =>
+    params.m: expected a whole number, got 'few'
+{opcode: createResourceClaims, namespace: '', templatePath: c} => {} =>
+    Expected `str` of length >= 1.*\.namespace
+{opcode: createResourceClaims, namespace: n, templatePath: ''} => {} =>
+    Expected `str` of length >= 1.*\.templatePath
+{opcode: allocResourceClaims, nodes: n} => {} => unknown field `nodes`
+{opcode: churn, mode: recreate, templatePaths: [a]} => {} => number: cannot be 0
+{opcode: churn, mode: stir, templatePaths: [a]} => {} => Invalid enum value 'stir'.*\.mode
+{opcode: startCollectingMetrics, namespaces: []} => {} => namespaces: cannot be empty
+{opcode: barrier, stageRequirement: Bound} => {} => stageRequirement
+"""),
 )
 def test_an_invalid_field_is_refused_by_its_path(
     tmp_path: Path, operation: str, params: str, problem: str

@@ -11,6 +11,7 @@ from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import RefusedError, Store
+from tests.kit.cases import documents
 
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 TEMPLATES = BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"]
@@ -122,6 +123,41 @@ CONSTRAINT = "spec.devices.constraints[0]"
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 0]"
 COSTLY = "".join(f"{TEN}.all({name}, " for name in "abcdefgh") + "device.driver == 'd'" + ")" * 8
 BROKEN = [
+    *(
+        (claim(exactly(**fields)), f"{REQUEST}.exactly{text}")
+        for fields, text in documents("""
+{deviceClassName: ''} => .deviceClassName: Required value
+{deviceClassName: no/class} => .deviceClassName: Invalid value: "no/class"
+{allocationMode: Some} =>
+    .allocationMode: Unsupported value: "Some": supported values: "All", "ExactCount"
+{allocationMode: All, count: 2} =>
+    .count: Invalid value: 2: must not be specified when allocationMode is 'All'
+{count: -1} => .count: Invalid value: -1: must be greater than zero
+{selectors: [{}]} => .selectors[0].cel: Required value
+{selectors: [{cel: {expression: '''text'''}}]} =>
+    .selectors[0].cel.expression: Invalid value: "'text'": must evaluate to bool
+{tolerations: [{operator: Exists, value: x}]} =>
+    .tolerations[0].value: Invalid value: "x": must be empty for operator `Exists`
+{tolerations: [{operator: Exists, effect: PreferNoSchedule}]} =>
+    .tolerations[0].effect: Unsupported value
+""")
+    ),
+    *(
+        (claim(**fields), text)
+        for fields, text in documents("""
+{constraints: [{requests: [other], matchAttribute: a.com/b}]} =>
+    spec.devices.constraints[0].requests[0]: Invalid value: "other": must be the name of a request
+    in
+{constraints: [{}]} => spec.devices.constraints[0]: Required value: exactly one of
+{constraints: [{matchAttribute: plain}]} => spec.devices.constraints[0].matchAttribute: Invalid
+    value: "plain": a fully qualified name must be
+{constraints: [{distinctAttribute: a.com/9}]} =>
+    spec.devices.constraints[0].distinctAttribute: Invalid value: "9": a valid C identifier must
+{config: [{}]} => spec.devices.config[0].opaque: Required value
+{config: [{opaque: {driver: a.com, parameters: [1]}}]} => spec.devices.config[0].opaque.parameters:
+    Invalid value: "<value omitted>": must be a valid JSON object
+""")
+    ),
     (claim({"name": "gpu"}), f"{REQUEST}: Required value: exactly one of `exactly` or"),
     (
         claim({**exactly(), **alternatives("a")}),
@@ -130,13 +166,9 @@ BROKEN = [
             "required, but multiple fields are set"
         ),
     ),
-    (
-        claim(
-            exactly(""),
-        ),
-        f'{REQUEST}.name: Invalid value: ""',
-    ),
+    (claim(exactly("")), f'{REQUEST}.name: Invalid value: ""'),
     (claim(exactly(), exactly()), 'spec.devices.requests[1]: Duplicate value: "gpu"'),
+    (claim(alternatives("a", "a")), f'{REQUEST}.firstAvailable[1]: Duplicate value: "a"'),
     (
         claim(*(exactly(f"r{i}") for i in range(33))),
         "spec.devices.requests: Too many: 33: must have at most 32 items",
@@ -145,34 +177,6 @@ BROKEN = [
         claim(alternatives(*(f"a{i}" for i in range(9)))),
         f"{REQUEST}.firstAvailable: Too many: 9: must have at most 8 items",
     ),
-    (claim(alternatives("a", "a")), f'{REQUEST}.firstAvailable[1]: Duplicate value: "a"'),
-    (
-        claim(exactly(deviceClassName="")),
-        f"{REQUEST}.exactly.deviceClassName: Required value",
-    ),
-    (
-        claim(exactly(deviceClassName="no/class")),
-        f'{REQUEST}.exactly.deviceClassName: Invalid value: "no/class"',
-    ),
-    (
-        claim(exactly(allocationMode="Some")),
-        (
-            f'{REQUEST}.exactly.allocationMode: Unsupported value: "Some": '
-            'supported values: "All", "ExactCount"'
-        ),
-    ),
-    (
-        claim(exactly(allocationMode="All", count=2)),
-        (
-            f"{REQUEST}.exactly.count: Invalid value: 2: "
-            "must not be specified when allocationMode is 'All'"
-        ),
-    ),
-    (
-        claim(exactly(count=-1)),
-        f"{REQUEST}.exactly.count: Invalid value: -1: must be greater than zero",
-    ),
-    (claim(exactly(selectors=[{}])), f"{REQUEST}.exactly.selectors[0].cel: Required value"),
     (
         claim(exactly(selectors=[{"cel": {"expression": "true"}}] * 33)),
         f"{REQUEST}.exactly.selectors: Too many: 33: must have at most 32 items",
@@ -194,45 +198,6 @@ BROKEN = [
         (
             f"{REQUEST}.exactly.selectors[0].cel.expression: Forbidden: "
             "too complex, exceeds cost limit"
-        ),
-    ),
-    (
-        claim(exactly(selectors=[{"cel": {"expression": "'text'"}}])),
-        (
-            f"{REQUEST}.exactly.selectors[0].cel.expression: Invalid value: \"'text'\": "
-            "must evaluate to bool"
-        ),
-    ),
-    (
-        claim(exactly(tolerations=[{"operator": "Exists", "value": "x"}])),
-        (
-            f'{REQUEST}.exactly.tolerations[0].value: Invalid value: "x": '
-            "must be empty for operator `Exists`"
-        ),
-    ),
-    (
-        claim(exactly(tolerations=[{"operator": "Exists", "effect": "PreferNoSchedule"}])),
-        f"{REQUEST}.exactly.tolerations[0].effect: Unsupported value",
-    ),
-    (
-        claim(constraints=[{"requests": ["other"], "matchAttribute": "a.com/b"}]),
-        f'{CONSTRAINT}.requests[0]: Invalid value: "other": must be the name of a request in',
-    ),
-    (claim(constraints=[{}]), f"{CONSTRAINT}: Required value: exactly one of"),
-    (
-        claim(constraints=[{"matchAttribute": "plain"}]),
-        f'{CONSTRAINT}.matchAttribute: Invalid value: "plain": a fully qualified name must be',
-    ),
-    (
-        claim(constraints=[{"distinctAttribute": "a.com/9"}]),
-        f'{CONSTRAINT}.distinctAttribute: Invalid value: "9": a valid C identifier must',
-    ),
-    (claim(config=[{}]), "spec.devices.config[0].opaque: Required value"),
-    (
-        claim(config=[{"opaque": {"driver": "a.com", "parameters": [1]}}]),
-        (
-            'spec.devices.config[0].opaque.parameters: Invalid value: "<value omitted>": '
-            "must be a valid JSON object"
         ),
     ),
 ]

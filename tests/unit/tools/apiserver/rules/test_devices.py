@@ -11,6 +11,7 @@ from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.selectors import matches_of
 from berth.tools.apiserver.store import RefusedError, Store
 from berth.tools.apiserver.validation import problems
+from tests.kit.cases import documents
 
 SLICES = BY_KIND["resource.k8s.io/v1", "ResourceSlice"]
 MERGE = "application/merge-patch+json"
@@ -53,29 +54,77 @@ def taint(**fields: Any) -> Document:
 EACH = {"nodeName": None, "perDeviceNodeSelection": True}
 DEVICE, POLICY = "spec.devices[0]", "spec.devices[0].capacity[memory].requestPolicy"
 BROKEN = [
-    (slice_of(driver=""), "spec.driver: Required value"),
+    *(
+        (policy(**fields), f"{POLICY}{text}")
+        for fields, text in documents("""
+{default: 1Gi, validValues: [1Gi], validRange: {min: 1Gi}} =>
+    : Forbidden: exactly one policy can be specified
+{validValues: [1Gi]} => .default: Required value: required when validValues is defined
+{default: 1Gi, validValues: [1Gi, 11Gi]} =>
+    .validValues[1]: Invalid value: "11Gi": option is larger than capacity value: 10Gi
+{default: 1Gi, validValues: [2Gi, 1Gi]} =>
+    .validValues[1]: Invalid value: "1Gi": values must be sorted in ascending order
+{default: 3Gi, validValues: [1Gi, 2Gi]} =>
+    .validValues: Invalid value: "3Gi": default value is not valid according to the requestPolicy
+{default: 1Gi, validRange: {min: 2Gi}} =>
+    .validRange.min: Invalid value: "1Gi": default is less than min: 2Gi
+{default: 1Gi, validRange: {min: 1Gi, max: 11Gi}} =>
+    .validRange.max: Invalid value: "11Gi": max is larger than capacity value: 10Gi
+{default: 1Gi, validRange: {min: 1Gi, step: '0'}} =>
+    .validRange.step: Invalid value: "0": must be greater than zero
+""")
+    ),
+    *(
+        (slice_of(device(**fields)), f"{DEVICE}{text}")
+        for fields, text in documents("""
+{name: GPU} => .name: Invalid value: "GPU"
+{attributes: {a.com/b/c: {int: 1}}} => .attributes: Invalid value: "b/c": a valid C identifier must
+{attributes: {/b: {int: 1}}} => .attributes: Invalid value: "": the domain must not be empty
+{attributes: {a: {}}} => .attributes[a]: Invalid value: "": exactly one value must be specified
+{attributes: {a: {int: 1, bool: false}}} =>
+    .attributes[a]: Invalid value: {"int":1,"bool":false}: exactly one value must
+{attributes: {a: {version: '1.2'}}} => .attributes[a].version: Invalid value: "1.2": must be a
+    string compatible with semver.org spec 2.0.0
+{taints: [{key: a b, effect: NoExecute}]} => .taints[0].key: Invalid value: "a b"
+{taints: [{key: broken, effect: ''}]} => .taints[0].effect: Required value
+{taints: [{key: broken, effect: Drain}]} => .taints[0].effect: Unsupported value: "Drain": supported
+    values: "NoExecute", "NoSchedule", "None"
+{consumesCounters: [{counterSet: c}]} => .consumesCounters[0].counters: Required value
+{allNodes: true} => : Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set
+{bindingFailureConditions: [a.com/failed]} =>
+    .bindingConditions: Invalid value: []: bindingConditions are required
+{capacity: {memory: {value: '1', requestPolicy: {}}}} =>
+    .capacity[memory].requestPolicy: Forbidden: allowMultipleAllocations must be true
+""")
+    ),
+    *(
+        (slice_of(**fields), text)
+        for fields, text in documents("""
+{driver: ''} => spec.driver: Required value
+{pool: {name: '', generation: 1, resourceSliceCount: 1}} => spec.pool.name: Required value
+{pool: {name: a//b, generation: 1, resourceSliceCount: 1}} => spec.pool.name: Invalid value: ""
+{pool: {name: p, generation: 1, resourceSliceCount: 0}} =>
+    spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero
+{pool: {name: p, generation: -1, resourceSliceCount: 1}} =>
+    spec.pool.generation: Invalid value: -1: must be greater than or equal to zero
+{nodeName: null} => spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`,
+    `perDeviceNodeSelection` is required
+{allNodes: true} => spec: Invalid value: "{`nodeName`, `allNodes`}": exactly one of `nodeName`,
+    `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required, but multiple fields are set
+{allNodes: false} => spec.allNodes: Invalid value: false: must be either unset or set to true
+{sharedCounters: [{name: c, counters: {a: {value: '1'}}}], devices: [{name: gpu-0}]} =>
+    spec: Invalid value: "": only one of `sharedCounters` or `devices` is allowed
+{devices: [{name: gpu-0}, {name: gpu-0}]} => spec.devices[1]: Duplicate value: "gpu-0"
+{perDeviceNodeSelection: true, devices: [{name: gpu-0}], nodeName: null} =>
+    spec.devices[0]: Required value: exactly one of `nodeName`, `nodeSelector`, or `allNodes` is
+    required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec
+{sharedCounters: [{name: c}]} => spec.sharedCounters[0].counters: Required value
+""")
+    ),
     (slice_of(driver="x" * 64), "spec.driver: Too long: may not be more than 63 bytes"),
-    (slice_of(pool=pool(name="")), "spec.pool.name: Required value"),
-    (slice_of(pool=pool(name="a//b")), 'spec.pool.name: Invalid value: ""'),
     (
-        slice_of(pool=pool(resourceSliceCount=0)),
-        "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero",
-    ),
-    (
-        slice_of(pool=pool(generation=-1)),
-        "spec.pool.generation: Invalid value: -1: must be greater than or equal to zero",
-    ),
-    (slice_of(nodeName=None), f"spec: Required value: exactly one of {NODES} is required"),
-    (
-        slice_of(allNodes=True),
-        (
-            f'spec: Invalid value: "{{`nodeName`, `allNodes`}}": exactly one of {NODES} is '
-            "required, but multiple fields are set"
-        ),
-    ),
-    (
-        slice_of(allNodes=False),
-        "spec.allNodes: Invalid value: false: must be either unset or set to true",
+        slice_of(device(attributes={"a": {"string": "x" * 65}})),
+        f"{DEVICE}.attributes[a].string: Too long: may not be more than 64 bytes",
     ),
     (
         slice_of(
@@ -88,10 +137,6 @@ BROKEN = [
         "spec.nodeSelector.nodeSelectorTerms: Invalid value: ",
     ),
     (
-        slice_of(device(), sharedCounters=[{"name": "c", "counters": {"a": {"value": "1"}}}]),
-        'spec: Invalid value: "": only one of `sharedCounters` or `devices` is allowed',
-    ),
-    (
         slice_of(*({"name": f"d{i}"} for i in range(129))),
         "spec.devices: Too many: 129: must have at most 128 items",
     ),
@@ -99,8 +144,6 @@ BROKEN = [
         slice_of(*({"name": f"d{i}", "taints": [taint()]} for i in range(65))),
         "spec.devices: Too many: 65: must have at most 64 items",
     ),
-    (slice_of(device(), device()), 'spec.devices[1]: Duplicate value: "gpu-0"'),
-    (slice_of(device(name="GPU")), f'{DEVICE}.name: Invalid value: "GPU"'),
     (
         slice_of(device(capacity={f"a{i}": {"value": "1"} for i in range(33)})),
         (
@@ -109,106 +152,12 @@ BROKEN = [
         ),
     ),
     (
-        slice_of(device(attributes={"a.com/b/c": {"int": 1}})),
-        f'{DEVICE}.attributes: Invalid value: "b/c": a valid C identifier must',
-    ),
-    (
-        slice_of(device(attributes={"/b": {"int": 1}})),
-        f'{DEVICE}.attributes: Invalid value: "": the domain must not be empty',
-    ),
-    (
-        slice_of(device(attributes={"a": {}})),
-        f'{DEVICE}.attributes[a]: Invalid value: "": exactly one value must be specified',
-    ),
-    (
-        slice_of(device(attributes={"a": {"int": 1, "bool": False}})),
-        f'{DEVICE}.attributes[a]: Invalid value: {{"int":1,"bool":false}}: exactly one value must',
-    ),
-    (
-        slice_of(device(attributes={"a": {"version": "1.2"}})),
-        (
-            f'{DEVICE}.attributes[a].version: Invalid value: "1.2": must be a string compatible '
-            "with semver.org spec 2.0.0"
-        ),
-    ),
-    (
-        slice_of(device(attributes={"a": {"string": "x" * 65}})),
-        f"{DEVICE}.attributes[a].string: Too long: may not be more than 64 bytes",
-    ),
-    (slice_of(device(taints=[taint(key="a b")])), f'{DEVICE}.taints[0].key: Invalid value: "a b"'),
-    (slice_of(device(taints=[taint(effect="")])), f"{DEVICE}.taints[0].effect: Required value"),
-    (
-        slice_of(device(taints=[taint(effect="Drain")])),
-        (
-            f'{DEVICE}.taints[0].effect: Unsupported value: "Drain": '
-            'supported values: "NoExecute", "NoSchedule", "None"'
-        ),
-    ),
-    (
         slice_of(device(taints=[taint()] * 17)),
         f"{DEVICE}.taints: Too many: 17: must have at most 16 items",
     ),
     (
-        slice_of(device(consumesCounters=[{"counterSet": "c"}])),
-        f"{DEVICE}.consumesCounters[0].counters: Required value",
-    ),
-    (
-        slice_of(device(allNodes=True)),
-        f"{DEVICE}: Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set",
-    ),
-    (slice_of(device(), **EACH), f"{DEVICE}: Required value: {ONE_OF_DEVICE}"),
-    (
         slice_of(device(allNodes=True, nodeName="n"), **EACH),
         f'{DEVICE}: Invalid value: "{{`nodeName`, `allNodes`}}": {ONE_OF_DEVICE}',
-    ),
-    (
-        slice_of(device(bindingFailureConditions=["a.com/failed"])),
-        f"{DEVICE}.bindingConditions: Invalid value: []: bindingConditions are required",
-    ),
-    (
-        slice_of(sharedCounters=[{"name": "c"}]),
-        "spec.sharedCounters[0].counters: Required value",
-    ),
-    (
-        slice_of(device(capacity={"memory": {"value": "1", "requestPolicy": {}}})),
-        f"{POLICY}: Forbidden: allowMultipleAllocations must be true",
-    ),
-    (
-        policy(default="1Gi", validValues=["1Gi"], validRange={"min": "1Gi"}),
-        f"{POLICY}: Forbidden: exactly one policy can be specified",
-    ),
-    (
-        policy(validValues=["1Gi"]),
-        f"{POLICY}.default: Required value: required when validValues is defined",
-    ),
-    (
-        policy(default="1Gi", validValues=["1Gi", "11Gi"]),
-        (
-            f'{POLICY}.validValues[1]: Invalid value: "11Gi": '
-            "option is larger than capacity value: 10Gi"
-        ),
-    ),
-    (
-        policy(default="1Gi", validValues=["2Gi", "1Gi"]),
-        f'{POLICY}.validValues[1]: Invalid value: "1Gi": values must be sorted in ascending order',
-    ),
-    (
-        policy(default="3Gi", validValues=["1Gi", "2Gi"]),
-        (
-            f'{POLICY}.validValues: Invalid value: "3Gi": '
-            "default value is not valid according to the requestPolicy"
-        ),
-    ),
-    (
-        policy(default="1Gi", validRange={"min": "2Gi"}),
-        f'{POLICY}.validRange.min: Invalid value: "1Gi": default is less than min: 2Gi',
-    ),
-    (
-        policy(default="1Gi", validRange={"min": "1Gi", "max": "11Gi"}),
-        (
-            f'{POLICY}.validRange.max: Invalid value: "11Gi": '
-            "max is larger than capacity value: 10Gi"
-        ),
     ),
     (
         policy(default="2Gi", validRange={"min": "1Gi", "step": "3Gi"}),
@@ -216,10 +165,6 @@ BROKEN = [
             f'{POLICY}.validRange.step: Invalid value: "2Gi": '
             "value is not a multiple of a given step (3Gi) from (1Gi)"
         ),
-    ),
-    (
-        policy(default="1Gi", validRange={"min": "1Gi", "step": "0"}),
-        f'{POLICY}.validRange.step: Invalid value: "0": must be greater than zero',
     ),
 ]
 
