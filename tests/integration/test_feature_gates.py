@@ -103,10 +103,7 @@ RESTARTS = {
             "InPlacePodLevelResourcesVerticalScaling",
             (),
             pod(container={"resources": asks("2")}),
-            [
-                node(),
-                pod("q", nodeName="n", resources=asks("1"), status={"resources": asks("3")}),
-            ],
+            [node(), pod("q", nodeName="n", resources=asks("1"), status={"resources": asks("3")})],
             [],
             ["n"],
         ),

@@ -180,10 +180,7 @@ async def test_a_stateful_set_creates_the_claims_of_its_pods() -> None:
         ]
         assert {
             claim["metadata"]["name"] for claim in await running.all("PersistentVolumeClaim")
-        } == {
-            "data-db-0",
-            "data-db-1",
-        }
+        } == {"data-db-0", "data-db-1"}
 
 
 @in_virtual_time

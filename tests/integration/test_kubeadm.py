@@ -51,9 +51,7 @@ def kubeconfig(folder: Path, url: str) -> Path:
     return file
 
 
-async def test_the_command_of_the_manifest_starts_a_leader_that_places_pods(
-    tmp_path: Path,
-) -> None:
+async def test_the_command_of_the_manifest_starts_a_leader_that_places_pods(tmp_path: Path) -> None:
     program = tmp_path / COMMAND[0]
     program.symlink_to(Path(sys.executable).with_name("berth"))
     async with daemons(tmp_path) as running:

@@ -208,10 +208,7 @@ async def test_a_pod_that_becomes_unreadable_during_its_attempt_does_not_block_t
 async def test_an_unreadable_object_is_named_in_the_log_the_metric_and_the_debug_page() -> None:
     options = open_to_all()
     url = url_of(options)
-    async with (
-        daemon(options=options) as running,
-        aiohttp.ClientSession() as session,
-    ):
+    async with daemon(options=options) as running, aiohttp.ClientSession() as session:
 
         async def get(path: str) -> str:
             async with session.get(f"{url}/{path}", ssl=False) as response:

@@ -14,15 +14,7 @@ import yaml
 from click.testing import CliRunner
 
 from berth.tools.explain.command import explain
-from tests.integration.test_extenders import (
-    SOON,
-    document,
-    entry,
-    extended,
-    node,
-    pod,
-    refused,
-)
+from tests.integration.test_extenders import SOON, document, entry, extended, node, pod, refused
 from tests.kit.cluster import Cluster
 from tests.kit.extender import FAILURES, Answer, Body, small_extender
 from tests.kit.virtual_loop import in_virtual_time

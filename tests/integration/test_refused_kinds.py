@@ -99,10 +99,7 @@ async def test_forbidden_budgets_block_only_preemption(error: ApiError) -> None:
     options = open_to_all()
     url = url_of(options)
     given = refusing(error, BUDGETS)
-    async with (
-        daemon(options=options, given=given) as running,
-        aiohttp.ClientSession() as session,
-    ):
+    async with daemon(options=options, given=given) as running, aiohttp.ClientSession() as session:
 
         async def ready() -> tuple[int, str]:
             async with session.get(f"{url}/readyz/sched-handler-sync", ssl=False) as response:

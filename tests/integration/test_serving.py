@@ -91,10 +91,7 @@ async def test_every_page_is_served() -> None:
         for path, words in (
             ("/healthz?verbose", "[+]ping ok\nhealthz check passed\n"),
             ("/livez?verbose", "[+]ping ok\nlivez check passed\n"),
-            (
-                "/readyz?verbose",
-                "[+]shutdown ok\n[+]sched-handler-sync ok\nreadyz check passed\n",
-            ),
+            ("/readyz?verbose", "[+]shutdown ok\n[+]sched-handler-sync ok\nreadyz check passed\n"),
             ("/metrics", "berth_unreadable_objects"),
             ("/metrics/slis", 'kubernetes_healthcheck{name="shutdown",type="readyz"} 1\n'),
             ("/configz", '{"componentconfig":{'),

@@ -169,12 +169,7 @@ class Cluster(ClusterClient):
     ) -> None:
         """Starts a scheduler."""
         await self._group.start(
-            run_scheduler,
-            configuration,
-            Connection(self.url),
-            LoopClock(),
-            Random(1),
-            options,
+            run_scheduler, configuration, Connection(self.url), LoopClock(), Random(1), options
         )
 
 

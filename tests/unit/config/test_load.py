@@ -40,10 +40,7 @@ def test_nothing_given_is_the_default() -> None:
             {"leaderElection": {"resourceLock": "endpoints"}},
             r"leaderElection.resourceLock: expected leases",
         ),
-        (
-            {"profiles": [{}, {}]},
-            r"profiles\[0\].schedulerName: expected a name",
-        ),
+        ({"profiles": [{}, {}]}, r"profiles\[0\].schedulerName: expected a name"),
         (
             {"profiles": [{"plugins": {"scoring": {}}}]},
             r"profiles\[0\].plugins.scoring: unknown field",

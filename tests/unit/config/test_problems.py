@@ -156,10 +156,7 @@ FILES = [
     (b"a: [", "cannot be read: line "),
     (b"a: 1\na: 2\n", "cannot be read: line 2: the key a occurs twice in the mapping of line 1"),
     (b"[" * 100_000, "cannot be read: line 1: expected at most 100 nested collections"),
-    (
-        b"a: &a [*a]",
-        "cannot be read: line 1: expected the anchor of the alias *a to end before it",
-    ),
+    (b"a: &a [*a]", "cannot be read: line 1: expected the anchor of the alias *a to end before it"),
 ]
 
 DOCUMENTS = [

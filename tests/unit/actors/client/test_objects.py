@@ -99,20 +99,11 @@ CALLS: list[tuple[Call, tuple[object, ...]]] = [
     ),
     (
         lambda api: api.delete(StorageClass, "fast"),
-        (
-            "DELETE",
-            f"{STORAGE}/storageclasses/fast",
-            {"apiVersion": "v1", "kind": "DeleteOptions"},
-        ),
+        ("DELETE", f"{STORAGE}/storageclasses/fast", {"apiVersion": "v1", "kind": "DeleteOptions"}),
     ),
     (
         lambda api: api.patch(PersistentVolume, "v", {"metadata": {"resourceVersion": "7"}}),
-        (
-            "PATCH",
-            f"{CORE}/persistentvolumes/v",
-            {"metadata": {"resourceVersion": "7"}},
-            "merge",
-        ),
+        ("PATCH", f"{CORE}/persistentvolumes/v", {"metadata": {"resourceVersion": "7"}}, "merge"),
     ),
     (
         lambda api: api.patch(Widget, "w", {}, "ns", "status"),

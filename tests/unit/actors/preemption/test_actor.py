@@ -276,9 +276,7 @@ async def test_a_victim_that_waits_on_permit_is_rejected_in_memory() -> None:
 
 
 @pytest.mark.parametrize("turned_away", [True, False])
-async def test_a_victim_whose_wait_ended_a_moment_ago_is_not_deleted(
-    turned_away: bool,
-) -> None:
+async def test_a_victim_whose_wait_ended_a_moment_ago_is_not_deleted(turned_away: bool) -> None:
     async with room() as made:
         waiting = await made.create("waiting")
         made.in_binding.wait(waiting, "n", {"Permit": 60.0}, 0.0)

@@ -89,9 +89,7 @@ async def served(
 
 @asynccontextmanager
 async def serving_with(
-    serving: SecureServing,
-    respond: Respond,
-    authorities: Callable[[], Sequence[bytes]] = tuple,
+    serving: SecureServing, respond: Respond, authorities: Callable[[], Sequence[bytes]] = tuple
 ) -> AsyncIterator[int]:
     """Yields the port of a server that answers with `respond`."""
     contexts = ServingContexts(serving, authorities)
@@ -243,10 +241,7 @@ def test_an_expired_certificate_is_made_anew(tmp_path: Path) -> None:
             {"tls_cipher_suites": ("TLS_NONE",)},
             "Cipher suite TLS_NONE not supported or doesn't exist",
         ),
-        (
-            {"tls_cipher_suites": ("TLS_RSA_WITH_RC4_128_SHA",)},
-            "does not have RC4-SHA",
-        ),
+        ({"tls_cipher_suites": ("TLS_RSA_WITH_RC4_128_SHA",)}, "does not have RC4-SHA"),
         ({"tls_cert_file": "only.crt"}, "expected both, got only one"),
     ],
 )
@@ -293,9 +288,7 @@ async def test_a_client_certificate_names_a_user(
             await ask(port, trusting(authority, "stranger"))
 
 
-async def test_the_headers_of_a_proxy_count_only_with_its_certificate(
-    authority: Authority,
-) -> None:
+async def test_the_headers_of_a_proxy_count_only_with_its_certificate(authority: Authority) -> None:
     claims = (
         "X-Remote-User: root",
         "X-Remote-Group: a",

@@ -40,11 +40,7 @@ PRINTED = {
     "scheduler_queue_incoming_pods_total": ("counter", "STABLE", {"event", "queue"}),
     "scheduler_schedule_attempts_total": ("counter", "STABLE", {"profile", "result"}),
     "scheduler_scheduling_algorithm_duration_seconds": ("histogram", "ALPHA", set()),
-    "scheduler_scheduling_attempt_duration_seconds": (
-        "histogram",
-        "STABLE",
-        {"profile", "result"},
-    ),
+    "scheduler_scheduling_attempt_duration_seconds": ("histogram", "STABLE", {"profile", "result"}),
     "scheduler_store_schedule_results_duration_seconds": ("histogram", "ALPHA", {"profile"}),
     "scheduler_unschedulable_pods": ("gauge", "BETA", {"plugin", "profile"}),
 }

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from berth.actors.scheduling.framework.measuring import (
-    BIND,
-    FILTER,
-    PRE_FILTER,
-    RECALL,
-)
+from berth.actors.scheduling.framework.measuring import BIND, FILTER, PRE_FILTER, RECALL
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.telemetry.families import Families
 from berth.actors.telemetry.measures import Distribution, Registry

@@ -468,9 +468,7 @@ async def test_the_warnings_have_kubernetes_limits(server: Server) -> None:
     assert sum(map(len, warnings)) < 4096 + 16 * 20
 
 
-async def test_an_object_with_far_too_many_items_is_refused_unread(
-    server: Server,
-) -> None:
+async def test_an_object_with_far_too_many_items_is_refused_unread(server: Server) -> None:
     items = b",".join([b"{}"] * 300_000)
     body = b'{"metadata": {"name": "a"}, "spec": {"containers": [%b]}}' % items
     status, refusal = await server.call("POST", PODS, body)

@@ -124,10 +124,7 @@ def test_a_percentage_of_nodes_and_a_profile_that_scores_nothing() -> None:
             **more,
         }
         configuration = from_mapping(document)
-        checked = checked_of(
-            mixed(60),
-            configuration,
-        )
+        checked = checked_of(mixed(60), configuration)
         assert (checked.agree, checked.differ) == (60, ())
 
 

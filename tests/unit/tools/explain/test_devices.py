@@ -164,9 +164,7 @@ def test_a_profile_that_does_not_filter_by_devices() -> None:
     configured = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "profiles": [
-            {"plugins": {"filter": {"disabled": [{"name": "DynamicResources"}]}}},
-        ],
+        "profiles": [{"plugins": {"filter": {"disabled": [{"name": "DynamicResources"}]}}}],
     }
     assert in_words(*on(), claim("c"), configured=configured) == DeviceSupply()
 
@@ -238,10 +236,7 @@ def test_a_pod_without_claims_has_nothing_to_say() -> None:
             ),
         ),
         (
-            [
-                device("gpu-0", taints=[{"key": "broken", "effect": "NoSchedule"}]),
-                "gpu-1",
-            ],
+            [device("gpu-0", taints=[{"key": "broken", "effect": "NoSchedule"}]), "gpu-1"],
             request(allocationMode="All"),
             (
                 "needs all 2 devices that match: 2 on the node, 1 tainted broken:NoSchedule "
@@ -515,11 +510,7 @@ def test_requests_that_need_more_devices_than_fit() -> None:
     first = selecting(f'device.attributes["{DRIVER}"].numa == 0')
     asked = claim("c", request("a", **first), request("b", **first), request("other"))
     assert short(in_words(*on(at("gpu-0", 0), at("gpu-1", 1), at("gpu-2", 1)), asked)) == [
-        (
-            "c",
-            "a, b",
-            "each can be met, but not together: they need 2 devices, and 1 fits: gpu-0",
-        )
+        ("c", "a, b", "each can be met, but not together: they need 2 devices, and 1 fits: gpu-0")
     ]
 
 

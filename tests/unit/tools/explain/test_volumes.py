@@ -229,11 +229,7 @@ def test_a_bound_volume_that_is_gone() -> None:
 
 
 def test_a_volume_that_a_csi_driver_took_over() -> None:
-    disk = volume(
-        "pv-1",
-        gcePersistentDisk={"pdName": "d"},
-        nodeAffinity=only_in(ZONE, "a", "b"),
-    )
+    disk = volume("pv-1", gcePersistentDisk={"pdName": "d"}, nodeAffinity=only_in(ZONE, "a", "b"))
     migrated = thing(
         "CSINode",
         "n1",

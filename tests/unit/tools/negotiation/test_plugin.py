@@ -43,11 +43,7 @@ from tests.kit.hints import wakes
 
 Document = dict[str, Any]
 KINDS = (RESOURCE_CLAIMS, RESOURCE_CLASSES, POD_SCHEDULING_CONTEXTS)
-CLASS: Document = {
-    "apiVersion": API_VERSION,
-    "kind": "ResourceClass",
-    "metadata": {"name": "gpu"},
-}
+CLASS: Document = {"apiVersion": API_VERSION, "kind": "ResourceClass", "metadata": {"name": "gpu"}}
 NODES = [node(name, {"zone": name}) for name in "abc"]
 USER = {"resource": "pods", "name": "p", "uid": "p"}
 OTHER = {"resource": "pods", "name": "q", "uid": "q"}

@@ -125,18 +125,12 @@ def test_an_object_may_be_assumed_again(assuming: ClusterObjects) -> None:
     ("wanted", "problem"),
     [
         (claim(name="d"), "PersistentVolumeClaim ns/d does not exist"),
-        (
-            claim("4"),
-            "PersistentVolumeClaim ns/c is out of sync (stored: 5, assume: 4)",
-        ),
+        (claim("4"), "PersistentVolumeClaim ns/c is out of sync (stored: 5, assume: 4)"),
         (
             claim("5", uid="another"),
             "PersistentVolumeClaim ns/c is out of sync (stored: 5, assume: 5)",
         ),
-        (
-            claim("five"),
-            "PersistentVolumeClaim ns/c is out of sync (stored: 5, assume: five)",
-        ),
+        (claim("five"), "PersistentVolumeClaim ns/c is out of sync (stored: 5, assume: five)"),
     ],
 )
 def test_refused_assumptions(

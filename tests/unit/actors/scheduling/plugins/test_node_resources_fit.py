@@ -172,10 +172,7 @@ def a_node(**allocatable: int) -> Node:
     return found
 
 
-ADDED, ALLOCATABLE = (
-    (Resource.NODE, Action.ADD),
-    (Resource.NODE, Action.UPDATE_NODE_ALLOCATABLE),
-)
+ADDED, ALLOCATABLE = ((Resource.NODE, Action.ADD), (Resource.NODE, Action.UPDATE_NODE_ALLOCATABLE))
 
 
 def test_a_new_node_for_devices() -> None:

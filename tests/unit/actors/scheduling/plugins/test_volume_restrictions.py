@@ -99,8 +99,7 @@ def test_skipped(volumes: list[dict[str, Any]], objects: list[dict[str, Any]]) -
 
 
 @pytest.mark.parametrize(
-    ("name", "objects"),
-    [("c", []), ("c", [claim("c", namespace="other")]), ("", [claim("c")])],
+    ("name", "objects"), [("c", []), ("c", [claim("c", namespace="other")]), ("", [claim("c")])]
 )
 def test_a_missing_claim_rejects_the_pod(name: str, objects: list[dict[str, Any]]) -> None:
     snapshot = cluster(node("a"), *objects)

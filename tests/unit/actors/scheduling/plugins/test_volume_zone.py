@@ -84,10 +84,7 @@ def test_every_volume_counts() -> None:
         ([claim("c", "v", namespace="other")], 'persistentvolumeclaim "c" not found'),
         ([claim("c", "v")], 'persistentvolume "v" not found'),
         ([claim("c")], "PersistentVolumeClaim had no pv name and storageClass name"),
-        (
-            [claim("c", storageClassName="waits")],
-            'storageclass.storage.k8s.io "waits" not found',
-        ),
+        ([claim("c", storageClassName="waits")], 'storageclass.storage.k8s.io "waits" not found'),
         (
             [claim("c", storageClassName="s"), thing("StorageClass", "s")],
             'VolumeBindingMode not set for StorageClass "s"',

@@ -225,7 +225,7 @@ def test_the_first_sub_request_that_is_available() -> None:
     # A later request may take an earlier one to its next sub_request.
     assert find([claim("c", asked, large)], sizes) == ["x/any a", "l b"]
     assert find([claim("c", asked, first("y", large, request("any")))], sizes) == [
-        *("x/l b", "y/any a"),
+        *("x/l b", "y/any a")
     ]
 
 

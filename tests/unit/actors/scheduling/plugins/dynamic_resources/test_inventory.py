@@ -15,16 +15,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools
 from berth.actors.scheduling.plugins.dynamic_resources.requests import claim_requests
 from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
 from berth.plugin import CycleState, Pod, PodInfo, ResourceClaim, ResourceSlice
-from tests.kit.devices import (
-    claim,
-    cluster,
-    device_class,
-    handle,
-    node,
-    pod,
-    resource_slice,
-    using,
-)
+from tests.kit.devices import claim, cluster, device_class, handle, node, pod, resource_slice, using
 
 
 def kept() -> int:

@@ -100,10 +100,7 @@ def test_classes_of_requests(asked: Document, code: Code | None, message: str) -
 def prepared(*conditions: Document, reports: bool = True, **result: Any) -> ResourceClaim:
     place = {"driver": "d", "pool": "p", "device": "a"}
     results = [{"request": "r", **place, **result}]
-    allocation = {
-        "devices": {"results": results},
-        "allocationTimestamp": "2026-01-01T00:00:00Z",
-    }
+    allocation = {"devices": {"results": results}, "allocationTimestamp": "2026-01-01T00:00:00Z"}
     devices = [{**place, "conditions": [*conditions]}] if reports else []
     return read({**claim("c"), "status": {"allocation": allocation, "devices": devices}})
 

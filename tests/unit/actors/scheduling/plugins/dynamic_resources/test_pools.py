@@ -47,10 +47,7 @@ def states(*documents: Document) -> dict[str, str]:
 
 def selector(*zones: str, operator: str = "In") -> Document:
     need = {"key": "zone", "operator": operator, "values": [*zones]}
-    return {
-        "nodeName": None,
-        "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [need]}]},
-    }
+    return {"nodeName": None, "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [need]}]}}
 
 
 def test_slices_that_serve_the_node() -> None:

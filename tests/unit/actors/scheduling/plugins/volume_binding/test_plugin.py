@@ -151,14 +151,8 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller
 @pytest.mark.parametrize(
     ("objects", "message"),
     [
-        (
-            [],
-            'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-v0"',
-        ),
-        (
-            [bound("p-v0")],
-            "PVC ns/p-v0 was not created for pod ns/p (pod is not owner)",
-        ),
+        ([], 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-v0"'),
+        ([bound("p-v0")], "PVC ns/p-v0 was not created for pod ns/p (pod is not owner)"),
         (
             [bound("p-v0", ownerReferences=[{**OWNER, "uid": "other"}])],
             "PVC ns/p-v0 was not created for pod ns/p (pod is not owner)",
@@ -322,11 +316,7 @@ def ref(name: str = "c", namespace: str = "ns", **more: str) -> Document:
         ({"volumeAttributesClassName": "gold"}, {}, False),
         ({"volumeAttributesClassName": ""}, {}, True),
         ({}, {"volumeAttributesClassName": "gold"}, False),
-        (
-            {"volumeAttributesClassName": "gold"},
-            {"volumeAttributesClassName": "gold"},
-            True,
-        ),
+        ({"volumeAttributesClassName": "gold"}, {"volumeAttributesClassName": "gold"}, True),
         ({"selector": {}}, {}, True),
         ({"selector": {"matchLabels": {"disk": "ssd"}}}, {}, False),
         ({"selector": {"matchLabels": {"disk": "ssd"}}}, {"labels": {"disk": "ssd"}}, True),
@@ -463,8 +453,7 @@ IN_X: Document = {"nodeTopology": {"matchLabels": {"zone": "x"}}}
         (
             [
                 room(
-                    capacity="1Gi",
-                    nodeTopology={"matchExpressions": [about("zone", "NotIn", "x")]},
+                    capacity="1Gi", nodeTopology={"matchExpressions": [about("zone", "NotIn", "x")]}
                 )
             ],
             "b",
