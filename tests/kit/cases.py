@@ -13,7 +13,7 @@ import yaml
 def texts(table: str) -> list[tuple[str, ...]]:
     """Returns the cells of each row, with one space for each fold."""
     rows = re.split(r"\n(?=\S)", table.strip())
-    return [tuple(re.split(r" => ?", " ".join(row.split()))) for row in rows]
+    return [tuple(re.split(r" ?=> ?", " ".join(row.split()))) for row in rows]
 
 
 def documents(table: str) -> list[tuple[Any, ...]]:

@@ -14,6 +14,7 @@ from berth.config.legacy import Conversion, convert
 from berth.config.load import ConfigError, from_mapping
 from berth.config.profiles import expand_profile
 from berth.config.types import API_VERSION, KIND
+from tests.kit.cases import texts
 
 # The scores with their weights in v1beta2 and before.
 OLD_WEIGHTS = {
@@ -192,20 +193,14 @@ def test_an_alpha_configuration_gets_a_profile() -> None:
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [
-        (
-            "profiles: [{plugins: {score: {enabled: [{name: NodeResourcesMostAllocated}]}}}]",
-            "profiles[0].plugins.score: NodeResourcesLeastAllocated and NodeResourcesMostAllocated",
-        ),
-        (
-            "profiles: [{plugins: {filter: {enabled: [{name: NodeLabel}]}}}]",
-            "profiles[0].plugins.filter: NodeLabel was removed",
-        ),
-        (
-            "profiles: [{plugins: {filter: {enabled: [{name: ServiceAffinity}]}}}]",
-            "profiles[0].plugins.filter: ServiceAffinity was removed",
-        ),
-    ],
+    texts("""
+profiles: [{plugins: {score: {enabled: [{name: NodeResourcesMostAllocated}]}}}] =>
+    profiles[0].plugins.score: NodeResourcesLeastAllocated and NodeResourcesMostAllocated
+profiles: [{plugins: {filter: {enabled: [{name: NodeLabel}]}}}] =>
+    profiles[0].plugins.filter: NodeLabel was removed
+profiles: [{plugins: {filter: {enabled: [{name: ServiceAffinity}]}}}] =>
+    profiles[0].plugins.filter: ServiceAffinity was removed
+"""),
 )
 def test_what_has_no_equivalent_is_to_be_done_by_hand(text: str, line: str) -> None:
     (by_hand,) = converted("v1beta1", text).by_hand

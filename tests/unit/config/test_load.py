@@ -8,6 +8,7 @@ import pytest
 
 from berth.config.load import ConfigError, from_mapping
 from berth.config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
+from tests.kit.cases import documents
 
 
 def document(**fields: Any) -> dict[str, Any]:
@@ -20,37 +21,21 @@ def test_nothing_given_is_the_default() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
-    [
-        ({"paralellism": 3}, r"^paralellism: unknown field, did you mean parallelism\?$"),
-        ({"parallelism": 0}, r"parallelism: expected an integer of at least 1, got 0"),
-        ({"parallelism": "many"}, r"parallelism: expected an integer of at least 1, got 'many'"),
-        (
-            {"percentageOfNodesToScore": 101},
-            r"percentageOfNodesToScore: expected an integer from 0 to 100, got 101",
-        ),
-        (
-            {"leaderElection": {"leaseDuration": "5s"}},
-            r"leaderElection.leaseDuration: expected more than renewDeadline",
-        ),
-        (
-            {"leaderElection": {"leaseDuration": "soon"}},
-            r"leaderElection.leaseDuration: expected a duration",
-        ),
-        (
-            {"leaderElection": {"resourceLock": "endpoints"}},
-            r"leaderElection.resourceLock: expected leases",
-        ),
-        ({"profiles": [{}, {}]}, r"profiles\[0\].schedulerName: expected a name"),
-        (
-            {"profiles": [{"plugins": {"scoring": {}}}]},
-            r"profiles\[0\].plugins.scoring: unknown field",
-        ),
-        (
-            {"podMaxBackoffSeconds": 0},
-            r"podMaxBackoffSeconds: expected at least podInitialBackoffSeconds",
-        ),
-        ({"apiVersion": "v1"}, r"apiVersion: expected kubescheduler.config.k8s.io/v1, got 'v1'"),
-    ],
+    documents(r"""
+{paralellism: 3} => ^paralellism: unknown field, did you mean parallelism\?$
+{parallelism: 0} => parallelism: expected an integer of at least 1, got 0
+{parallelism: many} => parallelism: expected an integer of at least 1, got 'many'
+{percentageOfNodesToScore: 101} =>
+    percentageOfNodesToScore: expected an integer from 0 to 100, got 101
+{leaderElection: {leaseDuration: 5s}} =>
+    leaderElection.leaseDuration: expected more than renewDeadline
+{leaderElection: {leaseDuration: soon}} => leaderElection.leaseDuration: expected a duration
+{leaderElection: {resourceLock: endpoints}} => leaderElection.resourceLock: expected leases
+{profiles: [{}, {}]} => profiles\[0\].schedulerName: expected a name
+{profiles: [{plugins: {scoring: {}}}]} => profiles\[0\].plugins.scoring: unknown field
+{podMaxBackoffSeconds: 0} => podMaxBackoffSeconds: expected at least podInitialBackoffSeconds
+{apiVersion: v1} => apiVersion: expected kubescheduler.config.k8s.io/v1, got 'v1'
+"""),
 )
 def test_what_does_not_fit_is_named(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):

@@ -17,6 +17,7 @@ from berth.tools.explain.command import answer, explain
 from berth.tools.explain.decision import Explanation
 from berth.tools.explain.source import SourceError, from_manifests
 from berth.tools.manifests import ManifestError, read
+from tests.kit.cases import texts
 
 NODE = (
     "{apiVersion: v1, kind: Node, metadata: {name: one}, status: {allocatable: {cpu: 4, "
@@ -59,66 +60,95 @@ GARBAGE = "quantities must match the regular expression"
 
 # A manifest, the path of the field, and the error.
 FIELDS = [
-    (pod("nodeSelectr: {a: b}"), "", 'unknown field "spec.nodeSelectr"'),
-    (pod("", metadata="name: p, lables: {a: b}"), "", 'unknown field "metadata.lables"'),
+    *(
+        (pod(spec), path, problem)
+        for spec, path, problem in texts("""
+nodeSelectr: {a: b} => => unknown field "spec.nodeSelectr"
+tolerations: {key: a} => spec.tolerations => cannot unmarshal object into Go struct field
+tolerations: [a] => spec.tolerations[0] => cannot unmarshal string into Go struct field
+nodeSelector: [a] => spec.nodeSelector => of type map[string]string
+nodeSelector: {a: 1} => spec.nodeSelector.a => cannot unmarshal number
+nodeSelector: {a: y} => spec.nodeSelector.a => cannot unmarshal bool
+priority: high => spec.priority => of type int32
+topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule},
+    {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}] =>
+    spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable} => Duplicate value
+tolerations: [{operator: Maybe}] => spec.tolerations[0].operator => Unsupported value
+tolerations: [{key: a, effect: Never}] => spec.tolerations[0].effect => Unsupported value
+tolerations: [{operator: Equal}] => spec.tolerations[0].operator =>
+    operator must be Exists when `key` is
+schedulingGates: [{name: ''}] => spec.schedulingGates[0] => name part must be non-empty
+schedulingGates: [{name: a}, {name: a}] => spec.schedulingGates[1] => Duplicate value
+priorityClassName: none-such => => no PriorityClass with name none-such was found
+priority: 5 => => the integer value of priority must not be provided in pod spec
+runtimeClassName: none-such => => RuntimeClass "none-such" not found
+""")
+    ),
+    *(
+        (pod("", metadata=metadata), path, problem)
+        for metadata, path, problem in texts("""
+name: p, lables: {a: b} => => unknown field "metadata.lables"
+name: 3 => metadata.name => of type string
+name: P => metadata.name => a lowercase RFC 1123 subdomain must consist of
+labels: {a: b} => metadata.name => name or generateName is required
+name: p, labels: {a: b c} => metadata.labels => a valid label must be
+""")
+    ),
+    *(
+        (pod("", resources=resources), f"{CPU}{path}", problem)
+        for resources, path, problem in texts("""
+{requests: {cpu: '-1'}} => [cpu] => must be greater than or equal to 0
+{requests: {cpu: lots}} => .cpu => quantities must match the regular expression
+{requests: {cpu: 1.2.3}} => .cpu => quantities must match the regular expression
+{requests: {cpu: ''}} => .cpu => quantities must match the regular expression
+{requests: {memory: 1GiB}} => .memory => quantities must match the regular expression
+{requests: {memory: [1]}} => .memory => quantities must match the regular expression
+{requests: {cpu: 2}, limits: {cpu: 1}} => => must be less than or equal to cpu limit of 1
+{requests: {gpus: 1}} => [gpus] => must be a standard resource
+{requests: {example.com/gpu: 1500m}} => [example.com/gpu] => must be an integer
+""")
+    ),
+    *(
+        (node_term(term), f"{IN_TERM}.{field}", problem)
+        for term, field, problem in texts("""
+{key: a, operator: Maybe, values: [b]} => operator => not a valid selector operator
+{key: a, operator: In} => values => must be specified when `operator` is 'In' or 'NotIn'
+{key: a, operator: Gt} => values => must be specified single value when `operator` is
+{key: a, operator: Exists, values: [b]} => values => may not be specified when `operator`
+""")
+    ),
+    *(
+        (pod_term(term), f"{IN_AFFINITY}.{field}", problem)
+        for term, field, problem in texts("""
+{labelSelector: {}} => topologyKey => Required value: can not be empty
+{topologyKey: a b} => topologyKey => name part must consist of
+{topologyKey: z, labelSelector: {matchExpressions: [{key: a, operator: Gt, values: ['1']}]}} =>
+    labelSelector.matchExpressions[0].operator => not a valid selector operator
+{topologyKey: z, labelSelector: {matchLabels: {a: b c}}} => labelSelector.matchLabels =>
+    a valid label must be
+{topologyKey: z, matchLabelKeys: [a]} => matchLabelKeys =>
+    must not be specified when labelSelector is not set
+""")
+    ),
+    *(
+        (spread(constraint), f"{IN_SPREAD}.{field}", problem)
+        for constraint, field, problem in texts("""
+maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule => maxSkew =>
+    must be greater than zero
+maxSkew: -1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule => maxSkew =>
+    must be greater than zero
+maxSkew: 1, whenUnsatisfiable: DoNotSchedule => topologyKey => can not be empty
+maxSkew: 1, topologyKey: zone, whenUnsatisfiable: Never => whenUnsatisfiable =>
+    Unsupported value: "Never": supported values: "DoNotSchedule", "ScheduleAnyway"
+maxSkew: 1, topologyKey: zone => whenUnsatisfiable => Unsupported value: ""
+maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 0 => minDomains =>
+    must be greater than zero
+maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Sometimes =>
+    nodeTaintsPolicy => Unsupported value
+""")
+    ),
     (spread(f"{SPREAD}, skew: 3"), "", 'unknown field "spec.topologySpreadConstraints[0].skew"'),
-    (
-        pod("tolerations: {key: a}"),
-        "spec.tolerations",
-        "cannot unmarshal object into Go struct field",
-    ),
-    (
-        pod("tolerations: [a]"),
-        "spec.tolerations[0]",
-        "cannot unmarshal string into Go struct field",
-    ),
-    (pod("nodeSelector: [a]"), "spec.nodeSelector", "of type map[string]string"),
-    (pod("nodeSelector: {a: 1}"), "spec.nodeSelector.a", "cannot unmarshal number"),
-    (pod("nodeSelector: {a: y}"), "spec.nodeSelector.a", "cannot unmarshal bool"),
-    (pod("priority: high"), "spec.priority", "of type int32"),
-    (pod("", metadata="name: 3"), "metadata.name", "of type string"),
-    (
-        pod("", resources="{requests: {cpu: '-1'}}"),
-        f"{CPU}[cpu]",
-        "must be greater than or equal to 0",
-    ),
-    (pod("", resources="{requests: {cpu: lots}}"), f"{CPU}.cpu", GARBAGE),
-    (pod("", resources="{requests: {cpu: 1.2.3}}"), f"{CPU}.cpu", GARBAGE),
-    (pod("", resources="{requests: {cpu: ''}}"), f"{CPU}.cpu", GARBAGE),
-    (pod("", resources="{requests: {memory: 1GiB}}"), f"{CPU}.memory", GARBAGE),
-    (pod("", resources="{requests: {memory: [1]}}"), f"{CPU}.memory", GARBAGE),
     (pod("", resources=f"{{requests: {{cpu: '{'9' * 5000}x'}}}}"), f"{CPU}.cpu", GARBAGE),
-    (
-        pod("", resources="{requests: {cpu: 2}, limits: {cpu: 1}}"),
-        CPU,
-        "must be less than or equal to cpu limit of 1",
-    ),
-    (pod("", resources="{requests: {gpus: 1}}"), f"{CPU}[gpus]", "must be a standard resource"),
-    (
-        pod("", resources="{requests: {example.com/gpu: 1500m}}"),
-        f"{CPU}[example.com/gpu]",
-        "must be an integer",
-    ),
-    (
-        node_term("{key: a, operator: Maybe, values: [b]}"),
-        f"{IN_TERM}.operator",
-        "not a valid selector operator",
-    ),
-    (
-        node_term("{key: a, operator: In}"),
-        f"{IN_TERM}.values",
-        "must be specified when `operator` is 'In' or 'NotIn'",
-    ),
-    (
-        node_term("{key: a, operator: Gt}"),
-        f"{IN_TERM}.values",
-        "must be specified single value when `operator` is",
-    ),
-    (
-        node_term("{key: a, operator: Exists, values: [b]}"),
-        f"{IN_TERM}.values",
-        "may not be specified when `operator`",
-    ),
     (
         pod(f"affinity: {{nodeAffinity: {{{REQUIRED}: {{nodeSelectorTerms: []}}}}}}"),
         f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms",
@@ -138,89 +168,10 @@ FIELDS = [
         "must be in the range 1-100",
     ),
     (
-        pod_term("{labelSelector: {}}"),
-        f"{IN_AFFINITY}.topologyKey",
-        "Required value: can not be empty",
-    ),
-    (pod_term("{topologyKey: a b}"), f"{IN_AFFINITY}.topologyKey", "name part must consist of"),
-    (
-        pod_term(
-            "{topologyKey: z, labelSelector: {matchExpressions: [{key: a, operator: Gt, "
-            "values: ['1']}]}}"
-        ),
-        f"{IN_AFFINITY}.labelSelector.matchExpressions[0].operator",
-        "not a valid selector operator",
-    ),
-    (
-        pod_term("{topologyKey: z, labelSelector: {matchLabels: {a: b c}}}"),
-        f"{IN_AFFINITY}.labelSelector.matchLabels",
-        "a valid label must be",
-    ),
-    (
-        pod_term("{topologyKey: z, matchLabelKeys: [a]}"),
-        f"{IN_AFFINITY}.matchLabelKeys",
-        "must not be specified when labelSelector is not set",
-    ),
-    (
         pod_term("{}", "podAntiAffinity"),
         f"spec.affinity.podAntiAffinity.{REQUIRED}[0].topologyKey",
         "can not be empty",
     ),
-    (spread(SPREAD.replace("1", "0")), f"{IN_SPREAD}.maxSkew", "must be greater than zero"),
-    (spread(SPREAD.replace("1", "-1")), f"{IN_SPREAD}.maxSkew", "must be greater than zero"),
-    (
-        spread("maxSkew: 1, whenUnsatisfiable: DoNotSchedule"),
-        f"{IN_SPREAD}.topologyKey",
-        "can not be empty",
-    ),
-    (
-        spread(SPREAD.replace("DoNotSchedule", "Never")),
-        f"{IN_SPREAD}.whenUnsatisfiable",
-        'Unsupported value: "Never": supported values: "DoNotSchedule", "ScheduleAnyway"',
-    ),
-    (
-        spread("maxSkew: 1, topologyKey: zone"),
-        f"{IN_SPREAD}.whenUnsatisfiable",
-        'Unsupported value: ""',
-    ),
-    (spread(f"{SPREAD}, minDomains: 0"), f"{IN_SPREAD}.minDomains", "must be greater than zero"),
-    (
-        spread(f"{SPREAD}, nodeTaintsPolicy: Sometimes"),
-        f"{IN_SPREAD}.nodeTaintsPolicy",
-        "Unsupported value",
-    ),
-    (
-        pod(f"topologySpreadConstraints: [{{{SPREAD}}}, {{{SPREAD}}}]"),
-        "spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}",
-        "Duplicate value",
-    ),
-    (pod("tolerations: [{operator: Maybe}]"), "spec.tolerations[0].operator", "Unsupported value"),
-    (
-        pod("tolerations: [{key: a, effect: Never}]"),
-        "spec.tolerations[0].effect",
-        "Unsupported value",
-    ),
-    (
-        pod("tolerations: [{operator: Equal}]"),
-        "spec.tolerations[0].operator",
-        "operator must be Exists when `key` is",
-    ),
-    (
-        pod("schedulingGates: [{name: ''}]"),
-        "spec.schedulingGates[0]",
-        "name part must be non-empty",
-    ),
-    (pod("schedulingGates: [{name: a}, {name: a}]"), "spec.schedulingGates[1]", "Duplicate value"),
-    (pod("priorityClassName: none-such"), "", "no PriorityClass with name none-such was found"),
-    (pod("priority: 5"), "", "the integer value of priority must not be provided in pod spec"),
-    (pod("runtimeClassName: none-such"), "", 'RuntimeClass "none-such" not found'),
-    (
-        pod("", metadata="name: P"),
-        "metadata.name",
-        "a lowercase RFC 1123 subdomain must consist of",
-    ),
-    (pod("", metadata="labels: {a: b}"), "metadata.name", "name or generateName is required"),
-    (pod("", metadata="name: p, labels: {a: b c}"), "metadata.labels", "a valid label must be"),
     (
         "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}",
         "spec.containers",

@@ -17,6 +17,7 @@ from berth.config.load import from_mapping
 from berth.tools.explain.command import explain
 from berth.tools.explain.devices import DeviceSupply, supply
 from berth.tools.explain.handle import ReadOnlyHandle
+from tests.kit.cases import documents
 from tests.kit.devices import (
     DRIVER,
     GPU,
@@ -179,17 +180,28 @@ def test_a_pod_without_claims_has_nothing_to_say() -> None:
 @pytest.mark.parametrize(
     ("devices", "asked", "meaning"),
     [
-        ([], request(), NOTHING),
-        (["gpu-0"], request(count=2), "needs 2 devices: 1 on the node"),
-        (
-            [device("gpu-0", taints=[{"key": "broken", "effect": "NoSchedule"}]), "gpu-1"],
-            request(count=2),
-            "needs 2 devices: 2 on the node, 1 tainted broken:NoSchedule (gpu-0), 1 fits",
-        ),
-        (
-            [device("gpu-0", taints=[{"key": "a", "value": "b", "effect": "NoExecute"}])],
-            request(tolerations=[{"key": "a", "operator": "Equal", "value": "c"}]),
-            "needs 1 device: 1 on the node, 1 tainted a=b:NoExecute (gpu-0)",
+        *(
+            (devices, request(**fields), text)
+            for devices, fields, text in documents("""
+[] => {} => needs 1 device: none on the node
+[gpu-0] => {count: 2} => needs 2 devices: 1 on the node
+[{name: gpu-0, taints: [{key: broken, effect: NoSchedule}]}, gpu-1] => {count: 2} =>
+    needs 2 devices: 2 on the node, 1 tainted broken:NoSchedule (gpu-0), 1 fits
+[{name: gpu-0, taints: [{key: a, value: b, effect: NoExecute}]}] => {tolerations: [{key: a,
+    operator: Equal, value: c}]} => needs 1 device: 1 on the node, 1 tainted a=b:NoExecute (gpu-0)
+[gpu-0] => {capacity: {requests: {memory: 1Gi}}} =>
+    needs 1 device: 1 on the node, 1 without capacity memory
+[{name: gpu-0, capacity: {memory: {value: 40Gi}}}] => {capacity: {requests: {memory: 80Gi}}} =>
+    needs 1 device: 1 on the node, 1 short of capacity memory (gpu-0: 40Gi left of 40Gi, 80Gi
+    needed)
+[{name: gpu-0, capacity: {memory: {value: 40Gi, requestPolicy: {default: 1Gi, validValues: [1Gi,
+  2Gi]}}}}] => {capacity: {requests: {memory: 3Gi}}} =>
+    needs 1 device: 1 on the node, 1 whose policy does not allow 3Gi of capacity memory
+[gpu-0] => {allocationMode: All, selectors: [{cel: {expression: 'false'}}]} => needs all devices
+    that match, and none does: 1 on the node, 1 refused by selector #0 of claim default/c (false)
+[{name: gpu-0, taints: [{key: broken, effect: NoSchedule}]}, gpu-1] => {allocationMode: All} =>
+    needs all 2 devices that match: 2 on the node, 1 tainted broken:NoSchedule (gpu-0), 1 fits
+""")
         ),
         (
             [at("gpu-0", 0), at("gpu-1", 1), at("gpu-2", 2)],
@@ -197,50 +209,6 @@ def test_a_pod_without_claims_has_nothing_to_say() -> None:
             (
                 "needs 2 devices: 3 on the node, 2 refused by selector #0 of claim default/c "
                 f'(device.attributes["{DRIVER}"].numa == 1), 1 fits'
-            ),
-        ),
-        (
-            ["gpu-0"],
-            request(capacity={"requests": {"memory": "1Gi"}}),
-            "needs 1 device: 1 on the node, 1 without capacity memory",
-        ),
-        (
-            [device("gpu-0", capacity={"memory": {"value": "40Gi"}})],
-            request(capacity={"requests": {"memory": "80Gi"}}),
-            (
-                "needs 1 device: 1 on the node, 1 short of capacity memory "
-                "(gpu-0: 40Gi left of 40Gi, 80Gi needed)"
-            ),
-        ),
-        (
-            [
-                device(
-                    "gpu-0",
-                    capacity={
-                        "memory": {
-                            "value": "40Gi",
-                            "requestPolicy": {"default": "1Gi", "validValues": ["1Gi", "2Gi"]},
-                        }
-                    },
-                )
-            ],
-            request(capacity={"requests": {"memory": "3Gi"}}),
-            ("needs 1 device: 1 on the node, 1 whose policy does not allow 3Gi of capacity memory"),
-        ),
-        (
-            ["gpu-0"],
-            request(allocationMode="All", **selecting("false")),
-            (
-                "needs all devices that match, and none does: 1 on the node, 1 refused by "
-                "selector #0 of claim default/c (false)"
-            ),
-        ),
-        (
-            [device("gpu-0", taints=[{"key": "broken", "effect": "NoSchedule"}]), "gpu-1"],
-            request(allocationMode="All"),
-            (
-                "needs all 2 devices that match: 2 on the node, 1 tainted broken:NoSchedule "
-                "(gpu-0), 1 fits"
             ),
         ),
     ],

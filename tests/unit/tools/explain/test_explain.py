@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from berth.tools.explain.command import explain
+from tests.kit.cases import texts
 from tests.kit.messages import no_room
 
 CLUSTER = """
@@ -103,33 +104,17 @@ def test_an_invalid_question_is_reported_in_one_line(
 
 @pytest.mark.parametrize(
     ("spec", "problem"),
-    [
-        (
-            "containers: [{name: c, image: i, resources: {requests: {cpu: '-1'}}}]",
-            "must be greater than or equal to 0",
-        ),
-        (
-            (
-                "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
-                "[{labelSelector: {}}]}}, "
-                "containers: [{name: c, image: i}]}"
-            ),
-            "topologyKey: Required value",
-        ),
-        (
-            (
-                "{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
-                "{nodeSelectorTerms: "
-                "[{matchExpressions: [{key: a, operator: Near}]}]}}}, containers: [{name: c, "
-                "image: i}]}"
-            ),
-            'operator: Invalid value: "Near"',
-        ),
-        (
-            "{containers: [{name: c, image: i}], nodeSelector: [a]}",
-            "cannot unmarshal array into Go struct field",
-        ),
-    ],
+    texts("""
+containers: [{name: c, image: i, resources: {requests: {cpu: '-1'}}}] =>
+    must be greater than or equal to 0
+{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector:
+    {}}]}}, containers: [{name: c, image: i}]} => topologyKey: Required value
+{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms:
+  [{matchExpressions: [{key: a, operator: Near}]}]}}}, containers: [{name: c, image: i}]} =>
+    operator: Invalid value: "Near"
+{containers: [{name: c, image: i}], nodeSelector: [a]} =>
+    cannot unmarshal array into Go struct field
+"""),
 )
 def test_a_hostile_manifest_is_refused_by_the_path_of_its_field(
     tmp_path: Path, spec: str, problem: str
