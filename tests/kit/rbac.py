@@ -17,39 +17,26 @@ OF_NAMESPACES = ("status", "finalize")
 # The roles that every cluster has, and that the shipped bindings name.
 BUILT_IN: Mapping[str, tuple[Document, ...]] = {
     "system:auth-delegator": (
-        {
-            "apiGroups": ["authentication.k8s.io"],
-            "resources": ["tokenreviews"],
-            "verbs": ["create"],
-        },
-        {
-            "apiGroups": ["authorization.k8s.io"],
-            "resources": ["subjectaccessreviews"],
-            "verbs": ["create"],
-        },
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"],
+         "verbs": ["create"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"],
+         "verbs": ["create"]},
     ),
     "extension-apiserver-authentication-reader": (
-        {
-            "apiGroups": [""],
-            "resources": ["configmaps"],
-            "resourceNames": ["extension-apiserver-authentication"],
-            "verbs": ["get", "list", "watch"],
-        },
+        {"apiGroups": [""], "resources": ["configmaps"],
+         "resourceNames": ["extension-apiserver-authentication"],
+         "verbs": ["get", "list", "watch"]},
     ),
     # Every cluster binds these to everybody who is authenticated.
     "system:discovery": (
-        {
-            "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez",
-                                "/openapi", "/openapi/*", "/readyz", "/version", "/version/"],
-            "verbs": ["get"],
-        },
+        {"nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez",
+                             "/openapi", "/openapi/*", "/readyz", "/version", "/version/"],
+         "verbs": ["get"]},
     ),
     "system:basic-user": (
-        {
-            "apiGroups": ["authorization.k8s.io"],
-            "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-            "verbs": ["create"],
-        },
+        {"apiGroups": ["authorization.k8s.io"],
+         "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+         "verbs": ["create"]},
     ),
 }  # fmt: skip
 OF_EVERYBODY = ("system:discovery", "system:basic-user")

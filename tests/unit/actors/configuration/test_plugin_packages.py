@@ -49,12 +49,17 @@ def profile_with(*names: str, config: Any = ()) -> Profile:
     return profiles_of(from_mapping(document), NoApi())["default-scheduler"]
 
 
+def install_sound(site: Path, more: str = "") -> None:
+    """Installs a package with the plugin Sound, whose class goes on with `more`."""
+    install(site, "sound", SOUND.format(name="Sound") + more, Sound="sound:Sound")
+
+
 def names(profile: Profile) -> set[str]:
     return {plugin.name for plugin in profile.plugins}
 
 
 def test_a_plugin_of_a_package(site: Path) -> None:
-    install(site, "sound", SOUND.format(name="Sound"), Sound="sound:Sound")
+    install_sound(site)
     assert "Sound" in names(profile_with("Sound"))
 
 
@@ -63,7 +68,7 @@ def test_a_plugin_of_a_package(site: Path) -> None:
 )
 def test_a_package_that_no_profile_names_is_left_alone(source: str, site: Path) -> None:
     install(site, "bad", source, Bad="bad:Bad")
-    install(site, "sound", SOUND.format(name="Sound"), Sound="sound:Sound")
+    install_sound(site)
     with capture_logs() as lines:
         assert "Sound" in names(profile_with("Sound"))
     assert lines == []
@@ -160,9 +165,7 @@ MAKING = """
     ],
 )
 def test_a_plugin_that_cannot_be_made(body: str, problem: str, site: Path) -> None:
-    install(
-        site, "sound", SOUND.format(name="Sound") + MAKING.format(body=body), Sound="sound:Sound"
-    )
+    install_sound(site, MAKING.format(body=body))
     with capture_logs() as lines, pytest.raises(RegistryError) as refused:
         profile_with("Sound")
     assert str(refused.value) == problem
@@ -171,12 +174,7 @@ def test_a_plugin_that_cannot_be_made(body: str, problem: str, site: Path) -> No
 
 
 def test_a_plugin_that_depends_on_no_member(site: Path) -> None:
-    install(
-        site,
-        "sound",
-        SOUND.format(name="Sound") + "\n    depends_on = 'NODE'\n",
-        Sound="sound:Sound",
-    )
+    install_sound(site, "\n    depends_on = 'NODE'\n")
     with pytest.raises(
         RegistryError,
         match="plugin Sound: expected depends_on to be a member of DependsOn, got 'NODE'",
@@ -194,20 +192,14 @@ def test_a_plugin_that_depends_on_no_member(site: Path) -> None:
 def test_a_plugin_that_declares_wrong_things_when_it_is_made(
     body: str, problem: str, site: Path
 ) -> None:
-    install(
-        site, "sound", SOUND.format(name="Sound") + MAKING.format(body=body), Sound="sound:Sound"
-    )
+    install_sound(site, MAKING.format(body=body))
     with pytest.raises(RegistryError, match=f"plugin Sound: {problem}"):
         profile_with("Sound")
 
 
 def test_an_abstract_plugin(site: Path) -> None:
-    install(
-        site,
-        "sound",
-        SOUND.format(name="Sound").replace("filter_node", "filter_nodes"),
-        Sound="sound:Sound",
-    )
+    source = SOUND.format(name="Sound").replace("filter_node", "filter_nodes")
+    install(site, "sound", source, Sound="sound:Sound")
     with pytest.raises(
         RegistryError,
         match="plugin Sound cannot be made: TypeError: Can't instantiate abstract class",

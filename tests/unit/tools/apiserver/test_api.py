@@ -12,7 +12,7 @@ from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.apiserver.requests import DeleteOptions, Preconditions
 from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import RefusedError, Store
+from berth.tools.apiserver.store import RefusedError, Store, StoredObject
 
 PODS, NODES, NAMESPACES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"]
 MAPS, CLAIMS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "PersistentVolumeClaim"]
@@ -48,8 +48,16 @@ def create(api: Api, name: str = "p", **spec: Any) -> Document:
     return api.create(PODS, NS, image(pod(name, **spec))).document
 
 
-def found(api: Api, name: str = "p") -> Document:
+def current(api: Api, name: str = "p") -> Document:
     return api.store.get(PODS, NS, name)
+
+
+def patch(api: Api, change: Any, subresource: str = "", how: str = MERGE) -> StoredObject:
+    return api.patch(PODS, NS, "p", change, how, subresource)
+
+
+def update(api: Api, document: Document, subresource: str = "") -> StoredObject:
+    return api.update(PODS, NS, "p", document, subresource)
 
 
 def bind(api: Api, name: str = "p", uid: str = "", node: str = "n1") -> None:
@@ -80,7 +88,7 @@ def test_the_server_owns_some_metadata(api: Api) -> None:
     assert metadata["resourceVersion"] == str(api.store.revision)
     assert metadata["creationTimestamp"]
     assert "deletionTimestamp" not in metadata
-    assert found(api)["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert current(api)["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
 
 
 def test_generated_names_have_only_letters_that_labels_allow(api: Api) -> None:
@@ -96,51 +104,47 @@ def test_generated_names_have_only_letters_that_labels_allow(api: Api) -> None:
 
 def test_only_a_change_of_the_spec_increases_the_generation(api: Api) -> None:
     create(api)
-    api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
-    api.patch(PODS, NS, "p", {"status": {"phase": "Running"}}, MERGE, "status")
-    assert found(api)["metadata"]["generation"] == 1
-    api.patch(PODS, NS, "p", {"spec": {"activeDeadlineSeconds": 9}}, MERGE, "")
-    assert found(api)["metadata"]["generation"] == 2
+    patch(api, {"metadata": {"labels": {"a": "b"}}})
+    patch(api, {"status": {"phase": "Running"}}, "status")
+    assert current(api)["metadata"]["generation"] == 1
+    patch(api, {"spec": {"activeDeadlineSeconds": 9}})
+    assert current(api)["metadata"]["generation"] == 2
 
 
 def test_spec_and_status_are_written_separately(api: Api) -> None:
     create(api)
-    api.update(PODS, NS, "p", {**found(api), "status": {"phase": "Failed"}}, "")
-    assert found(api)["status"]["phase"] == "Pending"
-    api.update(
-        PODS,
-        NS,
-        "p",
-        {**found(api), "metadata": {}, "spec": {}, "status": {"phase": "Failed"}},
-        "status",
+    update(api, {**current(api), "status": {"phase": "Failed"}})
+    assert current(api)["status"]["phase"] == "Pending"
+    update(
+        api, {**current(api), "metadata": {}, "spec": {}, "status": {"phase": "Failed"}}, "status"
     )
-    assert found(api)["status"] == {"phase": "Failed"}
-    assert found(api)["spec"]["containers"]
-    assert found(api)["metadata"]["labels"] == {"app": "x"}
+    assert current(api)["status"] == {"phase": "Failed"}
+    assert current(api)["spec"]["containers"]
+    assert current(api)["metadata"]["labels"] == {"app": "x"}
 
 
 def test_an_update_with_another_version_or_uid_is_refused(api: Api) -> None:
     before = create(api)
-    api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
+    patch(api, {"metadata": {"labels": {"a": "b"}}})
     with pytest.raises(RefusedError, match="the object has been modified") as refused:
-        api.update(PODS, NS, "p", before, "")
+        update(api, before)
     assert code(refused) == (409, "Conflict")
     with pytest.raises(RefusedError, match="UID in precondition") as refused:
-        api.patch(PODS, NS, "p", {"metadata": {"uid": "other"}}, MERGE, "")
+        patch(api, {"metadata": {"uid": "other"}})
     assert code(refused) == (409, "Conflict")
     with pytest.raises(
         RefusedError, match=r"the name of the object \(q\) does not match the name on the URL \(p\)"
     ):
-        api.patch(PODS, NS, "p", {"metadata": {"name": "q"}}, MERGE, "")
+        patch(api, {"metadata": {"name": "q"}})
     with pytest.raises(RefusedError, match="the namespace of the object"):
-        api.patch(PODS, NS, "p", {"metadata": {"namespace": "q"}}, MERGE, "")
+        patch(api, {"metadata": {"namespace": "q"}})
 
 
 def test_an_update_that_changes_nothing_keeps_the_version(api: Api) -> None:
     before = create(api)
     metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
-    api.update(PODS, NS, "p", {**before, "metadata": metadata}, "")
-    assert found(api) is before
+    update(api, {**before, "metadata": metadata})
+    assert current(api) is before
 
 
 @pytest.mark.parametrize("version", [None, "", "0"])
@@ -150,19 +154,19 @@ def test_an_update_without_a_version_updates_the_current_object(
 ) -> None:
     """In Kubernetes an absent resourceVersion means "0"."""
     before = create(api)
-    api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
+    patch(api, {"metadata": {"labels": {"a": "b"}}})
     document = {**before, "status": {"phase": "Running"}}
     document["metadata"] = {
         **before["metadata"],
         "labels": {"new": "label"},
         "resourceVersion": version,
     }
-    written = api.update(PODS, NS, "p", document, subresource)
+    written = update(api, document, subresource)
     assert written.document["metadata"]["resourceVersion"] == str(api.store.revision)
-    assert found(api)["metadata"]["labels"] == (
+    assert current(api)["metadata"]["labels"] == (
         {"app": "x", "a": "b"} if subresource else {"new": "label"}
     )
-    assert found(api)["status"]["phase"] == ("Running" if subresource else "Pending")
+    assert current(api)["status"]["phase"] == ("Running" if subresource else "Pending")
 
 
 def test_a_scale_without_a_version_updates_the_current_object(api: Api) -> None:
@@ -219,26 +223,17 @@ VERSION = "/metadata/resourceVersion"
 @pytest.mark.parametrize("version", ["0", "", None])
 def test_a_patch_may_remove_the_version(api: Api, version: str | None) -> None:
     create(api)
-    api.patch(
-        PODS, NS, "p", {"metadata": {"labels": {"n": "1"}, "resourceVersion": version}}, MERGE, ""
-    )
-    api.patch(
-        PODS,
-        NS,
-        "p",
-        {"metadata": {"labels": {"n": "2"}, "resourceVersion": version}},
-        STRATEGIC,
-        "",
-    )
-    assert found(api)["metadata"]["labels"]["n"] == "2"
+    patch(api, {"metadata": {"labels": {"n": "1"}, "resourceVersion": version}})
+    patch(api, {"metadata": {"labels": {"n": "2"}, "resourceVersion": version}}, how=STRATEGIC)
+    assert current(api)["metadata"]["labels"]["n"] == "2"
     value = {"op": "remove"} if version is None else {"op": "replace", "value": version}
     label = {"op": "add", "path": "/metadata/labels/n", "value": "3"}
-    api.patch(PODS, NS, "p", [{**value, "path": VERSION}, label], JSON_PATCH, "")
-    assert found(api)["metadata"]["labels"]["n"] == "3"
+    patch(api, [{**value, "path": VERSION}, label], how=JSON_PATCH)
+    assert current(api)["metadata"]["labels"]["n"] == "3"
 
 
 @pytest.mark.parametrize(
-    ("patch", "how"),
+    ("change", "how"),
     [
         ({"metadata": {"labels": {"n": "1"}, "resourceVersion": "1"}}, MERGE),
         ({"metadata": {"labels": {"n": "1"}, "resourceVersion": "1"}}, STRATEGIC),
@@ -251,10 +246,10 @@ def test_a_patch_may_remove_the_version(api: Api, version: str | None) -> None:
         ),
     ],
 )
-def test_a_patch_with_another_version_is_refused(api: Api, patch: Any, how: str) -> None:
+def test_a_patch_with_another_version_is_refused(api: Api, change: Any, how: str) -> None:
     create(api)
     with pytest.raises(RefusedError, match="the object has been modified") as refused:
-        api.patch(PODS, NS, "p", patch, how, "")
+        patch(api, change, how=how)
     assert code(refused) == (409, "Conflict")
 
 
@@ -282,7 +277,7 @@ def test_nulls_and_unknown_fields_are_dropped_with_a_warning_for_the_latter(api:
     patching = Api(api.store, "Warn")
     patching.patch(PODS, NS, "p", {"status": {"boat": 1}}, STRATEGIC, "status")
     assert patching.warnings == ['unknown field "status.boat"']
-    assert "boat" not in found(api)["status"]
+    assert "boat" not in current(api)["status"]
 
 
 @pytest.mark.parametrize("subresource", ["", "status"])
@@ -303,7 +298,7 @@ def test_unknown_fields_in_strict_mode_and_wrong_types_are_refused_in_every_form
     ]
     for body in bodies:
         with pytest.raises(RefusedError, match="cannot unmarshal") as refused:
-            api.patch(PODS, NS, "p", body, MERGE, subresource)
+            patch(api, body, subresource)
         assert refused.value.code == 400
     with pytest.raises(RefusedError, match="cannot unmarshal"):
         api.apply(PODS, NS, "q", {"metadata": {"name": "q"}, "spec": {"containers": "x"}}, "")
@@ -319,13 +314,13 @@ def test_only_a_bound_pod_gets_its_grace_period(api: Api) -> None:
     create(api, terminationGracePeriodSeconds=20)
     bind(api)
     api.delete(PODS, NS, "p", DeleteOptions())
-    metadata = found(api)["metadata"]
+    metadata = current(api)["metadata"]
     assert metadata["deletionGracePeriodSeconds"] == 20
     api.delete(PODS, NS, "p", DeleteOptions(grace_period_seconds=60))
-    assert found(api)["metadata"] == metadata, "the grace period was made longer"
+    assert current(api)["metadata"] == metadata, "the grace period was made longer"
     api.delete(PODS, NS, "p", DeleteOptions(grace_period_seconds=5))
-    assert found(api)["metadata"]["deletionGracePeriodSeconds"] == 5
-    assert found(api)["metadata"]["deletionTimestamp"] == metadata["deletionTimestamp"]
+    assert current(api)["metadata"]["deletionGracePeriodSeconds"] == 5
+    assert current(api)["metadata"]["deletionTimestamp"] == metadata["deletionTimestamp"]
     api.delete(PODS, NS, "p", NOW)
     assert api.store.find(PODS, NS, "p") is None
 
@@ -333,23 +328,23 @@ def test_only_a_bound_pod_gets_its_grace_period(api: Api) -> None:
 @pytest.mark.parametrize("bound", [False, True])
 def test_a_pod_is_deleted_with_its_last_finalizer(api: Api, bound: bool) -> None:
     create(api)
-    api.patch(PODS, NS, "p", {"metadata": {"finalizers": ["berth.dev/f"]}}, MERGE, "")
+    patch(api, {"metadata": {"finalizers": ["berth.dev/f"]}})
     if bound:
         bind(api)
         api.delete(PODS, NS, "p", DeleteOptions())
     api.delete(PODS, NS, "p", NOW)
-    assert found(api)["metadata"]["deletionTimestamp"]
-    api.patch(PODS, NS, "p", {"metadata": {"finalizers": None}}, MERGE, "")
+    assert current(api)["metadata"]["deletionTimestamp"]
+    patch(api, {"metadata": {"finalizers": None}})
     assert api.store.find(PODS, NS, "p") is None
 
 
 def test_a_pod_in_its_grace_period_survives_the_removal_of_its_finalizer(api: Api) -> None:
     create(api)
-    api.patch(PODS, NS, "p", {"metadata": {"finalizers": ["berth.dev/f"]}}, MERGE, "")
+    patch(api, {"metadata": {"finalizers": ["berth.dev/f"]}})
     bind(api)
     api.delete(PODS, NS, "p", DeleteOptions())
-    api.patch(PODS, NS, "p", {"metadata": {"finalizers": None}}, MERGE, "")
-    assert found(api)["metadata"]["deletionGracePeriodSeconds"] == 30
+    patch(api, {"metadata": {"finalizers": None}})
+    assert current(api)["metadata"]["deletionGracePeriodSeconds"] == 30
 
 
 def test_a_deletion_may_have_preconditions(api: Api) -> None:
@@ -402,12 +397,12 @@ def test_orphaned_objects_lose_their_owner(api: Api) -> None:
 
 def test_a_binding_places_the_pod(api: Api) -> None:
     uid = create(api)["metadata"]["uid"]
-    api.patch(PODS, NS, "p", {"status": {"nominatedNodeName": "n0"}}, MERGE, "status")
+    patch(api, {"status": {"nominatedNodeName": "n0"}}, "status")
     bind(api, uid=uid)
-    assert found(api)["spec"]["nodeName"] == "n1"
-    (condition,) = found(api)["status"]["conditions"]
+    assert current(api)["spec"]["nodeName"] == "n1"
+    (condition,) = current(api)["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
-    assert "nominatedNodeName" not in found(api)["status"]
+    assert "nominatedNodeName" not in current(api)["status"]
 
 
 def test_a_gated_pod_keeps_its_condition_until_another_is_written(
@@ -426,16 +421,16 @@ def test_a_gated_pod_keeps_its_condition_until_another_is_written(
         "message": "Scheduling is blocked due to non-empty scheduling gates",
     }
     assert status == {"phase": "Pending", "qosClass": "BestEffort", "conditions": [condition]}
-    api.patch(PODS, NS, "p", {"spec": {"schedulingGates": None}}, MERGE, "")
-    assert found(api)["status"]["conditions"] == [condition], (
+    patch(api, {"spec": {"schedulingGates": None}})
+    assert current(api)["status"]["conditions"] == [condition], (
         "removing the gates must leave the condition to the scheduler"
     )
     ready = {"type": "PodReadyToStartContainers", "status": "False"}
-    api.patch(PODS, NS, "p", {"status": {"conditions": [condition, ready]}}, MERGE, "status")
+    patch(api, {"status": {"conditions": [condition, ready]}}, "status")
     monkeypatch.setattr("berth.tools.apiserver.conditions.now", lambda: "2026-01-01T00:00:09Z")
     bind(api)
     bound = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-    assert found(api)["status"]["conditions"] == [
+    assert current(api)["status"]["conditions"] == [
         {**bound, "lastTransitionTime": "2026-01-01T00:00:09Z"},
         ready,
     ]
@@ -452,7 +447,7 @@ def test_a_binding_of_a_bound_gated_deleted_or_replaced_pod_is_refused(api: Api)
         with pytest.raises(RefusedError, match=why) as refused:
             bind(api, name, uid)
         assert code(refused) == (409, "Conflict")
-        assert "nodeName" not in found(api, name)["spec"]
+        assert "nodeName" not in current(api, name)["spec"]
     bind(api)
     with pytest.raises(RefusedError, match='already assigned to node "n1"') as refused:
         bind(api, node="n2")
@@ -478,7 +473,7 @@ def test_a_binding_of_a_bound_gated_deleted_or_replaced_pod_is_refused(api: Api)
 def test_only_a_binding_sets_the_node_name(api: Api) -> None:
     create(api)
     with pytest.raises(RefusedError, match=r"spec\.nodeName") as refused:
-        api.patch(PODS, NS, "p", {"spec": {"nodeName": "n1"}}, MERGE, "")
+        patch(api, {"spec": {"nodeName": "n1"}})
     assert code(refused) == (422, "Invalid")
 
 
@@ -506,7 +501,7 @@ def test_an_eviction_uses_up_the_budget_and_sets_a_condition(api: Api) -> None:
     running(api, "a", "b")
     budget(api, "x", allowed=1)
     api.evict(NS, "a", {})
-    gone = found(api, "a")
+    gone = current(api, "a")
     assert gone["metadata"]["deletionTimestamp"]
     assert {c["type"]: c.get("reason") for c in gone["status"]["conditions"]}["DisruptionTarget"]
     status = api.store.get(BUDGETS, NS, "x")["status"]
@@ -514,14 +509,14 @@ def test_an_eviction_uses_up_the_budget_and_sets_a_condition(api: Api) -> None:
     with pytest.raises(RefusedError, match="would violate the pod's disruption budget") as refused:
         api.evict(NS, "b", {})
     assert code(refused) == (429, "TooManyRequests")
-    assert "deletionTimestamp" not in found(api, "b")["metadata"]
+    assert "deletionTimestamp" not in current(api, "b")["metadata"]
 
 
 def test_evictions_without_a_budget_or_with_too_many(api: Api) -> None:
     running(api, "a", "b")
     create(api, "pending")
     api.evict(NS, "a", {"deleteOptions": {"gracePeriodSeconds": 3}})
-    assert found(api, "a")["metadata"]["deletionGracePeriodSeconds"] == 3
+    assert current(api, "a")["metadata"]["deletionGracePeriodSeconds"] == 3
     budget(api, "new", allowed=1, generation=0)
     with pytest.raises(RefusedError) as refused:
         api.evict(NS, "b", {})

@@ -487,55 +487,38 @@ TAINT = {"key": "a", "effect": "NoSchedule"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "document"),
-    [
-        (
-            "Node",
-            node(
-                spec={"taints": [TAINT, {**TAINT, "effect": "NoExecute"}]},
-                status={"capacity": {"cpu": 4}},
-            ),
-        ),
-        ("PersistentVolumeClaim", claim()),
-        ("PersistentVolume", volume()),
-        ("PersistentVolume", volume(hostPath=None, csi={"driver": "D.e", "volumeHandle": "h"})),
-        ("StorageClass", with_topology({"key": "zone", "values": ["a", "b"]})),
-        ("CSIStorageCapacity", {"metadata": {"name": "c"}, "storageClassName": "s"}),
-        ("CSIDriver", {"metadata": {"name": "d"}, "spec": {}}),
-        ("VolumeAttachment", attachment()),
-        (
-            "StorageClass",
-            {"metadata": {"name": "s"}, "provisioner": "p", "volumeBindingMode": "Immediate"},
-        ),
-        ("PriorityClass", {"metadata": {"name": "p"}, "value": 1000000000}),
-        ("PriorityClass", {"metadata": {"name": "system-node-critical"}, "value": 2000001000}),
-        ("PodDisruptionBudget", budget(minAvailable="50%", selector=SELECTOR)),
-        ("PodDisruptionBudget", budget(maxUnavailable=0)),
-        (
-            "Service",
-            {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80, "targetPort": "web"}]}},
-        ),
-        ("Service", {"metadata": {"name": "s"}, "spec": {"clusterIP": "None"}}),
-        (
-            "Lease",
-            {
-                "metadata": {"name": "l"},
-                "spec": {"leaseDurationSeconds": 15, "leaseTransitions": 0},
-            },
-        ),
-        (
-            "Event",
-            {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": {"kind": "Node"}},
-        ),
-        ("ConfigMap", {"metadata": {"name": "c"}, "data": {"a.b": "c"}}),
-        ("RuntimeClass", {"metadata": {"name": "r"}, "handler": "runc"}),
-        (
-            "CSINode",
-            {"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "d", "nodeID": "n"}]}},
-        ),
-    ],
+    ("document", "kind"),
+    documents("""
+{metadata: {name: n}, spec: {taints: [{key: a, effect: NoSchedule}, {key: a, effect: NoExecute}]},
+    status: {capacity: {cpu: 4}}} => Node
+{metadata: {name: c}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
+    => PersistentVolumeClaim
+{metadata: {name: v}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath:
+    {path: /a}}} => PersistentVolume
+{metadata: {name: v}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: null,
+    csi: {driver: D.e, volumeHandle: h}}} => PersistentVolume
+{metadata: {name: s}, provisioner: p, allowedTopologies: [{matchLabelExpressions: [{key: zone,
+    values: [a, b]}]}]} => StorageClass
+{metadata: {name: c}, storageClassName: s} => CSIStorageCapacity
+{metadata: {name: d}, spec: {}} => CSIDriver
+{metadata: {name: a}, spec: {attacher: d, nodeName: n, source: {persistentVolumeName: v}}} =>
+    VolumeAttachment
+{metadata: {name: s}, provisioner: p, volumeBindingMode: Immediate} => StorageClass
+{metadata: {name: p}, value: 1000000000} => PriorityClass
+{metadata: {name: system-node-critical}, value: 2000001000} => PriorityClass
+{metadata: {name: b}, spec: {minAvailable: 50%, selector: {matchLabels: {app: x}}}} =>
+    PodDisruptionBudget
+{metadata: {name: b}, spec: {maxUnavailable: 0}} => PodDisruptionBudget
+{metadata: {name: s}, spec: {ports: [{port: 80, targetPort: web}]}} => Service
+{metadata: {name: s}, spec: {clusterIP: None}} => Service
+{metadata: {name: l}, spec: {leaseDurationSeconds: 15, leaseTransitions: 0}} => Lease
+{metadata: {name: e, namespace: default}, involvedObject: {kind: Node}} => Event
+{metadata: {name: c}, data: {a.b: c}} => ConfigMap
+{metadata: {name: r}, handler: runc} => RuntimeClass
+{metadata: {name: n}, spec: {drivers: [{name: d, nodeID: n}]}} => CSINode
+"""),
 )
-def test_valid_objects_of_other_kinds(kind: str, document: dict[str, Any]) -> None:
+def test_valid_objects_of_other_kinds(document: dict[str, Any], kind: str) -> None:
     assert problems(kind, document) == []
     assert problems(kind, document, document) == []
 

@@ -487,45 +487,40 @@ def test_a_capacity_with_an_odd_topology_does_not_count() -> None:
 # -------------------------------------------------------------------------------------- the command
 
 
-CLUSTER: list[Document] = [
-    {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {
-            "name": "local",
-            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
-        },
-        "provisioner": "kubernetes.io/no-provisioner",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    },
-    {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "pv-1"},
-        "spec": {
-            "capacity": {"storage": "10Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "local",
-            "local": {"path": "/disks/1"},
-            "nodeAffinity": only_in(HOST, "n2"),
-        },
-    },
-    {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "data"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "8Gi"}}},
-    },
-    {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "db"},
-        "spec": {
-            "containers": [{"name": "c", "image": "i"}],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
-        },
-    },
-]
+CLUSTER: list[Document] = list(
+    yaml.safe_load_all("""
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: local, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv-1}
+spec:
+  capacity: {storage: 10Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: local
+  local: {path: /disks/1}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms:
+      - matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [n2]}]
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 8Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db}
+spec:
+  containers: [{name: c, image: i}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+""")
+)
 
 
 def explained(tmp_path: Path, *extra: str, objects: Iterable[Document] = (*NODES, *CLUSTER)) -> str:

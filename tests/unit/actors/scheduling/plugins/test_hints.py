@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from berth.actors.scheduling.plugins.image_locality import ImageLocality
 from tests.kit.hints import node, pod, profile, wakes
 
 DEFAULT = profile()
+woken = partial(wakes, DEFAULT)
 NODE_ADD = (Resource.NODE, Action.ADD)
 NODE_DELETE = (Resource.NODE, Action.DELETE)
 NODE_LABEL = (Resource.NODE, Action.UPDATE_NODE_LABEL)
@@ -32,6 +34,15 @@ OWN_OTHER = (Resource.UNSCHEDULED_POD, Action.UPDATE_OTHER)
 Event = tuple[Resource, Action]
 
 
+def labelled(**labels: str) -> Node:
+    return node(labels=labels)
+
+
+def other(**labels: str) -> Pod:
+    """Returns a pod that runs on the node `n`."""
+    return pod("o", node="n", labels=labels)
+
+
 def nominated(item: Pod) -> Pod:
     return msgspec.structs.replace(
         item, status=msgspec.structs.replace(item.status, nominated_node_name="n")
@@ -39,12 +50,12 @@ def nominated(item: Pod) -> Pod:
 
 
 def test_a_hint_that_raises_wakes_the_pod() -> None:
-    assert wakes(DEFAULT, "NodeUnschedulable", NODE_TAINT, pod(), node(), "no node")
-    assert wakes(DEFAULT, "TaintToleration", NODE_ADD, pod(), None, "no node")
-    assert wakes(DEFAULT, "NodePorts", POD_DELETE, pod(), "no pod", None)
-    assert wakes(DEFAULT, "NodeResourcesFit", POD_DELETE, pod(), "no pod", None)
-    assert wakes(DEFAULT, "PodTopologySpread", POD_DELETE, pod(), "no pod", None)
-    assert wakes(DEFAULT, "InterPodAffinity", POD_ADD, pod(), None, "no pod")
+    assert woken("NodeUnschedulable", NODE_TAINT, pod(), node(), "no node")
+    assert woken("TaintToleration", NODE_ADD, pod(), None, "no node")
+    assert woken("NodePorts", POD_DELETE, pod(), "no pod", None)
+    assert woken("NodeResourcesFit", POD_DELETE, pod(), "no pod", None)
+    assert woken("PodTopologySpread", POD_DELETE, pod(), "no pod", None)
+    assert woken("InterPodAffinity", POD_ADD, pod(), None, "no pod")
 
 
 def test_a_plugin_without_registered_events_is_not_in_the_table() -> None:
@@ -62,16 +73,11 @@ def test_a_plugin_without_registered_events_is_not_in_the_table() -> None:
 def test_scheduling_gates() -> None:
     gates = [{"name": "g"}]
     gone, left = pod("p"), pod("p", schedulingGates=gates)
-    assert wakes(DEFAULT, "SchedulingGates", OWN_GATES, left, left, gone)
-    assert not wakes(
-        DEFAULT,
-        "SchedulingGates",
-        OWN_GATES,
-        left,
-        pod("other", schedulingGates=gates),
-        pod("other"),
+    assert woken("SchedulingGates", OWN_GATES, left, left, gone)
+    assert not woken(
+        "SchedulingGates", OWN_GATES, left, pod("other", schedulingGates=gates), pod("other")
     )
-    assert not wakes(DEFAULT, "SchedulingGates", OWN_OTHER, left, left, left)
+    assert not woken("SchedulingGates", OWN_OTHER, left, left, left)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +94,7 @@ def test_scheduling_gates() -> None:
 def test_node_unschedulable_nodes(
     event: Event, old: Node | None, new: Node, expected: bool
 ) -> None:
-    assert wakes(DEFAULT, "NodeUnschedulable", event, pod(), old, new) == expected
+    assert woken("NodeUnschedulable", event, pod(), old, new) == expected
 
 
 def test_node_unschedulable_tolerations() -> None:
@@ -96,23 +102,18 @@ def test_node_unschedulable_tolerations() -> None:
         {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
     ]
     tolerant = pod("p", tolerations=cordon)
-    assert wakes(DEFAULT, "NodeUnschedulable", OWN_TOLERATION, tolerant, pod("p"), tolerant)
-    assert not wakes(
-        DEFAULT,
-        "NodeUnschedulable",
-        OWN_TOLERATION,
-        pod("p"),
-        pod("o"),
-        pod("o", tolerations=cordon),
+    assert woken("NodeUnschedulable", OWN_TOLERATION, tolerant, pod("p"), tolerant)
+    assert not woken(
+        "NodeUnschedulable", OWN_TOLERATION, pod("p"), pod("o"), pod("o", tolerations=cordon)
     )
     unrelated = pod("p", tolerations=[{"key": "k", "operator": "Exists"}])
-    assert not wakes(DEFAULT, "NodeUnschedulable", OWN_TOLERATION, unrelated, pod("p"), unrelated)
+    assert not woken("NodeUnschedulable", OWN_TOLERATION, unrelated, pod("p"), unrelated)
 
 
 def test_node_name() -> None:
-    assert wakes(DEFAULT, "NodeName", NODE_ADD, pod("p", node="n"), None, node("n"))
-    assert not wakes(DEFAULT, "NodeName", NODE_ADD, pod("p", node="n"), None, node("m"))
-    assert not wakes(DEFAULT, "NodeName", NODE_LABEL, pod("p", node="n"), node("n"), node("n"))
+    assert woken("NodeName", NODE_ADD, pod("p", node="n"), None, node("n"))
+    assert not woken("NodeName", NODE_ADD, pod("p", node="n"), None, node("m"))
+    assert not woken("NodeName", NODE_LABEL, pod("p", node="n"), node("n"), node("n"))
 
 
 def ports(name: str, *numbers: int, on: str = "", ip: str = "", protocol: str = "TCP") -> Pod:
@@ -134,22 +135,22 @@ def ports(name: str, *numbers: int, on: str = "", ip: str = "", protocol: str = 
     ],
 )
 def test_node_ports_deleted_pods(gone: Pod, expected: bool) -> None:
-    assert wakes(DEFAULT, "NodePorts", POD_DELETE, ports("p", 8080), gone, None) == expected
+    assert woken("NodePorts", POD_DELETE, ports("p", 8080), gone, None) == expected
 
 
 def test_node_ports_nodes() -> None:
-    assert wakes(DEFAULT, "NodePorts", NODE_ADD, ports("p", 8080), None, node())
-    assert not wakes(DEFAULT, "NodePorts", NODE_ALLOCATABLE, ports("p", 8080), node(), node())
+    assert woken("NodePorts", NODE_ADD, ports("p", 8080), None, node())
+    assert not woken("NodePorts", NODE_ALLOCATABLE, ports("p", 8080), node(), node())
 
 
 def test_node_declared_features() -> None:
-    assert wakes(DEFAULT, "NodeDeclaredFeatures", NODE_ADD, pod(), None, node())
+    assert woken("NodeDeclaredFeatures", NODE_ADD, pod(), None, node())
     same, more = node(declaredFeatures=["A"]), node(declaredFeatures=["A", "B"])
-    assert wakes(DEFAULT, "NodeDeclaredFeatures", NODE_FEATURE, pod(), same, more)
-    assert not wakes(DEFAULT, "NodeDeclaredFeatures", NODE_FEATURE, pod(), same, same)
+    assert woken("NodeDeclaredFeatures", NODE_FEATURE, pod(), same, more)
+    assert not woken("NodeDeclaredFeatures", NODE_FEATURE, pod(), same, same)
     needy = pod("p", hostNetwork=True, hostUsers=False)
-    assert wakes(DEFAULT, "NodeDeclaredFeatures", OWN_OTHER, pod("p"), needy, pod("p"))
-    assert not wakes(DEFAULT, "NodeDeclaredFeatures", OWN_OTHER, needy, needy, needy)
+    assert woken("NodeDeclaredFeatures", OWN_OTHER, pod("p"), needy, pod("p"))
+    assert not woken("NodeDeclaredFeatures", OWN_OTHER, needy, needy, needy)
 
 
 # --------------------------------------------------------------------------------- taints, affinity
@@ -177,22 +178,14 @@ TOLERATES = [{"key": "k", "operator": "Exists"}]
 def test_taint_toleration_nodes(
     event: Event, tolerations: Any, old: Node | None, new: Node, expected: bool
 ) -> None:
-    assert (
-        wakes(DEFAULT, "TaintToleration", event, pod("p", tolerations=tolerations), old, new)
-        == expected
-    )
+    assert woken("TaintToleration", event, pod("p", tolerations=tolerations), old, new) == expected
 
 
 def test_taint_toleration_tolerations() -> None:
     tolerant = pod("p", tolerations=TOLERATES)
-    assert wakes(DEFAULT, "TaintToleration", OWN_TOLERATION, tolerant, pod("p"), tolerant)
-    assert not wakes(
-        DEFAULT,
-        "TaintToleration",
-        OWN_TOLERATION,
-        pod("p"),
-        pod("o"),
-        pod("o", tolerations=TOLERATES),
+    assert woken("TaintToleration", OWN_TOLERATION, tolerant, pod("p"), tolerant)
+    assert not woken(
+        "TaintToleration", OWN_TOLERATION, pod("p"), pod("o"), pod("o", tolerations=TOLERATES)
     )
 
 
@@ -210,25 +203,22 @@ IN_FOO = {
 @pytest.mark.parametrize(
     ("event", "old", "new", "expected"),
     [
-        (NODE_ADD, None, node(labels={"foo": "bar"}), True),
-        (NODE_ADD, None, node(labels={"foo": "other"}), False),
-        (NODE_LABEL, node(), node(labels={"foo": "bar"}), True),
-        (NODE_LABEL, node(labels={"foo": "bar"}), node(labels={"foo": "bar", "more": ""}), False),
-        (NODE_LABEL, node(labels={"foo": "bar"}), node(), False),
-        (NODE_TAINT, node(), node(labels={"foo": "bar"}), False),
+        (NODE_ADD, None, labelled(foo="bar"), True),
+        (NODE_ADD, None, labelled(foo="other"), False),
+        (NODE_LABEL, node(), labelled(foo="bar"), True),
+        (NODE_LABEL, labelled(foo="bar"), labelled(foo="bar", more=""), False),
+        (NODE_LABEL, labelled(foo="bar"), node(), False),
+        (NODE_TAINT, node(), labelled(foo="bar"), False),
     ],
 )
 def test_node_affinity(event: Event, old: Node | None, new: Node, expected: bool) -> None:
-    assert wakes(DEFAULT, "NodeAffinity", event, pod("p", affinity=IN_FOO), old, new) == expected
-    assert (
-        wakes(DEFAULT, "NodeAffinity", event, pod("p", nodeSelector={"foo": "bar"}), old, new)
-        == expected
-    )
+    assert woken("NodeAffinity", event, pod("p", affinity=IN_FOO), old, new) == expected
+    assert woken("NodeAffinity", event, pod("p", nodeSelector={"foo": "bar"}), old, new) == expected
 
 
 def test_node_affinity_added_by_the_profile() -> None:
     added = profile({"NodeAffinity": {"addedAffinity": IN_FOO["nodeAffinity"]}})
-    assert wakes(added, "NodeAffinity", NODE_ADD, pod(), None, node(labels={"foo": "bar"}))
+    assert wakes(added, "NodeAffinity", NODE_ADD, pod(), None, labelled(foo="bar"))
     assert not wakes(added, "NodeAffinity", NODE_ADD, pod(), None, node())
 
 
@@ -257,7 +247,7 @@ def asking(name: str, on: str = "", **requests: str) -> Pod:
 def test_node_resources_fit_pods(
     event: Event, old: Pod | None, new: Pod | None, expected: bool
 ) -> None:
-    assert wakes(DEFAULT, "NodeResourcesFit", event, asking("p", cpu="1"), old, new) == expected
+    assert woken("NodeResourcesFit", event, asking("p", cpu="1"), old, new) == expected
 
 
 def sized(cpu: str = "4", memory: str = "4Gi", pods: str = "10", **more: str) -> Node:
@@ -290,7 +280,7 @@ def sized(cpu: str = "4", memory: str = "4Gi", pods: str = "10", **more: str) ->
 def test_node_resources_fit_nodes(
     event: Event, wanted: dict[str, str], old: Node | None, new: Node, expected: bool
 ) -> None:
-    assert wakes(DEFAULT, "NodeResourcesFit", event, asking("p", **wanted), old, new) == expected
+    assert woken("NodeResourcesFit", event, asking("p", **wanted), old, new) == expected
 
 
 # ---------------------------------------------------------------------------------- topology spread
@@ -318,75 +308,55 @@ SPREAD = pod(
 @pytest.mark.parametrize(
     ("event", "old", "new", "expected"),
     [
-        (POD_ADD, None, pod("o", node="n", labels={"foo": ""}), True),
-        (POD_ADD, None, pod("o", node="n"), False),
+        (POD_ADD, None, other(foo=""), True),
+        (POD_ADD, None, other(), False),
         (POD_ADD, None, pod("o", labels={"foo": ""}), False),
-        (POD_DELETE, pod("o", node="n", labels={"foo": ""}), None, True),
-        (POD_DELETE, pod("o", node="n"), None, False),
-        (POD_LABEL, pod("o", node="n"), pod("o", node="n", labels={"foo": ""}), True),
-        (
-            POD_LABEL,
-            pod("o", node="n", labels={"foo": "1"}),
-            pod("o", node="n", labels={"foo": "2"}),
-            False,
-        ),
-        (
-            POD_LABEL,
-            pod("o", node="n", labels={"foo": ""}),
-            pod("o", node="n", labels={"bar": ""}),
-            True,
-        ),
+        (POD_DELETE, other(foo=""), None, True),
+        (POD_DELETE, other(), None, False),
+        (POD_LABEL, other(), other(foo=""), True),
+        (POD_LABEL, other(foo="1"), other(foo="2"), False),
+        (POD_LABEL, other(foo=""), other(bar=""), True),
         (OWN_LABEL, pod("p"), pod("p", labels={"foo": ""}), True),
         (OWN_LABEL, pod("p"), pod("p", labels={"bar": ""}), False),
-        (POD_SCALE_DOWN, pod("o", node="n", labels={"foo": ""}), pod("o", node="n"), False),
-        (NODE_ADD, None, node(labels={"zone": "a", "node": "n"}), True),
-        (NODE_ADD, None, node(labels={"zone": "a"}), False),
-        (NODE_DELETE, node(labels={"zone": "a", "node": "n"}), None, True),
-        (NODE_DELETE, node(labels={"node": "n"}), None, False),
-        (
-            NODE_LABEL,
-            node(labels={"zone": "a", "node": "n"}),
-            node(labels={"zone": "b", "node": "n"}),
-            True,
-        ),
-        (NODE_LABEL, node(labels={"zone": "a"}), node(labels={"zone": "a", "node": "n"}), True),
-        (NODE_LABEL, node(labels={"zone": "a", "node": "n"}), node(labels={"zone": "a"}), True),
-        (NODE_LABEL, node(labels={"zone": "a"}), node(labels={"zone": "b"}), False),
-        (
-            NODE_LABEL,
-            node(labels={"zone": "a", "node": "n"}),
-            node(labels={"zone": "a", "node": "n", "x": ""}),
-            False,
-        ),
+        (POD_SCALE_DOWN, other(foo=""), other(), False),
+        (NODE_ADD, None, labelled(zone="a", node="n"), True),
+        (NODE_ADD, None, labelled(zone="a"), False),
+        (NODE_DELETE, labelled(zone="a", node="n"), None, True),
+        (NODE_DELETE, labelled(node="n"), None, False),
+        (NODE_LABEL, labelled(zone="a", node="n"), labelled(zone="b", node="n"), True),
+        (NODE_LABEL, labelled(zone="a"), labelled(zone="a", node="n"), True),
+        (NODE_LABEL, labelled(zone="a", node="n"), labelled(zone="a"), True),
+        (NODE_LABEL, labelled(zone="a"), labelled(zone="b"), False),
+        (NODE_LABEL, labelled(zone="a", node="n"), labelled(zone="a", node="n", x=""), False),
         (
             NODE_TAINT,
-            node(labels={"zone": "a", "node": "n"}),
+            labelled(zone="a", node="n"),
             node(labels={"zone": "a", "node": "n"}, taints=TAINT),
             True,
         ),
-        (NODE_TAINT, node(labels={"zone": "a"}), node(labels={"zone": "a"}, taints=TAINT), False),
+        (NODE_TAINT, labelled(zone="a"), node(labels={"zone": "a"}, taints=TAINT), False),
     ],
 )
 def test_pod_topology_spread(event: Event, old: Any, new: Any, expected: bool) -> None:
-    assert wakes(DEFAULT, "PodTopologySpread", event, SPREAD, old, new) == expected
+    assert woken("PodTopologySpread", event, SPREAD, old, new) == expected
 
 
 def test_pod_topology_spread_elsewhere_and_soft() -> None:
-    other = pod("o", node="n", labels={"foo": ""})
+    counted = other(foo="")
     elsewhere = msgspec.structs.replace(
-        other, metadata=msgspec.structs.replace(other.metadata, namespace="elsewhere")
+        counted, metadata=msgspec.structs.replace(counted.metadata, namespace="elsewhere")
     )
-    assert not wakes(DEFAULT, "PodTopologySpread", POD_ADD, SPREAD, None, elsewhere)
+    assert not woken("PodTopologySpread", POD_ADD, SPREAD, None, elsewhere)
     soft = pod("p", topologySpreadConstraints=[constraint("zone", when="ScheduleAnyway")])
-    assert not wakes(DEFAULT, "PodTopologySpread", POD_ADD, soft, None, other)
+    assert not woken("PodTopologySpread", POD_ADD, soft, None, counted)
 
 
 def test_pod_topology_spread_nominated_pods() -> None:
     """A nominated pod counts on its node, so a pod that waits for its removal is woken."""
     counted, other = pod("o", labels={"foo": ""}), pod("o")
-    assert wakes(DEFAULT, "PodTopologySpread", POD_DELETE, SPREAD, nominated(counted), None)
-    assert not wakes(DEFAULT, "PodTopologySpread", POD_DELETE, SPREAD, nominated(other), None)
-    assert not wakes(DEFAULT, "PodTopologySpread", POD_DELETE, SPREAD, counted, None)
+    assert woken("PodTopologySpread", POD_DELETE, SPREAD, nominated(counted), None)
+    assert not woken("PodTopologySpread", POD_DELETE, SPREAD, nominated(other), None)
+    assert not woken("PodTopologySpread", POD_DELETE, SPREAD, counted, None)
 
 
 @pytest.mark.parametrize("honor", [False, True])
@@ -398,7 +368,7 @@ def test_pod_topology_spread_tolerations(honor: bool) -> None:
             before.spec, tolerations=pod(tolerations=TOLERATES).spec.tolerations
         ),
     )
-    assert wakes(DEFAULT, "PodTopologySpread", OWN_TOLERATION, after, before, after) == honor
+    assert woken("PodTopologySpread", OWN_TOLERATION, after, before, after) == honor
 
 
 def test_pod_topology_spread_defaults_of_a_list() -> None:
@@ -407,7 +377,7 @@ def test_pod_topology_spread_defaults_of_a_list() -> None:
     listed = profile(
         {"PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [default]}}
     )
-    assert wakes(listed, "PodTopologySpread", POD_DELETE, pod(), pod("o", node="n"), None)
+    assert wakes(listed, "PodTopologySpread", POD_DELETE, pod(), other(), None)
     assert not wakes(listed, "PodTopologySpread", NODE_ADD, pod(), None, node())
 
 
@@ -434,24 +404,18 @@ SERVICE = {"service": "s"}
 @pytest.mark.parametrize(
     ("parked", "event", "old", "new", "expected"),
     [
-        (NEAR, POD_ADD, None, pod("o", node="n", labels=SERVICE), True),
-        (NEAR, POD_ADD, None, pod("o", node="n"), False),
-        (NEAR, POD_LABEL, pod("o", node="n"), pod("o", node="n", labels=SERVICE), True),
-        (
-            NEAR,
-            POD_LABEL,
-            pod("o", node="n", labels=SERVICE),
-            pod("o", node="n", labels={"service": "t"}),
-            False,
-        ),
-        (NEAR, POD_LABEL, pod("o", node="n", labels=SERVICE), pod("o", node="n"), False),
-        (NEAR, POD_DELETE, pod("o", node="n", labels=SERVICE), None, False),
+        (NEAR, POD_ADD, None, other(**SERVICE), True),
+        (NEAR, POD_ADD, None, other(), False),
+        (NEAR, POD_LABEL, other(), other(**SERVICE), True),
+        (NEAR, POD_LABEL, other(**SERVICE), other(service="t"), False),
+        (NEAR, POD_LABEL, other(**SERVICE), other(), False),
+        (NEAR, POD_DELETE, other(**SERVICE), None, False),
         (NEAR, OWN_LABEL, pod("p"), pod("p", labels=SERVICE), True),
-        (AWAY, POD_ADD, None, pod("o", node="n", labels=SERVICE), False),
-        (AWAY, POD_LABEL, pod("o", node="n", labels=SERVICE), pod("o", node="n"), True),
-        (AWAY, POD_LABEL, pod("o", node="n"), pod("o", node="n", labels=SERVICE), False),
-        (AWAY, POD_DELETE, pod("o", node="n", labels=SERVICE), None, True),
-        (AWAY, POD_DELETE, pod("o", node="n"), None, False),
+        (AWAY, POD_ADD, None, other(**SERVICE), False),
+        (AWAY, POD_LABEL, other(**SERVICE), other(), True),
+        (AWAY, POD_LABEL, other(), other(**SERVICE), False),
+        (AWAY, POD_DELETE, other(**SERVICE), None, True),
+        (AWAY, POD_DELETE, other(), None, False),
         (
             pod("p", labels=SERVICE),
             POD_DELETE,
@@ -460,28 +424,22 @@ SERVICE = {"service": "s"}
             True,
         ),
         (pod("p"), POD_DELETE, pod("o", node="n", affinity=terms("zone", anti=True)), None, False),
-        (NEAR, NODE_ADD, None, node(labels={"zone": "a"}), True),
+        (NEAR, NODE_ADD, None, labelled(zone="a"), True),
         (NEAR, NODE_ADD, None, node(), False),
-        (NEAR, NODE_LABEL, node(), node(labels={"zone": "a"}), True),
-        (NEAR, NODE_LABEL, node(labels={"zone": "a"}), node(labels={"zone": "b"}), True),
-        (NEAR, NODE_LABEL, node(labels={"zone": "a"}), node(), False),
-        (NEAR, NODE_LABEL, node(labels={"zone": "a"}), node(labels={"zone": "a", "x": ""}), False),
+        (NEAR, NODE_LABEL, node(), labelled(zone="a"), True),
+        (NEAR, NODE_LABEL, labelled(zone="a"), labelled(zone="b"), True),
+        (NEAR, NODE_LABEL, labelled(zone="a"), node(), False),
+        (NEAR, NODE_LABEL, labelled(zone="a"), labelled(zone="a", x=""), False),
         (AWAY, NODE_ADD, None, node(), True),
-        (AWAY, NODE_LABEL, node(labels={"zone": "a"}), node(), True),
-        (AWAY, NODE_LABEL, node(labels={"zone": "a"}), node(labels={"zone": "b"}), True),
-        (AWAY, NODE_LABEL, node(), node(labels={"zone": "a"}), False),
+        (AWAY, NODE_LABEL, labelled(zone="a"), node(), True),
+        (AWAY, NODE_LABEL, labelled(zone="a"), labelled(zone="b"), True),
+        (AWAY, NODE_LABEL, node(), labelled(zone="a"), False),
         (pod("p"), NODE_ADD, None, node(), True),
-        (
-            NEAR,
-            NODE_TAINT,
-            node(labels={"zone": "a"}, taints=TAINT),
-            node(labels={"zone": "a"}),
-            False,
-        ),
+        (NEAR, NODE_TAINT, node(labels={"zone": "a"}, taints=TAINT), labelled(zone="a"), False),
     ],
 )
 def test_inter_pod_affinity(parked: Pod, event: Event, old: Any, new: Any, expected: bool) -> None:
-    assert wakes(DEFAULT, "InterPodAffinity", event, parked, old, new) == expected
+    assert woken("InterPodAffinity", event, parked, old, new) == expected
 
 
 def test_one_pod_must_match_every_term() -> None:
@@ -492,14 +450,5 @@ def test_one_pod_must_match_every_term() -> None:
     parked = pod(
         "p", affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": both}}
     )
-    assert not wakes(
-        DEFAULT, "InterPodAffinity", POD_ADD, parked, None, pod("o", node="n", labels=SERVICE)
-    )
-    assert wakes(
-        DEFAULT,
-        "InterPodAffinity",
-        POD_ADD,
-        parked,
-        None,
-        pod("o", node="n", labels={**SERVICE, "tier": ""}),
-    )
+    assert not woken("InterPodAffinity", POD_ADD, parked, None, other(**SERVICE))
+    assert woken("InterPodAffinity", POD_ADD, parked, None, other(**SERVICE, tier=""))

@@ -36,6 +36,8 @@ REASON = "node(s) exceed max volume count"
 EBS = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
 BAD_EBS = {"awsElasticBlockStore": {"volumeID": "aws://z/disk"}}
 PD = {"gcePersistentDisk": {"pdName": "d"}}
+A, B = of_claim("a"), of_claim("b")
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 def plugin(**gates: bool) -> NodeVolumeLimits:
@@ -101,7 +103,7 @@ def test_skipped(volumes: list[Thing]) -> None:
 
 
 def test_the_limit_of_the_driver() -> None:
-    new = [of_claim("a"), of_claim("b")]
+    new = [A, B]
     for limit in range(4):
         passed = passes(pod("p", *new), csi_node("n", d=limit), *bound("a", "b"))
         assert passed == (limit >= 2)
@@ -120,15 +122,15 @@ def test_the_limit_of_the_driver() -> None:
     ],
 )
 def test_without_a_limit_everything_fits(nodes: list[Thing]) -> None:
-    assert passes(pod("p", of_claim("a")), *nodes, *bound("a"))
+    assert passes(pod("p", A), *nodes, *bound("a"))
 
 
 def test_a_negative_limit_rejects() -> None:
-    assert not passes(pod("p", of_claim("a")), csi_node("n", d=-1), *bound("a"))
+    assert not passes(pod("p", A), csi_node("n", d=-1), *bound("a"))
 
 
 def test_the_limits_of_each_driver() -> None:
-    new = pod("p", of_claim("a"), of_claim("b"))
+    new = pod("p", A, B)
     volumes = [*bound("a"), *bound("b", driver="e")]
     assert passes(new, csi_node("n", d=1, e=1), *volumes)
     assert not passes(new, csi_node("n", d=1, e=0), *volumes)
@@ -162,7 +164,7 @@ def test_a_missing_claim_makes_the_pod_unresolvable(
     new: Thing, message: str, nodes: list[Thing]
 ) -> None:
     snapshot = cluster(node("n"), *nodes, *bound("a"), claim("gone", namespace="other"))
-    answer = answered(plugin(), pod("p", of_claim("a"), new), snapshot)
+    answer = answered(plugin(), pod("p", A, new), snapshot)
     assert rejected(answer) == {"n": message}
     assert isinstance(answer, dict)
     assert answer["n"].code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -223,30 +225,26 @@ def test_the_first_problem_of_a_pod_counts() -> None:
 @pytest.mark.parametrize(
     ("volumes", "objects", "expected"),
     [
-        ([of_claim("a")], bound("a"), 1),
-        ([of_claim("a"), of_claim("a")], bound("a"), 1),
-        ([of_claim("a"), of_claim("b")], bound("a", "b"), 2),
-        ([of_claim("a"), of_claim("b")], [claim("a", "v"), claim("b", "v"), csi("v")], 1),
-        (
-            [of_claim("a"), of_claim("b")],
-            [claim("a", "v"), claim("b", "w"), csi("v", handle="h"), csi("w", handle="h")],
-            1,
-        ),
-        ([of_claim("a")], bound("a", driver="e"), 0),
+        ([A], bound("a"), 1),
+        ([A, A], bound("a"), 1),
+        ([A, B], bound("a", "b"), 2),
+        ([A, B], [claim("a", "v"), claim("b", "v"), csi("v")], 1),
+        ([A, B], [claim("a", "v"), claim("b", "w"), csi("v", handle="h"), csi("w", handle="h")], 1),
+        ([A], bound("a", driver="e"), 0),
         ([of_claim("gone")], [], 0),
         ([{"ephemeral": {}}], [], 0),
-        ([of_claim("a")], [claim("a", "v"), volume("v")], 0),
-        ([of_claim("a")], [claim("a", "v"), volume("v", local={"path": "/p"})], 0),
-        ([of_claim("a")], [claim("a", "v"), csi("v", driver="")], 0),
-        ([of_claim("a")], [claim("a", "v"), volume("v", csi={"driver": "d"})], 0),
+        ([A], [claim("a", "v"), volume("v")], 0),
+        ([A], [claim("a", "v"), volume("v", local={"path": "/p"})], 0),
+        ([A], [claim("a", "v"), csi("v", driver="")], 0),
+        ([A], [claim("a", "v"), volume("v", csi={"driver": "d"})], 0),
         # unbound claims
-        ([of_claim("a")], [claim("a")], 0),
-        ([of_claim("a")], [claim("a", storageClassName="s")], 0),
-        ([of_claim("a")], [claim("a", storageClassName="s"), storage_class("s", "d")], 1),
-        ([of_claim("a")], [claim("a", storageClassName="s"), storage_class("s", "")], 0),
-        ([of_claim("a")], [claim("a", "gone", storageClassName="s"), storage_class("s", "d")], 1),
+        ([A], [claim("a")], 0),
+        ([A], [claim("a", storageClassName="s")], 0),
+        ([A], [claim("a", storageClassName="s"), storage_class("s", "d")], 1),
+        ([A], [claim("a", storageClassName="s"), storage_class("s", "")], 0),
+        ([A], [claim("a", "gone", storageClassName="s"), storage_class("s", "d")], 1),
         (
-            [of_claim("a"), of_claim("b")],
+            [A, B],
             [
                 claim("a", storageClassName="s"),
                 claim("b", storageClassName="s"),
@@ -254,14 +252,7 @@ def test_the_first_problem_of_a_pod_counts() -> None:
             ],
             2,
         ),
-        (
-            [of_claim("a")],
-            [
-                claim("a", annotations={"volume.beta.kubernetes.io/storage-class": "s"}),
-                storage_class("s", "d"),
-            ],
-            1,
-        ),
+        ([A], [claim("a", annotations={BETA_CLASS: "s"}), storage_class("s", "d")], 1),
         # inline CSI volumes do not count
         ([{"csi": {"driver": "d"}}], [], 0),
     ],
@@ -286,26 +277,21 @@ ZONES = {"topology.kubernetes.io/zone": "a-b-c__d-e-f"}
         ([{"portworxVolume": {"volumeID": "v"}}], [], "pxd.portworx.com", 1),
         ([{"azureFile": {"shareName": "s"}}], [], "file.csi.azure.com", 0),
         ([{"vsphereVolume": {}}], [], "csi.vsphere.vmware.com", 0),
-        ([of_claim("a")], [claim("a", "v"), volume("v", **PD)], GCE, 1),
+        ([A], [claim("a", "v"), volume("v", **PD)], GCE, 1),
         # The volume of the claim is the disk that the pod names too.
-        ([of_claim("a"), PD], [claim("a", "v"), volume("v", **PD)], GCE, 1),
-        ([of_claim("a")], [claim("a", "v"), volume("v", ZONES, **PD)], GCE, 0),
-        ([of_claim("a")], [claim("a", "v"), volume("v", **BAD_EBS)], "ebs.csi.aws.com", 0),
+        ([A, PD], [claim("a", "v"), volume("v", **PD)], GCE, 1),
+        ([A], [claim("a", "v"), volume("v", ZONES, **PD)], GCE, 0),
+        ([A], [claim("a", "v"), volume("v", **BAD_EBS)], "ebs.csi.aws.com", 0),
+        ([A], [claim("a", "v"), volume("v", awsElasticBlockStore={})], "ebs.csi.aws.com", 0),
+        ([A], [claim("a", "v"), volume("v", azureFile={})], "file.csi.azure.com", 0),
         (
-            [of_claim("a")],
-            [claim("a", "v"), volume("v", awsElasticBlockStore={})],
-            "ebs.csi.aws.com",
-            0,
-        ),
-        ([of_claim("a")], [claim("a", "v"), volume("v", azureFile={})], "file.csi.azure.com", 0),
-        (
-            [of_claim("a")],
+            [A],
             [claim("a", storageClassName="s"), storage_class("s", "kubernetes.io/gce-pd")],
             GCE,
             1,
         ),
         (
-            [of_claim("a")],
+            [A],
             [claim("a", storageClassName="s"), storage_class("s", "kubernetes.io/azure-file")],
             "file.csi.azure.com",
             0,
@@ -320,17 +306,17 @@ def test_migrated_volumes(
 
 def test_only_pods_on_the_node_count() -> None:
     limit = csi_node("n", d=1)
-    assert passes(pod("p", of_claim("a")), limit, *bound("a", "b"), pod("q", of_claim("b")))
-    elsewhere = pod("q", of_claim("b"), on="m")
-    assert passes(pod("p", of_claim("a")), limit, node("m"), *bound("a", "b"), elsewhere)
+    assert passes(pod("p", A), limit, *bound("a", "b"), pod("q", B))
+    elsewhere = pod("q", B, on="m")
+    assert passes(pod("p", A), limit, node("m"), *bound("a", "b"), elsewhere)
 
 
 def test_a_volume_that_the_node_already_attaches_needs_no_room() -> None:
-    other = pod("q", of_claim("a"), on="n")
-    new = pod("p", of_claim("a"))
+    other = pod("q", A, on="n")
+    new = pod("p", A)
     assert passes(new, csi_node("n", d=1), *bound("a"), other)
     assert passes(new, csi_node("n", d=0), *bound("a"), other)
-    both = pod("p", of_claim("a"), of_claim("b"))
+    both = pod("p", A, B)
     assert not passes(both, csi_node("n", d=1), *bound("a", "b"), other)
     assert passes(both, csi_node("n", d=2), *bound("a", "b"), other)
 
@@ -346,14 +332,14 @@ def test_a_shared_volume_needs_no_room_where_it_is_attached() -> None:
 
 
 def test_a_pod_on_the_node_that_cannot_be_counted_fails_the_attempt() -> None:
-    volumes, new = bound("a"), pod("p", of_claim("a"))
+    volumes, new = bound("a"), pod("p", A)
     broken = pod("q", of_claim(""), on="n")
     assert passes(new, *volumes, broken)
     assert passes(new, csi_node("n", e=None), *volumes, broken)
     with pytest.raises(PluginError, match="PersistentVolumeClaim had no name"):
         passes(new, csi_node("n", e=0), *volumes, broken)
     # A pod without volumes that count is not concerned.
-    unbound = pod("p", of_claim("b"))
+    unbound = pod("p", B)
     assert passes(unbound, csi_node("n", e=0), claim("b"), broken)
     with pytest.raises(PluginError, match="converting"):
         passes(new, csi_node("n", e=0), *volumes, pod("q", BAD_EBS, on="n"))
@@ -380,25 +366,25 @@ def test_a_pod_on_the_node_that_cannot_be_counted_fails_the_attempt() -> None:
 )
 def test_attachments(attached: list[Thing], free: bool) -> None:
     objects = [*bound("a", "b"), volume("disk", **PD), csi_node("n", d=1), *attached]
-    assert passes(pod("p", of_claim("a")), *objects) == free
+    assert passes(pod("p", A), *objects) == free
 
 
 def test_an_attached_volume_of_a_pod_counts_once() -> None:
-    objects = [*bound("a", "b"), attachment("x", "b"), pod("q", of_claim("b"), on="n")]
-    assert passes(pod("p", of_claim("a")), csi_node("n", d=2), *objects)
-    assert not passes(pod("p", of_claim("a")), csi_node("n", d=1), *objects)
+    objects = [*bound("a", "b"), attachment("x", "b"), pod("q", B, on="n")]
+    assert passes(pod("p", A), csi_node("n", d=2), *objects)
+    assert not passes(pod("p", A), csi_node("n", d=1), *objects)
 
 
 def test_two_attachments_of_one_volume_count_once() -> None:
     objects = [*bound("a", "b"), attachment("x", "b"), attachment("y", "b")]
-    assert passes(pod("p", of_claim("a")), csi_node("n", d=2), *objects)
+    assert passes(pod("p", A), csi_node("n", d=2), *objects)
 
 
 def test_a_volume_that_is_attached_without_a_pod_counts_again_for_the_new_pod() -> None:
     """As in kube-scheduler, which leaves out only volumes that pods of the node use."""
     objects = [*bound("a"), attachment("x", "a")]
-    assert not passes(pod("p", of_claim("a")), csi_node("n", d=1), *objects)
-    assert passes(pod("p", of_claim("a")), csi_node("n", d=2), *objects)
+    assert not passes(pod("p", A), csi_node("n", d=1), *objects)
+    assert passes(pod("p", A), csi_node("n", d=2), *objects)
 
 
 # -------------------------------------------------------------------------------- installed drivers
@@ -421,14 +407,14 @@ def test_a_driver_may_require_to_be_installed(
 ) -> None:
     spec = {} if required is None else {"preventPodSchedulingIfMissing": required}
     snapshot = cluster(node("n"), *nodes, *bound("a"), thing("CSIDriver", "d", spec=spec))
-    new = pod("p", of_claim("a"))
+    new = pod("p", A)
     answer = rejected(answered(plugin(VolumeLimitScaling=True), new, snapshot))
     assert answer == ({} if installed else {"n": "d CSI driver is not installed on the node"})
     assert rejected(answered(plugin(), new, snapshot)) == {}
 
 
 def test_an_unknown_driver_need_not_be_installed() -> None:
-    assert passes(pod("p", of_claim("a")), *bound("a"), VolumeLimitScaling=True)
+    assert passes(pod("p", A), *bound("a"), VolumeLimitScaling=True)
 
 
 def test_limits_hold_where_drivers_must_be_installed() -> None:
@@ -462,23 +448,21 @@ def room_of(snapshot: Snapshot, key: str) -> tuple[int, PodInfo]:
 
 
 def test_a_what_if_question_frees_and_takes_room_for_a_while() -> None:
-    asked, limits = pod("p", of_claim("a")), plugin()
-    snapshot = cluster(
-        node("n"), csi_node("n", d=1), *bound("a", "b"), pod("q", of_claim("b"), on="n")
-    )
+    asked, limits = pod("p", A), plugin()
+    snapshot = cluster(node("n"), csi_node("n", d=1), *bound("a", "b"), pod("q", B, on="n"))
     assert rejected(answered(limits, asked, snapshot)) == {"n": REASON}
     with supposing(snapshot) as supposition:
         supposition.remove(*room_of(snapshot, "ns/q"))
         supposition.settle()
         assert rejected(answered(limits, asked, snapshot)) == {}
-        supposition.add(0, PodInfo(as_pod(pod("r", of_claim("b")))))
+        supposition.add(0, PodInfo(as_pod(pod("r", B))))
         supposition.settle()
         assert rejected(answered(limits, asked, snapshot)) == {"n": REASON}
     assert rejected(answered(limits, asked, snapshot)) == {"n": REASON}
 
 
 def test_one_plugin_answers_about_several_snapshots() -> None:
-    asked, limits = pod("p", of_claim("a")), plugin()
+    asked, limits = pod("p", A), plugin()
     full = cluster(node("n"), csi_node("n", d=0), *bound("a"))
     free = cluster(node("n"), csi_node("n", d=1), *bound("a"))
     for _ in range(2):
@@ -519,7 +503,7 @@ def woken(
 def test_a_csi_node_with_a_higher_limit_wakes(
     old: dict[str, int | None], new: dict[str, int | None], expected: bool
 ) -> None:
-    asked = pod("p", of_claim("a"))
+    asked = pod("p", A)
     assert woken(CSI_NODE_UPDATE, asked, csi_node("n", **old), csi_node("n", **new)) == expected
 
 
@@ -536,7 +520,7 @@ def test_a_csi_node_with_a_higher_limit_wakes(
     ],
 )
 def test_a_deleted_pod_with_volumes_wakes(gone: Thing, expected: bool) -> None:
-    assert woken(POD_DELETE, pod("p", of_claim("a")), gone, None) == expected
+    assert woken(POD_DELETE, pod("p", A), gone, None) == expected
 
 
 @pytest.mark.parametrize(
@@ -550,14 +534,14 @@ def test_a_deleted_pod_with_volumes_wakes(gone: Thing, expected: bool) -> None:
     ],
 )
 def test_an_added_claim_of_the_pod_wakes(added: Thing, expected: bool) -> None:
-    asked = pod("p", of_claim("a"), {"ephemeral": {}})
+    asked = pod("p", A, {"ephemeral": {}})
     assert woken(CLAIM_ADD, asked, None, added) == expected
 
 
 @pytest.mark.parametrize(
     ("volumes", "attacher", "expected"),
     [
-        ([of_claim("a")], "any", True),
+        ([A], "any", True),
         ([{"ephemeral": {}}], "any", False),
         ([EBS], "ebs.csi.aws.com", True),
         ([EBS], "d", False),
@@ -584,4 +568,4 @@ def test_a_deleted_attachment_wakes(volumes: list[Thing], attacher: str, expecte
     ],
 )
 def test_other_events(event: tuple[Resource, Action], expected: bool) -> None:
-    assert woken(event, pod("p", of_claim("a")), None, None) == expected
+    assert woken(event, pod("p", A), None, None) == expected
