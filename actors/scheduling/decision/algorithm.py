@@ -1,7 +1,7 @@
 """The scheduling algorithm: from PreFilter to the node that is chosen for a pod.
 
-Pure: the candidates, the search and the rng are given. Where extenders have a say, the decision
-yields what to ask them and is sent their answers. Mirrors schedulePod, and PostFilter in
+Pure: the caller passes the candidates, the search and the rng. Where extenders take part, the
+decision yields questions to them and is sent their answers. Mirrors schedulePod, and PostFilter in
 schedulingCycle.
 """
 
@@ -21,7 +21,7 @@ from .failed_attempt import Attempt
 from .observer import DecisionObserver
 from .outcome import Chosen, Failed, Outcome, Unfit
 
-# Finds the positions of the feasible nodes to score, and says how many nodes it looked at.
+# Finds the positions of feasible nodes to score, and returns how many nodes it looked at.
 Search = Callable[[Candidates], tuple[Rows, int]]
 
 
@@ -50,7 +50,7 @@ def schedule_pod(
         observer.searched(positions)
     rows = candidates.order[positions]
     if extended or len(rows) == 1:
-        record.leave()  # The next is PreScore, or an extender.
+        record.leave()  # Next comes PreScore, or an extender.
     filtered: FilteredNodes | None = None
     if extended and len(rows):
         answer = yield FilterNodes(candidates.view(positions))
@@ -86,7 +86,7 @@ def schedule_pod(
 
 
 def _still_fits(candidates: Candidates, node: str, extended: bool) -> Steps[bool]:
-    """True if the pod fits on the node that it is nominated to, which is then taken at once."""
+    """True if the pod fits on the node to which it is nominated, which is then chosen at once."""
     row = candidates.snapshot.columns.row_of.get(node)
     fits = row is not None and candidates.fits_on(row)
     record = candidates.state.record
@@ -96,12 +96,12 @@ def _still_fits(candidates: Candidates, node: str, extended: bool) -> Steps[bool
     if not extended:
         return True
     answer = yield FilterNodes(candidates.snapshot.rows(np.array([row])))
-    # After an error of an extender all nodes are tried.
+    # After an error of an extender, all nodes are tried.
     return isinstance(answer, FilteredNodes) and len(answer.rows) > 0
 
 
 def _select_host(totals: Ints, rng: Rng) -> int:
-    """The place of the highest total; the rng breaks ties."""
+    """Returns the place of the highest total; the rng breaks ties."""
     ties = (totals == highest(totals)).nonzero()[0]
     return int(ties[rng.randrange(len(ties))] if len(ties) > 1 else ties[0])
 
@@ -113,7 +113,7 @@ def _no_node(
     observer: DecisionObserver | None,
     extended: bool,
 ) -> Steps[Unfit]:
-    """Why no node is left, and what PostFilter makes of it."""
+    """Returns why no node is left, and the result of PostFilter."""
     evaluation, snapshot = candidates.evaluation(), candidates.snapshot
     candidates.state.record.leave()
     if observer is not None:

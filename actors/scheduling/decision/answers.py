@@ -2,7 +2,7 @@
 
 Plugins are other people's code, and Python checks no types. A forgotten `return` must show at the
 plugin, and not later in the queue or in an array of scores. Every check raises WrongAnswerError
-with what was expected and what was given.
+with the expected and the actual answer.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _repr.maxother = _repr.maxstring = 120
 
 
 class WrongAnswerError(Exception):
-    """A plugin gave an invalid answer; the message has what was expected and what was given."""
+    """An invalid answer of a plugin; the message has the expected and the actual answer."""
 
 
 class ScoreRangeError(WrongAnswerError):
-    """A final score is out of range."""
+    """A final score that is out of range."""
 
 
 def expected(what: str, came: object) -> WrongAnswerError:
@@ -43,7 +43,7 @@ def expected(what: str, came: object) -> WrongAnswerError:
 
 
 def _shown(value: object) -> str:
-    """A value's repr, shortened; the type's name if the value's repr fails."""
+    """Returns the repr of a value, shortened; the name of the type if the repr fails."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape}"
     try:
@@ -53,7 +53,7 @@ def _shown(value: object) -> str:
 
 
 def as_status(answer: object) -> Status:
-    """The answer, if it is a Status. The usual mistake is a forgotten `return`."""
+    """Returns the answer if it is a Status. The usual mistake is a forgotten `return`."""
     if answer is SUCCESS or answer is SKIP:
         return answer
     if not isinstance(answer, Status):
@@ -81,8 +81,8 @@ def node_names_of(answer: PreFilterResult) -> frozenset[str] | None:
 
 
 def as_verdicts(answer: object, nodes: NodeView, _hook: object = None) -> Verdicts:
-    """The answer, if it is Verdicts of the right size. The codes are checked later, when they are
-    used.
+    """Returns the answer if it is Verdicts of the right size. The codes are checked later, when
+    they are used.
     """
     if not isinstance(answer, Verdicts):
         raise expected("Verdicts, or None where every node passes", answer)
@@ -99,7 +99,7 @@ def as_passing(answer: Bools | None, nodes: NodeView, _hook: object = None) -> B
 
 
 def as_raw_scores(answer: Ints, nodes: NodeView, _hook: object = None) -> Ints:
-    """int64[nodes.size]: the scores before normalisation."""
+    """Returns int64[nodes.size]: the scores before normalisation."""
     if type(answer) is np.ndarray and answer.dtype == np.int64 and answer.shape == (nodes.size,):
         return answer
     if not _is_vector(answer, nodes.size, "iu"):
@@ -114,7 +114,7 @@ def _is_vector(array: object, size: int, kinds: str) -> bool:
 
 
 def as_raw_score(answer: object, _about: object = None, _hook: object = None) -> int:
-    """One node's score before normalisation, which may be a fraction."""
+    """Returns the score of a node before normalisation, which may be a fraction."""
     if isinstance(answer, int | np.integer) or (
         isinstance(answer, float | np.floating) and not isnan(answer)
     ):
@@ -157,7 +157,7 @@ def check_range(scores: Ints, nodes: NodeView) -> Ints:
 
 
 def as_permission(answer: object) -> tuple[Status, float]:
-    """The status, and for WAIT the seconds."""
+    """Returns the status, and the seconds of a WAIT."""
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise expected("a Status and seconds, as a pair", answer)
     status, seconds = as_status(answer[0]), answer[1]
@@ -168,11 +168,11 @@ def as_permission(answer: object) -> tuple[Status, float]:
     return status, seconds
 
 
-def as_question(asked: object) -> PreemptVictims:
-    """A question that a PostFilter plugin may yield."""
-    if not isinstance(asked, PreemptVictims):
-        raise expected("PreemptVictims to be asked", asked)
-    return asked
+def as_question(question: object) -> PreemptVictims:
+    """Returns the question, one that a PostFilter plugin may yield."""
+    if not isinstance(question, PreemptVictims):
+        raise expected("PreemptVictims to be asked", question)
+    return question
 
 
 def as_sort_key(answer: tuple[float, ...]) -> tuple[float, ...]:
@@ -201,7 +201,7 @@ def as_hint(answer: object) -> Hint:
 
 
 def as_keys(answer: object) -> tuple[str, ...]:
-    """The keys of a pod or of a change."""
+    """Returns the keys of a pod or of a change."""
     if isinstance(answer, str) or not isinstance(answer, Iterable):
         raise expected("strings as keys", answer)
     keys = tuple(answer)
@@ -243,16 +243,16 @@ def _check_patch(patch: Patch | Deletion) -> None:
                 raise expected("a Deletion with strings as name, namespace and uid", written)
         return
     for text in (patch.name, patch.namespace, patch.subresource):
-        given: object = text
-        if not isinstance(given, str):
-            raise expected("a Patch with strings as name, namespace and subresource", given)
+        content: object = text
+        if not isinstance(content, str):
+            raise expected("a Patch with strings as name, namespace and subresource", content)
     changes: object = patch.changes
     if not isinstance(changes, Mapping):
         raise expected("a Patch with a mapping as changes", changes)
 
 
 def as_post_filtered(answer: object, attempt: FailedAttempt, _hook: object = None) -> PostFiltered:
-    """A PostFilter plugin's answer about an attempt."""
+    """Returns the answer of a PostFilter plugin about an attempt."""
     if not isinstance(answer, PostFiltered):
         raise expected("PostFiltered", answer)
     as_status(answer.status)

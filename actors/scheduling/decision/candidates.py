@@ -1,4 +1,4 @@
-"""Candidates: everything that the algorithm asks about one pod and the nodes.
+"""Candidates: a pod with its nodes, and the questions that the algorithm asks about them.
 
 There are two implementations. `plain` asks every rule about every node; `recall` keeps answers from
 pod to pod. Both give the same answers, which tests/properties/test_reuse.py compares.
@@ -24,8 +24,8 @@ class Candidates(ABC):
     """The nodes that PreFilter leaves for a pod.
 
     `order` holds their rows in the node tree's order; a position is an index into it. `rejected` is
-    true if PreFilter rejected the pod for all nodes. `scores_by_plugin` are the latest scores where
-    each plugin's are known. Every method raises PluginError.
+    true if PreFilter rejected the pod for all nodes. `scores_by_plugin` are the latest scores, if
+    they are available for each plugin. Every method raises PluginError.
     """
 
     __slots__ = (
@@ -60,16 +60,17 @@ class Candidates(ABC):
         return self.snapshot.rows(self.order[positions])
 
     def fits_on(self, row: int) -> bool:
-        """True if the pod fits on one node, which PreFilter need not have left."""
+        """True if the pod fits on the node, even one that PreFilter does not leave."""
         view = self.snapshot.rows(np.array([row]))
         return fits_on(self.profile, self.state, self.info, view)
 
     @abstractmethod
-    def first_fitting(self, start: int, wanted: int) -> tuple[Rows, int]:
-        """The first `wanted` positions where the pod fits, and how many nodes were looked at.
+    def first_fitting(self, start: int, count: int) -> tuple[Rows, int]:
+        """Returns the first `count` positions where the pod fits, and how many nodes were looked
+        at.
 
-        The search goes from `start` to the end and on from the beginning. If at most `wanted` nodes
-        fit, it looks at all nodes, unless the first `wanted` nodes all fit.
+        The search goes from `start` to the end and on from the beginning. If at most `count` nodes
+        fit, it looks at all nodes, unless the first `count` all fit.
         """
 
     @abstractmethod
@@ -84,4 +85,4 @@ class Candidates(ABC):
 
     @abstractmethod
     def evaluation(self) -> Evaluation:
-        """What the filters say of every node."""
+        """Returns the answers of the filters about every node."""

@@ -1,5 +1,5 @@
-"""A configuration with everything that kube-scheduler adds to it, in the form in which it writes
-it: the plugins merged with the default ones, and the arguments of every plugin with their defaults.
+"""Adds to a configuration what kube-scheduler adds, and writes it in kube-scheduler's form: the
+plugins merged with the default ones, and the arguments of every plugin with their defaults.
 
 kube-scheduler reads the result. Mirrors the output of `--write-config-to`.
 """
@@ -28,7 +28,7 @@ from berth.config.types import (
 from ..framework.interface import Plugin
 from ..framework.plugin_args import TYPE_FIELDS, PluginArgs, read_args
 
-# The fields that Go writes even if they are false, empty or null.
+# Go writes these fields even if they are false, empty or null.
 _ALWAYS = frozenset(
     (
         "filterTimeout",
@@ -52,7 +52,7 @@ def completed(
     registry: Mapping[str, type[Plugin]],
     gates: Mapping[str, bool],
 ) -> Document:
-    """The configuration as plain mappings, lists and values."""
+    """Returns the configuration as plain mappings, lists and values."""
     effective = without_ignored_resources(configuration)
     written: Document = _builtins(effective)
     written["profiles"] = [_profile(profile, registry, gates) for profile in effective.profiles]
@@ -67,19 +67,19 @@ def completed(
 
 
 def _builtins(value: object) -> Any:
-    """The value with every field, where msgspec leaves out some with their defaults."""
+    """Returns the value with every field, while msgspec leaves out some with defaults."""
     if isinstance(value, msgspec.Struct):
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         return {written: _builtins(getattr(value, name)) for name, written in names}
     if isinstance(value, list | tuple):
-        return [_builtins(one) for one in value]
+        return [_builtins(item) for item in value]
     if isinstance(value, bytes):
         return b64encode(value).decode()
     return value.in_go() if isinstance(value, Duration) else value
 
 
 def _without_empty(value: Any) -> Any:
-    """Without the fields that Go leaves out; an integer of 0 is one that was given."""
+    """Removes the fields that Go leaves out. An integer of 0 was set explicitly, and stays."""
     if isinstance(value, dict):
         return {
             name: _without_empty(below)
@@ -88,14 +88,14 @@ def _without_empty(value: Any) -> Any:
             or (isinstance(below, int) and below is not False)
             or below not in _EMPTY
         }
-    return [_without_empty(one) for one in value] if isinstance(value, list | tuple) else value
+    return [_without_empty(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _extender(extender: Document) -> Document:
-    found: Document = _without_empty(extender)
-    if not found.get("weight"):
-        found.pop("weight", None)
-    return found
+    written: Document = _without_empty(extender)
+    if not written.get("weight"):
+        written.pop("weight", None)
+    return written
 
 
 def _profile(
@@ -138,11 +138,11 @@ def _args(
     registry: Mapping[str, type[Plugin]],
     gates: Mapping[str, bool],
 ) -> Document:
-    """The arguments of a plugin with their defaults, if they have a type; otherwise as given."""
-    given = next((entry.args for entry in profile.plugin_config if entry.name == name), {})
+    """Returns the arguments of a plugin, with defaults if they have a type; otherwise unchanged."""
+    configured = next((entry.args for entry in profile.plugin_config if entry.name == name), {})
     kind = registry[name].args_type
     if kind is None or not issubclass(kind, PluginArgs):
-        return dict(given)
-    args = _builtins(read_args(given, kind, gates))
+        return dict(configured)
+    args = _builtins(read_args(configured, kind, gates))
     typed = dict(zip(TYPE_FIELDS, (API_VERSION, f"{name}Args"), strict=True))
     return {**typed, **_without_empty(args)}

@@ -1,4 +1,4 @@
-"""An attempt that found no node, as PostFilter plugins see it."""
+"""A failed attempt, in the form that PostFilter plugins see."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNRESOLVABLE = np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 class Attempt(FailedAttempt):
-    """Made of the evaluation in which no node was left."""
+    """An attempt whose evaluation left no node."""
 
     def __init__(
         self,

@@ -2,10 +2,9 @@
 the traceback.
 
 The message has the extension point, the plugin and its error. kube-scheduler has no plugins that
-raise or give invalid answers; in these cases the exception, or what was expected and what was
-given, takes the place of the plugin's error. A plugin that fails for every pod fails in the same
-way each time: such log lines are marked as repeats of each other, so that the log need not show
-them all.
+raise or give invalid answers; in these cases the exception, or the expected and the actual answer,
+replaces the plugin's error. A plugin that fails for every pod fails in the same way each time: such
+log lines are marked as repeats of each other, so that the log need not show them all.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from .answers import WrongAnswerError
 log = structlog.get_logger(__name__)
 
 # A plugin may raise anything. A task that was cancelled elsewhere, or an extension that panics,
-# raises something that is not an Exception. `let_pass` raises again what does not come from the
-# plugin.
+# raises a BaseException that is not an Exception. `let_pass` raises exceptions again that do not
+# come from the plugin.
 CRASHES = BaseException
 MOST_CHARACTERS = 1_000  # of an exception's text
 
 
 class PluginError(Exception):
-    """The failure of a plugin, which ends the attempt; has the status."""
+    """The failure of a plugin, which ends the attempt; it has the status."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -36,9 +35,9 @@ class PluginError(Exception):
 
 
 class Point(msgspec.Struct, frozen=True):
-    """An extension point, and the beginning of the message about a plugin's failure there. The
-    error follows. `metric` is the point's name in metrics if it has another one there, and "" if
-    its plugins are not timed.
+    """An extension point, and the beginning of the message about a failure there, before the error.
+    `metric` is the name of the point in metrics if that differs, and "" if its plugins are not
+    timed.
     """
 
     name: str
@@ -84,11 +83,11 @@ def crashed(
     node: str = "",
     named: str = "",
 ) -> Status:
-    """The status after a plugin raised, or gave an answer that was refused with a WrongAnswerError.
-    Only this function logs it.
+    """Returns the status after a plugin raised or gave an answer that a check refused. Only this
+    function logs such failures.
 
     Raises the exception again if it does not come from the plugin. `pod` is a key. `node` is the
-    node in question; give it as `named` if the message has to name it, because the user would not
+    node in question; pass it as `named` if the message must name it, because the user would not
     know it otherwise.
     """
     let_pass(exception)
@@ -96,11 +95,11 @@ def crashed(
         return error(str(exception)).by(plugin.name)
     node = node or named
     what = text_of(exception)
-    known = {"point": point.name, "plugin": plugin.name, "pod": pod, "node": node, "error": what}
+    fields = {"point": point.name, "plugin": plugin.name, "pod": pod, "node": node, "error": what}
     trace = None if isinstance(exception, WrongAnswerError) else exception
     log.error(
         "plugin failed",
-        **{field: value for field, value in known.items() if value},
+        **{field: value for field, value in fields.items() if value},
         **({} if trace is None else {"exc_info": trace}),
         repeats=(plugin.name, point.name, type(exception), _place(exception)),
     )
@@ -116,14 +115,14 @@ def let_pass(exception: BaseException) -> None:
 
 
 def refused(plugin: Plugin, point: Point, status: Status) -> Status:
-    """The status that ends the attempt: a rejection with the plugin's own reasons, anything else as
-    an error.
+    """Returns the status that ends the attempt: a rejection keeps the plugin's reasons, anything
+    else is an error.
     """
     return signed(plugin, status) if status.rejected else as_error(plugin, point, status)
 
 
 def signed(plugin: Plugin, status: Status) -> Status:
-    """The plugin's status with the plugin's name, whatever name it had."""
+    """Returns the status with the name of this plugin, whatever name it had."""
     return Status(status.code, status.reasons, plugin.name)
 
 
@@ -140,7 +139,7 @@ def unsupported_pre_flight(plugin: Plugin, status: Status) -> Status:
 
 
 def text_of(exception: BaseException) -> str:
-    """The type and the text of an exception, whose `__str__` may itself fail."""
+    """Returns the type and the text of an exception, even if `__str__` fails."""
     kind = type(exception).__name__
     try:
         text = str(exception)
@@ -155,7 +154,7 @@ def text_of(exception: BaseException) -> str:
 
 
 def _place(exception: BaseException) -> str:
-    """The file and line that raised it."""
+    """Returns the file and line that raised the exception."""
     trace = exception.__traceback__
     if trace is None:
         return ""

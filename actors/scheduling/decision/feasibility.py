@@ -1,4 +1,4 @@
-"""Where a pod fits: PreFilter and Filter over many nodes, with the pods nominated to them taken
+"""Finds where a pod fits: PreFilter and Filter over many nodes, taking the pods nominated to them
 into account.
 """
 
@@ -17,12 +17,12 @@ from ..model.vectors import Bools
 from ..model.what_if import supposing
 from .rules import PreFiltered, Rules
 
-# A view of fewer nodes is searched node by node for nominations.
+# In a view of fewer nodes, each node is checked for nominations.
 FEW = 64
 
 
 class Evaluation(msgspec.Struct, frozen=True):
-    """What PreFilter and the filters say of a pod, and the CycleState that they left behind.
+    """The answers of PreFilter and the filters about a pod, and the CycleState after them.
 
     `diagnosis` covers a view of nodes, `live` marks the positions of the view that are nodes. Both
     are None if PreFilter rejected the pod for all nodes.
@@ -34,12 +34,12 @@ class Evaluation(msgspec.Struct, frozen=True):
     live: Bools | None = None
 
     def besides(self, filtered: FilteredNodes) -> Evaluation:
-        """The same with the nodes that extenders rejected."""
+        """Returns this evaluation with the nodes that extenders rejected."""
         assert self.diagnosis is not None
         return msgspec.structs.replace(self, diagnosis=filtered.added_to(self.diagnosis))
 
     def message(self, nodes: int) -> str:
-        """Why none of all `nodes` was left: `0/N nodes are available: ...`."""
+        """Returns why none of all `nodes` was left: `0/N nodes are available: ...`."""
         if self.diagnosis is None or self.live is None:
             message = self.prefilter.status.message
             return f"0/{nodes} nodes are available: {message}." if message else fit_error(nodes, ())
@@ -50,14 +50,14 @@ class Evaluation(msgspec.Struct, frozen=True):
         return fit_error(nodes, counts)
 
     def rejected_by(self) -> frozenset[str]:
-        """The plugins that rejected the pod or restricted it to some nodes."""
+        """Returns the plugins that rejected the pod or restricted it to some nodes."""
         restricted_by = frozenset(self.prefilter.restricted_by)
         if self.diagnosis is None or self.live is None:
             return (restricted_by | {self.prefilter.status.plugin}) - {""}
         return restricted_by | self.diagnosis.rejecting_plugins(self.live)
 
     def pending(self) -> frozenset[str]:
-        """Those of them that only wait for something to happen."""
+        """Returns the rejecting plugins that only wait for something to happen."""
         if self.diagnosis is None or self.live is None:
             return frozenset()
         return self.diagnosis.pending_plugins(self.live)
@@ -87,8 +87,8 @@ def filtered(
 
 
 def filter_nodes(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
-    """Run the filters; a node must pass with the pods nominated to it ahead of this one, and
-    without them.
+    """Runs the filters. A node must pass both with and without the pods that are nominated to it
+    ahead of this one.
     """
     rejected = reject_for_nominated(rules, state, info, nodes) if nodes.snapshot.nominations else {}
     all_rejected = 0 < nodes.size == len(rejected)
@@ -99,7 +99,7 @@ def filter_nodes(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView
 
 
 def fits_on(rules: Rules, state: CycleState, info: PodInfo, node: NodeView) -> bool:
-    """True if a single node passes as in `filter_nodes`, without saying why not."""
+    """True if a single node passes as in `filter_nodes`, without a reason if not."""
     passing = rules.passing(state, info, node)
     if passing is not None and not passing[0]:
         return False
@@ -109,8 +109,8 @@ def fits_on(rules: Rules, state: CycleState, info: PodInfo, node: NodeView) -> b
 def reject_for_nominated(
     rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView
 ) -> dict[int, Status]:
-    """The nodes, by position, that would not let the pod in if the pods nominated to them ahead of
-    it ran there.
+    """Returns the nodes, by position, that reject the pod once the pods nominated to them ahead of
+    it run there.
     """
     snapshot = nodes.snapshot
     ahead = _nominated_ahead(info, nodes)
@@ -133,13 +133,13 @@ def reject_for_nominated(
 
 
 def _nominated_ahead(info: PodInfo, nodes: NodeView) -> dict[int, list[PodInfo]]:
-    """By position in the view the pods nominated there that the pod must leave room for, where
+    """Returns, by position in the view, the nominated pods that the pod must leave room for, where
     there are any.
     """
     nominations, row_of = nodes.snapshot.nominations, nodes.columns.row_of
     named = nominations.nodes()
     if nodes.size < max(len(named), FEW):
-        found = {
+        ahead = {
             position: nominations.ahead_of(info, nodes.name(position))
             for position in range(nodes.size)
         }
@@ -147,9 +147,9 @@ def _nominated_ahead(info: PodInfo, nodes: NodeView) -> dict[int, list[PodInfo]]
         rows = np.array([row_of[name] for name in named if name in row_of], dtype=np.int64)
         names = [nodes.columns.names[row] for row in rows.tolist()]
         positions = nodes.positions(rows).tolist()
-        found = {
+        ahead = {
             p: nominations.ahead_of(info, name)
             for p, name in zip(positions, names, strict=True)
             if p >= 0
         }
-    return {position: pods for position, pods in found.items() if pods}
+    return {position: pods for position, pods in ahead.items() if pods}

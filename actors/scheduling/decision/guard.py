@@ -1,6 +1,6 @@
-"""The guard around plugins: each call of a plugin is timed, checked and caught here.
+"""The guard around plugins: each call of a plugin is timed and checked here, and its errors caught.
 
-Plugins are other people's code. What a plugin raises, an invalid answer, and a status that its
+Plugins are other people's code. An exception of a plugin, an invalid answer, and a status that the
 extension point does not allow become a PluginError, which names the plugin and fails the attempt of
 one pod, never the process. A plugin is timed if the attempt is recorded in detail.
 """
@@ -29,22 +29,22 @@ from .failures import APPLY_WEIGHTS, CRASHES, PluginError, Point, crashed
 
 A = TypeVar("A")
 T = TypeVar("T")
-# An extension point's name in the configuration -> its plugins in order, each with its weight.
+# By the name of an extension point in the configuration: its plugins in order, with weights.
 Points = Mapping[str, Sequence[tuple[Plugin, int]]]
 # True if the running task is being cancelled: then a cancelled wait is not the plugin's failure.
 IsCancelled = Callable[[], bool]
-# Takes a plugin's answer, what the plugin was asked about, and the hook; returns the answer in the
-# form that the profile works with. Raises WrongAnswerError for an invalid answer, and PluginError
+# Takes a plugin's answer, the subject of the call, and the hook; returns the answer in the form
+# that the profile works with. Raises WrongAnswerError for an invalid answer, and PluginError
 # for a status that ends the attempt.
 Check = Callable[[Any, Any, "Hook[Any]"], A]
 _NO_ANSWER = object()
 
 
 class Hook(Generic[A]):
-    """One plugin at one extension point: the method that is called there, under guard.
+    """A plugin at an extension point: the method that is called there, under guard.
 
-    `call` takes the CycleState, the pod and what the plugin is asked about, such as the snapshot,
-    nodes, or the name of a node. The answers `usual` and `skip` need no check. A hook that is asked
+    `call` takes the CycleState, the pod and the subject of the call, such as the snapshot, nodes,
+    or the name of a node. The answers `usual` and `skip` need no check. A hook that is called
     within the call of another one is not `timed`. `asked` is the number of pods or nodes that the
     plugin was asked about.
     """
@@ -89,7 +89,7 @@ class Hook(Generic[A]):
     async def ask_async(
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> A:
-        """`ask` for a method that may wait. Raises the cancellation of the task as it is."""
+        """Does what `ask` does, for a method that may wait. Passes on a cancellation."""
         record = state.record
         started = record.now() if record.detailed else 0.0
         try:
@@ -105,7 +105,7 @@ class Hook(Generic[A]):
         return answer
 
     def steps(self, attempt: FailedAttempt) -> Steps[A]:
-        """`ask` for PostFilter, which may put questions to extenders before it answers."""
+        """Does what `ask` does, for PostFilter, which may put questions to extenders first."""
         record = attempt.state.record
         started = record.now() if record.detailed else 0.0
         try:
@@ -127,7 +127,7 @@ class Hook(Generic[A]):
         asker: PodInfo | Pod,
         about: object = None,
     ) -> PluginError:
-        """Raises the exception again if it does not come from the plugin."""
+        """Returns the error of a call. Raises exceptions again that the plugin did not cause."""
         if isinstance(exception, PluginError):
             status = exception.status
         else:
@@ -168,9 +168,9 @@ def harmless(
     instead: Callable[..., T],
     pod_of: Callable[..., str] = lambda *_: "",
 ) -> Callable[..., T]:
-    """Returns `call` under guard, for a call that no attempt can fail with: what a failure means is
-    said by `instead`, which takes the failure's status and the arguments. `pod_of` takes the
-    arguments and gives the pod's key for the log.
+    """Returns `call` under guard, for a call that can fail no attempt. After a failure, the value
+    comes from `instead`, which takes the status of the failure and the arguments. `pod_of` takes
+    the arguments and returns the pod's key for the log.
     """
 
     def ask(*args: Any) -> T:
@@ -183,7 +183,7 @@ def harmless(
 
 
 def code_of(answer: object) -> Code:
-    """Returns the code of a plugin's answer, whatever its form.
+    """Returns the code of a plugin's answer in any form.
 
     A filter's verdicts on many nodes count as success if one node passes.
     """

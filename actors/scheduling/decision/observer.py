@@ -1,6 +1,4 @@
-"""What can be seen of a decision from outside: the log, `berth explain`, bench's check and tests
-observe decisions.
-"""
+"""Observers of decisions: the log, `berth explain`, bench's check and tests."""
 
 from __future__ import annotations
 
@@ -17,10 +15,10 @@ from .rules import PluginScores
 
 
 class DecisionObserver:
-    """Is told what happens in each decision, in this order, and never changes one.
+    """The base of observers, which see each step of a decision in this order and never change it.
 
     A method that is not overridden does nothing. With `wants_scores`, nothing is remembered from
-    pod to pod, since what is remembered are sums.
+    pod to pod, because a memory holds only sums.
     """
 
     wants_scores: bool = False
@@ -28,24 +26,26 @@ class DecisionObserver:
     def deciding(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
     ) -> None:
-        """The search for nodes is to begin at `start`; `extended` if there are extenders to ask."""
+        """Receives the place where the search for nodes will begin; `extended` if there are
+        extenders to ask.
+        """
 
     def searched(self, positions: Rows) -> None:
-        """The pod fits at these positions. No search is made if the pod fits on the node that it is
-        nominated to.
+        """Receives the positions where the pod fits. Not called if the pod fits on the node to
+        which it is nominated, as there is no search then.
         """
 
     def filtered(self, filtered: FilteredNodes) -> None:
-        """The extenders have answered which of these nodes they leave."""
+        """Receives the answers of the extenders: the nodes that they leave."""
 
     def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:
-        """The nodes were scored; there are `scores` for an observer that wants them."""
+        """Receives the scored nodes, with `scores` for an observer that wants them."""
 
     def prioritized(self, priorities: Ints) -> None:
-        """The extenders have scored the same nodes."""
+        """Receives the scores of the extenders for the same nodes."""
 
     def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
-        """No node is left for the pod; `evaluation` is without the extenders."""
+        """Receives the rejection of a pod by all nodes; `evaluation` is without the extenders."""
 
     def decided(self, info: PodInfo, outcome: Outcome) -> None:
-        """The decision has ended."""
+        """Receives the outcome of the decision."""

@@ -12,7 +12,7 @@ from ..framework.status import Status
 class Chosen(msgspec.Struct, frozen=True):
     """The node for the pod, and the CycleState of the attempt.
 
-    `evaluated` nodes were looked at, `feasible` of them were compared.
+    `evaluated` is the number of nodes looked at, `feasible` of them were compared.
     """
 
     node: str
@@ -22,10 +22,10 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 class Unfit(msgspec.Struct, frozen=True):
-    """No node fits; `message` says why, PostFilter's part included.
+    """The outcome when no node fits; `message` says why, including the part of PostFilter.
 
-    `rejected_by` are the plugins whose events may help, `pending` those of them that wait for an
-    event: when it happens, the pod skips its backoff. `post_filtered` is what PostFilter answered,
+    `rejected_by` are the plugins whose events may help. `pending` are those of them that wait for
+    an event: when it happens, the pod skips its backoff. `post_filtered` is PostFilter's answer,
     None if there is no PostFilter plugin.
     """
 
@@ -40,7 +40,7 @@ class Unfit(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The attempt ended with an error, not with a verdict on the nodes."""
+    """The outcome of an attempt that ended with an error, not with verdicts on the nodes."""
 
     status: Status
 

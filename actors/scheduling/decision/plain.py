@@ -1,6 +1,6 @@
 """Plain candidates: every rule is asked about every node.
 
-This is the reference for what `recall` remembers, and what `berth explain` prints.
+They are the reference for `recall`, and `berth explain` prints them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Plain(Candidates):
-    """Runs PreFilter when it is made, which raises PluginError, and all filters once the question
-    is where the pod fits.
+    """Candidates without a memory. Creating them runs PreFilter, which may raise PluginError. The
+    filters run at the first question about nodes.
     """
 
     __slots__ = ("_evaluation", "_prefilter")
@@ -41,16 +41,16 @@ class Plain(Candidates):
             order = columns.order if names is None else columns.rows_of(names)
         super().__init__(profile, info, snapshot, state, order, rejected=not prefilter.status.ok)
 
-    def first_fitting(self, start: int, wanted: int) -> tuple[Rows, int]:
+    def first_fitting(self, start: int, count: int) -> tuple[Rows, int]:
         fitting = self._fitting()
-        nodes, stop = len(self.order), start + wanted
+        nodes, stop = len(self.order), start + count
         if stop <= nodes and all_true(fitting[start:stop]):
-            return slice(start, stop), wanted
+            return slice(start, stop), count
         positions = fitting.nonzero()[0]
         positions = np.roll(positions, -int(np.searchsorted(positions, start)))
-        if len(positions) <= wanted:
+        if len(positions) <= count:
             return positions, nodes
-        positions = positions[:wanted]
+        positions = positions[:count]
         return positions, (int(positions[-1]) - start) % nodes + 1
 
     def _fitting(self) -> Bools:
@@ -59,7 +59,7 @@ class Plain(Candidates):
         if evaluation.diagnosis is None or evaluation.live is None:
             return np.zeros(0, dtype=np.bool_)
         fitting = evaluation.diagnosis.feasible() & evaluation.live
-        # Without names the evaluation is about all rows, dead ones too.
+        # Without names, the evaluation covers all rows, even dead ones.
         return fitting[self.order] if self._prefilter.node_names is None else fitting
 
     def pre_score(self, nodes: NodeView) -> None:
@@ -83,9 +83,9 @@ class Plain(Candidates):
 
 
 def summed(scores: Sequence[PluginScores], profile: Profile, nodes: int) -> Ints:
-    """int64[nodes]: the sums of all scores.
+    """Returns int64[nodes]: the sums of all scores.
 
-    0 for every node if all plugins asked to be skipped, 1 if the profile has no Score plugin.
+    A sum is 0 if all plugins asked to be skipped, 1 if the profile has no Score plugin.
     """
     if not scores:
         return np.full(nodes, int(profile.scores_nothing), dtype=np.int64)

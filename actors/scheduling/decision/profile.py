@@ -1,7 +1,7 @@
 """The profile runner: the plugins of one profile, run in order at each extension point.
 
-What a plugin does wrong becomes an ERROR status that names the plugin and fails that pod's attempt,
-never the process (see guard). Mirrors frameworkImpl.
+An error of a plugin becomes an ERROR status that names the plugin and fails the attempt of that
+pod, never the process (see guard). Mirrors frameworkImpl.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PreBindStep = Callable[[], Awaitable[Status]]
 
 def hinting(plugin: Plugin, registration: Registration) -> Registration:
     """Returns the registration with a guarded hint: if the hint fails, the pod is tried again, as
-    in kube-scheduler. If a function of `concerns` fails, the change or the pod is concerned by all.
+    in kube-scheduler. If a function of `concerns` fails, the change or the pod counts as concerned.
     """
     hint, concerns = registration.hint, registration.concerns
     guarded = partial(harmless, plugin, QUEUEING_HINT)
@@ -77,8 +77,8 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
 
 
 class Profile(Rules):
-    """The plugins of one scheduler name. `points` maps an extension point's name to (plugin,
-    weight) in order. PreEnqueue, which belongs to no attempt, is recorded in `gate`.
+    """The plugins of one scheduler name. `points` maps the name of an extension point to (plugin,
+    weight) in order. `gate` records PreEnqueue, which belongs to no attempt.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Profile(Rules):
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered | None]:
         """Runs PostFilter until a plugin makes room; None if there is no plugin.
 
-        The reasons of the plugins that could not are joined; an error replaces them. Raises
+        The reasons of the plugins that made none are joined; an error replaces them. Raises
         PluginError if a plugin looks up objects that are not listed: without them nothing can be
         decided, and the pod is tried again.
         """
@@ -246,7 +246,7 @@ class Profile(Rules):
     def permit(
         self, state: CycleState, info: PodInfo, node: str
     ) -> tuple[Status, dict[str, float]]:
-        """Runs Permit. WAIT comes with the seconds that each waiting plugin grants."""
+        """Runs Permit. With WAIT, returns the seconds that each waiting plugin grants."""
         record, waits = state.record, dict[str, float]()
         if not self._permit:
             record.idle(at.PERMIT)

@@ -54,7 +54,7 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
 
 
 class RegistryError(ValueError):
-    """The configuration names a plugin that cannot be used; each message starts with the field."""
+    """A plugin in the configuration that cannot be used; each message starts with the field."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("; ".join(problems))
@@ -63,8 +63,8 @@ class RegistryError(ValueError):
 
 @lru_cache(maxsize=256)
 def extension_points(plugin: type[Plugin]) -> frozenset[str]:
-    """The extension points that a plugin class implements, by their names in the configuration
-    file.
+    """Returns the extension points that a plugin class implements, with their names in the
+    configuration file.
     """
     return frozenset(
         point for point, kinds in EXTENSION_POINTS.items() if issubclass(plugin, kinds)
@@ -72,7 +72,7 @@ def extension_points(plugin: type[Plugin]) -> frozenset[str]:
 
 
 class OnDemand(Mapping[str, V]):
-    """A mapping with fixed keys that makes a value each time it is looked up."""
+    """A mapping with fixed keys that creates a value at each look-up."""
 
     def __init__(self, names: Sequence[str], make: Callable[[str], V]) -> None:
         self._names = dict.fromkeys(names)
@@ -99,8 +99,8 @@ def build_profiles(
     handle: Handle,
     gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
 ) -> dict[str, Profile]:
-    """A Profile for every scheduler name. Raises RegistryError with every field that is wrong.
-    `gate_of` gives a profile's record of PreEnqueue.
+    """Returns a Profile for every scheduler name. Raises RegistryError with every field that is
+    wrong. `gate_of` gives a profile's record of PreEnqueue.
     """
     points_of = _points_of(registry)
     profiles = {}
@@ -129,7 +129,7 @@ def plugin_problems(
     registry: Mapping[str, type[Plugin]],
     gates: Mapping[str, bool],
 ) -> list[str]:
-    """The problems of the plugins that profiles name and of their arguments, without making the
+    """Returns the problems of the plugins in profiles and of their arguments, without creating the
     plugins.
     """
     points_of = _points_of(registry)
@@ -149,7 +149,7 @@ def plugin_problems(
 def plugin_warnings(
     configuration: KubeSchedulerConfiguration, registry: Mapping[str, type[Plugin]]
 ) -> list[str]:
-    """What profiles say of plugins without effect, as kube-scheduler tolerates it."""
+    """Returns warnings about plugins without effect, which kube-scheduler tolerates."""
     warnings: list[str] = []
     for i, profile in enumerate(configuration.profiles):
         path = f"profiles[{i}]"
@@ -167,7 +167,7 @@ def _points_of(registry: Mapping[str, type[Plugin]]) -> OnDemand[frozenset[str]]
 
 
 def _takes_none(name: str) -> bool:
-    """True for an in-tree plugin without arguments; kube-scheduler ignores those it is given."""
+    """True for an in-tree plugin without arguments; kube-scheduler ignores any for it."""
     return name in IN_TREE and IN_TREE[name].args_type is None
 
 
@@ -177,8 +177,8 @@ def _args_problems(
     gates: Mapping[str, bool],
     path: str,
 ) -> list[str]:
-    """The problems of the arguments of in-tree plugins, enabled or not. Plugins of packages check
-    their own when they are made.
+    """Returns the problems of the arguments of in-tree plugins, even disabled ones. Plugins of
+    packages check their arguments at their creation.
     """
     problems: list[str] = []
     for j, entry in enumerate(profile.plugin_config):
@@ -201,17 +201,17 @@ def _made(
     handle: Handle,
     path: str,
 ) -> dict[str, list[tuple[Plugin, int]]]:
-    """The plugins of each extension point with their weights."""
+    """Returns the plugins of each extension point with their weights."""
     try:
         expanded = expand_profile(profile, points_of, path, handle.feature_gates)
     except RegistryError as problem:
         raise RegistryError(f"{path}.plugins: {problem}") from None
-    wanted = {reference.name for enabled in expanded.values() for reference in enabled}
-    made = {name: _make(registry[name], profile, handle, path) for name in sorted(wanted)}
-    for plugin in made.values():
-        plugin.neighbours = tuple(made.values())
+    names = {reference.name for enabled in expanded.values() for reference in enabled}
+    plugins = {name: _make(registry[name], profile, handle, path) for name in sorted(names)}
+    for plugin in plugins.values():
+        plugin.neighbours = tuple(plugins.values())
     points: dict[str, list[tuple[Plugin, int]]] = {
-        point: [(made[reference.name], reference.weight) for reference in enabled]
+        point: [(plugins[reference.name], reference.weight) for reference in enabled]
         for point, enabled in expanded.items()
     }
     points["filter"] = [(NodeUnreadable({}, handle), 0), *points.get("filter", ())]
@@ -219,7 +219,7 @@ def _made(
 
 
 def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, path: str) -> Plugin:
-    """The plugin with the arguments that the profile gives it."""
+    """Creates the plugin with the arguments from the profile."""
     args, field = {}, f".pluginConfig[{kind.name}].args"
     for j, entry in enumerate(profile.plugin_config):
         if entry.name == kind.name:
@@ -243,7 +243,7 @@ def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, pat
 def _check_declarations(plugin: Plugin, path: str) -> None:
     for kind in plugin.lookups:
         if kind not in _LOOKED_UP and not isinstance(kind, WatchedKind):
-            expected = ", ".join(known.__name__ for known in _LOOKED_UP)
+            expected = ", ".join(each.__name__ for each in _LOOKED_UP)
             got = getattr(kind, "__name__", repr(kind))
             raise RegistryError(
                 f"plugin {plugin.name}: lookups: expected a WatchedKind or some of {expected}, "

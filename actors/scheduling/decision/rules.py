@@ -1,8 +1,8 @@
 """Rules: a group of a profile's plugins, asked about nodes from PreFilter to Score, each in order.
 
-A profile's rules are split into parts by what they read, so that the answers of a part can be kept
-until something that it reads changes. Whatever a plugin does wrong becomes a PluginError that names
-the plugin (see guard).
+A profile's rules are split into parts by the objects that they read, so that the answers of a part
+can be kept until these objects change. Every error of a plugin becomes a PluginError that names the
+plugin (see guard).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from .guard import Hook, Points, harmless, hooks
 from .scalar import FilterEach, ScoreEach, normalizing
 from .statuses import as_pre_filtered, as_unskipped, unchecked
 
-# Filters that declare one of these give a verdict about a row that depends on that row alone.
+# A filter that declares one of these judges each row by that row alone.
 ROW_BY_ROW = (DependsOn.NODE, DependsOn.NODE_AND_PODS, DependsOn.CLAIMS)
 # The answers of rules that declare one of these are kept for the next pods of the same template.
 KEPT = (DependsOn.NODE, DependsOn.NODE_AND_PODS, DependsOn.ALL_NODES)
@@ -91,8 +91,8 @@ class PluginScores(msgspec.Struct, frozen=True):
 
 
 class FilterHooks(NamedTuple):
-    """A plugin at Filter, with its verdicts or only where it lets the pod in. In the `scalar` form
-    it takes a pair: the nodes, and which of them are still feasible.
+    """The hooks of a plugin at Filter: for verdicts, and only for passing nodes. In the `scalar`
+    form they take a pair: the nodes, and which of them are still feasible.
     """
 
     verdicts: Hook[Verdicts | None]
@@ -101,8 +101,8 @@ class FilterHooks(NamedTuple):
 
 
 class ScoreHooks(NamedTuple):
-    """A plugin at Score; `normalize` is None if its scores are final. It takes a pair: the raw
-    scores, and the nodes.
+    """The hooks of a plugin at Score; `normalize` is None if its scores are final. It takes a pair:
+    the raw scores, and the nodes.
     """
 
     score: Hook[Ints]
@@ -152,8 +152,8 @@ class Rules:
         ]
 
     def depending_on(self, *parts: DependsOn) -> Rules:
-        """Returns the part of the rules that reads one of these. The part counts for the whole how
-        often plugins are asked.
+        """Returns the part of the rules that reads one of these. The part adds to the same counts
+        of questions as the whole.
         """
 
         def depends(hook: Hook[Any]) -> bool:
@@ -174,9 +174,9 @@ class Rules:
 
     @property
     def evaluations(self) -> dict[tuple[str, str], int]:
-        """How often each plugin was asked, by the names of the extension point and the plugin:
-        about a pod in PreFilter and PreScore, unless it returned SKIP, and about a node in Filter
-        and Score.
+        """The number of questions to each plugin, by the names of extension point and plugin: about
+        a pod in PreFilter and PreScore, unless it returned SKIP, and about a node in Filter and
+        Score.
         """
         return {(hook.point.name, hook.name): hook.asked for hook in self._hooks}
 
@@ -197,9 +197,9 @@ class Rules:
     def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFiltered:
         """Runs PreFilter and intersects the node sets of all plugins.
 
-        A plugin that finds the pod unresolvable ends it, and so do node sets that leave no node.
-        After a plugin that finds the pod unschedulable the others still run: preemption needs what
-        they write, and they may find the pod unresolvable. The last such rejection counts.
+        A plugin that reports the pod as unresolvable ends it, and so do node sets that leave no
+        node. If a plugin reports the pod as unschedulable, the others still run: preemption needs
+        the data they write, and one may report it as unresolvable. The last such rejection counts.
         """
         names: frozenset[str] | None = None
         restricted_by: list[str] = []
@@ -361,8 +361,8 @@ def _no_node_left(plugins: list[str]) -> Status:
 
 
 def _explained(plugin: Plugin, info: PodInfo, verdicts: Verdicts) -> Verdicts:
-    """Returns the verdicts with reasons that cannot fail: they are explained after the filters ran,
-    when no attempt can fail any more.
+    """Returns verdicts whose reasons cannot fail: they are read after the filters ran, when no
+    attempt can fail any more.
     """
     explain = harmless(
         plugin,

@@ -1,4 +1,4 @@
-"""Sampling: how many nodes that fit are enough, and where the search for them starts.
+"""Sampling: how many feasible nodes are enough, and where the search for them starts.
 
 Mirrors numFeasibleNodesToFind and nextStartNodeIndex.
 """
@@ -17,7 +17,7 @@ MIN_FEASIBLE_PERCENT = 5
 
 
 def sample_size(percentage: int, nodes: int) -> int:
-    """How many feasible nodes are enough, at least 100 of them.
+    """Returns how many feasible nodes are enough, at least 100.
 
     A percentage of 0 adapts to the cluster: 50 - nodes/125, but not less than 5.
     """
@@ -29,10 +29,10 @@ def sample_size(percentage: int, nodes: int) -> int:
 
 
 class Sampling:
-    """Finds nodes that fit, from where the search for the pod before ended: `start`."""
+    """A search for feasible nodes that begins where the last one ended: at `start`."""
 
     def __init__(self, percentage: int = 0, extenders: Sequence[Extender] = ()) -> None:
-        """`percentage` holds for profiles that set none.
+        """Takes the `percentage` for profiles that set none.
 
         `extenders` are all that are configured, whichever pods they are interested in.
         """
@@ -43,24 +43,24 @@ class Sampling:
         )
 
     def __call__(self, candidates: Candidates) -> tuple[Rows, int]:
-        """The positions of the feasible nodes to score, and how many nodes were looked at.
+        """Returns the positions of the feasible nodes to score, and the number of nodes looked at.
 
-        One node is enough if no Score plugin and no extender that could prefer another is
-        configured, not even one that has no interest in this pod. `start` counts all nodes, also
-        where PreFilter left only some.
+        One node is enough without a Score plugin and without an extender that could prefer another,
+        even one that has no interest in this pod. `start` counts all nodes, even if PreFilter left
+        only some.
         """
         nodes, profile = len(candidates.order), candidates.profile
         if not nodes:
             return slice(0, 0), 0
         percentage = profile.percentage_of_nodes_to_score
-        wanted = sample_size(self._percentage if percentage is None else percentage, nodes)
+        count = sample_size(self._percentage if percentage is None else percentage, nodes)
         if profile.scores_nothing and not self._extenders_choose:
-            wanted = 1
-        sample, looked_at = candidates.first_fitting(self.start % nodes, wanted)
+            count = 1
+        sample, looked_at = candidates.first_fitting(self.start % nodes, count)
         self.start = (self.start + looked_at) % len(candidates.snapshot)
         return sample, looked_at
 
 
 def every_node(candidates: Candidates) -> tuple[Rows, int]:
-    """All nodes that fit."""
+    """Returns all nodes that fit."""
     return candidates.first_fitting(0, len(candidates.order))

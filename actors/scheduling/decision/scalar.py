@@ -1,4 +1,4 @@
-"""The scalar forms of Filter and Score, which look at one node at a time, as vector forms."""
+"""Makes vector forms from the scalar forms of Filter and Score, which look at one node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .guard import Hook
 from .statuses import as_verdict
 
 S = TypeVar("S")
-# Nodes, and where the plugins before leave them feasible: only these are asked about.
+# Nodes, and which are feasible so far: plugins are asked only about these.
 Feasible = tuple[NodeView, Bools]
 
 
@@ -53,7 +53,7 @@ class FilterEach:
 def normalizing(
     normalize: Callable[[CycleState, PodInfo, S], S],
 ) -> Callable[[CycleState, PodInfo, tuple[S, NodeView]], S]:
-    """Returns a function that takes the nodes beside the raw scores: the check needs them."""
+    """Returns a function that takes the nodes along with the raw scores: the check needs them."""
     return lambda state, info, raw: normalize(state, info, raw[0])
 
 

@@ -1,4 +1,4 @@
-"""The scheduler: decides on pod after pod, with what it remembers of those before."""
+"""The scheduler: decides on pod after pod, with a memory of previous pods."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Scheduler:
         remembers: bool = True,
         observer: DecisionObserver | None = None,
     ) -> None:
-        """`extenders` are all that are configured, whichever pods they are interested in. Without
-        `remembers`, every pod is decided on its own, as it is for an observer that wants scores.
+        """Takes all configured `extenders`, whichever pods they are interested in. Without
+        `remembers`, or with an observer that wants scores, there is no memory.
         """
         self._observer = observer
         self._rng = rng
@@ -52,7 +52,7 @@ class Scheduler:
         snapshot: Snapshot,
         record: Record = UNMEASURED,
     ) -> Outcome:
-        """Choose a node for the pod, with no extender to ask."""
+        """Chooses a node for the pod, with no extender to ask."""
         return unasked(self.steps(profile, info, snapshot, record, extended=False))
 
     def steps(
@@ -96,7 +96,7 @@ class Scheduler:
                     )
                 )
             except PluginError:
-                # Recall asks more than this decision needs, and its memory is incomplete now. The
+                # Recall asks more than this decision needs, and now its memory is incomplete. The
                 # plain candidates may still succeed.
                 self._recall.drop(info.template)
                 self._sampling.start = start
@@ -116,7 +116,7 @@ class Scheduler:
     def _remembered(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record
     ) -> Candidates | None:
-        """Returns the candidates for the pod from what is remembered of its template."""
+        """Returns candidates for the pod from the memory of its template."""
         try:
             memory = self._recall.memory(profile, info, snapshot)
         except NotReusableError:

@@ -1,7 +1,7 @@
-"""Which statuses a plugin may answer at each extension point, and what any other comes to.
+"""The statuses that a plugin may answer at each extension point, and the treatment of others.
 
-These are the checks of hooks (see guard). A status that ends the attempt is raised as a
-PluginError. Mirrors what frameworkImpl makes of each code.
+They are the checks of hooks (see guard). A status that ends the attempt is raised as a PluginError.
+Mirrors how frameworkImpl treats each code.
 """
 
 from __future__ import annotations

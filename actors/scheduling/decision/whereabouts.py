@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 def whereabouts(innermost: FrameType) -> dict[str, str]:
-    """`plugin`, `pod` and `at` (file:line), as far as they are known. The stack may be that of a
-    thread that is still running.
+    """Returns `plugin`, `pod` and `at` (file:line), if available. The stack may be that of a thread
+    that is still running.
 
     The runner calls a plugin through a variable named `plugin`, and a plugin calls itself `self`;
     nothing has to be recorded while plugins run.
@@ -27,12 +27,12 @@ def whereabouts(innermost: FrameType) -> dict[str, str]:
     if plugin is not None:
         file = getattr(sys.modules.get(type(plugin).__module__), "__file__", None)
         at = next((frame for frame in frames if frame.f_code.co_filename == file), at)
-    found = {"at": f"{at.f_code.co_filename}:{at.f_lineno}"}
+    place = {"at": f"{at.f_code.co_filename}:{at.f_lineno}"}
     if plugin is not None:
-        found["plugin"] = plugin.name
+        place["plugin"] = plugin.name
     if info is not None:
-        found["pod"] = info.key
-    return found
+        place["pod"] = info.key
+    return place
 
 
 def _outwards(innermost: FrameType) -> Iterator[FrameType]:
@@ -43,11 +43,11 @@ def _outwards(innermost: FrameType) -> Iterator[FrameType]:
 
 
 def _first(frames: list[FrameType], names: tuple[str, ...], kind: type[T]) -> T | None:
-    """The first local variable that has one of these names and is of this type."""
+    """Returns the first local variable with one of these names and of this type."""
     for frame in frames:
         for name in names:
             value = frame.f_locals.get(name)
             if issubclass(type(value), kind):
-                found: T | None = value
-                return found
+                variable: T | None = value
+                return variable
     return None

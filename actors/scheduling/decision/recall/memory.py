@@ -1,10 +1,10 @@
 """Memory: the answers of rules about the nodes, kept for one template of pods.
 
 A memory holds, in the node tree's order, where rules that read one row or nodes alone let the pod
-in, and how they score each node. Rows that changed are asked about again, together, once a search
-looks at one of them: with thousands of nodes, of which a search looks at a few hundred, most
-decisions ask nothing again. kube-scheduler gives its signatures up where default spreading
-constraints exist; here rules that read the cluster are just no part of the memory.
+in, and how they score each node. Once a search looks at a row that changed, the rules are asked
+again about all changed rows together. With thousands of nodes, of which a search looks at a few
+hundred, most decisions ask nothing again. kube-scheduler does without its signatures where default
+spreading constraints exist; here, only the rules that read the cluster are left out of the memory.
 
 A rule that fails while it is asked leaves nothing behind: the memory is dropped, and the pod is
 decided without one.
@@ -32,7 +32,7 @@ from .rejections import Rejections
 class Answers:
     """The answers of one part of the rules about every node, by position in the order.
 
-    `fits` is true where all of them let the pod in, `sums` are the weighted scores that need no
+    `fits` is true where all rules let the pod in, `sums` are the weighted scores that need no
     normalisation, `raws` the scores that do. A single node is not scored.
     """
 
@@ -48,7 +48,7 @@ class Answers:
         self.renew(info, nodes, slice(0, nodes.size))
 
     def renew(self, info: PodInfo, nodes: NodeView, at: Rows) -> None:
-        """Ask again about the nodes at these positions. Raises PluginError."""
+        """Asks again about the nodes at these positions. Raises PluginError."""
         passing = self._rules.passing(self._state, info, nodes)
         self.fits[at] = True if passing is None else passing
         if not self._scored:
@@ -74,12 +74,12 @@ class Answers:
 class Memory:
     """The answers for pods of one template.
 
-    `state` is the CycleState after PreFilter and PreScore. `order` holds the rows that a position
-    stands for: the node tree's, or those of the nodes that PreFilter leaves. `fits` and `scores`
-    are up to date at the positions that were settled last. `looked_at` is how many nodes the last
-    search took, a guess for the next one. `unfit` is true if the last pod fitted nowhere, so that
-    the search for the next one begins with the remembered rejections. `is_new` is true until the
-    memory is refreshed.
+    `state` is the CycleState after PreFilter and PreScore. `order` holds the row of each position:
+    the rows of the node tree, or of the nodes that PreFilter leaves. `fits` and `scores` are up to
+    date at the positions that were settled last. `looked_at` is the number of nodes in the last
+    search, a guess for the next one. `unfit` is true if the last pod fitted nowhere, so that the
+    search for the next one begins with the remembered rejections. `is_new` is true until the memory
+    is refreshed.
     """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
@@ -101,7 +101,7 @@ class Memory:
             try:
                 prefiltered = part.pre_filter(self.state, info, snapshot)
             except PluginError as failure:
-                # The consequence of a rejection or a failure depends on the order of all plugins,
+                # What follows from a rejection or a failure depends on the order of all plugins,
                 # also of those that are never remembered.
                 raise NotReusableError from failure
             if not prefiltered.status.ok:
@@ -142,14 +142,14 @@ class Memory:
         self._sums[at] = self._node_sums[at] + row.sums[at]
 
     def _note_nodes(self) -> None:
-        """Combine what depends on nodes alone, without the raw scores that are zero everywhere."""
+        """Combines the answers that depend on nodes alone, without raw scores that are all zero."""
         node, row, nodes = (self._answers[depends_on] for depends_on in KEPT)
         self._node_fits = node.fits & nodes.fits
         self._node_sums = node.sums + nodes.sums
         self._raws = [raw for raw in (*node.raws, *nodes.raws) if raw.scores.any()] + row.raws
 
     def refresh(self, snapshot: Snapshot) -> bool:
-        """Takes in what changed; False if too much did, and a new memory has to be made."""
+        """Takes in changes; False if there are too many, and a new memory is needed."""
         self.is_new = False
         objects = snapshot.objects
         if any(objects.version(kind) != version for kind, version in self._lookups.items()):
@@ -173,10 +173,10 @@ class Memory:
     def settle(
         self, info: PodInfo, snapshot: Snapshot, start: int, stop: int, passing: Bools | None
     ) -> None:
-        """Bring the answers up to date if any of these positions changed. Raises PluginError.
+        """Brings the answers up to date if any of these positions changed. Raises PluginError.
 
-        `passing` marks those of them where other rules let the pod in, None for all: the others
-        do not matter.
+        `passing` marks the positions where other rules let the pod in, None for all; the answers
+        elsewhere do not matter.
         """
         if not self._changed_nodes:
             if not self._changed.any_in(start, stop):
@@ -200,7 +200,7 @@ class Memory:
         self._answers[depends_on].renew(info, snapshot.rows(self.order[at]), at)
 
     def scores(self, info: PodInfo, nodes: NodeView, at: Rows) -> Ints:
-        """int64 a position: the sums of the remembered scores, up to a constant.
+        """Returns int64 a position: the sums of the remembered scores, up to a constant.
 
         `nodes` are the nodes at these positions. Raises PluginError.
         """
@@ -216,7 +216,7 @@ class Memory:
     def besides_nominated(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot, start: int, fitting: Bools
     ) -> Bools:
-        """Of the positions from `start` on that fit, those that fit besides the nominated pods.
+        """Returns which of the fitting positions from `start` on fit next to the nominated pods.
 
         Raises PluginError.
         """
@@ -239,15 +239,15 @@ class Memory:
         start: int,
         fitting: Bools,
     ) -> Bools:
-        """`besides_nominated` for some rules, of which nothing is kept."""
-        found = np.flatnonzero(fitting)
+        """Answers `besides_nominated` for some rules, and keeps nothing."""
+        fits_at = np.flatnonzero(fitting)
         left = fitting.copy()
-        nodes = snapshot.rows(self.order[start + found])
-        left[found[[*reject_for_nominated(rules, state, info, nodes)]]] = False
+        nodes = snapshot.rows(self.order[start + fits_at])
+        left[fits_at[[*reject_for_nominated(rules, state, info, nodes)]]] = False
         return left
 
     def rejections(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Rejections | None:
-        """Why each node rejects the pod; None if that cannot be remembered. Raises PluginError."""
+        """Returns why nodes reject the pod; None if not to be remembered. Raises PluginError."""
         rules = self.profile
         if not self.of_pod.filters_nothing(state) or not self._row_by_row(state):
             return None
@@ -261,4 +261,4 @@ class Memory:
 
 
 class NotReusableError(Exception):
-    """The rules reject the pod, fail, or leave it no node before any node is looked at."""
+    """The rules reject the pod, fail, or leave it no node before any node is checked."""

@@ -1,8 +1,8 @@
 """Promised: where pods of one template must leave room for pods that are nominated to the node.
 
-Such a node must let the pod in besides the nominated pods. That is asked only where the pod fits
-without them, and asked again only where a row or its nominations changed. It holds while every
-filter that concerns the pod reads one row at a time.
+The pod must fit on such a node next to the nominated pods. The rules are asked about this only
+where the pod fits without them, and asked again only where a row or its nominations changed. The
+answers can be kept while every filter that concerns the pod reads one row at a time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..rules import Rules
 
 
 class Promised:
-    """By position in the node tree's order: `_full` marks nodes where the nominated pods leave no
-    room, `_open` those that have not been asked about.
+    """The kept answers by position in the node tree's order. `_full` marks nodes where the
+    nominated pods leave no room, `_open` those without an answer.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -40,7 +40,7 @@ class Promised:
             self._open[position] = columns.names[row] in nominated
 
     def refresh(self, snapshot: Snapshot) -> bool:
-        """Take in what changed; False if too much did, and this one is of no use any more."""
+        """Takes in changes; False if there are too many, and new answers are needed."""
         changes = self._bookmark.turn(snapshot)
         if changes is None:
             return False
@@ -56,21 +56,21 @@ class Promised:
         start: int,
         fitting: Bools,
     ) -> Bools:
-        """Of the positions from `start` on that fit, those that fit besides the nominated pods.
+        """Returns which of the fitting positions from `start` on fit next to the nominated pods.
 
         Raises PluginError.
         """
         stop = start + len(fitting)
-        asked = start + np.flatnonzero(self._open[start:stop] & fitting)
-        # The nominations of a node mean something else to a pod that is itself nominated there.
+        unanswered = start + np.flatnonzero(self._open[start:stop] & fitting)
+        # Nominations count differently on the node to which the pod itself is nominated.
         row = snapshot.columns.row_of.get(snapshot.nominations.node_of(info.key))
         own = -1 if row is None else int(snapshot.columns.position[row])
-        asked = asked[asked != own]
-        if len(asked):
-            view = snapshot.rows(self._order[asked])
+        unanswered = unanswered[unanswered != own]
+        if len(unanswered):
+            view = snapshot.rows(self._order[unanswered])
             rejected = reject_for_nominated(rules, state, info, view)
-            self._full[asked[[*rejected]]] = True
-            self._open[asked] = False
+            self._full[unanswered[[*rejected]]] = True
+            self._open[unanswered] = False
         left = fitting & ~self._full[start:stop]
         if start <= own < stop and fitting[own - start]:
             view = snapshot.rows(self._order[own : own + 1])

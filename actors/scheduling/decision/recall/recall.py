@@ -1,8 +1,8 @@
-"""Recall: the memories of the pod templates met last, and the candidates that they make.
+"""Recall: the memories of the latest pod templates, and the candidates made from them.
 
-Rules that read one row at a time, or nodes alone, are asked when the memory is made and where
-something changed. Rules that read the cluster or the pod's claims are never remembered: they run
-for every pod.
+Rules that read one row at a time, or nodes alone, are asked when the memory is created and after a
+change. Rules that read the cluster or the pod's claims are never remembered: they run for every
+pod.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .memory import Memory, NotReusableError
 T = TypeVar("T")
 MOST_MEMORIES = 64
 MOST_MET = 1024
-MIN_WIDTH = 100  # nodes that are looked at together, at the least
+MIN_WIDTH = 100  # the fewest nodes that are looked at together
 
 
 class Recalled(Candidates):
-    """The candidates of a pod whose template is remembered.
+    """The candidates of a pod with a remembered template.
 
-    `alone` is true if no rule that is asked for every pod filters this one, so that all filters are
-    remembered.
+    `alone` is true if none of the rules that are asked for every pod filters this pod, so that all
+    filters are remembered.
     """
 
     __slots__ = ("_alone", "_memory")
@@ -52,40 +52,36 @@ class Recalled(Candidates):
         self._memory = memory
         self._alone = alone
 
-    def first_fitting(self, start: int, wanted: int) -> tuple[Rows, int]:
-        """Look at the nodes window by window, so that rules are asked no further than needed.
+    def first_fitting(self, start: int, count: int) -> tuple[Rows, int]:
+        """Looks at the nodes window by window, so that rules are asked only as far as needed.
 
         The first window is as wide as the last search for such a pod was long.
         """
         nodes, memory = len(self.order), self._memory
-        found: list[Ints] = []
+        fitting: list[Ints] = []
         number = looked_at = 0
-        width = max(wanted, memory.looked_at * 9 // 8)
-        while number <= wanted and looked_at < nodes:
+        width = max(count, memory.looked_at * 9 // 8)
+        while number <= count and looked_at < nodes:
             begin = (start + looked_at) % nodes
             end = min(begin + width, nodes if begin >= start else start)
             fits = self._fits(begin, end)
-            if (
-                not looked_at
-                and end - begin >= wanted
-                and (fits is None or all_true(fits[:wanted]))
-            ):
-                memory.looked_at = wanted
-                return slice(start, start + wanted), wanted
+            if not looked_at and end - begin >= count and (fits is None or all_true(fits[:count])):
+                memory.looked_at = count
+                return slice(start, start + count), count
             where = np.arange(begin, end) if fits is None else fits.nonzero()[0] + begin
-            found.append(where)
+            fitting.append(where)
             number += len(where)
             looked_at += end - begin
-            # Enough if the nodes to come are like those before, and a quarter more.
-            width = max((wanted + 1 - number) * looked_at // (number + 1) * 5 // 4, MIN_WIDTH)
-        positions = (np.concatenate(found) if len(found) > 1 else found[0])[:wanted]
-        if number > wanted:
+            # Enough nodes if the next ones are like those before, and a quarter more.
+            width = max((count + 1 - number) * looked_at // (number + 1) * 5 // 4, MIN_WIDTH)
+        positions = (np.concatenate(fitting) if len(fitting) > 1 else fitting[0])[:count]
+        if number > count:
             looked_at = (int(positions[-1]) - start) % nodes + 1
         memory.looked_at = looked_at
         return positions, looked_at
 
     def _fits(self, start: int, stop: int) -> Bools | None:
-        """bool[stop - start]: where the pod fits among these positions; None for everywhere."""
+        """Returns bool[stop - start]: where the pod fits in this range; None for everywhere."""
         memory, state, info, snapshot = self._memory, self.state, self.info, self.snapshot
         if memory.unfit and self._alone:
             fitting = self._not_rejected(start, stop)
@@ -106,7 +102,7 @@ class Recalled(Candidates):
         return fitting
 
     def _not_rejected(self, start: int, stop: int) -> Bools | None:
-        """The positions that no remembered rejection excludes any more."""
+        """Returns the positions that no remembered rejection excludes."""
         memory = self._memory
         rejections = memory.rejections(self.state, self.info, self.snapshot)
         if rejections is None:
@@ -149,17 +145,17 @@ def recalled(
     try:
         prefiltered = rules.pre_filter(state, info, snapshot)
     except PluginError:
-        return None  # The consequence depends on the order of all rules.
+        return None  # What follows depends on the order of all rules.
     if not prefiltered.status.ok or prefiltered.node_names is not None:
         return None
     return Recalled(memory, state, info, snapshot, alone=rules.filters_nothing(state))
 
 
 class Recall:
-    """The memories of the templates met last.
+    """The memories of the latest templates.
 
-    A template gets a memory when it is met again, not before: pods that never recur, such as those
-    of a DaemonSet, each of which names its own node, take no memory's place.
+    A template gets a memory only when it recurs. So pods that never recur, such as those of a
+    DaemonSet, each of which names its own node, do not displace other memories.
     """
 
     def __init__(self) -> None:
@@ -194,12 +190,12 @@ class Recall:
         return memory
 
     def drop(self, template: PodTemplate) -> None:
-        """Forget what is remembered of a template."""
+        """Drops the memory of a template."""
         self._memories.pop(template, None)
 
 
 def _remember(kept: dict[PodTemplate, T], template: PodTemplate, value: T, most: int) -> None:
-    """Keep the value as the newest of `most` at the most."""
+    """Keeps the value as the newest of at most `most` values."""
     kept.pop(template, None)
     kept[template] = value
     if len(kept) > most:

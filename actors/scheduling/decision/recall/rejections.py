@@ -1,7 +1,7 @@
 """Rejections: why pods of one template fit nowhere, kept from pod to pod.
 
-Rows that changed are asked about again. It holds while every filter that concerns the pod reads one
-row at a time.
+The rules are asked again about rows that changed. The answers can be kept while every filter that
+concerns the pod reads one row at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..rules import PreFiltered, Rules
 
 
 class Rejections:
-    """`diagnosis` covers every node, in the node tree's order, with the pods nominated there."""
+    """Kept rejections. `diagnosis` covers the node tree in order, with the pods nominated there."""
 
     def __init__(self, rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot) -> None:
         self._bookmark = Bookmark(snapshot)
@@ -29,11 +29,11 @@ class Rejections:
         self._live: Bools = np.ones(every.size, dtype=np.bool_)
 
     def evaluation(self, state: CycleState) -> Evaluation:
-        """The same as an evaluation that left this state behind."""
+        """Returns the rejections as an evaluation with this state."""
         return Evaluation(state, PreFiltered(SUCCESS), self.diagnosis, self._live)
 
     def refresh(self, rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot) -> bool:
-        """Ask again where something changed; False if too much did. Raises PluginError."""
+        """Asks again where something changed; False after too many changes. Raises PluginError."""
         columns, own = snapshot.columns, snapshot.nominations.node_of(info.key)
         changes = self._bookmark.turn(snapshot)
         if changes is None:
