@@ -194,8 +194,8 @@ def _order(info: PodInfo, nomination: Nomination, hold: int) -> Preempt:
 
 
 def _after(unfit: Unfit, problem: str) -> Unfit:
-    """Returns the outcome after a preemption that the cycle waited for: if the preemption failed,
-    without a nomination, and with a message that says why.
+    """Returns the outcome after a preemption that the cycle waited for. If the preemption failed,
+    nothing is nominated, and the message says why.
     """
     if not problem:
         return unfit

@@ -19,7 +19,7 @@ QUARANTINE_SECONDS = 2.0
 
 
 def collect(obj: HasMetadata, is_gone: Callable[[str], bool]) -> list[Write]:
-    """Deletes an object whose owners are all gone, or else drops references to owners that are.
+    """Deletes an object whose owners are all gone, or drops the references to those that are gone.
 
     `is_gone` returns True for the uid of a deleted object.
     """

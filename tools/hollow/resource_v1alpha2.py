@@ -1,5 +1,5 @@
-"""The objects of resource.k8s.io/v1alpha2 as their driver reads them: those of the scheduler's
-plugin, with what only the driver writes.
+"""The objects of resource.k8s.io/v1alpha2 for their driver: the structs of the scheduler's plugin,
+with the fields that only the driver writes.
 """
 
 from __future__ import annotations

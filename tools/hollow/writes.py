@@ -113,7 +113,7 @@ def disrupted(pod: Pod, reason: str, message: str, now: datetime, phase: str = "
 def count_available(
     pods: Sequence[Pod], min_ready_seconds: int, now: datetime
 ) -> tuple[int, list[Write]]:
-    """Returns the number of available pods, and a reminder for when the next one may be."""
+    """Returns the number of available pods, and a request to decide when the next may be."""
     waits = [seconds_to_available(pod, min_ready_seconds, now) for pod in pods]
     later = [wait for wait in waits if wait is not None and wait > 0]
     return sum(wait is not None and wait <= 0 for wait in waits), [

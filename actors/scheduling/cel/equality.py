@@ -17,7 +17,7 @@ _STRICT = frozenset((Quantity, Semver, IP, CIDR, Url, Format))
 
 
 def equal(budget: Budget, a: Any, b: Any) -> bool:
-    """True if two values are equal; values of different types are not. Raises CelError.
+    """True if two values are equal. Values of different types differ. Raises CelError.
 
     A value of Kubernetes' own types on the left can only be compared with a value of the same type.
     """

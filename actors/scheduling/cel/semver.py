@@ -43,7 +43,7 @@ def parse(text: str) -> Semver:
 
 
 def parse_normalized(text: str, normalize: bool) -> Semver:
-    """Also parses a leading v, leading zeros or missing parts if told to. Raises CelError."""
+    """Parses a version, also with a leading v or zeros or missing parts. Raises CelError."""
     if not normalize:
         return parse(text)
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]

@@ -177,7 +177,7 @@ def compare(a: Any, b: Any) -> int:
 
 
 def order_numbers(a: Any, b: Any) -> int:
-    """Compares numbers: an int and a double as doubles, within the range of the int."""
+    """Compares numbers: an int and a double as doubles, within the range of ints."""
     if type(a) is float and type(b) is not float:
         return -order_numbers(b, a)
     if type(b) is float and type(a) is not float:

@@ -99,7 +99,7 @@ def filter_nodes(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView
 
 
 def fits_on(rules: Rules, state: CycleState, info: PodInfo, node: NodeView) -> bool:
-    """True if a single node passes as in `filter_nodes`, without a reason if not."""
+    """True if a single node passes as in `filter_nodes`; gives no reasons."""
     passing = rules.passing(state, info, node)
     if passing is not None and not passing[0]:
         return False
@@ -133,8 +133,8 @@ def reject_for_nominated(
 
 
 def _nominated_ahead(info: PodInfo, nodes: NodeView) -> dict[int, list[PodInfo]]:
-    """Returns, by position in the view, the nominated pods that the pod must leave room for, where
-    there are any.
+    """Returns the nominated pods that the pod must leave room for, by position in the view.
+    Positions without such pods are left out.
     """
     nominations, row_of = nodes.snapshot.nominations, nodes.columns.row_of
     named = nominations.nodes()

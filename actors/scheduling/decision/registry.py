@@ -167,7 +167,7 @@ def _points_of(registry: Mapping[str, type[Plugin]]) -> OnDemand[frozenset[str]]
 
 
 def _takes_none(name: str) -> bool:
-    """True for an in-tree plugin without arguments; kube-scheduler ignores any for it."""
+    """True for an in-tree plugin without arguments; kube-scheduler ignores arguments for it."""
     return name in IN_TREE and IN_TREE[name].args_type is None
 
 

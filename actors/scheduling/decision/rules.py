@@ -152,8 +152,8 @@ class Rules:
         ]
 
     def depending_on(self, *parts: DependsOn) -> Rules:
-        """Returns the part of the rules that reads one of these. The part adds to the same counts
-        of questions as the whole.
+        """Returns the part of the rules that reads one of these. Questions to the part count as
+        questions to the whole.
         """
 
         def depends(hook: Hook[Any]) -> bool:

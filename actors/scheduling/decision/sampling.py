@@ -45,9 +45,9 @@ class Sampling:
     def __call__(self, candidates: Candidates) -> tuple[Rows, int]:
         """Returns the positions of the feasible nodes to score, and the number of nodes looked at.
 
-        One node is enough without a Score plugin and without an extender that could prefer another,
-        even one that has no interest in this pod. `start` counts all nodes, even if PreFilter left
-        only some.
+        One node is enough without Score plugins and without extenders that could prefer another
+        node, even if these have no interest in the pod. `start` counts all nodes, even if PreFilter
+        left only some.
         """
         nodes, profile = len(candidates.order), candidates.profile
         if not nodes:

@@ -22,7 +22,7 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
 
 
 def uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """True if a volume of the pod names the claim, or is ephemeral and implies this name."""
+    """True if a volume of the pod names the claim, or is ephemeral and has a claim of this name."""
     name = claim.metadata.name
     same_namespace = claim.metadata.namespace == pod.metadata.namespace
     return same_namespace and any(claim_name(pod, volume) == name for volume in pod.spec.volumes)

@@ -12,7 +12,7 @@ class PodDisruptionBudgetSpec(Object, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudgetStatus(Object, frozen=True, kw_only=True):
-    """The status. `disrupted_pods` names the pods whose eviction has been allowed."""
+    """The status of a budget. `disrupted_pods` holds pods whose eviction is granted, by name."""
 
     disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str | None] = msgspec.field(default_factory=dict)

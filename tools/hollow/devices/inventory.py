@@ -272,7 +272,7 @@ def _device(group: Group, name: str, number: int) -> tuple[list[Document], list[
 
 
 def _offered(part: _Part, name: str, defaults: Mapping[str, str | int]) -> Document:
-    """Returns a device; its owner's attributes take precedence over the `defaults`."""
+    """Returns a device; attributes from its description take precedence over the `defaults`."""
     device: Document = {"name": name, "attributes": _values({**defaults, **part.attributes})}
     if part.capacity:
         device["capacity"] = {

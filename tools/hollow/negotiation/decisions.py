@@ -1,7 +1,7 @@
-"""What a driver of v1alpha2 decides: unsuitable nodes, allocations, and claims to be freed.
+"""Decisions of a driver of v1alpha2: unsuitable nodes, allocations, and claims to be freed.
 
-It acts for the drivers of all resource classes. Each node can hold as many claims of a class as the
-class's annotation berth.dev/claims-per-node says, by default one. Mirrors the controller of
+It acts for the drivers of all resource classes. The annotation berth.dev/claims-per-node of a class
+says how many claims of the class each node can hold, by default one. Mirrors the controller of
 k8s.io/dynamic-resource-allocation in Kubernetes 1.27 to 1.30.
 """
 
@@ -27,7 +27,7 @@ LONGEST = 128  # of lists of nodes
 
 
 def answer(cluster: Cluster, context: PodSchedulingContext) -> list[Write]:
-    """Allocates the claims of a pod for the selected node. If that is unsuitable, or none is
+    """Allocates the claims of a pod for the selected node. If the node is unsuitable, or none is
     selected yet, reports the unsuitable nodes. Deletes the context of a pod that is gone.
     """
     owner, metadata = controller_uid(context), context.metadata
@@ -90,7 +90,7 @@ def free(claim: ResourceClaim) -> list[Write]:
 
 
 def _pending(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, ResourceClaim]]:
-    """The pod's claims that have to be allocated for it, by the names of their entries."""
+    """Yields the pod's claims that have to be allocated for it, with the names of their entries."""
     for entry in device_claims(pod):
         claim = cluster.find(ResourceClaim, pod.metadata.namespace, entry.claim or "")
         if claim is None or claim.spec.allocation_mode == IMMEDIATE:
@@ -111,7 +111,7 @@ def _driver_of(cluster: Cluster, claim: ResourceClaim) -> str:
 
 
 def _has_room(cluster: Cluster, class_name: str, node: str, demand: Counter[str]) -> bool:
-    """True if a node can hold these many more claims of a class."""
+    """True if a node can hold this many more claims of a class."""
     used = sum(
         claim.spec.resource_class_name == class_name and _node_of(claim) == node
         for claim in cluster.all(ResourceClaim)
@@ -123,7 +123,7 @@ def _has_room(cluster: Cluster, class_name: str, node: str, demand: Counter[str]
 
 
 def _node_of(claim: ResourceClaim) -> str:
-    """The node that a claim is allocated on, which the driver keeps in its resource handle."""
+    """Returns the node of an allocated claim, which the driver keeps in the resource handle."""
     allocation = claim.status.allocation
     return next((handle.data for handle in allocation.resource_handles), "") if allocation else ""
 

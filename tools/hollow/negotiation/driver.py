@@ -1,6 +1,6 @@
 """Runs the hollow driver: follow, decide about every object, write.
 
-Every change is answered by a look at all contexts and claims, which is enough for a toy cluster.
+After every change, the driver looks at all contexts and claims, which is enough for a toy cluster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Creates the claims of generic ephemeral volumes. Mirrors Kubernetes' ephemeral volume controller.
 
-The pod owns the claim, so the garbage collector deletes both. If another object has the name of the
-claim, it is left alone, and the pod waits.
+The pod owns the claim, so the garbage collector deletes the claim after the pod. If another object
+has the name of the claim, it is left alone, and the pod waits.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def _protect(obj: HasMetadata, finalizer: str, *, in_use: bool) -> list[Write]:
 
 
 def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """True for a pod on a node; but a finished pod no longer uses its ephemeral volumes."""
+    """True if a pod on a node uses the claim; ephemeral claims are in use until it finishes."""
     return bool(pod.spec.node_name) and any(
         named.name == claim.metadata.name
         and (not named.ephemeral or (not is_finished(pod) and is_of_pod(claim, pod)))

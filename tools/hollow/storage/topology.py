@@ -1,4 +1,4 @@
-"""Segments: the labels of nodes by which a driver tells from where a volume can be reached."""
+"""Segments: the parts of a cluster from which a volume can be reached, as labels of nodes."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MOST_VISITED = 1 << 17
 
 
 def _traversal(value: Any, *_: Any) -> int:
-    """Returns the cost of reading all parts of a value once; above the limit if too many."""
+    """Returns the cost of reading all parts of a value once; above the limit for too many parts."""
     return _visit(value)[0]
 
 

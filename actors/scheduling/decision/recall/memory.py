@@ -261,4 +261,4 @@ class Memory:
 
 
 class NotReusableError(Exception):
-    """The rules reject the pod, fail, or leave it no node before any node is checked."""
+    """Rules that reject the pod, fail, or leave it no node, before any node is checked."""
