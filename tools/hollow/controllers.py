@@ -29,10 +29,10 @@ from berth.actors.runtime.logger import get_logger
 from ..apiserver.resources import KINDS
 from .cluster import Change, Cluster
 from .devices import routing as devices
-from .following import Following
 from .items import Item
 from .objects import TYPES, Document, read
 from .routing import FOLLOWED, Controllers, touched
+from .watches import Watches
 from .writes import Again, Create, Delete, Patch, Write
 
 log = get_logger(__name__)
@@ -74,10 +74,10 @@ async def run_controllers(
     async with anyio.create_task_group() as group:
         cluster = Cluster()
         running = _Runner(cluster, client, clock, rng, group, some)
-        following = Following(cluster, client, clock, rng, running.changed)
+        watches = Watches(cluster, client, clock, rng, running.changed)
         async with anyio.create_task_group() as listing:
             for kind in some.followed:
-                listing.start_soon(group.start, following.follow, _KINDS[kind], TYPES[kind])
+                listing.start_soon(group.start, watches.follow, _KINDS[kind], TYPES[kind])
         running.begin()
         task_status.started()
 

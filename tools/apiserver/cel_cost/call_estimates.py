@@ -61,7 +61,7 @@ UNKNOWN = Range(0, MAX_UINT64)
 NOTHING = Range(MAX_UINT64, 0)
 
 
-class Sized(NamedTuple):
+class Operand(NamedTuple):
     """An operand with its size, the input of estimates."""
 
     node: Node | None
@@ -102,7 +102,7 @@ def device_size(path: Path) -> Range | None:
             return None
 
 
-def size_of(operand: Sized) -> Range:
+def size_of(operand: Operand) -> Range:
     if operand.size is not None:
         return operand.size
     return device_size(operand.path) or UNKNOWN
@@ -115,7 +115,9 @@ def or_unknown(size: Range | None) -> Range:
 # --------------------------------------------------------------------------------------- functions
 
 
-def call_estimate(overload: Overload, target: Sized | None, args: list[Sized]) -> Estimate | None:
+def call_estimate(
+    overload: Overload, target: Operand | None, args: list[Operand]
+) -> Estimate | None:
     """Returns the estimate of a call; None if it costs 1 and has a result of unknown size."""
     estimate = _BY_OVERLOAD.get(overload.id) or _BY_FUNCTION.get(overload.function)
     if estimate is None:
@@ -124,68 +126,68 @@ def call_estimate(overload: Overload, target: Sized | None, args: list[Sized]) -
     return estimate(*operands)
 
 
-def _read(text: Sized, *_: Sized) -> Estimate:
+def _read(text: Operand, *_: Operand) -> Estimate:
     return Estimate(size_of(text).scaled(0.1))
 
 
-def _read_twice(text: Sized, *_: Sized) -> Estimate:
+def _read_twice(text: Operand, *_: Operand) -> Estimate:
     return Estimate(size_of(text).scaled(0.2))
 
 
-def _same_size(text: Sized, *_: Sized) -> Estimate:
+def _same_size(text: Operand, *_: Operand) -> Estimate:
     """Returns the estimate of a function that reads a text and returns a text of the same size."""
     return Estimate(size_of(text).scaled(0.1), size_of(text))
 
 
-def _to_bytes(text: Sized) -> Estimate:
+def _to_bytes(text: Operand) -> Estimate:
     size = or_unknown(text.size)
     return Estimate(size.scaled(0.1), Range(size.low, size.high * 4 & MAX_UINT64))
 
 
-def _to_string(data: Sized) -> Estimate:
+def _to_string(data: Operand) -> Estimate:
     size = or_unknown(data.size)
     return Estimate(size.scaled(0.1), Range(size.low // 4, size.high))
 
 
-def _quoted(text: Sized) -> Estimate:
+def _quoted(text: Operand) -> Estimate:
     size = or_unknown(text.size)
     return Estimate(size.scaled(0.1), Range(size.low + 2, size.high * 2 + 2 & MAX_UINT64))
 
 
-def _formatted(text: Sized, *_: Sized) -> Estimate:
+def _formatted(text: Operand, *_: Operand) -> Estimate:
     return Estimate(or_unknown(text.size).scaled(0.1))
 
 
-def _part_read(_text: Sized, part: Sized) -> Estimate:
+def _part_read(_text: Operand, part: Operand) -> Estimate:
     return Estimate(or_unknown(part.size).scaled(0.1))
 
 
-def _in_list(_value: Sized, values: Sized) -> Estimate:
+def _in_list(_value: Operand, values: Operand) -> Estimate:
     return Estimate(or_unknown(values.size))
 
 
-def _matched(text: Sized, pattern: Sized) -> Estimate:
+def _matched(text: Operand, pattern: Operand) -> Estimate:
     cost = or_unknown(text.size).plus(ONE).scaled(0.1)
     return Estimate(cost.times(or_unknown(pattern.size).scaled(0.25)))
 
 
-def _searched(text: Sized, pattern: Sized, *_: Sized) -> Estimate:
+def _searched(text: Operand, pattern: Operand, *_: Operand) -> Estimate:
     size = size_of(text)
     cost = size.plus(ONE).scaled(0.1).times(size_of(pattern).scaled(0.25))
     return Estimate(cost, Range(0, size.high))
 
 
-def _contained(text: Sized, part: Sized) -> Estimate:
+def _contained(text: Operand, part: Operand) -> Estimate:
     cost = or_unknown(text.size).scaled(0.1).times(or_unknown(part.size).scaled(0.1))
     return Estimate(cost)
 
 
-def _compared(a: Sized, b: Sized) -> Estimate:
+def _compared(a: Operand, b: Operand) -> Estimate:
     shortest = min(or_unknown(a.size).high, or_unknown(b.size).high)
     return Estimate(Range(min(1, shortest), shortest).scaled(0.1))
 
 
-def _equal(a: Sized, b: Sized) -> Estimate:
+def _equal(a: Operand, b: Operand) -> Estimate:
     if a.type == b.type:
         if a.type in (QUANTITY, SEMVER, IP, CIDR):
             return Estimate(ONE)
@@ -196,14 +198,14 @@ def _equal(a: Sized, b: Sized) -> Estimate:
     return _compared(a, b)
 
 
-def _element(values: Sized) -> Sized | None:
+def _element(values: Operand) -> Operand | None:
     if not values.type.of:
         return None
     path = (*values.path, "@items") if values.path else ()
-    return Sized(None, values.type.of[0], path, None)
+    return Operand(None, values.type.of[0], path, None)
 
 
-def _traversed(values: Sized, *_: Sized) -> Estimate:
+def _traversed(values: Operand, *_: Operand) -> Estimate:
     element = _element(values)
     if element is None:
         return Estimate(size_of(values).scaled(0.1))
@@ -213,7 +215,7 @@ def _traversed(values: Sized, *_: Sized) -> Estimate:
     return Estimate(size_of(values).times(cost))
 
 
-def _replaced(text: Sized, old: Sized, new: Sized, *_: Sized) -> Estimate:
+def _replaced(text: Operand, old: Operand, new: Operand, *_: Operand) -> Estimate:
     size, before, after = size_of(text), size_of(old), size_of(new)
     most = least = kept_most = kept_least = 0
     if before.low == 0:
@@ -232,7 +234,7 @@ def _replaced(text: Sized, old: Sized, new: Sized, *_: Sized) -> Estimate:
     return Estimate(size.scaled(0.2), result)
 
 
-def _split(text: Sized, *more: Sized) -> Estimate:
+def _split(text: Operand, *more: Operand) -> Estimate:
     size = size_of(text)
     most = size.high
     if len(more) > 1:
@@ -242,7 +244,7 @@ def _split(text: Sized, *more: Sized) -> Estimate:
     return Estimate(size.scaled(0.2), Range(0, most))
 
 
-def _joined(values: Sized, *separator: Sized) -> Estimate:
+def _joined(values: Operand, *separator: Operand) -> Estimate:
     count, size = size_of(values), ZERO
     element = _element(values)
     if element is not None:
@@ -253,22 +255,22 @@ def _joined(values: Sized, *separator: Sized) -> Estimate:
     return Estimate(size.scaled(0.1), size)
 
 
-def _contains_ip(_cidr: Sized, other: Sized) -> Estimate:
+def _contains_ip(_cidr: Operand, other: Operand) -> Estimate:
     cost = Range(8, 32).scaled(0.1)
     return Estimate(cost.plus(size_of(other).scaled(0.1)) if other.type.kind == "string" else cost)
 
 
-def _contains_cidr(cidr: Sized, other: Sized) -> Estimate:
+def _contains_cidr(cidr: Operand, other: Operand) -> Estimate:
     more = Range(4, 16).scaled(0.1).plus(ONE)
     return Estimate(_contains_ip(cidr, other).cost.plus(more))
 
 
-def _validated(_format: Sized, text: Sized) -> Estimate:
+def _validated(_format: Operand, text: Operand) -> Estimate:
     return Estimate(size_of(text).scaled(0.1).scaled(_FORMAT_PATTERN))
 
 
-def _sets(factor: float) -> Callable[[Sized, Sized], Estimate]:
-    def estimate(a: Sized, b: Sized) -> Estimate:
+def _sets(factor: float) -> Callable[[Operand, Operand], Estimate]:
+    def estimate(a: Operand, b: Operand) -> Estimate:
         return Estimate(size_of(a).times(size_of(b)).scaled(factor).plus(ONE))
 
     return estimate
@@ -278,32 +280,32 @@ def _list_call(factor: float, size: Range) -> Estimate:
     return Estimate(size.scaled(factor).plus(fixed(11)), size)
 
 
-def _int_of(operand: Sized, otherwise: int) -> int:
+def _int_of(operand: Operand, otherwise: int) -> int:
     node = operand.node
     if isinstance(node, Literal) and type(node.value) is int:
         return max(0, node.value)
     return otherwise
 
 
-def _sliced(values: Sized, start: Sized, end: Sized) -> Estimate:
+def _sliced(values: Operand, start: Operand, end: Operand) -> Estimate:
     size = _int_of(end, size_of(values).high) - _int_of(start, 0)
     return _list_call(1, fixed(size & MAX_UINT64))
 
 
-def _ranged(count: Sized) -> Estimate:
+def _ranged(count: Operand) -> Estimate:
     return _list_call(1, fixed(_int_of(count, MAX_UINT64)))
 
 
-def _reversed(values: Sized) -> Estimate:
+def _reversed(values: Operand) -> Estimate:
     return _list_call(1, size_of(values))
 
 
-def _flattened(values: Sized, *depth: Sized) -> Estimate:
+def _flattened(values: Operand, *depth: Operand) -> Estimate:
     factor = _int_of(depth[0], MAX_UINT64) if depth else 1
     return _list_call(float(factor), size_of(values))
 
 
-def _distinct(values: Sized) -> Estimate:
+def _distinct(values: Operand) -> Estimate:
     size = size_of(values)
     return _list_call(2, size.times(size))
 
@@ -311,7 +313,7 @@ def _distinct(values: Sized) -> Estimate:
 def _sorted(kind: str, position: int) -> Callable[..., Estimate]:
     factor = 2.1 if kind in ("string", "bytes") else 2.0
 
-    def estimate(*operands: Sized) -> Estimate:
+    def estimate(*operands: Operand) -> Estimate:
         size = size_of(operands[position])
         return _list_call(factor, size.times(size))
 

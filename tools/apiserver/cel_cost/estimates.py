@@ -30,9 +30,9 @@ from .call_estimates import (
     ONE,
     ZERO,
     Estimate,
+    Operand,
     Path,
     Range,
-    Sized,
     call_estimate,
     device_size,
     fixed,
@@ -128,11 +128,11 @@ class _Coster:
             return variable.entries if variable else None
         return entries
 
-    def _sized(self, node: Node) -> Sized:
+    def _sized(self, node: Node) -> Operand:
         path = self._path(node)
         if path and path[0] == ACCUMULATOR:
             path = ()
-        return Sized(node, node.type, path, self._size(node))
+        return Operand(node, node.type, path, self._size(node))
 
     def _keep(self, node: Node, size: Range | None, entries: Entries | None = None) -> None:
         if size is not None:
@@ -190,7 +190,7 @@ class _Coster:
         self._keep(node, size)
         return total.plus(own)
 
-    def _conditional(self, node: Call, costs: list[Range], args: list[Sized]) -> Range:
+    def _conditional(self, node: Call, costs: list[Range], args: list[Operand]) -> Range:
         size = or_unknown(args[1].size).union(or_unknown(args[2].size))
         self._keep(node, size, self._joined(node.args[1], node.args[2]))
         return costs[0].plus(costs[1].union(costs[2]))
@@ -202,7 +202,7 @@ class _Coster:
         return Entries(a.kind, a.key.union(b.key), a.value.union(b.value))
 
     def _overload(
-        self, node: Call, overload: Overload, target: Sized | None, args: list[Sized]
+        self, node: Call, overload: Overload, target: Operand | None, args: list[Operand]
     ) -> Estimate:
         estimate = call_estimate(overload, target, args)
         if estimate is not None:

@@ -27,8 +27,8 @@ from berth.actors.scheduling.kube.devices import ResourceSlice
 
 from ...apiserver.resources import BY_KIND
 from ..cluster import Change, Cluster
-from ..following import Following
 from ..objects import Node
+from ..watches import Watches
 from .inventory import SLICES, Inventory, InventoryError, pools, read_inventories
 from .publication import Publish, Withdraw, publication
 
@@ -53,10 +53,10 @@ async def run_driver(
     """
     cluster = Cluster()
     driver = _Driver(cluster, client, clock, rng, path)
-    following = Following(cluster, client, clock, rng, driver.changed)
+    watches = Watches(cluster, client, clock, rng, driver.changed)
     async with anyio.create_task_group() as group:
-        await group.start(following.follow, NODES, Node)
-        await group.start(following.follow, SLICES, ResourceSlice)
+        await group.start(watches.follow, NODES, Node)
+        await group.start(watches.follow, SLICES, ResourceSlice)
         group.start_soon(driver.follow_file)
         await driver.publish(task_status)
 

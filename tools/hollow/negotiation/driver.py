@@ -26,9 +26,9 @@ from berth.actors.scheduling.kube.meta import HasMetadata, key
 from ...negotiation.kinds import PodSchedulingContext
 from ..cluster import Change, Cluster
 from ..devices.release import ClaimRelease
-from ..following import Following
 from ..objects import Pod
 from ..resource_v1alpha2 import FOLLOWED, ResourceClaim
+from ..watches import Watches
 from ..writes import Again, Delete, Patch, Write
 from .decisions import allocate_immediately, answer, free
 
@@ -47,9 +47,9 @@ async def run_negotiating_driver(
     async with anyio.create_task_group() as group:
         cluster = Cluster()
         driver = _Driver(cluster, client, clock, rng, group)
-        following = Following(cluster, client, clock, rng, driver.changed)
+        watches = Watches(cluster, client, clock, rng, driver.changed)
         for kind, type_ in FOLLOWED.values():
-            await group.start(following.follow, kind, type_)
+            await group.start(watches.follow, kind, type_)
         task_status.started()
         await driver.run()
 

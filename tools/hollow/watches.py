@@ -26,7 +26,7 @@ from .objects import T
 log = get_logger(__name__)
 
 
-class Following:
+class Watches:
     """The watches of a cluster. Each list and each event with news leads to a call of `changed`."""
 
     def __init__(
