@@ -169,7 +169,7 @@ def _less_specific(a: Type, b: Type) -> bool:
 _NULLABLE = ("opaque", "struct", "any", "duration", "timestamp", "null")
 
 
-MOST_STEPS = 200_000  # a nested type takes one step for each part
+MOST_STEPS = 100_000  # a nested type takes one step for each part
 
 
 class Inference:
