@@ -523,12 +523,8 @@ async def test_after_garbage_in_a_watch_the_client_lists_again(garbage: bytes) -
     server = WatchServer([pod_line("ADDED", "a", 2), garbage], [pod_line("ADDED", "b", 3)])
     async with served(server.handle) as url, Client(Connection(url)) as client:
         told = await told_of(client, 4)
-    assert [type(change) for change in told] == [
-        ObjectsListed,
-        ObjectChanged,
-        ObjectsListed,
-        ObjectChanged,
-    ]
+    expected = [ObjectsListed, ObjectChanged, ObjectsListed, ObjectChanged]
+    assert [type(change) for change in told] == expected
     assert server.asked == ["list", "1", "list", "1"]
 
 
@@ -541,12 +537,8 @@ async def test_bookmarks_and_omitted_objects_advance_the_version() -> None:
     )
     async with served(server.handle) as url, Client(Connection(url)) as client:
         told = await told_of(client, 4)
-    assert [type(change) for change in told] == [
-        ObjectsListed,
-        Unreadable,
-        Unreadable,
-        ObjectDeleted,
-    ]
+    expected = [ObjectsListed, Unreadable, Unreadable, ObjectDeleted]
+    assert [type(change) for change in told] == expected
     assert server.asked == ["list", "1", "5", "7", "7"]
 
 
@@ -583,13 +575,8 @@ async def test_unchanged_objects_are_not_decoded_again() -> None:
         item["metadata"]
         for item in (*listed, {"metadata": {"namespace": "ns", "name": "versionless", "uid": "u"}})
     ]
-    assert [item is known.get(f"ns/{item.metadata.name}") for item in told.items] == [
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]
+    expected = [True, False, False, False, False]
+    assert [item is known.get(f"ns/{item.metadata.name}") for item in told.items] == expected
 
 
 async def test_a_watch_sends_credentials_and_renews_them(tmp_path: Path) -> None:

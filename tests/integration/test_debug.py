@@ -98,11 +98,8 @@ async def test_a_running_scheduler_shows_its_state() -> None:
         assert told.code == 0, told.output
         assert told.document.keys() == {"cache", "comparison", "queue", "waiting", "unreadable"}
         (dump,) = told.document["cache"]["nodes"]
-        assert (dump["name"], dump["requested"]["cpu"], dump["allocatable"]["cpu"]) == (
-            "n",
-            100,
-            2000,
-        )
+        expected = ("n", 100, 2000)
+        assert (dump["name"], dump["requested"]["cpu"], dump["allocatable"]["cpu"]) == expected
         assert [(pod["key"], pod["assumed"]) for pod in dump["pods"]] == [("default/fits", False)]
         assert told.document["comparison"] == {"differences": []}
         assert told.document["waiting"] == {"pods": []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,20 @@ async def test_nulls_are_absent_and_unreadable_objects_are_left_out(
     assert "a Node cannot be read and is left out: metadata.name: expected a name" in told
 
 
+async def decided(served_items: Mapping[str, Any]) -> Decision:
+    """Returns the decision for the pod `asked` of a cluster that serves these lists alone."""
+
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        items = served_items.get(request.path)
+        return web.json_response({"metadata": {}, "items": items}, status=200 if items else 404)
+
+    async with served(listed) as url:
+        question = await from_cluster(Connection(url), "default", "asked", from_mapping(None))
+    decision = answer(question).decision
+    assert isinstance(decision, Decision)
+    return decision
+
+
 async def test_a_kind_that_is_not_served_has_no_objects() -> None:
     items = {
         "/api/v1/nodes": [node("a"), node("b")],
@@ -70,15 +85,7 @@ async def test_a_kind_that_is_not_served_has_no_objects() -> None:
         "/api/v1/persistentvolumeclaims": [CLAIM],
         "/api/v1/persistentvolumes": [VOLUME],
     }
-
-    async def listed(request: web.BaseRequest) -> web.StreamResponse:
-        found = items.get(request.path)
-        return web.json_response({"metadata": {}, "items": found}, status=200 if found else 404)
-
-    async with served(listed) as url:
-        question = await from_cluster(Connection(url), "default", "asked", from_mapping(None))
-    decision = answer(question).decision
-    assert isinstance(decision, Decision)
+    decision = await decided(items)
     assert decision.hosts == ["a"]
 
 
@@ -93,18 +100,10 @@ async def test_claims_and_the_devices_of_nodes() -> None:
         ],
         "/apis/resource.k8s.io/v1/deviceclasses": [device_class()],
     }
-
-    async def listed(request: web.BaseRequest) -> web.StreamResponse:
-        found = items.get(request.path)
-        return web.json_response({"metadata": {}, "items": found}, status=200 if found else 404)
-
-    async with served(listed) as url:
-        question = await from_cluster(Connection(url), "default", "asked", from_mapping(None))
-    decision = answer(question).decision
-    assert isinstance(decision, Decision)
+    decision = await decided(items)
     assert decision.hosts == ["b"]
     assert decision.allocations is not None
-    assert [one.pool for one in decision.allocations["b"]["c"].devices] == ["b"]
+    assert [device.pool for device in decision.allocations["b"]["c"].devices] == ["b"]
 
 
 class Widget(msgspec.Struct, frozen=True):

@@ -511,11 +511,8 @@ async def test_explain_asks_the_extenders(tmp_path: Path) -> None:
         assert [verb for verb, _ in extender.asked] == ["filter", "prioritize"]
     assert result.exit_code == 0, result.output
     decision = json.loads(result.stdout)
-    assert decision["filter"]["c"] == {
-        "code": "Unschedulable",
-        "plugin": "Extender",
-        "reasons": ["too dear"],
-    }
+    expected = {"code": "Unschedulable", "plugin": "Extender", "reasons": ["too dear"]}
+    assert decision["filter"]["c"] == expected
     assert decision["score"]["Extender"] == {"a": 0, "b": 200}
     assert decision["total"]["b"] == decision["total"]["a"] + 200
     assert decision["hosts"] == ["b"]

@@ -250,11 +250,8 @@ async def test_every_pod_that_fits_is_bound_once_despite_failures(
     assert bound <= faults.written.keys()
     assert set(faults.written.values()) == {1}, "bound more than once"
     assert held["binding"]["waiting"] == held["binding"]["in_pre_bind"] == 0
-    assert (held["cache"]["healed"], held["cache"]["repaired"], held["queue"]["healed"]) == (
-        0,
-        0,
-        0,
-    )
+    expected = (0, 0, 0)
+    assert (held["cache"]["healed"], held["cache"]["repaired"], held["queue"]["healed"]) == expected
     (comparison,) = (entry for entry in logs if "differences" in entry)
     assert comparison["differences"] == []
     nodes = {entry["name"]: entry for entry in logs if entry["event"] == "dump of a cached node"}

@@ -195,12 +195,8 @@ async def test_a_daemon_set_has_a_pod_on_every_node_and_follows_nodes() -> None:
             "DaemonSet", "agent", lambda status: status.get("numberAvailable") == 4
         )
         pods = await running.all("Pod")
-        assert sorted(pod["spec"]["nodeName"] for pod in pods) == [
-            "node-1",
-            "node-2",
-            "node-3",
-            "node-4",
-        ]
+        expected = ["node-1", "node-2", "node-3", "node-4"]
+        assert sorted(pod["spec"]["nodeName"] for pod in pods) == expected
         await running.delete("Node", "node-2")
         pods = await running.until_all("Pod", lambda pods: len(pods) == 3)
         assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-1", "node-3", "node-4"]
@@ -280,11 +276,8 @@ async def test_a_node_made_by_hand_is_completed_and_runs_a_pod_within_a_second()
         assert status["podIP"]
         assert status["hostIP"] == found["status"]["addresses"][0]["address"]
         (container,) = status["containerStatuses"]
-        assert (container["ready"], container["restartCount"], list(container["state"])) == (
-            True,
-            0,
-            ["running"],
-        )
+        expected = (True, 0, ["running"])
+        assert (container["ready"], container["restartCount"], list(container["state"])) == expected
         assert {c["type"]: c["status"] for c in status["conditions"]}["PodScheduled"] == "True"
         deleted_at = anyio.current_time()
         await running.delete("Pod", "p")

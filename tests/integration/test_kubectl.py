@@ -18,6 +18,7 @@ import pytest
 from berth.actors.client.rest import Client, Connection
 from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.apiserver.app import serve
+from tests.kit.cases import texts
 
 Document = dict[str, Any]
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -71,40 +72,28 @@ def plain(document: Document) -> Any:
     return made
 
 
-CREATED = [
-    (
-        "deployment web --image=nginx:1 --replicas=2 --port=80",
-        f"/apis/apps/v1{NAMESPACE}/deployments",
-        "web",
-    ),
-    ("job hello --image=busybox:1 -- echo hello", f"/apis/batch/v1{NAMESPACE}/jobs", "hello"),
-    ("configmap settings --from-literal=color=blue", f"/api/v1{NAMESPACE}/configmaps", "settings"),
-    ("secret generic keys --from-literal=user=admin", f"/api/v1{NAMESPACE}/secrets", "keys"),
-    ("namespace stage", "/api/v1/namespaces", "stage"),
-    ("service clusterip web --tcp=80:8080", f"/api/v1{NAMESPACE}/services", "web"),
-    ("service externalname far --external-name=a.example", f"/api/v1{NAMESPACE}/services", "far"),
-    ("serviceaccount robot", f"/api/v1{NAMESPACE}/serviceaccounts", "robot"),
-    (
-        "pdb half --selector=app=web --min-available=50%",
-        f"/apis/policy/v1{NAMESPACE}/poddisruptionbudgets",
-        "half",
-    ),
-    (
-        "pdb none --selector=app=web --max-unavailable=0",
-        f"/apis/policy/v1{NAMESPACE}/poddisruptionbudgets",
-        "none",
-    ),
-    (
-        "priorityclass low --value=-5 --description=d",
-        "/apis/scheduling.k8s.io/v1/priorityclasses",
-        "low",
-    ),
-    ("priorityclass zero --value=0", "/apis/scheduling.k8s.io/v1/priorityclasses", "zero"),
-]
+# What is created, the path of its kind, and its name.
+CREATED = texts(f"""
+deployment web --image=nginx:1 --replicas=2 --port=80 => /apis/apps/v1{NAMESPACE}/deployments => web
+job hello --image=busybox:1 -- echo hello => /apis/batch/v1{NAMESPACE}/jobs => hello
+configmap settings --from-literal=color=blue => /api/v1{NAMESPACE}/configmaps => settings
+secret generic keys --from-literal=user=admin => /api/v1{NAMESPACE}/secrets => keys
+namespace stage => /api/v1/namespaces => stage
+service clusterip web --tcp=80:8080 => /api/v1{NAMESPACE}/services => web
+service externalname far --external-name=a.example => /api/v1{NAMESPACE}/services => far
+serviceaccount robot => /api/v1{NAMESPACE}/serviceaccounts => robot
+pdb half --selector=app=web --min-available=50% =>
+    /apis/policy/v1{NAMESPACE}/poddisruptionbudgets => half
+pdb none --selector=app=web --max-unavailable=0 =>
+    /apis/policy/v1{NAMESPACE}/poddisruptionbudgets => none
+priorityclass low --value=-5 --description=d =>
+    /apis/scheduling.k8s.io/v1/priorityclasses => low
+priorityclass zero --value=0 => /apis/scheduling.k8s.io/v1/priorityclasses => zero
+""")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "path", "name"), CREATED, ids=[made for made, _, _ in CREATED]
+    ("arguments", "path", "name"), CREATED, ids=[arguments for arguments, _, _ in CREATED]
 )
 async def test_a_protobuf_body_creates_the_same_object_as_its_json(
     kubectl: Kubectl, client: Client, arguments: str, path: str, name: str

@@ -153,8 +153,5 @@ async def test_a_pod_that_is_pending_for_a_plugin_does_not_back_off() -> None:
         await running.add_node(node("late"))
         await running.clock.advance(0)
         assert running.store.bound == [("p", "late")]
-        assert [step.queue for step in story_of(running.queue_state, "ns/p")] == [
-            "active",
-            "unschedulable",
-            "active",
-        ]
+        expected = ["active", "unschedulable", "active"]
+        assert [step.queue for step in story_of(running.queue_state, "ns/p")] == expected

@@ -133,11 +133,8 @@ async def test_equal_events_are_one_object_with_a_count_even_after_it_expired() 
         assert (first["note"], first["reportingInstance"]) == (MESSAGE, "default-scheduler-here")
         mailbox.tell(FAILED)
         (counted,) = await listed(client, count=2)
-        assert {**counted, "metadata": None, "series": None} == {
-            **first,
-            "metadata": None,
-            "series": None,
-        }
+        expected = {**first, "metadata": None, "series": None}
+        assert {**counted, "metadata": None, "series": None} == expected
         mailbox.tell(FAILED)
         await client.call("DELETE", f"{EVENTS}/{first['metadata']['name']}", dict)
         mailbox.tell(RefreshSeries())

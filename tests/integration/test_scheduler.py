@@ -75,12 +75,8 @@ async def test_a_pod_that_fits_nowhere_gets_a_condition_and_is_placed_when_a_nod
         )
         assert condition["message"] == no_room(1, "1 Insufficient cpu")
         (event,) = await running.until_all("Event", lambda events: bool(events))
-        assert (event["reason"], event["type"], event["message"], "series" in event) == (
-            "FailedScheduling",
-            "Warning",
-            condition["message"],
-            False,
-        )
+        expected = ("FailedScheduling", "Warning", condition["message"], False)
+        assert (event["reason"], event["type"], event["message"], "series" in event) == expected
         await running.create("Node", node("large"))
         assert await running.node_of("big") == "large"
         (condition,) = (await running.get("Pod", "big"))["status"]["conditions"]

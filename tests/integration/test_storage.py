@@ -148,11 +148,8 @@ async def test_waiting_claims_are_bound_each_to_a_volume_of_its_own() -> None:
         claims = await running.all("PersistentVolumeClaim")
         assert len({claim["spec"]["volumeName"] for claim in claims}) == 60
         volumes = await running.all("PersistentVolume")
-        assert Counter(zones(volume)[0] for volume in volumes) == {
-            "zone-a": 20,
-            "zone-b": 20,
-            "zone-c": 20,
-        }
+        expected = {"zone-a": 20, "zone-b": 20, "zone-c": 20}
+        assert Counter(zones(volume)[0] for volume in volumes) == expected
 
 
 @in_virtual_time

@@ -124,11 +124,8 @@ async def test_a_difference_in_two_comparisons_is_healed_and_counted() -> None:
             statistics = running.cache_state.statistics()
             assert (statistics.nodes, statistics.pods, statistics.healed) == (2, 2, 3)
             await running.debugger.dump()
-    assert [entry["key"] for entry in logs if entry["event"] == "healed"] == [
-        "missed",
-        "ns/missed",
-        "ns/gone",
-    ]
+    expected = ["missed", "ns/missed", "ns/gone"]
+    assert [entry["key"] for entry in logs if entry["event"] == "healed"] == expected
     dumped = {
         entry["name"]: [p["key"] for p in entry["pods"]] for entry in logs if "requested" in entry
     }

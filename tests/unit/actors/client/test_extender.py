@@ -97,12 +97,8 @@ def test_pods_are_sent_as_core_v1() -> None:
         "limits": {"example.com/gpu": "2"},
     }
     sent = wire(arguments(BY_NAME, pod(resources=resources), nodes("a")))["Pod"]
-    assert sent["metadata"] == {
-        "name": "p",
-        "namespace": "ns",
-        "uid": "uid-p",
-        "annotations": {"a": "b"},
-    }
+    expected = {"name": "p", "namespace": "ns", "uid": "uid-p", "annotations": {"a": "b"}}
+    assert sent["metadata"] == expected
     assert sent["spec"]["containers"] == [{"name": "c", "image": "i", "resources": resources}]
     found = unknown_and_mistyped("Pod", {"apiVersion": "v1", "kind": "Pod", **sent})
     assert not found.unknown
@@ -110,12 +106,8 @@ def test_pods_are_sent_as_core_v1() -> None:
 
 
 def test_a_binding_names_pod_and_node() -> None:
-    assert wire(binding(pod(), "n")) == {
-        "PodName": "p",
-        "PodNamespace": "ns",
-        "PodUID": "uid-p",
-        "Node": "n",
-    }
+    expected = {"PodName": "p", "PodNamespace": "ns", "PodUID": "uid-p", "Node": "n"}
+    assert wire(binding(pod(), "n")) == expected
 
 
 def test_candidates_for_preemption_are_sent_by_uid_or_whole() -> None:
@@ -308,11 +300,8 @@ def test_scores_are_weighted_scaled_and_added() -> None:
         (BY_NAME, (HostPriority("a", 10), HostPriority("b", 1), HostPriority("who", 5))),
         (WHOLE, (HostPriority("b", 4),)),
     ]
-    assert merged_scores(answers, nodes("b", "a", "c")).tolist() == [
-        1 * 2 * 10 + 4 * 3 * 10,
-        10 * 2 * 10,
-        0,
-    ]
+    expected = [1 * 2 * 10 + 4 * 3 * 10, 10 * 2 * 10, 0]
+    assert merged_scores(answers, nodes("b", "a", "c")).tolist() == expected
     assert merged_scores([], nodes("a")).tolist() == [0]
 
 

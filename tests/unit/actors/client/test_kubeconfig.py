@@ -226,11 +226,8 @@ async def test_the_credentials_of_a_user(tmp_path: Path, user: Any, header: str)
 
 def test_the_kubeconfig_of_the_embedded_server_is_read(tmp_path: Path) -> None:
     connection = load(written(tmp_path, kubeconfig("http://127.0.0.1:1")))
-    assert (connection.server, connection.tls, connection.credentials) == (
-        "http://127.0.0.1:1",
-        None,
-        ANONYMOUS,
-    )
+    expected = ("http://127.0.0.1:1", None, ANONYMOUS)
+    assert (connection.server, connection.tls, connection.credentials) == expected
 
 
 async def test_of_several_files_the_first_wins(tmp_path: Path) -> None:
@@ -281,11 +278,8 @@ def test_the_source_of_the_connection(tmp_path: Path) -> None:
         == "http://m:1"
     )
     connection = load(named, environ=environ)
-    assert (connection.server, connection.server_name, connection.proxy) == (
-        "https://named",
-        "n",
-        "http://p:1",
-    )
+    expected = ("https://named", "n", "http://p:1")
+    assert (connection.server, connection.server_name, connection.proxy) == expected
     connection = load(named, master="https://m", environ=environ)
     assert (connection.server, connection.server_name) == ("https://m", None)
     with pytest.raises(

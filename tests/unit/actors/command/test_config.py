@@ -88,13 +88,8 @@ def test_what_has_no_effect_is_a_warning(tmp_path: Path) -> None:
 
 def test_a_check_in_json(tmp_path: Path) -> None:
     good = file_with(tmp_path, "profiles: [{schedulerName: a}]")
-    assert json.loads(run("check", good, "-o", "json").stdout) == {
-        "file": str(good),
-        "valid": True,
-        "problems": [],
-        "warnings": [],
-        "profiles": ["a"],
-    }
+    expected = {"file": str(good), "valid": True, "problems": [], "warnings": [], "profiles": ["a"]}
+    assert json.loads(run("check", good, "-o", "json").stdout) == expected
     bad = tmp_path / "none.yaml"
     result = run("check", bad, "-o", "json")
     assert result.exit_code == 1

@@ -92,11 +92,8 @@ def test_one_that_a_profile_names_is_told_about(source: str, problem: str, site:
     where = "profiles[0].plugins: plugin Bad of package bad, entry point bad:Bad: "
     assert str(refused.value).startswith(f"{where}cannot be loaded: {problem}")
     (line,) = lines
-    assert (line["event"], line["plugin"], line["package"]) == (
-        "plugin cannot be loaded",
-        "Bad",
-        "bad",
-    )
+    expected = ("plugin cannot be loaded", "Bad", "bad")
+    assert (line["event"], line["plugin"], line["package"]) == expected
     assert line["exc_info"]
 
 

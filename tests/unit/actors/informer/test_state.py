@@ -101,12 +101,8 @@ def test_a_pod_that_cannot_be_read_is_in_the_store_if_it_has_a_node() -> None:
     assert store.unread(made("never", "2")) == []
     there = on(made("there", "2"), "n", "2")
     assert store.unread(there) == [Change(None, on(there, "n"))]
-    assert store.named() == [
-        ("assigned", True),
-        ("pending", True),
-        ("never", True),
-        ("there", True),
-    ]
+    expected = [("assigned", True), ("pending", True), ("never", True), ("there", True)]
+    assert store.named() == expected
     bound = on(pending, "m")
     assert store.unread(on(made("pending", "3"), "m", "3")) == [Change(None, bound)]
     assert store.named() == []

@@ -47,11 +47,8 @@ async def test_a_blocked_loop_is_logged_once_and_how_long_it_lasted() -> None:
     with capture_logs() as lines:
         await loop.stands_still(1.0, 1.5, 3.0)
     began, ended = lines
-    assert (began["event"], began["log_level"], began["seconds"]) == (
-        "event loop stands still",
-        "error",
-        2.5,
-    )
+    expected = ("event loop stands still", "error", 2.5)
+    assert (began["event"], began["log_level"], began["seconds"]) == expected
     assert began["at"] == "_where", "the watched thread is the one that made the watchdog"
     assert "in stands_still" in began["stack"]
     assert (ended["event"], ended["log_level"], ended["after_seconds"]) == (

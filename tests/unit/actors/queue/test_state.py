@@ -26,12 +26,8 @@ def queue() -> Harness:
 def test_pods_are_handed_out_by_the_sort_key_then_in_order_of_arrival(queue: Harness) -> None:
     queue.add(make_pod("low"), make_pod("first", 5), make_pod("second", 5), make_pod("top", 9))
     queue.send(PendingPodUpdated(make_pod("low"), make_pod("low", 7)))
-    assert [queue.pop().info.pod.metadata.name for _ in range(4)] == [
-        "top",
-        "low",
-        "first",
-        "second",
-    ]
+    expected = ["top", "low", "first", "second"]
+    assert [queue.pop().info.pod.metadata.name for _ in range(4)] == expected
 
 
 def test_a_pod_that_failed_comes_after_pods_of_the_same_priority(queue: Harness) -> None:

@@ -107,11 +107,8 @@ class TestInFlight:
         queue.send(NODE_ADDED)
         queue.pop()
         queue.send(POD_GONE)
-        assert queue.state.measures().in_flight_events == {
-            "NodeAdd": 1,
-            "AssignedPodDelete": 1,
-            "PodPopped": 2,
-        }
+        expected = {"NodeAdd": 1, "AssignedPodDelete": 1, "PodPopped": 2}
+        assert queue.state.measures().in_flight_events == expected
         queue.send(Done("a"))
         assert queue.state.measures().in_flight_events == {"AssignedPodDelete": 1, "PodPopped": 1}
         queue.send(Done("b"))

@@ -88,12 +88,8 @@ async def test_every_kind_of_series_that_shows_zero_is_there_from_the_start() ->
     async with scheduler() as running:
         await running.instruments.registry.refresh()
         read = running.read
-        assert set(read.numbers("pending_pods")) == {
-            ("active",),
-            ("backoff",),
-            ("gated",),
-            ("unschedulable",),
-        }
+        expected = {("active",), ("backoff",), ("gated",), ("unschedulable",)}
+        assert set(read.numbers("pending_pods")) == expected
         assert set(read.numbers("goroutines")) >= {("binding",), ("Filter",), ("Score",)}
         asked = read.numbers("plugin_evaluation_total")
         assert asked["NodeResourcesFit", "Score", PROFILE] == 0

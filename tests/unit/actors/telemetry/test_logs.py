@@ -142,11 +142,8 @@ def test_a_traceback_is_a_block_of_text(capsys: pytest.CaptureFixture[str]) -> N
     fail("zone", "text", 1)
     first, second, *_, last, end = capsys.readouterr().err.splitlines()
     assert text_of(first) == 'E "plugin failed" plugin="Price" exception=<'
-    assert (second, last, end) == (
-        "\tTraceback (most recent call last):",
-        "\tKeyError: 'zone'",
-        " >",
-    )
+    expected = ("\tTraceback (most recent call last):", "\tKeyError: 'zone'", " >")
+    assert (second, last, end) == expected
 
 
 def test_a_deep_traceback_is_cut(capsys: pytest.CaptureFixture[str]) -> None:

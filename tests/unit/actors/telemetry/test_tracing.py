@@ -134,15 +134,8 @@ async def test_an_attempt_is_a_span_with_one_for_each_extension_point_and_plugin
     }
     assert attributes(roots["big"])["scheduler.result"] == "unschedulable"
     points = children(receiver.spans, roots["p"])
-    assert {span.name for span in points} == {
-        "PreFilter",
-        "Filter",
-        "PreScore",
-        "Score",
-        "Reserve",
-        "PreBindPreFlight",
-        "Bind",
-    }
+    expected = {"PreFilter", "Filter", "PreScore", "Score", "Reserve", "PreBindPreFlight", "Bind"}
+    assert {span.name for span in points} == expected
     (bind,) = (span for span in points if span.name == "Bind")
     (binder,) = children(receiver.spans, bind)
     assert binder.name == "DefaultBinder"

@@ -213,11 +213,8 @@ async def test_both_apis_can_be_watched() -> None:
             before = int(made["metadata"]["resourceVersion"]) - 1
             async with session.get(f"{url}{path}?watch=1&resourceVersion={before}") as watch:
                 found = json.loads(await watch.content.readline())["object"]
-            assert (found["apiVersion"], found["metadata"], found[note]) == (
-                version,
-                made["metadata"],
-                TOLD["note"],
-            )
+            expected = (version, made["metadata"], TOLD["note"])
+            assert (found["apiVersion"], found["metadata"], found[note]) == expected
 
 
 async def test_a_table_shows_events_of_either_api() -> None:
@@ -234,11 +231,8 @@ async def test_a_table_shows_events_of_either_api() -> None:
             names = [column["name"] for column in table["columnDefinitions"]]
             (row,) = table["rows"]
             cells = dict(zip(names, row["cells"], strict=True))
-            assert (cells["Object"], cells["Count"], cells["Message"]) == (
-                "pod/web",
-                2,
-                TOLD["note"],
-            )
+            expected = ("pod/web", 2, TOLD["note"])
+            assert (cells["Object"], cells["Count"], cells["Message"]) == expected
             assert cells["Source"] == "default-scheduler, default-scheduler-here"
             assert row["object"]["apiVersion"] == version
 

@@ -124,11 +124,8 @@ async def test_a_watch_reports_objects_that_enter_or_leave_its_selection(server:
             await server.call("PATCH", f"{MAPS}/a", body, "application/merge-patch+json")
             await server.create(f"other-{label}-{server.store.revision}", label="z")
         await server.create("b")
-        assert [told(await anext(events)) for _ in range(3)] == [
-            ("ADDED", "a"),
-            ("DELETED", "a"),
-            ("ADDED", "b"),
-        ]
+        expected = [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "b")]
+        assert [told(await anext(events)) for _ in range(3)] == expected
 
 
 async def test_a_pod_that_finishes_is_deleted_for_a_watch_without_finished_pods(
@@ -270,11 +267,8 @@ async def test_every_kind_is_discovered_and_listed(server: Server) -> None:
         entry = next(entry for entry in found["resources"] if entry["name"] == kind.plural)
         assert (entry["kind"], entry["namespaced"]) == (kind.kind, kind.namespaced)
         status, listed = await server.call("GET", kind.path())
-        assert (status, listed["kind"], listed["apiVersion"]) == (
-            200,
-            f"{kind.kind}List",
-            kind.api_version,
-        )
+        expected = (200, f"{kind.kind}List", kind.api_version)
+        assert (status, listed["kind"], listed["apiVersion"]) == expected
 
 
 MERGE, STRATEGIC, JSON_PATCH, APPLY = (

@@ -223,12 +223,8 @@ def test_a_pods_wide_cells() -> None:
     }
     assert list(shown("pods", bound, wide=True).values())[5:] == ["10.0.0.7", "n1", "<none>", "1/3"]
     nominated = pod(phase="Pending", nominatedNodeName="n2")
-    assert list(shown("pods", nominated, wide=True).values())[5:] == [
-        "<none>",
-        "<none>",
-        "n2",
-        "<none>",
-    ]
+    expected = ["<none>", "<none>", "n2", "<none>"]
+    assert list(shown("pods", nominated, wide=True).values())[5:] == expected
 
 
 def test_rows_of_finished_pods_have_a_condition() -> None:
@@ -371,12 +367,8 @@ def test_events_old_and_new() -> None:
         reportingComponent="default-scheduler",
     )
     wide = shown("events", new, wide=True)
-    assert (wide["Last Seen"], wide["First Seen"], wide["Count"], wide["Object"]) == (
-        "119s",
-        "119s",
-        1,
-        "node",
-    )
+    expected = ("119s", "119s", 1, "node")
+    assert (wide["Last Seen"], wide["First Seen"], wide["Count"], wide["Object"]) == expected
     assert wide["Source"] == "default-scheduler"
     series = shown(
         "events",

@@ -47,12 +47,8 @@ def test_the_ratios_of_the_second_run_to_the_first(tmp_path: Path) -> None:
         "cpu_seconds": 1.0,
         "peak_rss_bytes": 1.0,
     }
-    assert (y["name"], y["throughput"], y["decision_ms"], y["peak_rss_bytes"]) == (
-        "y",
-        2.0,
-        None,
-        0.5,
-    )
+    expected = ("y", 2.0, None, 0.5)
+    assert (y["name"], y["throughput"], y["decision_ms"], y["peak_rss_bytes"]) == expected
     shown = run(tmp_path, first, second)
     assert "x2.50" in shown.output
 

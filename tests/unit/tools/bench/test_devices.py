@@ -84,11 +84,8 @@ def test_the_slice_of_a_driver() -> None:
 def test_every_device_is_given_once_and_then_none() -> None:
     fit = allocator([node("a"), node("b")], [own("a", 2), own("b", 1), own("b", 5, driver="e")])
     given = [taken(fit, claim(f"c{number}")) for number in range(3)]
-    assert sorted(device for one in given for device in one or ()) == [
-        ("r0", "a", "instance-0"),
-        ("r0", "a", "instance-1"),
-        ("r0", "b", "instance-0"),
-    ]
+    expected = [("r0", "a", "instance-0"), ("r0", "a", "instance-1"), ("r0", "b", "instance-0")]
+    assert sorted(device for one in given for device in one or ()) == expected
     assert taken(fit, claim("late")) is None
 
 

@@ -49,15 +49,8 @@ def test_samples(times: list[float], before: int, end: float, expected: list[flo
 
 def test_percentiles_use_the_nearest_rank() -> None:
     values = [float(value) for value in range(1, 11)]
-    assert [nearest_rank(values, percent) for percent in (0, 1, 50, 90, 95, 99, 100)] == [
-        1,
-        1,
-        5,
-        9,
-        10,
-        10,
-        10,
-    ]
+    expected = [1, 1, 5, 9, 10, 10, 10]
+    assert [nearest_rank(values, percent) for percent in (0, 1, 50, 90, 95, 99, 100)] == expected
 
 
 def test_throughput() -> None:

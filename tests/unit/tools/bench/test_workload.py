@@ -163,12 +163,8 @@ def test_parameters_reach_every_field_that_takes_one(tmp_path: Path) -> None:
     )
     (pods,) = run.operations
     assert isinstance(pods, CreatePods)
-    assert (pods.count, pods.steady_state, pods.duration, pods.signature_batch_size) == (
-        6,
-        True,
-        "1m30s",
-        3,
-    )
+    expected = (6, True, "1m30s", 3)
+    assert (pods.count, pods.steady_state, pods.duration, pods.signature_batch_size) == expected
     assert pods.template_params == {"A": 7, "B": "plain"}
 
 

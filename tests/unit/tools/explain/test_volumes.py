@@ -221,11 +221,8 @@ def test_node_affinity_in_words(affinity: Document, meaning: str, left_out: str)
 
 def test_a_bound_volume_that_is_gone() -> None:
     found = in_words(bound("data", "pv-1"), plugins={"VolumeBinding"})
-    assert the(found)[1:] == (
-        "bound to pv-1, which does not exist",
-        "pv-1 has to exist",
-        "n1 n2 n3",
-    )
+    expected = ("bound to pv-1, which does not exist", "pv-1 has to exist", "n1 n2 n3")
+    assert the(found)[1:] == expected
 
 
 def test_a_volume_that_a_csi_driver_took_over() -> None:
@@ -344,11 +341,8 @@ def test_two_claims_and_one_volume() -> None:
         free("pv-3", on="n2"),
         asked=pod("p", of_claim("a"), of_claim("b")),
     )
-    assert [(one.volume, shown(one)) for one in found] == [
-        ("claim a", "n3"),
-        ("claim b", "n3"),
-        ("all claims", "n1"),
-    ]
+    expected = [("claim a", "n3"), ("claim b", "n3"), ("all claims", "n1")]
+    assert [(one.volume, shown(one)) for one in found] == expected
 
 
 # ------------------------------------------------------------------------------------- provisioning
@@ -424,11 +418,8 @@ def test_another_pod_uses_a_disk() -> None:
         "pods ns/a on n1, ns/b on n2 use it already",
         "n1 n2",
     )
-    assert the(in_words(*others, asked=pod("p", reading)))[1:] == (
-        "named by the pod, only to read",
-        "pod ns/a on n1 uses it already",
-        "n1",
-    )
+    expected = ("named by the pod, only to read", "pod ns/a on n1 uses it already", "n1")
+    assert the(in_words(*others, asked=pod("p", reading)))[1:] == expected
     assert the(in_words(*others, asked=pod("p", image)))[0] == "RBD image rbd/logs"
 
 
@@ -441,12 +432,8 @@ def test_a_node_has_attached_as_many_volumes_as_it_can() -> None:
     disks = [volume(f"pv-{i}", csi={"driver": DRIVER, "volumeHandle": f"h{i}"}) for i in range(3)]
     claims = [bound(name, f"pv-{i}") for i, name in enumerate(("data", "x", "y"))]
     holder = pod("h", of_claim("x"), of_claim("y"), on="n1")
-    assert the(in_words(*disks, *claims, limit, holder)) == (
-        f"volumes of {DRIVER}",
-        "the pod needs 1",
-        "attached to n1: 2 of at most 2",
-        "n1",
-    )
+    expected = (f"volumes of {DRIVER}", "the pod needs 1", "attached to n1: 2 of at most 2", "n1")
+    assert the(in_words(*disks, *claims, limit, holder)) == expected
 
 
 @pytest.mark.parametrize(

@@ -270,12 +270,8 @@ def test_devices_count_for_scores() -> None:
     held = allocated("held", "n", "a")
     assert scores(args, asked, *nodes, GPUS, *slices, held) == {**wanted, "n": 33}
     most = scoring(GPU, strategy="MostAllocated")
-    assert scores(most, asked, *nodes, GPUS, *slices, held) == {
-        "n": 66,
-        "m": 50,
-        "plugin": 25,
-        "none": 0,
-    }
+    expected = {"n": 66, "m": 50, "plugin": 25, "none": 0}
+    assert scores(most, asked, *nodes, GPUS, *slices, held) == expected
     without = {"n": 0, "m": 0, "plugin": 75, "none": 0}
     assert scores(args, asked, *nodes, *slices) == without
     assert scores(args, asked, *nodes, GPUS, *slices, DRAExtendedResource=False) == without

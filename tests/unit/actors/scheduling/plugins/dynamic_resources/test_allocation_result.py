@@ -116,11 +116,8 @@ def test_the_configuration_of_the_chosen_sub_request() -> None:
         first("r", request("many", 9, of="one"), request("few", of="two")),
         config=[config("1", "r"), config("2", "r/many"), config("3", "r/few"), config("4", "few")],
     )
-    assert written(written_for(asked, resource_slice("n", "a"), *classes)) == [
-        ("FromClass", "two", "r/few"),
-        ("FromClaim", "1", "r"),
-        ("FromClaim", "3", "r/few"),
-    ]
+    expected = [("FromClass", "two", "r/few"), ("FromClaim", "1", "r"), ("FromClaim", "3", "r/few")]
+    assert written(written_for(asked, resource_slice("n", "a"), *classes)) == expected
 
 
 def zones(*names: str, key: str = "zone") -> Document:

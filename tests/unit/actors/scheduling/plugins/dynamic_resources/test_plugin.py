@@ -207,11 +207,8 @@ def test_extended_resources() -> None:
     nodes = [node("a"), node("b", gpu=4), node("c")]
     asked = pod({GPU: 1, "example.com/nic": 1})
     devices = resource_slice("a", "d")
-    assert Attempt(pod({GPU: 1}), *nodes, gpus, devices).run() == {
-        "a": "",
-        "b": "",
-        "c": "cannot allocate all claims",
-    }
+    expected = {"a": "", "b": "", "c": "cannot allocate all claims"}
+    assert Attempt(pod({GPU: 1}), *nodes, gpus, devices).run() == expected
     assert Attempt(asked, *nodes, gpus, devices).run() == dict.fromkeys(
         "abc", "cannot fit resource"
     )

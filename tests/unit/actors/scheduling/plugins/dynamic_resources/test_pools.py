@@ -149,9 +149,6 @@ def test_the_order_of_pools() -> None:
     drivers = [pool.id for pool in seen(*documents).pools]
     first = ("a.example.com", "d")
     assert drivers == [first, (DRIVER, "b"), (DRIVER, "c"), (DRIVER, "a")]
-    assert [str(device) for device, _ in seen(*documents).candidates] == [
-        "a.example.com/d/d",
-        f"{DRIVER}/c/d",
-        f"{DRIVER}/a/d",
-    ]
+    expected = ["a.example.com/d/d", f"{DRIVER}/c/d", f"{DRIVER}/a/d"]
+    assert [str(device) for device, _ in seen(*documents).candidates] == expected
     assert seen(*documents).any_invalid
