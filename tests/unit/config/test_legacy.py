@@ -35,9 +35,9 @@ def converted(version: str, text: str = "") -> Conversion:
     return convert({**head, **document})
 
 
-def weights(found: Conversion) -> dict[str, int]:
+def weights(conversion: Conversion) -> dict[str, int]:
     """The weights of the scores that v1beta2 knew."""
-    configuration = from_mapping(found.document)
+    configuration = from_mapping(conversion.document)
     assert plugin_problems(configuration, IN_TREE, DEFAULTS) == []
     (profile,) = configuration.profiles
     points = {name: extension_points(plugin) for name, plugin in IN_TREE.items()}
@@ -71,9 +71,9 @@ def test_scores_that_are_all_disabled_stay_disabled() -> None:
         "profiles: [{plugins: {score: {disabled: [{name: '*'}], "
         "enabled: [{name: NodeResourcesMostAllocated, weight: 5}, {name: NodeAffinity}]}}}]"
     )
-    found = converted("v1beta1", text)
-    assert weights(found) == {"NodeResourcesFit": 5, "NodeAffinity": 1}
-    (profile,) = found.document["profiles"]
+    conversion = converted("v1beta1", text)
+    assert weights(conversion) == {"NodeResourcesFit": 5, "NodeAffinity": 1}
+    (profile,) = conversion.document["profiles"]
     assert profile["pluginConfig"] == [
         {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
     ]
@@ -110,12 +110,12 @@ def test_plugins_that_score_resources_become_a_strategy(
 ) -> None:
     profile: dict[str, Any] = {"plugins": yaml.safe_load(plugins)}
     profile["pluginConfig"] = [{"name": name, "args": args}]
-    found = converted("v1beta1", yaml.safe_dump({"profiles": [profile]}))
-    (after,) = found.document["profiles"]
+    conversion = converted("v1beta1", yaml.safe_dump({"profiles": [profile]}))
+    (after,) = conversion.document["profiles"]
     assert after["pluginConfig"] == [
         {"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}
     ]
-    assert weights(found)["NodeResourcesFit"] == weight
+    assert weights(conversion)["NodeResourcesFit"] == weight
 
 
 WHOLE = """
@@ -138,8 +138,8 @@ profiles:
 
 
 def test_each_change_has_its_line() -> None:
-    found = converted("v1beta3", WHOLE)
-    assert found.document == {
+    conversion = converted("v1beta3", WHOLE)
+    assert conversion.document == {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "parallelism": 4,
@@ -157,7 +157,7 @@ def test_each_change_has_its_line() -> None:
             }
         ],
     }
-    assert [line.partition(":")[0] for line in found.changes] == [
+    assert [line.partition(":")[0] for line in conversion.changes] == [
         "apiVersion",
         "healthzBindAddress",
         "metricsBindAddress",
@@ -167,8 +167,8 @@ def test_each_change_has_its_line() -> None:
         "profiles[0].plugins.score",
         "profiles[0].pluginConfig",
     ]
-    assert found.by_hand == ()
-    assert weights(found) == NEW_WEIGHTS
+    assert conversion.by_hand == ()
+    assert weights(conversion) == NEW_WEIGHTS
 
 
 def test_an_alpha_configuration_gets_a_profile() -> None:
@@ -177,8 +177,8 @@ def test_an_alpha_configuration_gets_a_profile() -> None:
         "hardPodAffinitySymmetricWeight: 5, bindTimeoutSeconds: 30, disablePreemption: true, "
         "leaderElection: {lockObjectName: l, lockObjectNamespace: n}}"
     )
-    found = converted("v1alpha1", text)
-    configuration = from_mapping(found.document)
+    conversion = converted("v1alpha1", text)
+    configuration = from_mapping(conversion.document)
     (profile,) = configuration.profiles
     assert profile.scheduler_name == "mine"
     assert {entry.name: entry.args for entry in profile.plugin_config} == {
@@ -188,7 +188,7 @@ def test_an_alpha_configuration_gets_a_profile() -> None:
     assert [ref.name for ref in profile.plugins.post_filter.disabled] == ["DefaultPreemption"]
     election = configuration.leader_election
     assert (election.resource_name, election.resource_namespace) == ("l", "n")
-    assert weights(found) == OLD_WEIGHTS
+    assert weights(conversion) == OLD_WEIGHTS
 
 
 @pytest.mark.parametrize(
@@ -262,5 +262,5 @@ def test_a_policy_is_refused_with_the_plugins_of_its_rules() -> None:
 )
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1", "v1beta2", "v1beta3"])
 def test_a_malformed_document_is_left_to_the_reader(version: str, text: str) -> None:
-    found = converted(version, text)
-    assert found.document["apiVersion"] == API_VERSION
+    conversion = converted(version, text)
+    assert conversion.document["apiVersion"] == API_VERSION

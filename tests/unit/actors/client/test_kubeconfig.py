@@ -17,8 +17,7 @@ from tests.kit.cases import documents
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
 
-V1, V1BETA1 = "client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"
-NO_PEM = base64.b64encode(b"no certificate").decode()
+V1 = "client.authentication.k8s.io/v1"
 
 
 def document(cluster: Any = None, user: Any = None, **fields: Any) -> dict[str, Any]:

@@ -55,12 +55,10 @@ class Server:
 
 Call = Callable[[ApiObjects], Awaitable[Any]]
 CORE, STORAGE = "/api/v1", "/apis/storage.k8s.io/v1"
+CLAIMS = f"{CORE}/namespaces/ns/persistentvolumeclaims"
 CALLS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda api: api.get(Node, "a"), ("GET", f"{CORE}/nodes/a", None)),
-    (
-        lambda api: api.get(PersistentVolumeClaim, "c", "ns"),
-        ("GET", f"{CORE}/namespaces/ns/persistentvolumeclaims/c", None),
-    ),
+    (lambda api: api.get(PersistentVolumeClaim, "c", "ns"), ("GET", f"{CLAIMS}/c", None)),
     (
         lambda api: api.get(StorageClass, "a/b c"),
         ("GET", f"{STORAGE}/storageclasses/a%2Fb%20c", None),
@@ -69,7 +67,7 @@ CALLS: list[tuple[Call, tuple[object, ...]]] = [
         lambda api: api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}}, "ns"),
         (
             "POST",
-            f"{CORE}/namespaces/ns/persistentvolumeclaims",
+            CLAIMS,
             {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}},
         ),
     ),
@@ -83,17 +81,13 @@ CALLS: list[tuple[Call, tuple[object, ...]]] = [
     ),
     (
         lambda api: api.update(PersistentVolumeClaim, "c", {}, "ns", "status"),
-        (
-            "PUT",
-            f"{CORE}/namespaces/ns/persistentvolumeclaims/c/status",
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim"},
-        ),
+        ("PUT", f"{CLAIMS}/c/status", {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}),
     ),
     (
         lambda api: api.delete(PersistentVolumeClaim, "c", "ns", "u"),
         (
             "DELETE",
-            f"{CORE}/namespaces/ns/persistentvolumeclaims/c",
+            f"{CLAIMS}/c",
             {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u"}},
         ),
     ),

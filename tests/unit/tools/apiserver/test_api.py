@@ -39,9 +39,9 @@ def image(document: Document) -> Document:
 
 @pytest.fixture
 def api() -> Api:
-    made = Api(Store())
-    made.seed()
-    return made
+    created = Api(Store())
+    created.seed()
+    return created
 
 
 def create(api: Api, name: str = "p", **spec: Any) -> Document:
@@ -93,10 +93,10 @@ def test_the_server_owns_some_metadata(api: Api) -> None:
 
 def test_generated_names_have_only_letters_that_labels_allow(api: Api) -> None:
     prefix = "x" * 80 + "-"
-    made = [
+    created = [
         api.create(MAPS, NS, {"metadata": {"generateName": p}}) for p in ("web-", "web-", prefix)
     ]
-    names = [stored.document["metadata"]["name"] for stored in made]
+    names = [stored.document["metadata"]["name"] for stored in created]
     assert len(set(names)) == 3
     assert [len(name) for name in names] == [9, 9, 63]
     assert all(name.startswith("web-") for name in names[:2])
@@ -201,17 +201,17 @@ def test_updates_of_some_kinds_need_a_version(
     api: Api, version: str, kind: str, fields: Document, named: str | None
 ) -> None:
     of, namespace = BY_KIND[version, kind], NS if BY_KIND[version, kind].namespaced else ""
-    made = api.create(of, namespace, {"metadata": {"name": "x"}, **fields}).document
+    created = api.create(of, namespace, {"metadata": {"name": "x"}, **fields}).document
     document = {
-        **made,
-        "metadata": {**made["metadata"], "labels": {"a": "b"}, "resourceVersion": named},
+        **created,
+        "metadata": {**created["metadata"], "labels": {"a": "b"}, "resourceVersion": named},
     }
     with pytest.raises(
         RefusedError, match=r"metadata\.resourceVersion: Invalid value: 0: must be specified"
     ) as refused:
         api.update(of, namespace, "x", document, "")
     assert code(refused) == (422, "Invalid")
-    document["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"]
+    document["metadata"]["resourceVersion"] = created["metadata"]["resourceVersion"]
     api.update(of, namespace, "x", document, "")
     api.patch(of, namespace, "x", {"metadata": {"labels": {"a": "c"}}}, MERGE, "")
     assert api.store.get(of, namespace, "x")["metadata"]["labels"] == {"a": "c"}
@@ -700,7 +700,7 @@ def test_storage_kinds_get_their_defaults(api: Api) -> None:
 def test_the_quality_of_service_follows_the_resources(
     api: Api, resources: Document, expected: str
 ) -> None:
-    made = create(api)
-    containers = [{**made["spec"]["containers"][0], "resources": resources}]
+    created = create(api)
+    containers = [{**created["spec"]["containers"][0], "resources": resources}]
     document = {"metadata": {"name": "q"}, "spec": {"containers": containers}}
     assert api.create(PODS, NS, document).document["status"]["qosClass"] == expected

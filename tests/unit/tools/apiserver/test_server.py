@@ -36,10 +36,8 @@ class Server:
         **headers: str,
     ) -> tuple[int, Any]:
         data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
-        given = {"Content-Type": how, **headers}
-        async with self.session.request(
-            method, self.url + path, data=data, headers=given
-        ) as answer:
+        sent = {"Content-Type": how, **headers}
+        async with self.session.request(method, self.url + path, data=data, headers=sent) as answer:
             return answer.status, msgspec.json.decode(await answer.read() or b"null")
 
     async def create(self, *names: str, label: str = "x") -> list[Document]:

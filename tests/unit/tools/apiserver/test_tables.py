@@ -22,7 +22,7 @@ def ago(**span: int) -> str:
     return (NOW - timedelta(**span)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def made(metadata: Document | None = None, **fields: Any) -> Document:
+def aged(metadata: Document | None = None, **fields: Any) -> Document:
     """An object that is five minutes old."""
     return {
         "metadata": {"name": "it", "creationTimestamp": ago(minutes=5), **(metadata or {})},
@@ -115,7 +115,7 @@ def pod(
     init_specs: list[Document] = [{"name": f"i{n}"} for n in range(len(inits))]
     for n in sidecars:
         init_specs[n]["restartPolicy"] = "Always"
-    return made(
+    return aged(
         metadata,
         spec={
             "containers": [{"name": f"c{n}"} for n in range(len(containers) or 1)],
@@ -135,7 +135,7 @@ GATED = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"
 
 
 PODS: dict[str, tuple[Document, str]] = {
-    "new": (made(spec={"containers": [{}]}), "0/1 Pending 0"),
+    "new": (aged(spec={"containers": [{}]}), "0/1 Pending 0"),
     "pending": (pod(phase="Pending"), "0/1 Pending 0"),
     "gated": (pod(phase="Pending", conditions=GATED), "0/1 SchedulingGated 0"),
     "creating": (pod(waiting("ContainerCreating"), phase="Pending"), "0/1 ContainerCreating 0"),
@@ -241,7 +241,7 @@ def test_rows_of_finished_pods_have_a_condition() -> None:
     ("plural", "document", "expected"),
     [
         *(
-            (plural, made(**fields), yaml.safe_load(cells))
+            (plural, aged(**fields), yaml.safe_load(cells))
             for plural, fields, cells in documents("""
 namespaces => {status: {phase: Terminating}} => [it, Terminating, 5m]
 nodes => {} => [it, Unknown, <none>, 5m, '']
@@ -315,7 +315,7 @@ def test_a_nodes_wide_cells() -> None:
         {"type": "InternalIP", "address": "10.0.0.1"},
     ]
     cells = shown(
-        "nodes", made(status={"addresses": addresses, "nodeInfo": {"osImage": "Linux"}}), wide=True
+        "nodes", aged(status={"addresses": addresses, "nodeInfo": {"osImage": "Linux"}}), wide=True
     )
     assert list(cells.values())[5:] == ["10.0.0.1", "<none>", "Linux", "<unknown>", "<unknown>"]
 
@@ -334,14 +334,14 @@ def test_a_deployments_wide_cells() -> None:
         "template": template,
         "selector": {"matchLabels": {"app": "web"}, "matchExpressions": expressions},
     }
-    cells = shown("deployments", made(spec=spec), wide=True)
+    cells = shown("deployments", aged(spec=spec), wide=True)
     assert list(cells.values())[5:] == ["a,b", "a:1,b:2", "app=web,b in (x,y),c,!d,e notin (z)"]
-    assert shown("jobs", made(), wide=True)["Selector"] == "<none>"
+    assert shown("jobs", aged(), wide=True)["Selector"] == "<none>"
 
 
 def test_events_old_and_new() -> None:
     about = {"kind": "Pod", "name": "p", "fieldPath": "spec.containers{c}"}
-    old = made(
+    old = aged(
         involvedObject=about,
         type="Warning",
         reason="BackOff",
@@ -360,7 +360,7 @@ def test_events_old_and_new() -> None:
         12,
         "it",
     ]
-    new = made(
+    new = aged(
         involvedObject={"kind": "Node"},
         eventTime="2026-03-01T11:58:00.250000Z",
         firstTimestamp=None,
@@ -391,14 +391,14 @@ def test_events_old_and_new() -> None:
     ],
 )
 def test_at_most_three_endpoints_are_shown(subsets: list[Document], text: str) -> None:
-    assert shown("endpoints", made(subsets=subsets), group="")["Endpoints"] == text
+    assert shown("endpoints", aged(subsets=subsets), group="")["Endpoints"] == text
 
 
 # The table itself
 
 
 def test_the_object_of_a_row() -> None:
-    document = made({"resourceVersion": "3"}, data={"a": "1"})
+    document = aged({"resourceVersion": "3"}, data={"a": "1"})
     rows = {
         include: table(KIND["configmaps"], [document], revision="7", now=NOW, include=include)[
             "rows"
@@ -448,7 +448,7 @@ def test_the_tables_of_every_kind_accept_invalid_objects(
         "type",
         "secrets",
     )
-    answer = table(kind, [made(**dict.fromkeys(fields, wrong))], revision="1", now=NOW)
+    answer = table(kind, [aged(**dict.fromkeys(fields, wrong))], revision="1", now=NOW)
     assert all(isinstance(cell, str | int) for cell in answer["rows"][0]["cells"])
 
 

@@ -250,8 +250,8 @@ def test_a_resource_without_a_domain_must_be_a_standard_container_resource() -> 
     ],
 )
 def test_metadata(metadata: dict[str, Any], start: str) -> None:
-    (found,) = problems("Pod", {**pod(), "metadata": metadata})
-    assert found.startswith(start)
+    (problem,) = problems("Pod", {**pod(), "metadata": metadata})
+    assert problem.startswith(start)
 
 
 def test_only_names_of_namespaces_and_services_may_not_have_dots() -> None:
@@ -261,8 +261,8 @@ def test_only_names_of_namespaces_and_services_may_not_have_dots() -> None:
     )
     del named["metadata"]["labels"]
     assert problems("Pod", {**pod(), **named}) == []
-    (found,) = problems("Namespace", named)
-    assert "a lowercase RFC 1123 label" in found
+    (problem,) = problems("Namespace", named)
+    assert "a lowercase RFC 1123 label" in problem
 
 
 def test_a_generate_name_suffices() -> None:
@@ -368,8 +368,8 @@ def test_the_gates_and_the_node_choice_of_a_gated_pod_may_shrink() -> None:
     ],
 )
 def test_the_node_choice_of_a_gated_pod_may_not_grow(after: dict[str, Any], middle: str) -> None:
-    (found,) = problems("Pod", after, GATED)
-    assert middle in found
+    (problem,) = problems("Pod", after, GATED)
+    assert middle in problem
 
 
 def workload(**spec: Any) -> dict[str, Any]:
@@ -416,8 +416,8 @@ def test_workloads(kind: str) -> None:
         "spec.template.spec.containers: Required value"
     ]
     more = {"matchLabels": {"app": "x"}, "matchExpressions": [{"key": "app", "operator": "Exists"}]}
-    (found,) = problems(kind, workload(selector=more), workload())
-    assert found.startswith(
+    (problem,) = problems(kind, workload(selector=more), workload())
+    assert problem.startswith(
         "spec: Forbidden: updates to" if kind == "StatefulSet" else "spec.selector: Invalid value"
     )
 
@@ -435,13 +435,13 @@ def test_the_restart_policy_of_jobs() -> None:
     assert problems("Job", {**job, "spec": {"template": TEMPLATE}}) == [
         'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'
     ]
-    (found,) = problems("Job", {**job, "spec": {"template": {**never, "metadata": {}}}}, job)
-    assert found.endswith("field is immutable")
+    (problem,) = problems("Job", {**job, "spec": {"template": {**never, "metadata": {}}}}, job)
+    assert problem.endswith("field is immutable")
 
 
 def claim(storage: Any = "1Gi", **spec: Any) -> dict[str, Any]:
-    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
-    return {"metadata": {"name": "c"}, "spec": {**asked, **spec}}
+    basis = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
+    return {"metadata": {"name": "c"}, "spec": {**basis, **spec}}
 
 
 def volume(**spec: Any) -> dict[str, Any]:
@@ -460,30 +460,9 @@ def csi_node(**driver: Any) -> dict[str, Any]:
     }
 
 
-def with_topology(*expressions: dict[str, Any]) -> dict[str, Any]:
-    term = {"matchLabelExpressions": list(expressions)}
-    return {"metadata": {"name": "s"}, "provisioner": "p", "allowedTopologies": [term]}
-
-
 def in_zone(zone: str) -> dict[str, Any]:
     expression = {"key": "zone", "operator": "In", "values": [zone]}
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
-
-
-def attachment(**spec: Any) -> dict[str, Any]:
-    given = {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
-    return {"metadata": {"name": "a"}, "spec": {**given, **spec}}
-
-
-def budget(**spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "b"}, "spec": spec}
-
-
-def node(**fields: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "n"}, "spec": {}, **fields}
-
-
-TAINT = {"key": "a", "effect": "NoSchedule"}
 
 
 @pytest.mark.parametrize(
@@ -636,22 +615,16 @@ def test_a_volume_may_get_its_node_affinity_later() -> None:
 
 
 def test_binding_a_claim_sets_its_volume_and_may_set_its_class() -> None:
-    assert (
-        problems(
-            "PersistentVolumeClaim", claim("2Gi", volumeName="v", storageClassName="s"), claim()
-        )
-        == []
-    )
+    bound = claim("2Gi", volumeName="v", storageClassName="s")
+    assert problems("PersistentVolumeClaim", bound, claim()) == []
 
 
 def test_the_refusal_lists_each_problem_once() -> None:
-    one, two = "spec.a: Required value", 'spec.b: Invalid value: "x": must be: so'
-    assert invalid_message("Pod", "p", [one]) == 'Pod "p" is invalid: spec.a: Required value'
-    assert (
-        invalid_message("Deployment", "d", [one, two, one])
-        == f'Deployment.apps "d" is invalid: [{one}, {two}]'
-    )
-    assert invalid_details("Deployment", "d", [one, two]) == {
+    a, b = "spec.a: Required value", 'spec.b: Invalid value: "x": must be: so'
+    assert invalid_message("Pod", "p", [a]) == 'Pod "p" is invalid: spec.a: Required value'
+    message = invalid_message("Deployment", "d", [a, b, a])
+    assert message == f'Deployment.apps "d" is invalid: [{a}, {b}]'
+    assert invalid_details("Deployment", "d", [a, b]) == {
         "name": "d",
         "group": "apps",
         "kind": "Deployment",
@@ -667,30 +640,30 @@ def test_the_refusal_lists_each_problem_once() -> None:
 
 
 def test_a_claim_of_a_pod_is_named_or_made_from_a_template() -> None:
-    def found(**claim: Any) -> list[str]:
+    def refusals(**claim: Any) -> list[str]:
         return problems("Pod", pod(resourceClaims=[{"name": "gpu", **claim}]))
 
     place, fields = "spec.resourceClaims[0]", "`resourceClaimName`, `resourceClaimTemplateName`"
-    assert found(resourceClaimTemplateName="t") == []
-    (problem,) = found()
+    assert refusals(resourceClaimTemplateName="t") == []
+    (problem,) = refusals()
     assert problem.startswith(f"{place}: Invalid value: ")
     assert problem.endswith(f"must specify one of: {fields}")
-    (problem,) = found(resourceClaimName="c", resourceClaimTemplateName="t")
+    (problem,) = refusals(resourceClaimName="c", resourceClaimTemplateName="t")
     assert problem.endswith(f"at most one of {fields} may be specified")
-    (problem,) = found(resourceClaimName="no/claim")
+    (problem,) = refusals(resourceClaimName="no/claim")
     assert problem.startswith(f'{place}.resourceClaimName: Invalid value: "no/claim"')
 
 
 def test_a_container_uses_claims_of_its_pod_once() -> None:
-    def found(*claims: dict[str, Any]) -> list[str]:
-        one = {"name": "c", "image": "i", "resources": {"claims": list(claims)}}
+    def refusals(*claims: dict[str, Any]) -> list[str]:
+        user = {"name": "c", "image": "i", "resources": {"claims": list(claims)}}
         claim = {"name": "gpu", "resourceClaimName": "claim"}
-        return problems("Pod", pod(containers=[one], resourceClaims=[claim]))
+        return problems("Pod", pod(containers=[user], resourceClaims=[claim]))
 
     place = "spec.containers[0].resources.claims"
     first, second = {"name": "gpu", "request": "a"}, {"name": "gpu", "request": "b"}
-    assert found(first, second) == []
-    assert found(first, first) == [f'{place}[1]: Duplicate value: "gpu/a"']
-    assert found({"name": "gpu"}, first) == [f'{place}[1]: Duplicate value: "gpu/a"']
-    assert found({"name": "disk"}) == [f'{place}[0].name: Not found: "disk"']
-    assert found({"name": ""}) == [f"{place}[0].name: Required value"]
+    assert refusals(first, second) == []
+    assert refusals(first, first) == [f'{place}[1]: Duplicate value: "gpu/a"']
+    assert refusals({"name": "gpu"}, first) == [f'{place}[1]: Duplicate value: "gpu/a"']
+    assert refusals({"name": "disk"}) == [f'{place}[0].name: Not found: "disk"']
+    assert refusals({"name": ""}) == [f"{place}[0].name: Required value"]

@@ -54,36 +54,36 @@ def selecting(expression: str) -> Document:
 
 def in_words(
     *objects: Document,
-    asked: Document | None = None,
+    document: Document | None = None,
     configured: Document | None = None,
     without: str = "",
 ) -> DeviceSupply:
     """For a pod with the claim `c`, unless another pod is asked about; `without` a feature gate."""
-    asked = using(pod({}), "c") if asked is None else asked
+    document = using(pod({}), "c") if document is None else document
     handle = ReadOnlyHandle(with_defaults({without: False} if without else {}))
     profiles = profiles_of(from_mapping(configured), handle)
     filters = profiles["default-scheduler"].filters
-    return supply(PodInfo(as_pod(asked)), cluster(*objects), filters)
+    return supply(PodInfo(as_pod(document)), cluster(*objects), filters)
 
 
-def given(found: DeviceSupply) -> list[tuple[str, str, str, str]]:
-    assert not found.short
+def rows_of(words: DeviceSupply) -> list[tuple[str, str, str, str]]:
+    assert not words.short
     return [
-        (" ".join(one.nodes), one.claim, one.request, "; ".join(one.devices))
-        for one in found.provided
+        (" ".join(entry.nodes), entry.claim, entry.request, "; ".join(entry.devices))
+        for entry in words.provided
     ]
 
 
-def short(found: DeviceSupply) -> list[Row]:
+def short(words: DeviceSupply) -> list[Row]:
     """The claim, the request and the problem of the only node, which gives nothing."""
-    assert not found.provided
-    assert all(one.nodes == ("n",) for one in found.short)
-    return [(one.claim, one.request, one.why) for one in found.short]
+    assert not words.provided
+    assert all(entry.nodes == ("n",) for entry in words.short)
+    return [(entry.claim, entry.request, entry.why) for entry in words.short]
 
 
-def why(found: DeviceSupply) -> str:
+def why(words: DeviceSupply) -> str:
     """The only problem of the only node."""
-    (row,) = short(found)
+    (row,) = short(words)
     return row[2]
 
 
@@ -96,7 +96,7 @@ def on(*devices: str | Document, **spec: Any) -> tuple[Document, Document, Docum
 
 
 def test_the_devices_that_each_request_would_get() -> None:
-    found = in_words(
+    words = in_words(
         GPUS,
         node("n1"),
         node("n2"),
@@ -104,7 +104,7 @@ def test_the_devices_that_each_request_would_get() -> None:
         resource_slice("n2", "gpu-0", "gpu-1", "gpu-2"),
         claim("c", request("two", 2), request("one")),
     )
-    assert given(found) == [
+    assert rows_of(words) == [
         ("n1", "c", "two", f"{DRIVER}/n1/gpu-0; {DRIVER}/n1/gpu-1"),
         ("n1", "c", "one", f"{DRIVER}/n1/gpu-2"),
         ("n2", "c", "two", f"{DRIVER}/n2/gpu-0; {DRIVER}/n2/gpu-1"),
@@ -114,8 +114,8 @@ def test_the_devices_that_each_request_would_get() -> None:
 
 def test_nodes_that_give_the_same_devices_share_a_row() -> None:
     network = resource_slice("any", "port", allNodes=True)
-    found = in_words(GPUS, node("n2"), node("n1"), network, claim("c"))
-    assert given(found) == [("n1 n2", "c", "r", f"{DRIVER}/any/port")]
+    words = in_words(GPUS, node("n2"), node("n1"), network, claim("c"))
+    assert rows_of(words) == [("n1 n2", "c", "r", f"{DRIVER}/any/port")]
 
 
 def test_the_sub_request_that_is_taken_admin_access_and_consumed_capacity() -> None:
@@ -128,25 +128,25 @@ def test_the_sub_request_that_is_taken_admin_access_and_consumed_capacity() -> N
     }
     shared = device("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "40Gi"}})
     part = request("part", capacity={"requests": {"memory": "10Gi"}})
-    assert given(in_words(*on(shared), claim("c", listed))) == [
+    assert rows_of(in_words(*on(shared), claim("c", listed))) == [
         ("n", "c", "best/small", f"{DRIVER}/n/gpu-0, 40Gi of memory")
     ]
-    assert given(in_words(*on(shared), claim("c", part))) == [
+    assert rows_of(in_words(*on(shared), claim("c", part))) == [
         ("n", "c", "part", f"{DRIVER}/n/gpu-0, 10Gi of memory")
     ]
     watched = in_words(*on("gpu-0"), claim("c", request(adminAccess=True)))
-    assert given(watched) == [("n", "c", "r", f"{DRIVER}/n/gpu-0, admin access")]
+    assert rows_of(watched) == [("n", "c", "r", f"{DRIVER}/n/gpu-0, admin access")]
 
 
 def test_the_claim_for_extended_resources() -> None:
     gpus = device_class("gpu", extendedResourceName=GPU)
-    asked = pod({GPU: 1})
-    found = in_words(gpus, node(), resource_slice("n", "gpu-0"), asked=asked)
+    document = pod({GPU: 1})
+    words = in_words(gpus, node(), resource_slice("n", "gpu-0"), document=document)
     resource = f"{GPU} of c"
-    assert given(found) == [("n", "extended resources", resource, f"{DRIVER}/n/gpu-0")]
-    found = in_words(gpus, node(), asked=asked)
-    assert short(found) == [("extended resources", resource, NOTHING)]
-    assert in_words(gpus, node(gpu=1), asked=asked) == DeviceSupply()
+    assert rows_of(words) == [("n", "extended resources", resource, f"{DRIVER}/n/gpu-0")]
+    words = in_words(gpus, node(), document=document)
+    assert short(words) == [("extended resources", resource, NOTHING)]
+    assert in_words(gpus, node(gpu=1), document=document) == DeviceSupply()
 
 
 def test_a_claim_for_extended_resources_that_is_left_over() -> None:
@@ -156,9 +156,9 @@ def test_a_claim_for_extended_resources_that_is_left_over() -> None:
         "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
         "ownerReferences": [{"name": "p", "uid": "p", "controller": True}],
     }
-    (one,) = in_words(gpus, node(), left, asked=pod({GPU: 1})).short
-    assert (one.claim, one.nodes) == ("extended resources", None)
-    assert one.why == "a claim is left over from an earlier attempt, and is deleted first"
+    (entry,) = in_words(gpus, node(), left, document=pod({GPU: 1})).short
+    assert (entry.claim, entry.nodes) == ("extended resources", None)
+    assert entry.why == "a claim is left over from an earlier attempt, and is deleted first"
 
 
 def test_a_profile_that_does_not_filter_by_devices() -> None:
@@ -171,14 +171,14 @@ def test_a_profile_that_does_not_filter_by_devices() -> None:
 
 
 def test_a_pod_without_claims_has_nothing_to_say() -> None:
-    assert in_words(*on("gpu-0"), asked=pod({})) == DeviceSupply()
+    assert in_words(*on("gpu-0"), document=pod({})) == DeviceSupply()
 
 
 # --------------------------------------------------------------------------- why each device is out
 
 
 @pytest.mark.parametrize(
-    ("devices", "asked", "meaning"),
+    ("devices", "document", "meaning"),
     [
         *(
             (devices, request(**fields), text)
@@ -214,9 +214,9 @@ def test_a_pod_without_claims_has_nothing_to_say() -> None:
     ],
 )
 def test_why_the_devices_of_a_node_do_not_suffice(
-    devices: list[str | Document], asked: Document, meaning: str
+    devices: list[str | Document], document: Document, meaning: str
 ) -> None:
-    assert short(in_words(*on(*devices), claim("c", asked))) == [("c", "r", meaning)]
+    assert short(in_words(*on(*devices), claim("c", document))) == [("c", "r", meaning)]
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ def test_why_the_devices_of_a_node_do_not_suffice(
     ],
 )
 def test_devices_that_need_a_feature_gate(gate: str, parts: Document, meaning: str) -> None:
-    found = in_words(*on(device("gpu-0", **parts)), claim("c"), without=gate)
-    assert why(found) == f"needs 1 device: 1 on the node, {meaning}"
+    words = in_words(*on(device("gpu-0", **parts)), claim("c"), without=gate)
+    assert why(words) == f"needs 1 device: 1 on the node, {meaning}"
 
 
 def test_capacity_counts_only_with_its_feature_gate() -> None:
@@ -248,28 +248,28 @@ def test_capacity_counts_only_with_its_feature_gate() -> None:
     share = {"shareID": "s", "consumedCapacity": {"memory": "4Gi"}}
     objects = (*on(full), allocated("d", "n", "gpu-0", **share), claim("c", request(count=2)))
     assert "short of capacity memory" in why(in_words(*objects))
-    found = in_words(*objects, without="DRAConsumableCapacity")
-    assert why(found) == "needs 2 devices: 1 on the node"
+    words = in_words(*objects, without="DRAConsumableCapacity")
+    assert why(words) == "needs 2 devices: 1 on the node"
 
 
 def test_a_selector_of_the_class() -> None:
     picky = device_class("gpu", "true", 'device.driver == "other.example.com"')
-    found = in_words(picky, node(), resource_slice("n", "gpu-0"), claim("c"))
-    assert why(found) == (
+    words = in_words(picky, node(), resource_slice("n", "gpu-0"), claim("c"))
+    assert why(words) == (
         "needs 1 device: 1 on the node, 1 refused by selector #1 of class gpu "
         '(device.driver == "other.example.com")'
     )
 
 
 def test_devices_that_other_claims_hold() -> None:
-    found = in_words(
+    words = in_words(
         *on("gpu-0", "gpu-1", "gpu-2"),
         allocated("one", "n", "gpu-0"),
         allocated("two", "n", "gpu-1", "gpu-2"),
         allocated("watching", "n", "gpu-2", adminAccess=True),
         claim("c"),
     )
-    assert why(found) == (
+    assert why(words) == (
         "needs 1 device: 3 on the node, 3 taken (by claim default/one, by claim default/two)"
     )
 
@@ -277,9 +277,9 @@ def test_devices_that_other_claims_hold() -> None:
 def test_capacity_that_other_claims_consume() -> None:
     shared = device("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "40Gi"}})
     share = {"shareID": "s", "consumedCapacity": {"memory": "36Gi"}}
-    asked = request(capacity={"requests": {"memory": "5Gi"}})
-    found = in_words(*on(shared), allocated("other", "n", "gpu-0", **share), claim("c", asked))
-    assert why(found) == (
+    document = request(capacity={"requests": {"memory": "5Gi"}})
+    words = in_words(*on(shared), allocated("other", "n", "gpu-0", **share), claim("c", document))
+    assert why(words) == (
         "needs 1 device: 1 on the node, 1 short of capacity memory "
         "(gpu-0: 4Gi left of 40Gi, 5Gi needed)"
     )
@@ -315,9 +315,9 @@ def test_each_sub_request_has_its_reasons() -> None:
 
 
 def test_every_request_that_cannot_be_met_alone_is_listed() -> None:
-    one, two = claim("c", request("a"), request("b", 2)), claim("d", request("x", 3))
-    asked = using(pod({}), "c", "d")
-    assert short(in_words(*on("gpu-0"), one, two, asked=asked)) == [
+    entry, two = claim("c", request("a"), request("b", 2)), claim("d", request("x", 3))
+    document = using(pod({}), "c", "d")
+    assert short(in_words(*on("gpu-0"), entry, two, document=document)) == [
         ("c", "b", "needs 2 devices: 1 on the node"),
         ("d", "x", "needs 3 devices: 1 on the node"),
     ]
@@ -345,8 +345,8 @@ def partitions(*devices: Document, counters: str = "memory") -> tuple[Document, 
 
 def test_a_counter_that_other_claims_use_up() -> None:
     some = partitions(partition("whole", "40Gi"), partition("half", "20Gi"))
-    found = in_words(*some, allocated("other", "n", "half"), claim("c"))
-    assert why(found) == (
+    words = in_words(*some, allocated("other", "n", "half"), claim("c"))
+    assert why(words) == (
         "needs 1 device: 2 on the node, 1 short of counters (counter memory of set gpu-0 in pool "
         f"{DRIVER}/n: 20Gi left, 40Gi needed), 1 taken (by claim default/other)"
     )
@@ -424,8 +424,8 @@ SAME, OTHER = ({f"{kind}Attribute": f"{DRIVER}/numa"} for kind in ("match", "dis
 def test_a_constraint_on_one_request(
     devices: list[Document], number: int, constraints: list[Document], meaning: str
 ) -> None:
-    asked = claim("c", request(count=number), constraints=constraints)
-    assert short(in_words(*on(*devices), asked)) == [("c", "r", meaning)]
+    document = claim("c", request(count=number), constraints=constraints)
+    assert short(in_words(*on(*devices), document)) == [("c", "r", meaning)]
 
 
 def test_only_the_constraint_that_cannot_be_met_is_named() -> None:
@@ -434,8 +434,8 @@ def test_only_the_constraint_that_cannot_be_met_is_named() -> None:
         for i in range(2)
     ]
     constraints = [{"matchAttribute": f"{DRIVER}/model"}, SAME]
-    found = in_words(*on(*devices), claim("c", request(count=2), constraints=constraints))
-    assert why(found).startswith(f"constraint #1 matchAttribute {DRIVER}/numa: no 2 devices")
+    words = in_words(*on(*devices), claim("c", request(count=2), constraints=constraints))
+    assert why(words).startswith(f"constraint #1 matchAttribute {DRIVER}/numa: no 2 devices")
 
 
 def test_devices_with_the_same_value_that_exceed_a_counter() -> None:
@@ -452,14 +452,14 @@ def test_devices_with_the_same_value_that_exceed_a_counter() -> None:
 
 
 def test_a_constraint_on_several_requests() -> None:
-    asked = claim(
+    document = claim(
         "c",
         request("free"),
         request("a", **selecting(f'device.attributes["{DRIVER}"].numa == 0')),
         request("b", **selecting(f'device.attributes["{DRIVER}"].numa == 1')),
         constraints=[{**SAME, "requests": ["a", "b"]}],
     )
-    assert short(in_words(*on(*(at(f"gpu-{i}", i) for i in range(3))), asked)) == [
+    assert short(in_words(*on(*(at(f"gpu-{i}", i) for i in range(3))), document)) == [
         (
             "c",
             "a, b",
@@ -476,15 +476,15 @@ def test_a_constraint_on_several_requests() -> None:
 
 def test_requests_that_need_more_devices_than_fit() -> None:
     first = selecting(f'device.attributes["{DRIVER}"].numa == 0')
-    asked = claim("c", request("a", **first), request("b", **first), request("other"))
-    assert short(in_words(*on(at("gpu-0", 0), at("gpu-1", 1), at("gpu-2", 1)), asked)) == [
+    document = claim("c", request("a", **first), request("b", **first), request("other"))
+    assert short(in_words(*on(at("gpu-0", 0), at("gpu-1", 1), at("gpu-2", 1)), document)) == [
         ("c", "a, b", "each can be met, but not together: they need 2 devices, and 1 fits: gpu-0")
     ]
 
 
 def test_claims_that_need_the_same_device() -> None:
-    asked = using(pod({}), "c", "d")
-    assert short(in_words(*on("gpu-0"), claim("c"), claim("d"), asked=asked)) == [
+    document = using(pod({}), "c", "d")
+    assert short(in_words(*on("gpu-0"), claim("c"), claim("d"), document=document)) == [
         (
             "",
             "default/c: r, default/d: r",
@@ -539,8 +539,8 @@ def test_a_counter_that_does_not_exist(counters: str, of: str, missing: str) -> 
     ],
 )
 def test_a_selector_that_fails_names_slice_and_device(expression: str, problem: str) -> None:
-    found = in_words(*on("gpu-0"), claim("c", request(**selecting(expression))))
-    ((of, which, text),) = short(found)
+    words = in_words(*on("gpu-0"), claim("c", request(**selecting(expression))))
+    ((of, which, text),) = short(words)
     assert (of, which) == ("", "all requests")
     assert text.startswith("claim default/c: selector #0: ")
     assert problem in text
@@ -567,16 +567,16 @@ def usable_on(name: str) -> Document:
 def test_a_claim_that_is_allocated_for_one_node() -> None:
     shared = allocated("c", "n1", "gpu-0")
     shared["status"]["allocation"]["nodeSelector"] = usable_on("n1")
-    found = in_words(GPUS, node("n1"), node("n2"), shared)
-    (one,), (other,) = found.provided, found.short
-    assert (one.nodes, one.devices) == (("n1",), (f"{DRIVER}/n1/gpu-0, already allocated",))
+    words = in_words(GPUS, node("n1"), node("n2"), shared)
+    (entry,), (other,) = words.provided, words.short
+    assert (entry.nodes, entry.devices) == (("n1",), (f"{DRIVER}/n1/gpu-0, already allocated",))
     assert (other.nodes, other.claim) == (("n2",), "c")
     assert other.why == "is allocated already, and can only be used on node n1"
 
 
-def conditions(*found: tuple[str, str]) -> Callable[[Document], None]:
+def conditions(*words: tuple[str, str]) -> Callable[[Document], None]:
     def put(document: Document) -> None:
-        listed = [{"type": of, "status": "True", "message": text} for of, text in found]
+        listed = [{"type": of, "status": "True", "message": text} for of, text in words]
         document["status"]["devices"] = [
             {"driver": DRIVER, "pool": "n", "device": "gpu-0", "conditions": listed}
         ]
@@ -610,19 +610,19 @@ def test_devices_that_cannot_be_prepared(change: Callable[[Document], None], mea
     )
     waiting["status"]["allocation"]["allocationTimestamp"] = "2024-01-01T00:00:00Z"
     change(waiting)
-    (one,) = in_words(*on("gpu-0"), waiting).short
-    assert (one.claim, one.why, one.nodes) == ("c", meaning, None)
+    (entry,) = in_words(*on("gpu-0"), waiting).short
+    assert (entry.claim, entry.why, entry.nodes) == ("c", meaning, None)
 
 
 def from_template() -> Document:
-    asked = pod({})
+    document = pod({})
     entry = {"name": "gpus", "resourceClaimTemplateName": "template"}
-    asked["spec"]["resourceClaims"] = [entry]
-    return asked
+    document["spec"]["resourceClaims"] = [entry]
+    return document
 
 
 @pytest.mark.parametrize(
-    ("objects", "asked", "name", "meaning"),
+    ("objects", "document", "name", "meaning"),
     [
         ([], using(pod({}), "c"), "c", 'could not find ResourceClaim "default/c"'),
         (
@@ -643,15 +643,15 @@ def from_template() -> Document:
     ],
 )
 def test_a_claim_for_which_no_node_can_be_tried(
-    objects: list[Document], asked: Document, name: str, meaning: str
+    objects: list[Document], document: Document, name: str, meaning: str
 ) -> None:
-    (one,) = in_words(*on("gpu-0"), *objects, claim("fine"), asked=asked).short
-    assert (one.claim, one.why, one.nodes) == (name, meaning, None)
+    (entry,) = in_words(*on("gpu-0"), *objects, claim("fine"), document=document).short
+    assert (entry.claim, entry.why, entry.nodes) == (name, meaning, None)
 
 
 def test_only_the_claims_that_are_not_usable_are_named() -> None:
-    found = in_words(*on("gpu-0"), claim("d"), asked=using(pod({}), "c", "d", "e"))
-    assert [one.claim for one in found.short] == ["c", "e"]
+    words = in_words(*on("gpu-0"), claim("d"), document=using(pod({}), "c", "d", "e"))
+    assert [entry.claim for entry in words.short] == ["c", "e"]
 
 
 # -------------------------------------------------------------------------------------- the command
@@ -659,17 +659,17 @@ def test_only_the_claims_that_are_not_usable_are_named() -> None:
 
 def shown(tmp_path: Path, *objects: Document) -> str:
     path = tmp_path / "cluster.yaml"
-    asked = using(pod({}), "c")
-    asked["spec"]["containers"][0] |= {"image": "i"}
-    del asked["metadata"]["uid"]
-    path.write_text(yaml.safe_dump_all([*objects, asked]))
+    document = using(pod({}), "c")
+    document["spec"]["containers"][0] |= {"image": "i"}
+    del document["metadata"]["uid"]
+    path.write_text(yaml.safe_dump_all([*objects, document]))
     result = CliRunner().invoke(explain, ["-f", str(path), "--pod", "p"], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
 def test_the_command_shows_devices_and_shortages(tmp_path: Path) -> None:
-    asked = claim("c", request(**selecting(f'device.attributes["{DRIVER}"].numa == 1')))
+    document = claim("c", request(**selecting(f'device.attributes["{DRIVER}"].numa == 1')))
     printed = shown(
         tmp_path,
         GPUS,
@@ -677,7 +677,7 @@ def test_the_command_shows_devices_and_shortages(tmp_path: Path) -> None:
         node("n2"),
         resource_slice("n1", at("gpu-0", 1)),
         resource_slice("n2", at("gpu-0", 0)),
-        asked,
+        document,
     )
     assert "devices that the nodes would give" in printed
     assert f"{DRIVER}/n1/gpu-0" in printed
@@ -687,7 +687,7 @@ def test_the_command_shows_devices_and_shortages(tmp_path: Path) -> None:
 
 
 def test_an_attempt_that_fails_shows_the_nodes_that_are_fine_too(tmp_path: Path) -> None:
-    asked = claim("c", request(**selecting(f'device.attributes["{DRIVER}"].numa == 1')))
+    document = claim("c", request(**selecting(f'device.attributes["{DRIVER}"].numa == 1')))
     printed = shown(
         tmp_path,
         GPUS,
@@ -695,7 +695,7 @@ def test_an_attempt_that_fails_shows_the_nodes_that_are_fine_too(tmp_path: Path)
         node("n2"),
         resource_slice("n1", at("gpu-0", 1)),
         resource_slice("n2", "gpu-0"),
-        asked,
+        document,
     )
     assert "default/p: the attempt fails: " in printed
     assert f"(slice n2-gpus, device {DRIVER}/n2/gpu-0)" in printed

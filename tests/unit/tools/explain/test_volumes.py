@@ -33,8 +33,8 @@ DRIVER = "csi.example.com"
 
 
 def only_in(key: str, *values: str) -> Document:
-    wanted = {"key": key, "operator": "In", "values": list(values)}
-    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
+    requirement = {"key": key, "operator": "In", "values": list(values)}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}
 
 
 def bound(name: str, to: str, **parts: Any) -> Document:
@@ -88,18 +88,18 @@ def room(name: str, size: str, zone: str) -> Document:
 
 def in_words(
     *objects: Document,
-    asked: Document | None = None,
+    document: Document | None = None,
     plugins: Iterable[str] = IN_TREE,
     nodes: Iterable[Document] = NODES,
 ) -> list[Demand]:
-    info = PodInfo(as_pod(pod("p", of_claim("data")) if asked is None else asked))
+    info = PodInfo(as_pod(pod("p", of_claim("data")) if document is None else document))
     return demands(info, cluster(*nodes, *objects), set(plugins))
 
 
-def the(found: list[Demand]) -> tuple[str, str, str, str]:
+def the(rows: list[Demand]) -> tuple[str, str, str, str]:
     """The only demand, with the nodes that it leaves out in one text."""
-    (one,) = found
-    return (one.volume, one.state, one.meaning, shown(one))
+    (demand,) = rows
+    return (demand.volume, demand.state, demand.meaning, shown(demand))
 
 
 def shown(demand: Demand) -> str:
@@ -158,13 +158,13 @@ def test_a_claim_that_keeps_its_pod_waiting(
 
 
 def test_claims_of_ephemeral_volumes() -> None:
-    asked = pod("p", {"ephemeral": {"volumeClaimTemplate": {}}})
-    assert the(in_words(asked=asked))[:2] == ("claim p-v0 (ephemeral)", "not created yet")
+    document = pod("p", {"ephemeral": {"volumeClaimTemplate": {}}})
+    assert the(in_words(document=document))[:2] == ("claim p-v0 (ephemeral)", "not created yet")
     foreign = waiting("p-v0")
-    assert the(in_words(foreign, LOCAL, asked=asked))[1] == "not made for this pod"
+    assert the(in_words(foreign, LOCAL, document=document))[1] == "not made for this pod"
     owner = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": True}]
     own = waiting("p-v0", ownerReferences=owner)
-    assert the(in_words(own, LOCAL, asked=asked))[1:] == (
+    assert the(in_words(own, LOCAL, document=document))[1:] == (
         "waits for its first consumer, class local",
         "there is no volume of class local; class local has no provisioner",
         "n1 n2 n3",
@@ -175,8 +175,8 @@ def test_claims_of_ephemeral_volumes() -> None:
 
 
 def test_a_bound_volume_with_node_affinity() -> None:
-    found = in_words(bound("data", "pv-1"), volume("pv-1", nodeAffinity=only_in(ZONE, "b", "a")))
-    assert the(found) == (
+    rows = in_words(bound("data", "pv-1"), volume("pv-1", nodeAffinity=only_in(ZONE, "b", "a")))
+    assert the(rows) == (
         "claim data",
         "bound to pv-1",
         f"pv-1 can only be used on nodes with {ZONE} in (a, b)",
@@ -215,14 +215,14 @@ def test_a_bound_volume_with_node_affinity() -> None:
     ],
 )
 def test_node_affinity_in_words(affinity: Document, meaning: str, left_out: str) -> None:
-    found = in_words(bound("data", "pv-1"), volume("pv-1", nodeAffinity=affinity))
-    assert the(found)[2:] == (f"pv-1 can only be used {meaning}", left_out)
+    rows = in_words(bound("data", "pv-1"), volume("pv-1", nodeAffinity=affinity))
+    assert the(rows)[2:] == (f"pv-1 can only be used {meaning}", left_out)
 
 
 def test_a_bound_volume_that_is_gone() -> None:
-    found = in_words(bound("data", "pv-1"), plugins={"VolumeBinding"})
+    rows = in_words(bound("data", "pv-1"), plugins={"VolumeBinding"})
     expected = ("bound to pv-1, which does not exist", "pv-1 has to exist", "n1 n2 n3")
-    assert the(found)[1:] == expected
+    assert the(rows)[1:] == expected
 
 
 def test_a_volume_that_a_csi_driver_took_over() -> None:
@@ -232,8 +232,8 @@ def test_a_volume_that_a_csi_driver_took_over() -> None:
         "n1",
         annotations={"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd"},
     )
-    found = in_words(bound("data", "pv-1"), disk, migrated)
-    assert the(found)[2:] == (
+    rows = in_words(bound("data", "pv-1"), disk, migrated)
+    assert the(rows)[2:] == (
         (
             f"pv-1 can only be used on nodes with {ZONE} in (a, b); where a CSI driver serves "
             "kubernetes.io/gce-pd, on nodes with topology.gke.io/zone in (a, b)"
@@ -243,8 +243,8 @@ def test_a_volume_that_a_csi_driver_took_over() -> None:
 
 
 def test_the_zone_labels_of_a_volume() -> None:
-    found = in_words(bound("data", "pv-1"), volume("pv-1", {ZONE: "a__b", REGION: "r"}))
-    assert the(found)[2:] == (
+    rows = in_words(bound("data", "pv-1"), volume("pv-1", {ZONE: "a__b", REGION: "r"}))
+    assert the(rows)[2:] == (
         (
             f"the labels of pv-1 ask for {ZONE} in (a, b) and {REGION} in (r) on nodes that name a "
             "zone or region"
@@ -257,7 +257,7 @@ def test_the_zone_labels_of_a_volume() -> None:
 
 
 def test_the_volumes_that_match_and_what_is_wrong_with_the_others() -> None:
-    found = in_words(
+    rows = in_words(
         waiting(),
         LOCAL,
         free("pv-1", "5Gi", "n1"),
@@ -266,7 +266,7 @@ def test_the_volumes_that_match_and_what_is_wrong_with_the_others() -> None:
         free("pv-4", on="n1", volumeMode="Block"),
         volume("pv-5", storageClassName="other"),
     )
-    assert the(found) == (
+    assert the(rows) == (
         "claim data",
         "waits for its first consumer, class local",
         (
@@ -281,7 +281,7 @@ def test_the_volumes_that_match_and_what_is_wrong_with_the_others() -> None:
 def test_no_volume_matches() -> None:
     other = {"namespace": "shop", "name": "other"}
     earlier = {"namespace": "ns", "name": "data", "uid": "earlier"}
-    found = in_words(
+    rows = in_words(
         waiting(selector={"matchLabels": {"tier": "db"}}),
         LOCAL,
         free("pv-1", "5Gi"),
@@ -299,7 +299,7 @@ def test_no_volume_matches() -> None:
             "status": {"phase": "Failed"},
         },
     )
-    assert the(found)[2:] == (
+    assert the(rows)[2:] == (
         (
             "no available volume of class local matches: 2 too small, 1 in phase Failed, "
             "1 reserved for an earlier claim of this name, 1 reserved for shop/other, "
@@ -311,17 +311,17 @@ def test_no_volume_matches() -> None:
 
 
 def test_a_long_list_of_volumes_is_cut() -> None:
-    (one,) = in_words(waiting(), LOCAL, *(free(f"pv-{i:02}", on=f"x{i}") for i in range(11)))
-    assert "pv-07" in one.meaning
-    assert "pv-08" not in one.meaning
-    assert "; 3 more match; class local has no provisioner" in one.meaning
-    assert shown(one) == "n1 n2 n3"
+    (demand,) = in_words(waiting(), LOCAL, *(free(f"pv-{i:02}", on=f"x{i}") for i in range(11)))
+    assert "pv-07" in demand.meaning
+    assert "pv-08" not in demand.meaning
+    assert "; 3 more match; class local has no provisioner" in demand.meaning
+    assert shown(demand) == "n1 n2 n3"
 
 
 def test_a_volume_that_is_reserved_for_the_claim() -> None:
     mine = {"namespace": "ns", "name": "data"}
-    found = in_words(waiting(), LOCAL, free("pv-1", on="n2", claimRef=mine), free("pv-2", on="n1"))
-    assert the(found)[2:] == (
+    rows = in_words(waiting(), LOCAL, free("pv-1", on="n2", claimRef=mine), free("pv-2", on="n1"))
+    assert the(rows)[2:] == (
         (
             f"pv-1, which is reserved for the claim, can only be used on nodes with {HOST} in "
             "(n2); "
@@ -332,17 +332,17 @@ def test_a_volume_that_is_reserved_for_the_claim() -> None:
 
 
 def test_two_claims_and_one_volume() -> None:
-    found = in_words(
+    rows = in_words(
         waiting("a"),
         waiting("b"),
         LOCAL,
         free("pv-1", on="n1"),
         free("pv-2", on="n2"),
         free("pv-3", on="n2"),
-        asked=pod("p", of_claim("a"), of_claim("b")),
+        document=pod("p", of_claim("a"), of_claim("b")),
     )
     expected = [("claim a", "n3"), ("claim b", "n3"), ("all claims", "n1")]
-    assert [(one.volume, shown(one)) for one in found] == expected
+    assert [(demand.volume, shown(demand)) for demand in rows] == expected
 
 
 # ------------------------------------------------------------------------------------- provisioning
@@ -357,14 +357,14 @@ def test_a_class_makes_volumes_in_some_topology_only() -> None:
 
 
 def test_a_driver_reports_too_little_room() -> None:
-    found = in_words(
+    rows = in_words(
         waiting(of_class="fast"),
         storage_class("fast"),
         LIMITED,
         room("r1", "20Gi", "a"),
         room("r2", "5Gi", "b"),
     )
-    assert the(found)[2:] == (
+    assert the(rows)[2:] == (
         (
             f"{DRIVER} reports room for 20Gi on nodes with {ZONE} in (a), "
             f"5Gi on nodes with {ZONE} in "
@@ -375,8 +375,8 @@ def test_a_driver_reports_too_little_room() -> None:
 
 
 def test_topology_and_room_are_separate() -> None:
-    found = in_words(waiting(of_class="fast"), FAST, LIMITED)
-    assert [(one.meaning, shown(one)) for one in found] == [
+    rows = in_words(waiting(of_class="fast"), FAST, LIMITED)
+    assert [(demand.meaning, shown(demand)) for demand in rows] == [
         (f"{DRIVER} makes volumes of class fast only on nodes with {ZONE} in (a)", "n2 n3"),
         (f"{DRIVER} reports no room for class fast; 10Gi are asked for", "n1"),
     ]
@@ -412,15 +412,15 @@ def test_another_pod_uses_a_disk() -> None:
     reading = {"gcePersistentDisk": {"pdName": "logs", "readOnly": True}}
     image = {"rbd": {"monitors": ["m1", "m2"], "pool": "rbd", "image": "logs"}}
     others = [pod("a", disk, on="n1"), pod("b", reading, on="n2"), pod("c", image, on="n3")]
-    assert the(in_words(*others, asked=pod("p", disk))) == (
+    assert the(in_words(*others, document=pod("p", disk))) == (
         "GCE disk logs",
         "named by the pod, to write",
         "pods ns/a on n1, ns/b on n2 use it already",
         "n1 n2",
     )
     expected = ("named by the pod, only to read", "pod ns/a on n1 uses it already", "n1")
-    assert the(in_words(*others, asked=pod("p", reading)))[1:] == expected
-    assert the(in_words(*others, asked=pod("p", image)))[0] == "RBD image rbd/logs"
+    assert the(in_words(*others, document=pod("p", reading)))[1:] == expected
+    assert the(in_words(*others, document=pod("p", image)))[0] == "RBD image rbd/logs"
 
 
 def test_a_node_has_attached_as_many_volumes_as_it_can() -> None:
@@ -437,7 +437,7 @@ def test_a_node_has_attached_as_many_volumes_as_it_can() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "objects"),
+    ("document", "objects"),
     [
         (pod("p", {"emptyDir": {}}, {"configMap": {"name": "c"}}), []),
         (pod("p", of_claim("data")), [bound("data", "pv-1"), volume("pv-1")]),
@@ -447,8 +447,8 @@ def test_a_node_has_attached_as_many_volumes_as_it_can() -> None:
         (pod("p", {"rbd": {"monitors": [], "image": "i"}}), []),
     ],
 )
-def test_volumes_that_ask_nothing_are_left_out(asked: Document, objects: list[Document]) -> None:
-    assert in_words(*objects, asked=asked) == []
+def test_volumes_that_ask_nothing_are_left_out(document: Document, objects: list[Document]) -> None:
+    assert in_words(*objects, document=document) == []
 
 
 def test_only_plugins_of_the_profile_count() -> None:
@@ -460,15 +460,15 @@ def test_only_plugins_of_the_profile_count() -> None:
 
 def test_a_selector_that_cannot_be_read() -> None:
     odd = waiting(selector={"matchExpressions": [{"key": "a", "operator": "Near"}]})
-    (one,) = in_words(odd, LOCAL)
-    assert "matchExpressions[0].operator: expected one of" in one.meaning
+    (demand,) = in_words(odd, LOCAL)
+    assert "matchExpressions[0].operator: expected one of" in demand.meaning
 
 
 def test_a_capacity_with_an_odd_topology_does_not_count() -> None:
     odd = room("r1", "20Gi", "a")
     odd["nodeTopology"] = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
-    found = in_words(waiting(of_class="fast"), storage_class("fast"), LIMITED, odd)
-    assert the(found)[2] == f"{DRIVER} reports no room for class fast; 10Gi are asked for"
+    rows = in_words(waiting(of_class="fast"), storage_class("fast"), LIMITED, odd)
+    assert the(rows)[2] == f"{DRIVER} reports no room for class fast; 10Gi are asked for"
 
 
 # -------------------------------------------------------------------------------------- the command
@@ -530,10 +530,10 @@ def test_new_manifests_get_the_default_class_and_their_volumes_are_available(
 
 
 def test_the_words_are_also_given_if_the_attempt_fails() -> None:
-    asked = pod("p", of_claim("data"))
-    asked["spec"]["schedulerName"] = "default-scheduler"
+    document = pod("p", of_claim("data"))
+    document["spec"]["schedulerName"] = "default-scheduler"
     objects = [*NODES, waiting(), storage_class("local", volumeBindingMode=None)]
-    scenario = {"name": "odd", "config": None, "objects": objects, "pod": asked}
+    scenario = {"name": "odd", "config": None, "objects": objects, "pod": document}
     result = CliRunner().invoke(
         explain, ["--scenario", "-"], input=json.dumps(scenario), env={"COLUMNS": "300"}
     )

@@ -255,7 +255,7 @@ def sized(cpu: str = "4", memory: str = "4Gi", pods: str = "10", **more: str) ->
 
 
 @pytest.mark.parametrize(
-    ("event", "wanted", "old", "new", "expected"),
+    ("event", "requests", "old", "new", "expected"),
     [
         (NODE_ADD, {"cpu": "2"}, None, sized(), True),
         (NODE_ADD, {"cpu": "5"}, None, sized(), False),
@@ -278,9 +278,9 @@ def sized(cpu: str = "4", memory: str = "4Gi", pods: str = "10", **more: str) ->
     ],
 )
 def test_node_resources_fit_nodes(
-    event: Event, wanted: dict[str, str], old: Node | None, new: Node, expected: bool
+    event: Event, requests: dict[str, str], old: Node | None, new: Node, expected: bool
 ) -> None:
-    assert woken("NodeResourcesFit", event, asking("p", **wanted), old, new) == expected
+    assert woken("NodeResourcesFit", event, asking("p", **requests), old, new) == expected
 
 
 # ---------------------------------------------------------------------------------- topology spread

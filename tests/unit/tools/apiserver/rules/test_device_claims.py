@@ -119,7 +119,6 @@ def test_templates_have_the_same_defaults_and_rules(api: Api) -> None:
 
 
 REQUEST = "spec.devices.requests[0]"
-CONSTRAINT = "spec.devices.constraints[0]"
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 0]"
 COSTLY = "".join(f"{TEN}.all({name}, " for name in "abcdefgh") + "device.driver == 'd'" + ")" * 8
 BROKEN = [

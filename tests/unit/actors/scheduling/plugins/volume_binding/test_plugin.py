@@ -68,19 +68,19 @@ def bound(name: str = "c", to: str = "v", **parts: Any) -> Document:
     return claim(name, to, annotations=DONE, **parts)
 
 
-def decided(*objects: Document, asked: Document = ASKED) -> Status | dict[str, Status]:
-    return answered(PLUGIN, asked, cluster(*NODES, *objects))
+def decided(*objects: Document, document: Document = ASKED) -> Status | dict[str, Status]:
+    return answered(PLUGIN, document, cluster(*NODES, *objects))
 
 
 # ---------------------------------------------------------------------------------------- PreFilter
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "document",
     [pod("p"), pod("p", {"emptyDir": {}}), pod("p", {"gcePersistentDisk": {"pdName": "d"}})],
 )
-def test_pods_without_claims_are_skipped(asked: Document) -> None:
-    assert decided(asked=asked) is SKIP
+def test_pods_without_claims_are_skipped(document: Document) -> None:
+    assert decided(document=document) is SKIP
 
 
 def changed(document: Document, **parts: Any) -> Document:
@@ -126,13 +126,13 @@ def test_claims_that_cannot_be_used(objects: list[Document], message: str) -> No
 
 
 def test_a_claim_without_a_name() -> None:
-    status = decided(asked=pod("p", of_claim("")))
+    status = decided(document=pod("p", of_claim("")))
     assert isinstance(status, Status)
     assert status.message == 'persistentvolumeclaim "" not found'
 
 
 def test_every_claim_is_looked_for_before_any_is_found_unbound() -> None:
-    status = decided(wants(), asked=pod("p", of_claim("c"), of_claim("d")))
+    status = decided(wants(), document=pod("p", of_claim("c"), of_claim("d")))
     assert isinstance(status, Status)
     assert status.message == 'persistentvolumeclaim "d" not found'
 
@@ -161,19 +161,19 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller
     ],
 )
 def test_ephemeral_volumes(objects: list[Document], message: str) -> None:
-    found = decided(*objects, asked=pod("p", {"ephemeral": {}}))
+    answer = decided(*objects, document=pod("p", {"ephemeral": {}}))
     if message:
-        assert isinstance(found, Status)
-        assert found.message == message
+        assert isinstance(answer, Status)
+        assert answer.message == message
     else:
-        assert rejected(found) == {}
+        assert rejected(answer) == {}
 
 
 # ------------------------------------------------------------------------------------ bound volumes
 
 
-def terms(*found: Document) -> Document:
-    return {"nodeAffinity": {"required": {"nodeSelectorTerms": list(found)}}}
+def terms(*answer: Document) -> Document:
+    return {"nodeAffinity": {"required": {"nodeSelectorTerms": list(answer)}}}
 
 
 def about(key: str, operator: str, *values: str) -> Document:
@@ -233,25 +233,29 @@ def test_node_affinity(affinity: Document, allowed: str) -> None:
 
 
 def test_bound_claims_are_looked_at_in_order_up_to_the_first_conflict() -> None:
-    asked = pod("p", of_claim("c"), of_claim("d"))
+    document = pod("p", of_claim("c"), of_claim("d"))
     claims = bound(), bound("d", "gone")
-    assert rejected(decided(*claims, gives(on="a"), asked=asked)) == {
+    assert rejected(decided(*claims, gives(on="a"), document=document)) == {
         "a": NO_VOLUME,
         "b": NODE_CONFLICT,
     }
-    asked = pod("p", of_claim("d"), of_claim("c"))
-    assert rejected(decided(*claims, gives(on="a"), asked=asked)) == dict.fromkeys("ab", NO_VOLUME)
+    document = pod("p", of_claim("d"), of_claim("c"))
+    assert rejected(decided(*claims, gives(on="a"), document=document)) == dict.fromkeys(
+        "ab", NO_VOLUME
+    )
 
 
 def test_bound_and_waiting_claims_both_have_their_reasons() -> None:
-    asked = pod("p", of_claim("d"), of_claim("c"))
-    found = decided(bound("d", "w"), gives("w", on="a", phase="Bound"), wants(), WAITS, asked=asked)
-    assert isinstance(found, dict)
-    assert found["a"].reasons == (NO_MATCH,)
-    assert found["b"].reasons == (NODE_CONFLICT, NO_MATCH)
-    found = decided(bound("d", "gone"), wants(), WAITS, asked=asked)
-    assert isinstance(found, dict)
-    assert found["a"].reasons == (NO_MATCH, NO_VOLUME)
+    document = pod("p", of_claim("d"), of_claim("c"))
+    answer = decided(
+        bound("d", "w"), gives("w", on="a", phase="Bound"), wants(), WAITS, document=document
+    )
+    assert isinstance(answer, dict)
+    assert answer["a"].reasons == (NO_MATCH,)
+    assert answer["b"].reasons == (NODE_CONFLICT, NO_MATCH)
+    answer = decided(bound("d", "gone"), wants(), WAITS, document=document)
+    assert isinstance(answer, dict)
+    assert answer["a"].reasons == (NO_MATCH, NO_VOLUME)
 
 
 AWS_ZONE = "topology.ebs.csi.aws.com/zone"
@@ -294,7 +298,7 @@ def ref(name: str = "c", namespace: str = "ns", **more: str) -> Document:
 
 
 @pytest.mark.parametrize(
-    ("asked", "given", "matches"),
+    ("claimed", "offered", "matches"),
     [
         ({}, {}, True),
         ({"size": "2Gi"}, {}, False),
@@ -337,12 +341,12 @@ def ref(name: str = "c", namespace: str = "ns", **more: str) -> Document:
         ({}, ref(namespace="other"), False),
     ],
 )
-def test_matching_volumes(asked: Document, given: Document, matches: bool) -> None:
+def test_matching_volumes(claimed: Document, offered: Document, matches: bool) -> None:
     expected = {} if matches else dict.fromkeys("ab", NO_MATCH)
-    assert rejected(decided(WAITS, wants(**asked), gives(**given))) == expected
+    assert rejected(decided(WAITS, wants(**claimed), gives(**offered))) == expected
     # Where the volume can be used is another question.
     expected = {"b": NO_MATCH} if matches else dict.fromkeys("ab", NO_MATCH)
-    assert rejected(decided(WAITS, wants(**asked), gives(on="a", **given))) == expected
+    assert rejected(decided(WAITS, wants(**claimed), gives(on="a", **offered))) == expected
 
 
 def test_a_reserved_volume_excludes_all_others() -> None:
@@ -352,22 +356,22 @@ def test_a_reserved_volume_excludes_all_others() -> None:
 
 
 def test_each_claim_needs_a_volume_of_its_own() -> None:
-    asked = pod("p", of_claim("c"), of_claim("d"))
+    document = pod("p", of_claim("c"), of_claim("d"))
     claims = WAITS, wants(), wants("d", "2Gi")
-    one, two = gives("v", "2Gi"), gives("w", "2Gi", on="a")
-    assert rejected(decided(*claims, one, asked=asked)) == dict.fromkeys("ab", NO_MATCH)
-    assert rejected(decided(*claims, one, two, asked=asked)) == {"b": NO_MATCH}
+    large, two = gives("v", "2Gi"), gives("w", "2Gi", on="a")
+    assert rejected(decided(*claims, large, document=document)) == dict.fromkeys("ab", NO_MATCH)
+    assert rejected(decided(*claims, large, two, document=document)) == {"b": NO_MATCH}
     # The smallest claim chooses first, and takes the smallest volume.
-    assert rejected(decided(*claims, one, gives("w"), asked=asked)) == {}
+    assert rejected(decided(*claims, large, gives("w"), document=document)) == {}
 
 
 def test_a_claim_that_is_named_twice_needs_two_volumes() -> None:
-    asked = pod("p", of_claim("c"), of_claim("c"))
-    assert rejected(decided(WAITS, wants(), gives("v"), asked=asked)) == dict.fromkeys(
+    document = pod("p", of_claim("c"), of_claim("c"))
+    assert rejected(decided(WAITS, wants(), gives("v"), document=document)) == dict.fromkeys(
         "ab", NO_MATCH
     )
     reserved = [gives("v", **ref()), gives("w", **ref(uid="c"))]
-    assert rejected(decided(WAITS, wants(), *reserved, asked=asked)) == {}
+    assert rejected(decided(WAITS, wants(), *reserved, document=document)) == {}
 
 
 def test_a_selector_that_is_not_valid_fails_the_attempt_where_it_is_asked() -> None:
@@ -375,19 +379,21 @@ def test_a_selector_that_is_not_valid_fails_the_attempt_where_it_is_asked() -> N
     with pytest.raises(PluginError, match="error creating internal label selector for claim: ns/c"):
         decided(WAITS, odd)
     # Pods with claims that are not bound are rejected before, and so are other nodes.
-    asked = pod("p", of_claim("c"), of_claim("d"))
-    status = decided(WAITS, odd, claim("d"), asked=asked)
+    document = pod("p", of_claim("c"), of_claim("d"))
+    status = decided(WAITS, odd, claim("d"), document=document)
     assert isinstance(status, Status)
     assert status.message == UNBOUND
     elsewhere = wants("d", annotations={SELECTED: "gone"})
-    assert rejected(decided(WAITS, odd, elsewhere, asked=asked)) == dict.fromkeys("ab", NO_MATCH)
+    assert rejected(decided(WAITS, odd, elsewhere, document=document)) == dict.fromkeys(
+        "ab", NO_MATCH
+    )
 
 
 # -------------------------------------------------------------------------------------- new volumes
 
 
-def topology(*found: Document) -> Document:
-    return {**DYNAMIC, "allowedTopologies": list(found)}
+def topology(*answer: Document) -> Document:
+    return {**DYNAMIC, "allowedTopologies": list(answer)}
 
 
 def labelled(*wanted: tuple[str, list[str]]) -> Document:
@@ -423,8 +429,8 @@ def test_where_volumes_can_be_made(storage_class: Document, allowed: str) -> Non
 )
 def test_a_selected_node(selected: str, expected: dict[str, str]) -> None:
     """Existing volumes do not count any more."""
-    found = decided(DYNAMIC, wants(annotations={SELECTED: selected}), gives())
-    assert rejected(found) == expected
+    answer = decided(DYNAMIC, wants(annotations={SELECTED: selected}), gives())
+    assert rejected(answer) == expected
 
 
 def room(name: str = "r", **parts: Any) -> Document:
@@ -483,11 +489,14 @@ def test_room_that_is_not_limited(objects: list[Document]) -> None:
 
 
 def test_the_first_claim_without_a_volume_gives_the_reason() -> None:
-    asked = pod("p", of_claim("c"), of_claim("d"))
+    document = pod("p", of_claim("c"), of_claim("d"))
     other = {**WAITS, "metadata": {"name": "t"}}
     both = DYNAMIC, other, LIMITED, room(capacity="1Gi", **IN_X)
     first, second = wants("c", "1Gi"), wants("d", "2Gi", storageClassName="t")
-    assert rejected(decided(*both, first, second, asked=asked)) == {"a": NO_MATCH, "b": NO_ROOM}
+    assert rejected(decided(*both, first, second, document=document)) == {
+        "a": NO_MATCH,
+        "b": NO_ROOM,
+    }
 
 
 # ------------------------------------------------------------------------------- scores, arguments
