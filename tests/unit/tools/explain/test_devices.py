@@ -670,15 +670,8 @@ def shown(tmp_path: Path, *objects: Document) -> str:
 
 def test_the_command_shows_devices_and_shortages(tmp_path: Path) -> None:
     document = claim("c", request(**selecting(f'device.attributes["{DRIVER}"].numa == 1')))
-    printed = shown(
-        tmp_path,
-        GPUS,
-        node("n1"),
-        node("n2"),
-        resource_slice("n1", at("gpu-0", 1)),
-        resource_slice("n2", at("gpu-0", 0)),
-        document,
-    )
+    slices = resource_slice("n1", at("gpu-0", 1)), resource_slice("n2", at("gpu-0", 0))
+    printed = shown(tmp_path, GPUS, node("n1"), node("n2"), *slices, document)
     assert "devices that the nodes would give" in printed
     assert f"{DRIVER}/n1/gpu-0" in printed
     assert "devices that are short" in printed
@@ -688,15 +681,8 @@ def test_the_command_shows_devices_and_shortages(tmp_path: Path) -> None:
 
 def test_an_attempt_that_fails_shows_the_nodes_that_are_fine_too(tmp_path: Path) -> None:
     document = claim("c", request(**selecting(f'device.attributes["{DRIVER}"].numa == 1')))
-    printed = shown(
-        tmp_path,
-        GPUS,
-        node("n1"),
-        node("n2"),
-        resource_slice("n1", at("gpu-0", 1)),
-        resource_slice("n2", "gpu-0"),
-        document,
-    )
+    slices = resource_slice("n1", at("gpu-0", 1)), resource_slice("n2", "gpu-0")
+    printed = shown(tmp_path, GPUS, node("n1"), node("n2"), *slices, document)
     assert "default/p: the attempt fails: " in printed
     assert f"(slice n2-gpus, device {DRIVER}/n2/gpu-0)" in printed
     assert f"{DRIVER}/n1/gpu-0" in printed
