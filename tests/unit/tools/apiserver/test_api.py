@@ -349,12 +349,12 @@ def test_a_pod_in_its_grace_period_survives_the_removal_of_its_finalizer(api: Ap
 
 def test_a_deletion_may_have_preconditions(api: Api) -> None:
     metadata = create(api)["metadata"]
-    for wanted in (Preconditions(uid="other"), Preconditions(resource_version="1")):
+    for preconditions in (Preconditions(uid="other"), Preconditions(resource_version="1")):
         with pytest.raises(RefusedError, match="Precondition failed") as refused:
-            api.delete(PODS, NS, "p", DeleteOptions(preconditions=wanted))
+            api.delete(PODS, NS, "p", DeleteOptions(preconditions=preconditions))
         assert code(refused) == (409, "Conflict")
-    wanted = Preconditions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
-    api.delete(PODS, NS, "p", DeleteOptions(preconditions=wanted))
+    preconditions = Preconditions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+    api.delete(PODS, NS, "p", DeleteOptions(preconditions=preconditions))
     with pytest.raises(RefusedError) as refused:
         api.delete(PODS, NS, "p", DeleteOptions())
     assert code(refused) == (404, "NotFound")
@@ -548,7 +548,7 @@ def test_a_scale_reads_and_writes_the_replicas_of_a_workload(api: Api) -> None:
     assert api.store.get(DEPLOYMENTS, NS, "d")["spec"]["replicas"] == 4
     api.patch(DEPLOYMENTS, NS, "d", {"spec": {"replicas": 5}}, MERGE, "scale")
     assert api.scale_of(DEPLOYMENTS, NS, "d")["spec"] == {"replicas": 5}
-    for body, wanted in (
+    for body, expected in (
         ({**scale, "spec": {"replicas": 6}}, 409),
         ({"spec": {"replicas": -1}}, 422),
         ({"spec": {"replicas": "x"}}, 400),
@@ -556,7 +556,7 @@ def test_a_scale_reads_and_writes_the_replicas_of_a_workload(api: Api) -> None:
     ):
         with pytest.raises(RefusedError) as refused:
             api.rescale(DEPLOYMENTS, NS, "d", body)
-        assert refused.value.code == wanted
+        assert refused.value.code == expected
 
 
 # -- admission
@@ -574,7 +574,7 @@ def test_a_pod_gets_the_priority_of_its_class(api: Api) -> None:
     api.create(CLASSES, "", {"metadata": {"name": "usual"}, "value": 3, "globalDefault": True})
     spec = create(api, "usual")["spec"]
     assert (spec["priority"], spec["priorityClassName"]) == (3, "usual")
-    for given, why in (
+    for spec, why in (
         ({"priorityClassName": "nope"}, "no PriorityClass with name nope was found"),
         (
             {"priorityClassName": "high", "priority": 9},
@@ -586,7 +586,7 @@ def test_a_pod_gets_the_priority_of_its_class(api: Api) -> None:
         ),
     ):
         with pytest.raises(RefusedError, match=why) as refused:
-            create(api, "refused", **given)
+            create(api, "refused", **spec)
         assert code(refused) == (403, "Forbidden")
 
 
@@ -609,7 +609,7 @@ def test_a_pod_gets_the_overhead_and_the_node_selector_of_its_runtime_class(api:
     assert spec["nodeSelector"] == {"disk": "ssd", "vm": "yes"}
     assert spec["tolerations"][0] == {"key": "vm", "operator": "Exists"}
     create(api, "b", runtimeClassName="vm", overhead={"cpu": "0.25"})
-    for given, why in (
+    for spec, why in (
         ({"runtimeClassName": "nope"}, 'RuntimeClass "nope" not found'),
         (
             {"runtimeClassName": "vm", "overhead": {"cpu": "1"}},
@@ -623,7 +623,7 @@ def test_a_pod_gets_the_overhead_and_the_node_selector_of_its_runtime_class(api:
         ({"runtimeClassName": "vm", "nodeSelector": {"vm": "no"}}, "conflict"),
     ):
         with pytest.raises(RefusedError, match=why) as refused:
-            create(api, "refused", **given)
+            create(api, "refused", **spec)
         assert code(refused) == (403, "Forbidden")
 
 
@@ -669,9 +669,9 @@ def test_a_claim_gets_the_newest_default_class(api: Api, monkeypatch: pytest.Mon
 
 def test_storage_kinds_get_their_defaults(api: Api) -> None:
     driver = BY_KIND["storage.k8s.io/v1", "CSIDriver"]
-    found = api.create(driver, "", {"metadata": {"name": "d"}, "spec": {}}).document["spec"]
-    assert (found["attachRequired"], found["storageCapacity"]) == (True, False)
-    assert found["volumeLifecycleModes"] == ["Persistent"]
+    driver_spec = api.create(driver, "", {"metadata": {"name": "d"}, "spec": {}}).document["spec"]
+    assert (driver_spec["attachRequired"], driver_spec["storageCapacity"]) == (True, False)
+    assert driver_spec["volumeLifecycleModes"] == ["Persistent"]
     volumes = BY_KIND["v1", "PersistentVolume"]
     spec = {
         "accessModes": ["ReadWriteOnce"],

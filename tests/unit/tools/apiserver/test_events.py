@@ -80,15 +80,15 @@ async def refusal(
 
 
 async def test_an_event_written_to_one_api_is_read_from_the_other(client: Client) -> None:
-    made = await client.call("POST", EVENTS, dict, TOLD)
-    assert (made["apiVersion"], made["kind"]) == ("events.k8s.io/v1", "Event")
-    assert without_metadata(made) == without_metadata(TOLD)
+    created = await client.call("POST", EVENTS, dict, TOLD)
+    assert (created["apiVersion"], created["kind"]) == ("events.k8s.io/v1", "Event")
+    assert without_metadata(created) == without_metadata(TOLD)
     read = await client.call("GET", f"{CORE}/web.1", dict)
     assert (read["apiVersion"], read["kind"]) == ("v1", "Event")
     assert without_metadata(read) == {
         RENAMED.get(k, k): v for k, v in without_metadata(TOLD).items()
     }
-    assert made["metadata"] == read["metadata"]
+    assert created["metadata"] == read["metadata"]
 
     await client.call("POST", CORE, dict, OLD)
     shown = await client.call("GET", f"{EVENTS}/web.2", dict)
@@ -167,9 +167,9 @@ async def test_the_required_fields_of_the_new_api(
 
 
 async def test_fields_of_the_other_api_are_unknown(client: Client) -> None:
-    made = await client.call("POST", EVENTS, dict, {**TOLD, "message": "no", "count": 7})
-    assert made["note"] == TOLD["note"]
-    assert "deprecatedCount" not in made
+    created = await client.call("POST", EVENTS, dict, {**TOLD, "message": "no", "count": 7})
+    assert created["note"] == TOLD["note"]
+    assert "deprecatedCount" not in created
     refused = await refusal(
         client, "POST", f"{EVENTS}?fieldValidation=Strict", {**TOLD, "message": "no"}
     )
@@ -177,7 +177,7 @@ async def test_fields_of_the_other_api_are_unknown(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "selector", "found"),
+    ("path", "selector", "names"),
     [
         (EVENTS, "regarding.name=web,regarding.kind=Pod", ["web.1", "web.2"]),
         (EVENTS, "reportingController=default-scheduler", ["web.1"]),
@@ -189,12 +189,12 @@ async def test_fields_of_the_other_api_are_unknown(client: Client) -> None:
     ],
 )
 async def test_each_api_selects_by_its_own_field_names(
-    client: Client, path: str, selector: str, found: list[str]
+    client: Client, path: str, selector: str, names: list[str]
 ) -> None:
     await client.call("POST", EVENTS, dict, TOLD)
     await client.call("POST", CORE, dict, OLD)
     listed = await client.call("GET", f"{path}?fieldSelector={selector}", dict)
-    assert [item["metadata"]["name"] for item in listed["items"]] == found
+    assert [item["metadata"]["name"] for item in listed["items"]] == names
     other = "involvedObject.name=web" if path == EVENTS else "regarding.name=web"
     refused = await refusal(client, "GET", f"{path}?fieldSelector={other}", {})
     assert "field label not supported" in str(refused)
@@ -207,14 +207,14 @@ async def test_both_apis_can_be_watched() -> None:
         aiohttp.ClientSession() as session,
     ):
         for path, version, note in ((CORE, "v1", "message"), (EVENTS, "events.k8s.io/v1", "note")):
-            made = await client.call(
+            created = await client.call(
                 "POST", EVENTS, dict, {**TOLD, "metadata": {"name": f"web.{note}"}}
             )
-            before = int(made["metadata"]["resourceVersion"]) - 1
+            before = int(created["metadata"]["resourceVersion"]) - 1
             async with session.get(f"{url}{path}?watch=1&resourceVersion={before}") as watch:
-                found = json.loads(await watch.content.readline())["object"]
-            expected = (version, made["metadata"], TOLD["note"])
-            assert (found["apiVersion"], found["metadata"], found[note]) == expected
+                seen = json.loads(await watch.content.readline())["object"]
+            expected = (version, created["metadata"], TOLD["note"])
+            assert (seen["apiVersion"], seen["metadata"], seen[note]) == expected
 
 
 async def test_a_table_shows_events_of_either_api() -> None:

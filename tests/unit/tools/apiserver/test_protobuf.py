@@ -335,8 +335,8 @@ TYPE_OF = {(kind.kind, kind.api_version): kind.type_name for kind in KINDS}
 @given(raw=st.binary(max_size=200), name=NAMES)
 def test_any_bytes_are_read_or_refused(raw: bytes, name: tuple[str, str]) -> None:
     kind, api_version = name
-    for made in (raw, MAGIC + raw, body(kind, raw, api_version)):
-        is_read_or_refused(made)
+    for octets in (raw, MAGIC + raw, body(kind, raw, api_version)):
+        is_read_or_refused(octets)
 
 
 @given(
@@ -378,12 +378,12 @@ def values(draw: st.DrawFn, shape: Shape) -> Any:
     if shape.fields is None:
         return draw(SCALARS[shape.name])
     numbered = {name: field for name, field in shape.fields.items() if field.numbers}
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for name in draw(st.lists(st.sampled_from(sorted(numbered)), max_size=2, unique=True)):
         value = draw(values(numbered[name].shape))
         if value or numbered[name].shape.name not in ZEROS or numbered[name].keeps_zero:
-            found[name] = value
-    return found
+            document[name] = value
+    return document
 
 
 def field_of(field: Field, value: Any) -> bytes:
@@ -396,10 +396,10 @@ def field_of(field: Field, value: Any) -> bytes:
     )
     encoded = b""
     for item in items:
-        one = put(field.numbers[-1], encode(field.shape.item or field.shape, item))
+        octets = put(field.numbers[-1], encode(field.shape.item or field.shape, item))
         for around in reversed(field.numbers[:-1]):
-            one = put(around, one)
-        encoded += one
+            octets = put(around, octets)
+        encoded += octets
     return encoded
 
 

@@ -183,8 +183,8 @@ def test_every_field_except_kind_and_api_version_has_a_unique_number() -> None:
 def test_numbers_and_zeros(
     owner: str, field: str, keeps_zero: bool, numbers: tuple[int, ...]
 ) -> None:
-    found = (schema.TYPES[owner].fields or {})[field]
-    assert (found.keeps_zero, found.numbers) == (keeps_zero, numbers)
+    schema_of_field = (schema.TYPES[owner].fields or {})[field]
+    assert (schema_of_field.keeps_zero, schema_of_field.numbers) == (keeps_zero, numbers)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +197,12 @@ def test_a_schema_with_an_undefined_or_duplicate_type_is_refused(text: str) -> N
 
 def test_canonical_forms_compare_as_kubernetes_does() -> None:
     shape = schema.TYPES["PodSpec"]
-    one = pod(nodeSelector={}, hostNetwork=False, tolerations=None, overhead={"cpu": "1"})["spec"]
+    sparse = pod(nodeSelector={}, hostNetwork=False, tolerations=None, overhead={"cpu": "1"})[
+        "spec"
+    ]
     same = pod(overhead={"cpu": "1000m"})["spec"]
-    assert schema.canonical(shape, one) == schema.canonical(shape, same)
-    assert schema.canonical(shape, one) != schema.canonical(shape, {**same, "nodeName": "n"})
+    assert schema.canonical(shape, sparse) == schema.canonical(shape, same)
+    assert schema.canonical(shape, sparse) != schema.canonical(shape, {**same, "nodeName": "n"})
 
 
 def references(value: Any) -> set[str]:
@@ -219,8 +221,8 @@ def test_openapi_documents_have_no_missing_references() -> None:
     for entry in index["paths"].values():
         document = openapi.document(entry["serverRelativeURL"])
         assert document is not None
-        known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
-        assert references(document) <= known
+        defined = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+        assert references(document) <= defined
 
 
 def test_openapi_lets_kubectl_leave_validation_to_the_server() -> None:
@@ -228,15 +230,15 @@ def test_openapi_lets_kubectl_leave_validation_to_the_server() -> None:
         group = f"apis/{kind.api_version}" if kind.group else "api/v1"
         document = openapi.document(f"/openapi/v3/{group}")
         assert document is not None
-        wanted = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+        group_kind = {"group": kind.group, "version": kind.version, "kind": kind.kind}
         patches = [path["patch"] for path in document["paths"].values() if "patch" in path]
-        (found,) = {
+        (parameters,) = {
             tuple(parameter["name"] for parameter in patch["parameters"])
             for patch in patches
-            if patch["x-kubernetes-group-version-kind"] == wanted
+            if patch["x-kubernetes-group-version-kind"] == group_kind
         }
-        assert set(found) == {"dryRun", "fieldManager", "fieldValidation", "force"}
-        assert [wanted] in [
+        assert set(parameters) == {"dryRun", "fieldManager", "fieldValidation", "force"}
+        assert [group_kind] in [
             named.get("x-kubernetes-group-version-kind")
             for named in document["components"]["schemas"].values()
         ]
@@ -290,12 +292,12 @@ def test_a_field_of_any_type_has_a_limited_depth() -> None:
     value: Any = 1
     for depth in range(1, 200):
         value = {"a": value} if depth % 2 else [value]
-        found = schema.unknown_and_mistyped(
+        findings = schema.unknown_and_mistyped(
             "ConfigMap", {"metadata": {"managedFields": [{"fieldsV1": value}]}}
         )
-        assert bool(found.mistyped) == (depth >= schema.MOST_DEPTH), depth
-    assert found.mistyped.endswith(": exceeded max depth")
-    assert found.where == "metadata.managedFields[0].fieldsV1"
+        assert bool(findings.mistyped) == (depth >= schema.MOST_DEPTH), depth
+    assert findings.mistyped.endswith(": exceeded max depth")
+    assert findings.where == "metadata.managedFields[0].fieldsV1"
 
 
 def test_a_quantity_of_thousands_of_digits_is_refused() -> None:

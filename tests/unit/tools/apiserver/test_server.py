@@ -41,14 +41,14 @@ class Server:
             return answer.status, msgspec.json.decode(await answer.read() or b"null")
 
     async def create(self, *names: str, label: str = "x") -> list[Document]:
-        made = []
+        created = []
         for name in names:
             status, document = await self.call(
                 "POST", MAPS, {"metadata": {"name": name, "labels": {"l": label}}}
             )
             assert status == 201
-            made.append(document)
-        return made
+            created.append(document)
+        return created
 
     @asynccontextmanager
     async def watch(
@@ -219,8 +219,8 @@ async def test_what_kubectl_prints_is_a_table(server: Server) -> None:
 
 async def test_a_dry_run_changes_nothing(server: Server) -> None:
     revision = server.store.revision
-    status, made = await server.call("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}})
-    assert (status, made["metadata"]["name"]) == (201, "a")
+    status, created = await server.call("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}})
+    assert (status, created["metadata"]["name"]) == (201, "a")
     assert server.store.revision == revision
     await server.create("a")
     status, _ = await server.call("DELETE", f"{MAPS}/a", {"dryRun": ["All"]})
@@ -261,8 +261,8 @@ def pod(name: str, **spec: Any) -> Document:
 async def test_every_kind_is_discovered_and_listed(server: Server) -> None:
     for kind in BY_KIND.values():
         group = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
-        _, found = await server.call("GET", group)
-        entry = next(entry for entry in found["resources"] if entry["name"] == kind.plural)
+        _, listing = await server.call("GET", group)
+        entry = next(entry for entry in listing["resources"] if entry["name"] == kind.plural)
         assert (entry["kind"], entry["namespaced"]) == (kind.kind, kind.namespaced)
         status, listed = await server.call("GET", kind.path())
         expected = (200, f"{kind.kind}List", kind.api_version)

@@ -41,8 +41,8 @@ def alternatives(*names: str, **fields: Any) -> Document:
 
 
 def claim(*requests: Document, **devices: Any) -> Document:
-    given = list(requests) if requests else [exactly()]
-    return {"metadata": {"name": "c"}, "spec": {"devices": {"requests": given, **devices}}}
+    listed = list(requests) if requests else [exactly()]
+    return {"metadata": {"name": "c"}, "spec": {"devices": {"requests": listed, **devices}}}
 
 
 def result(device: str = "gpu-0", **fields: Any) -> Document:
@@ -83,7 +83,7 @@ def refused_status(api: Api, status: Document) -> str:
 
 def test_requests_are_for_one_device_by_default(api: Api) -> None:
     tolerations = [{"key": "broken"}, {"operator": "Exists"}]
-    made = api.create(
+    created = api.create(
         CLAIMS,
         "default",
         claim(
@@ -92,21 +92,21 @@ def test_requests_are_for_one_device_by_default(api: Api) -> None:
             {**alternatives("big", "small"), "name": "some"},
         ),
     ).document
-    first, everything, some = made["spec"]["devices"]["requests"]
+    first, everything, some = created["spec"]["devices"]["requests"]
     assert first["exactly"]["allocationMode"] == "ExactCount"
     assert first["exactly"]["count"] == 1
-    assert [one["operator"] for one in first["exactly"]["tolerations"]] == ["Equal", "Exists"]
+    assert [item["operator"] for item in first["exactly"]["tolerations"]] == ["Equal", "Exists"]
     assert "count" not in everything["exactly"]
-    assert [(one["allocationMode"], one["count"]) for one in some["firstAvailable"]] == [
+    assert [(item["allocationMode"], item["count"]) for item in some["firstAvailable"]] == [
         ("ExactCount", 1)
     ] * 2
-    assert "status" not in made
+    assert "status" not in created
 
 
 def test_templates_have_the_same_defaults_and_rules(api: Api) -> None:
     spec = claim()["spec"]
-    made = api.create(TEMPLATES, "default", {"metadata": {"name": "t"}, "spec": {"spec": spec}})
-    (request,) = made.document["spec"]["spec"]["devices"]["requests"]
+    created = api.create(TEMPLATES, "default", {"metadata": {"name": "t"}, "spec": {"spec": spec}})
+    (request,) = created.document["spec"]["spec"]["devices"]["requests"]
     assert request["exactly"]["count"] == 1
     broken = claim(exactly("UP"))["spec"]
     with pytest.raises(
@@ -206,9 +206,9 @@ BROKEN = [
 def test_a_claim_that_breaks_one_rule_is_refused(
     api: Api, document: Document, problem: str
 ) -> None:
-    found = refusal(api, document)
-    assert found.startswith(problem), found
-    assert not found.startswith("[")
+    message = refusal(api, document)
+    assert message.startswith(problem), message
+    assert not message.startswith("[")
 
 
 def test_a_claim_with_every_field_is_valid(api: Api) -> None:
@@ -239,15 +239,15 @@ def test_the_spec_is_immutable_and_the_metadata_is_not(api: Api) -> None:
 def test_a_claim_is_allocated_shared_and_released(api: Api) -> None:
     api.create(CLAIMS, "default", claim())
     set_status(api, {"status": {"allocation": allocation(), "reservedFor": [pod(1)]}})
-    found = set_status(api, {"status": {"reservedFor": [pod(2)]}}, STRATEGIC)
-    assert [one["uid"] for one in found["status"]["reservedFor"]] == ["uid-1", "uid-2"]
+    document = set_status(api, {"status": {"reservedFor": [pod(2)]}}, STRATEGIC)
+    assert [user["uid"] for user in document["status"]["reservedFor"]] == ["uid-1", "uid-2"]
     gone = {"status": {"reservedFor": [{"uid": "uid-1", "$patch": "delete"}]}}
-    found = set_status(api, gone, STRATEGIC)
-    assert [one["uid"] for one in found["status"]["reservedFor"]] == ["uid-2"]
+    document = set_status(api, gone, STRATEGIC)
+    assert [user["uid"] for user in document["status"]["reservedFor"]] == ["uid-2"]
     other = allocation(result("gpu-1"))
     assert "status.allocation: Invalid value" in refused_status(api, {"allocation": other})
-    found = set_status(api, {"status": {"allocation": None, "reservedFor": None}})
-    assert found["status"] == {}
+    document = set_status(api, {"status": {"allocation": None, "reservedFor": None}})
+    assert document["status"] == {}
     set_status(api, {"status": {"allocation": other}})
 
 
@@ -320,8 +320,8 @@ def test_a_status_that_breaks_one_rule_is_refused(api: Api, status: Document, pr
     status = copy.deepcopy(status)
     for device in status.get("devices", ()):
         del device["request"]
-    found = refused_status(api, status)
-    assert found.startswith(problem), found
+    message = refused_status(api, status)
+    assert message.startswith(problem), message
 
 
 def test_alternatives_are_named_with_their_request(api: Api) -> None:
@@ -347,8 +347,8 @@ def test_nobody_reserves_a_claim_that_is_being_deleted(api: Api) -> None:
 def test_the_status_of_devices_goes_with_their_allocation(api: Api) -> None:
     api.create(CLAIMS, "default", claim())
     device = {field: result()[field] for field in ("driver", "pool", "device")}
-    found = set_status(api, {"status": {"allocation": allocation(), "devices": [device]}})
-    assert found["status"]["devices"] == [device]
+    document = set_status(api, {"status": {"allocation": allocation(), "devices": [device]}})
+    assert document["status"]["devices"] == [device]
     assert set_status(api, {"status": {"allocation": None}})["status"] == {}
 
 

@@ -25,12 +25,12 @@ ONE_OF_DEVICE = (
 
 def slice_of(*devices: Document, **spec: Any) -> Document:
     pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
-    given = {"driver": "gpu.example.com", "pool": pool, "nodeName": "node-1", **spec}
+    merged = {"driver": "gpu.example.com", "pool": pool, "nodeName": "node-1", **spec}
     if devices:
-        given["devices"] = list(devices)
+        merged["devices"] = list(devices)
     return {
         "metadata": {"name": "s"},
-        "spec": {field: value for field, value in given.items() if value is not None},
+        "spec": {field: value for field, value in merged.items() if value is not None},
     }
 
 
@@ -171,8 +171,8 @@ BROKEN = [
 
 @pytest.mark.parametrize(("document", "problem"), BROKEN, ids=[text for _, text in BROKEN])
 def test_a_slice_that_breaks_one_rule_is_refused(document: Document, problem: str) -> None:
-    (found,) = problems("ResourceSlice", document)
-    assert found.startswith(problem), found
+    (refusal,) = problems("ResourceSlice", document)
+    assert refusal.startswith(problem), refusal
 
 
 def test_a_slice_with_every_field_is_valid() -> None:
@@ -215,9 +215,9 @@ def test_a_slice_stays_with_its_driver_pool_and_node() -> None:
 
 def test_a_taint_gets_the_time_at_which_it_appears() -> None:
     api = Api(Store())
-    made = api.create(SLICES, "", slice_of(device(taints=[taint()]))).document
-    (given,) = made["spec"]["devices"][0]["taints"]
-    assert given["timeAdded"]
+    stored = api.create(SLICES, "", slice_of(device(taints=[taint()]))).document
+    (first_taint,) = stored["spec"]["devices"][0]["taints"]
+    assert first_taint["timeAdded"]
     kept = [taint(timeAdded="2020-01-01T00:00:00Z")]
     patch = {"spec": {"devices": [device(taints=kept)]}}
     patched = api.patch(SLICES, "", "s", patch, MERGE, "").document
@@ -257,13 +257,13 @@ def test_a_class_names_an_extended_resource_of_its_own_domain() -> None:
 
 
 def test_a_selector_that_an_update_does_not_change_is_not_compiled_again() -> None:
-    def made(expression: str, name: str = "example.com/a") -> Document:
+    def device_class(expression: str, name: str = "example.com/a") -> Document:
         selectors = [{"cel": {"expression": expression}}]
         spec = {"selectors": selectors, "extendedResourceName": name}
         return {"metadata": {"name": "gpu.example.com"}, "spec": spec}
 
-    broken = made("no cel")
+    broken = device_class("no cel")
     (problem,) = problems("DeviceClass", broken)
     assert problem.startswith('spec.selectors[0].cel.expression: Invalid value: "no cel"')
-    assert problems("DeviceClass", made("no cel", "example.com/b"), broken) == []
-    assert problems("DeviceClass", made("no more cel"), broken)
+    assert problems("DeviceClass", device_class("no cel", "example.com/b"), broken) == []
+    assert problems("DeviceClass", device_class("no more cel"), broken)
