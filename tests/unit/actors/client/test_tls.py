@@ -19,46 +19,46 @@ SHORT = ("rsa:1024",)
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    made = Authority(tmp_path_factory.mktemp("odd"))
-    made.sign("plain", NAMED)
-    made.sign("wild", "subjectAltName=DNS:*.h.example")
-    made.sign("address", "subjectAltName=IP:127.0.0.1,IP:::1")
-    made.sign("address-as-name", "subjectAltName=DNS:127.0.0.1", common_name="127.0.0.1")
-    made.sign("common-name", NO_CA, common_name=HOST)
-    made.sign("for-clients", NAMED, "extendedKeyUsage=clientAuth")
-    made.sign(
+    odd_authority = Authority(tmp_path_factory.mktemp("odd"))
+    odd_authority.sign("plain", NAMED)
+    odd_authority.sign("wild", "subjectAltName=DNS:*.h.example")
+    odd_authority.sign("address", "subjectAltName=IP:127.0.0.1,IP:::1")
+    odd_authority.sign("address-as-name", "subjectAltName=DNS:127.0.0.1", common_name="127.0.0.1")
+    odd_authority.sign("common-name", NO_CA, common_name=HOST)
+    odd_authority.sign("for-clients", NAMED, "extendedKeyUsage=clientAuth")
+    odd_authority.sign(
         "for-servers", NAMED, "extendedKeyUsage=clientAuth,serverAuth", "keyUsage=digitalSignature"
     )
-    made.sign("past", NAMED, days=("20200101", "20200103"))
-    made.sign("future", NAMED, days=("20900101", "20900103"))
-    made.sign("sha1", NAMED, digest="sha1")
-    made.sign("short", NAMED, key=SHORT)
-    made.sign("shorter", NAMED, key=("rsa:512",))
-    made.sign("intermediate", CA)
-    made.sign("below", NAMED, by="intermediate")
-    made.sign("no-authority", NO_CA)
-    made.sign("below-none", NAMED, by="no-authority")
-    made.sign("constrained", CA, "nameConstraints=permitted;DNS:other.example")
-    made.sign("outside", NAMED, by="constrained")
-    made.sign("inside", "subjectAltName=DNS:a.other.example", by="constrained")
-    made.sign_itself("short-ca", key=SHORT)
-    made.sign("by-short", NAMED, by="short-ca")
-    made.sign_itself("sha1-ca", digest="sha1")
-    made.sign("by-sha1", NAMED, by="sha1-ca")
-    made.sign_itself("signs-no-certificates", "keyUsage=digitalSignature")
-    made.sign("by-no-signer", NAMED, by="signs-no-certificates")
-    made.sign_itself("itself", NAMED, NO_CA)
-    made.sign_itself("other-ca")
-    return made
+    odd_authority.sign("past", NAMED, days=("20200101", "20200103"))
+    odd_authority.sign("future", NAMED, days=("20900101", "20900103"))
+    odd_authority.sign("sha1", NAMED, digest="sha1")
+    odd_authority.sign("short", NAMED, key=SHORT)
+    odd_authority.sign("shorter", NAMED, key=("rsa:512",))
+    odd_authority.sign("intermediate", CA)
+    odd_authority.sign("below", NAMED, by="intermediate")
+    odd_authority.sign("no-authority", NO_CA)
+    odd_authority.sign("below-none", NAMED, by="no-authority")
+    odd_authority.sign("constrained", CA, "nameConstraints=permitted;DNS:other.example")
+    odd_authority.sign("outside", NAMED, by="constrained")
+    odd_authority.sign("inside", "subjectAltName=DNS:a.other.example", by="constrained")
+    odd_authority.sign_itself("short-ca", key=SHORT)
+    odd_authority.sign("by-short", NAMED, by="short-ca")
+    odd_authority.sign_itself("sha1-ca", digest="sha1")
+    odd_authority.sign("by-sha1", NAMED, by="sha1-ca")
+    odd_authority.sign_itself("signs-no-certificates", "keyUsage=digitalSignature")
+    odd_authority.sign("by-no-signer", NAMED, by="signs-no-certificates")
+    odd_authority.sign_itself("itself", NAMED, NO_CA)
+    odd_authority.sign_itself("other-ca")
+    return odd_authority
 
 
 def greet(client: ssl.SSLContext, server: ssl.SSLContext, name: str = HOST) -> ssl.SSLObject:
     """Makes a handshake in memory. Returns the client's side. Raises SSLError."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(back, there, server_hostname=name)
-    asked = server.wrap_bio(there, back, server_side=True)
-    waiting = [asking, asked]
-    for side in (asking, asked) * 5:
+    serving = server.wrap_bio(there, back, server_side=True)
+    waiting = [asking, serving]
+    for side in (asking, serving) * 5:
         try:
             side.do_handshake()
         except ssl.SSLWantReadError:
@@ -69,18 +69,18 @@ def greet(client: ssl.SSLContext, server: ssl.SSLContext, name: str = HOST) -> s
     return asking
 
 
-def server(made: Authority, *names: str) -> ssl.SSLContext:
+def server(authority: Authority, *names: str) -> ssl.SSLContext:
     """The context of a server that presents these certificates, and itself accepts anything."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("ALL:@SECLEVEL=0")
-    chain = made.folder / "chain"
-    chain.write_text("".join(made.text(f"{name}.crt") for name in names))
-    context.load_cert_chain(chain, made.path(f"{names[0]}.key"))
+    chain = authority.folder / "chain"
+    chain.write_text("".join(authority.text(f"{name}.crt") for name in names))
+    context.load_cert_chain(chain, authority.path(f"{names[0]}.key"))
     return context
 
 
-def trusting(made: Authority, name: str = "ca") -> ssl.SSLContext:
-    return client_context(made.text(f"{name}.crt").encode())
+def trusting(authority: Authority, name: str = "ca") -> ssl.SSLContext:
+    return client_context(authority.text(f"{name}.crt").encode())
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_the_ciphers_are_those_of_kubernetes(odd: Authority, cipher: str) -> Non
     "cipher", ["AES128-GCM-SHA256", "DHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA256"]
 )
 def test_other_ciphers_are_not_offered(odd: Authority, cipher: str) -> None:
-    offered = {found["name"] for found in trusting(odd).get_ciphers()}
+    offered = {cipher["name"] for cipher in trusting(odd).get_ciphers()}
     assert cipher not in offered
     assert not [
         name for name in offered if "NULL" in name or "anon" in name.lower() or "PSK" in name

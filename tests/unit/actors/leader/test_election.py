@@ -100,28 +100,28 @@ async def test_a_standby_logs_once_who_holds_the_lease() -> None:
 async def test_a_renewal_that_hangs_does_not_lengthen_the_tenure() -> None:
     clock = VirtualClock()
     leases = Leases(clock)
-    one = Candidate("one", leases, clock)
-    async with running(one):
+    candidate = Candidate("one", leases, clock)
+    async with running(candidate):
         await clock.advance(RETRY)
         leases.seconds = 60.0
         await clock.advance(DEADLINE - 0.1)
-        assert one.tenure.permits()
+        assert candidate.tenure.permits()
         await clock.advance(0.1)
-        assert not one.tenure.permits()
+        assert not candidate.tenure.permits()
         await clock.settle()
-        assert one.ended
+        assert candidate.ended
 
 
 async def test_with_a_slow_api_server_there_is_a_leader() -> None:
     clock = VirtualClock()
     leases = Leases(clock)
     leases.seconds = 0.75 * RETRY  # longer than a retry period for reading and writing together
-    one = Candidate("one", leases, clock)
-    async with running(one):
+    candidate = Candidate("one", leases, clock)
+    async with running(candidate):
         await clock.advance(300)
-        assert one.led
-        assert one.tenure.permits()
-        assert not one.ended
+        assert candidate.led
+        assert candidate.tenure.permits()
+        assert not candidate.ended
         leases.seconds = 0.0  # for the release, which is given up after seconds of real time
 
 
@@ -148,46 +148,46 @@ async def test_the_lease_is_released_when_the_scheduler_is_blocked_for_longer_th
 async def test_a_blocked_candidate_takes_no_lease() -> None:
     clock = VirtualClock()
     leases = Leases(clock)
-    one = Candidate("one", leases, clock)
-    one.still = DURATION + 1
-    async with running(one):
+    candidate = Candidate("one", leases, clock)
+    candidate.still = DURATION + 1
+    async with running(candidate):
         await clock.advance(60)
         assert leases.lease is None
-        one.still = 0.0
+        candidate.still = 0.0
         await clock.advance(2 * RETRY)
-        assert one.led
+        assert candidate.led
 
 
 async def test_a_leader_that_is_cancelled_releases_the_lease_and_may_not_write_meanwhile() -> None:
     clock = VirtualClock()
     leases = Leases(clock)
-    one = Candidate("one", leases, clock)
-    async with running(one):
+    candidate = Candidate("one", leases, clock)
+    async with running(candidate):
         await clock.advance(30)
         leases.seconds = 1.0
-        one.scope.cancel()
+        candidate.scope.cancel()
         await clock.settle()
         assert leases.holder == "one"
-        assert not one.tenure.permits()
+        assert not candidate.tenure.permits()
         await clock.advance(2)
         assert leases.holder == ""
-        assert one.ended
+        assert candidate.ended
 
 
 async def test_a_process_that_was_stopped_for_long_neither_writes_nor_renews() -> None:
     """It wakes with overdue timers, and with an answer that was on its way when it was stopped."""
     clock = VirtualClock()
     leases = Leases(clock)
-    one = Candidate("one", leases, clock)
-    async with running(one):
+    candidate = Candidate("one", leases, clock)
+    async with running(candidate):
         await clock.advance(RETRY)
         assert leases.lease is not None
         before = leases.lease.metadata.resource_version
         leases.seconds = 1.0
         await clock.advance(RETRY + 0.5)  # the lease is asked for
-        one.clock.stopped_for = DURATION
+        candidate.clock.stopped_for = DURATION
         leases.seconds = 0.0
-        assert not one.tenure.permits()
+        assert not candidate.tenure.permits()
         await clock.advance(5)
         assert leases.lease.metadata.resource_version == before
-        assert one.ended
+        assert candidate.ended

@@ -24,9 +24,10 @@ def operation(**fields: Any) -> CreateNodes:
     return msgspec.convert({"count": 4, **fields}, CreateNodes)
 
 
-def labels_of(made: CreateNodes, text: str = BASE_NODE) -> list[dict[str, str]]:
+def labels_of(create: CreateNodes, text: str = BASE_NODE) -> list[dict[str, str]]:
     nodes = [
-        node(made, Template("t", text), index, {"name": f"n{index}"}) for index in range(made.count)
+        node(create, Template("t", text), index, {"name": f"n{index}"})
+        for index in range(create.count)
     ]
     return [each["metadata"]["labels"] for each in nodes]
 
@@ -36,15 +37,17 @@ def test_every_node_has_its_name_as_hostname() -> None:
 
 
 def test_label_values_are_assigned_in_turn() -> None:
-    made = operation(labelNodePrepareStrategy={"labelKey": "zone", "labelValues": ["a", "b", "c"]})
-    assert [labels["zone"] for labels in labels_of(made)] == ["a", "b", "c", "a"]
+    create = operation(
+        labelNodePrepareStrategy={"labelKey": "zone", "labelValues": ["a", "b", "c"]}
+    )
+    assert [labels["zone"] for labels in labels_of(create)] == ["a", "b", "c", "a"]
 
 
 def test_unique_labels_are_unique_and_labels_of_the_template_stay() -> None:
-    made = operation(uniqueNodeLabelStrategy={"labelKey": "id"})
-    found = labels_of(made, "metadata: {labels: {team: x}}")
-    assert len({labels["id"] for labels in found}) == 4
-    assert {labels["team"] for labels in found} == {"x"}
+    create = operation(uniqueNodeLabelStrategy={"labelKey": "id"})
+    labelled = labels_of(create, "metadata: {labels: {team: x}}")
+    assert len({labels["id"] for labels in labelled}) == 4
+    assert {labels["team"] for labels in labelled} == {"x"}
 
 
 def test_allocatable_resources_are_added_and_drivers_are_limited() -> None:
@@ -53,10 +56,10 @@ def test_allocatable_resources_are_added_and_drivers_are_limited() -> None:
         "csiNodeAllocatable": {"d": {"count": 39}},
         "migratedPlugins": ["kubernetes.io/aws-ebs"],
     }
-    made = operation(nodeAllocatableStrategy=strategy)
-    status = node(made, Template("t", BASE_NODE), 0, {"name": "n"})["status"]
+    create = operation(nodeAllocatableStrategy=strategy)
+    status = node(create, Template("t", BASE_NODE), 0, {"name": "n"})["status"]
     assert status["allocatable"] == {**status["capacity"], "attachable-volumes-csi-d": "39"}
-    limits = csi_node(made, "n")
+    limits = csi_node(create, "n")
     assert limits is not None
     assert limits["metadata"] == {"name": "n", "annotations": {MIGRATED: "kubernetes.io/aws-ebs"}}
     assert limits["spec"]["drivers"] == [{"name": "d", "nodeID": "d", "allocatable": {"count": 39}}]
@@ -65,8 +68,12 @@ def test_allocatable_resources_are_added_and_drivers_are_limited() -> None:
 
 def test_a_node_template_sees_its_index_and_parameters() -> None:
     text = "metadata: {labels: {i: 'i{{.Index}}', of: 'of{{.Count}}', p: 'p{{.P}}'}}"
-    found = labels_of(operation(templateParams={"P": 5}), text)
-    assert [(labels["i"], labels["of"], labels["p"]) for labels in found][3] == ("i3", "of4", "p5")
+    labelled = labels_of(operation(templateParams={"P": 5}), text)
+    assert [(labels["i"], labels["of"], labels["p"]) for labels in labelled][3] == (
+        "i3",
+        "of4",
+        "p5",
+    )
 
 
 def test_volumes_and_claims_are_bound_to_each_other() -> None:

@@ -49,14 +49,14 @@ GPUS = device_class("gpus", extendedResourceName=GPU)
 
 
 def a_class(name: str = "gpus", resource: str | None = GPU) -> DeviceClass:
-    found = decode(device_class(name, extendedResourceName=resource))
-    assert isinstance(found, DeviceClass)
-    return found
+    device = decode(device_class(name, extendedResourceName=resource))
+    assert isinstance(device, DeviceClass)
+    return device
 
 
-def refused(asked: Document, *objects: Document, **gates: bool) -> dict[str, str]:
+def refused(document: Document, *objects: Document, **gates: bool) -> dict[str, str]:
     """The nodes that are rejected, each with the message."""
-    return rejected(answered(NodeResourcesFit({}, handle(**gates)), asked, cluster(*objects)))
+    return rejected(answered(NodeResourcesFit({}, handle(**gates)), document, cluster(*objects)))
 
 
 # -------------------------------------------------------------------------------------- the filter
@@ -65,8 +65,8 @@ def refused(asked: Document, *objects: Document, **gates: bool) -> dict[str, str
 @pytest.mark.parametrize("resource", [GPU, IMPLICIT])
 def test_what_a_class_provides_is_not_checked_on_nodes_without_it(resource: str) -> None:
     nodes = (node("absent"), node("zero", **{resource: 0}), node("few", **{resource: 1}))
-    wanted = {"few": f"Insufficient {resource}"}
-    assert refused(pod({resource: 2}), *nodes, GPUS) == wanted
+    expected = {"few": f"Insufficient {resource}"}
+    assert refused(pod({resource: 2}), *nodes, GPUS) == expected
 
 
 def test_it_is_checked_where_no_class_provides_it() -> None:
@@ -82,8 +82,8 @@ def test_a_resource_that_no_node_has() -> None:
 
 
 def test_other_resources_are_checked_besides() -> None:
-    asked = pod({GPU: 1, "cpu": 5})
-    assert refused(asked, node(), GPUS) == {"n": "Insufficient cpu"}
+    document = pod({GPU: 1, "cpu": 5})
+    assert refused(document, node(), GPUS) == {"n": "Insufficient cpu"}
 
 
 def test_pods_with_devices_do_not_fill_a_node() -> None:
@@ -142,11 +142,11 @@ class Classes(NoObjects):
         self._classes = classes
 
     def every(self, kind: type[T]) -> Iterable[T]:
-        return [found for found in self._classes if isinstance(found, kind)]
+        return [item for item in self._classes if isinstance(item, kind)]
 
 
 def wakes(
-    asked: Document,
+    document: Document,
     event: tuple[Resource, Action],
     old: object | None,
     new: object | None,
@@ -154,36 +154,36 @@ def wakes(
     **gates: bool,
 ) -> bool:
     """True if the event queues a pod that the plugin rejected."""
-    given = handle(**gates)
-    given.objects = Classes(*classes)
-    waiting = decode(asked)
+    services = handle(**gates)
+    services.objects = Classes(*classes)
+    waiting = decode(document)
     assert isinstance(waiting, Pod)
     happened = ClusterEvent(*event)
     return any(
         registration.hint is None or registration.hint(waiting, old, new) is Hint.QUEUE
-        for registration in NodeResourcesFit({}, given).events_to_register()
+        for registration in NodeResourcesFit({}, services).events_to_register()
         if registration.event.matches(happened)
     )
 
 
 def a_node(**allocatable: int) -> Node:
-    found = decode(node(**allocatable))
-    assert isinstance(found, Node)
-    return found
+    answer = decode(node(**allocatable))
+    assert isinstance(answer, Node)
+    return answer
 
 
 ADDED, ALLOCATABLE = ((Resource.NODE, Action.ADD), (Resource.NODE, Action.UPDATE_NODE_ALLOCATABLE))
 
 
 def test_a_new_node_for_devices() -> None:
-    asked = pod({GPU: 2, "cpu": 1})
-    assert not wakes(asked, ADDED, None, a_node())
-    assert wakes(asked, ADDED, None, a_node(), a_class())
-    assert wakes(asked, ADDED, None, a_node(gpu=0), a_class())
-    assert not wakes(asked, ADDED, None, a_node(gpu=1), a_class())
-    assert not wakes(asked, ADDED, None, a_node(cpu=0), a_class())
-    assert not wakes(asked, ADDED, None, a_node(), a_class("other", OTHER))
-    assert not wakes(asked, ADDED, None, a_node(), a_class(), DRAExtendedResource=False)
+    document = pod({GPU: 2, "cpu": 1})
+    assert not wakes(document, ADDED, None, a_node())
+    assert wakes(document, ADDED, None, a_node(), a_class())
+    assert wakes(document, ADDED, None, a_node(gpu=0), a_class())
+    assert not wakes(document, ADDED, None, a_node(gpu=1), a_class())
+    assert not wakes(document, ADDED, None, a_node(cpu=0), a_class())
+    assert not wakes(document, ADDED, None, a_node(), a_class("other", OTHER))
+    assert not wakes(document, ADDED, None, a_node(), a_class(), DRAExtendedResource=False)
     assert wakes(pod({IMPLICIT: 1}), ADDED, None, a_node(), a_class("gpus", None))
 
 
@@ -199,9 +199,9 @@ def test_a_new_node_for_devices() -> None:
     ],
 )
 def test_a_changed_node_for_devices(old: dict[str, int], new: dict[str, int], helps: bool) -> None:
-    asked = pod({GPU: 2})
-    assert wakes(asked, ALLOCATABLE, a_node(**old), a_node(**new), a_class()) == helps
-    assert wakes(asked, ALLOCATABLE, a_node(**old), a_node(**new)) == (new.get("gpu", 0) > 2)
+    document = pod({GPU: 2})
+    assert wakes(document, ALLOCATABLE, a_node(**old), a_node(**new), a_class()) == helps
+    assert wakes(document, ALLOCATABLE, a_node(**old), a_node(**new)) == (new.get("gpu", 0) > 2)
 
 
 CLASS_ADDED, CLASS_CHANGED = (
@@ -252,29 +252,29 @@ def scoring(*resources: str, strategy: str = "LeastAllocated") -> dict[str, Any]
 
 
 def scores(
-    args: dict[str, Any], asked: Document, *objects: Document, **gates: bool
+    args: dict[str, Any], document: Document, *objects: Document, **gates: bool
 ) -> dict[str, int]:
     rules = Rules({"score": [(NodeResourcesFit(args, handle(**gates)), 1)]})
-    waiting, snapshot = decode(asked), cluster(*objects)
+    waiting, snapshot = decode(document), cluster(*objects)
     assert isinstance(waiting, Pod)
-    (found,) = rules.score(CycleState(), PodInfo(waiting), snapshot.all())
-    return dict(zip(snapshot.columns.names, found.scores.tolist(), strict=True))
+    (ranking,) = rules.score(CycleState(), PodInfo(waiting), snapshot.all())
+    return dict(zip(snapshot.columns.names, ranking.scores.tolist(), strict=True))
 
 
 def test_devices_count_for_scores() -> None:
     slices = [resource_slice("n", "a", "b", "c"), resource_slice("m", "a", "b")]
     nodes, args = [node("n"), node("m"), node("plugin", gpu=4), node("none")], scoring(GPU)
-    asked = pod({GPU: 1})
-    wanted = {"n": 66, "m": 50, "plugin": 75, "none": 0}
-    assert scores(args, asked, *nodes, GPUS, *slices) == wanted
+    document = pod({GPU: 1})
+    shares = {"n": 66, "m": 50, "plugin": 75, "none": 0}
+    assert scores(args, document, *nodes, GPUS, *slices) == shares
     held = allocated("held", "n", "a")
-    assert scores(args, asked, *nodes, GPUS, *slices, held) == {**wanted, "n": 33}
+    assert scores(args, document, *nodes, GPUS, *slices, held) == {**shares, "n": 33}
     most = scoring(GPU, strategy="MostAllocated")
     expected = {"n": 66, "m": 50, "plugin": 25, "none": 0}
-    assert scores(most, asked, *nodes, GPUS, *slices, held) == expected
+    assert scores(most, document, *nodes, GPUS, *slices, held) == expected
     without = {"n": 0, "m": 0, "plugin": 75, "none": 0}
-    assert scores(args, asked, *nodes, *slices) == without
-    assert scores(args, asked, *nodes, GPUS, *slices, DRAExtendedResource=False) == without
+    assert scores(args, document, *nodes, *slices) == without
+    assert scores(args, document, *nodes, GPUS, *slices, DRAExtendedResource=False) == without
 
 
 def test_a_resource_that_the_pod_does_not_request_does_not_count() -> None:

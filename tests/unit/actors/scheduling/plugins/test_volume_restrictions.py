@@ -73,10 +73,10 @@ DISKS = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "held", "conflict"), DISKS)
-def test_disks(wanted: dict[str, Any], held: dict[str, Any], conflict: bool) -> None:
+@pytest.mark.parametrize(("new", "held", "conflict"), DISKS)
+def test_disks(new: dict[str, Any], held: dict[str, Any], conflict: bool) -> None:
     snapshot = cluster(node("a"), node("b"), pod("other", {"emptyDir": {}}, held, on="b"))
-    answer = answered(PLUGIN, pod("p", {"emptyDir": {}}, wanted), snapshot)
+    answer = answered(PLUGIN, pod("p", {"emptyDir": {}}, new), snapshot)
     assert rejected(answer) == ({"b": DISK} if conflict else {})
     assert isinstance(answer, dict)
     assert answer["b"].code == (Code.UNSCHEDULABLE if conflict else Code.SUCCESS)
@@ -143,26 +143,26 @@ def move(supposition: Supposition, snapshot: Snapshot, node_name: str, key: str)
 
 def test_removing_the_pod_that_holds_a_disk_frees_it_for_a_while() -> None:
     snapshot = cluster(node("a"), pod("other", gce("d"), on="a"))
-    asked = pod("p", gce("d"))
+    user = pod("p", gce("d"))
     with supposing(snapshot) as supposition:
         move(supposition, snapshot, "a", "ns/other")
-        assert rejected(answered(PLUGIN, asked, snapshot)) == {}
+        assert rejected(answered(PLUGIN, user, snapshot)) == {}
         supposition.add(0, PodInfo(as_pod(pod("reader", gce("d", True)))))
         supposition.settle()
-        assert rejected(answered(PLUGIN, asked, snapshot)) == {"a": DISK}
+        assert rejected(answered(PLUGIN, user, snapshot)) == {"a": DISK}
         reader = answered(PLUGIN, pod("p", gce("d", True)), snapshot)
         assert rejected(reader) == {}
-    assert rejected(answered(PLUGIN, asked, snapshot)) == {"a": DISK}
+    assert rejected(answered(PLUGIN, user, snapshot)) == {"a": DISK}
     snapshot.columns.counts.validate()
 
 
 def test_removing_the_only_user_of_a_claim_frees_it() -> None:
     snapshot = cluster(node("a"), node("b"), once("c"), pod("other", of_claim("c"), on="b"))
-    asked = pod("p", of_claim("c"))
+    user = pod("p", of_claim("c"))
     with supposing(snapshot) as supposition:
         move(supposition, snapshot, "b", "ns/other")
-        assert answered(PLUGIN, asked, snapshot) == SKIP
-    assert rejected(answered(PLUGIN, asked, snapshot)) == {"a": IN_USE, "b": IN_USE}
+        assert answered(PLUGIN, user, snapshot) == SKIP
+    assert rejected(answered(PLUGIN, user, snapshot)) == {"a": IN_USE, "b": IN_USE}
 
 
 def test_two_users_of_a_claim_count_once_until_one_is_removed() -> None:
@@ -183,12 +183,12 @@ def test_each_of_two_claims_in_use_conflicts() -> None:
         pod("x", of_claim("c"), on="a"),
         pod("y", of_claim("d"), on="a"),
     )
-    asked = pod("p", of_claim("c"), of_claim("d"))
+    user = pod("p", of_claim("c"), of_claim("d"))
     with supposing(snapshot) as supposition:
         move(supposition, snapshot, "a", "ns/x")
-        assert rejected(answered(PLUGIN, asked, snapshot)) == {"a": IN_USE}
+        assert rejected(answered(PLUGIN, user, snapshot)) == {"a": IN_USE}
         move(supposition, snapshot, "a", "ns/y")
-        assert answered(PLUGIN, asked, snapshot) == SKIP
+        assert answered(PLUGIN, user, snapshot) == SKIP
 
 
 def test_an_added_pod_uses_its_claims() -> None:
@@ -196,8 +196,8 @@ def test_an_added_pod_uses_its_claims() -> None:
     with supposing(snapshot) as supposition:
         supposition.add(0, PodInfo(as_pod(pod("nominated", of_claim("c")))))
         supposition.settle()
-        asked = pod("p", of_claim("c"))
-        assert rejected(answered(PLUGIN, asked, snapshot)) == {"a": IN_USE}
+        user = pod("p", of_claim("c"))
+        assert rejected(answered(PLUGIN, user, snapshot)) == {"a": IN_USE}
 
 
 def test_a_removed_pod_of_another_namespace_counts_by_the_name_of_its_claim() -> None:
@@ -220,15 +220,15 @@ POD_DELETE = (Resource.ASSIGNED_POD, Action.DELETE)
 CLAIM_ADD = (Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD)
 
 
-@pytest.mark.parametrize(("wanted", "held", "conflict"), DISKS)
+@pytest.mark.parametrize(("new", "held", "conflict"), DISKS)
 def test_a_deleted_pod_with_a_conflicting_disk_wakes(
-    wanted: dict[str, Any], held: dict[str, Any], conflict: bool
+    new: dict[str, Any], held: dict[str, Any], conflict: bool
 ) -> None:
-    asked = as_pod(pod("p", wanted))
+    user = as_pod(pod("p", new))
     gone = as_pod(pod("other", held, on="a"))
-    assert wakes(DEFAULT, "VolumeRestrictions", POD_DELETE, asked, gone) == conflict
+    assert wakes(DEFAULT, "VolumeRestrictions", POD_DELETE, user, gone) == conflict
     elsewhere = as_pod(pod("other", held, on="a", namespace="x"))
-    assert not wakes(DEFAULT, "VolumeRestrictions", POD_DELETE, asked, elsewhere)
+    assert not wakes(DEFAULT, "VolumeRestrictions", POD_DELETE, user, elsewhere)
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ def test_a_deleted_pod_with_a_conflicting_disk_wakes(
     ],
 )
 def test_a_deleted_pod_with_the_same_claim_wakes(gone: dict[str, Any], expected: bool) -> None:
-    asked = as_pod(pod("p", of_claim("c")))
-    assert wakes(DEFAULT, "VolumeRestrictions", POD_DELETE, asked, as_pod(gone)) == expected
+    user = as_pod(pod("p", of_claim("c")))
+    assert wakes(DEFAULT, "VolumeRestrictions", POD_DELETE, user, as_pod(gone)) == expected
 
 
 @pytest.mark.parametrize(
@@ -256,8 +256,8 @@ def test_a_deleted_pod_with_the_same_claim_wakes(gone: dict[str, Any], expected:
     ],
 )
 def test_an_added_claim_of_the_pod_wakes(added: dict[str, Any], expected: bool) -> None:
-    asked = as_pod(pod("p", of_claim("c"), {"ephemeral": {}}))
-    assert wakes(DEFAULT, "VolumeRestrictions", CLAIM_ADD, asked, None, decode(added)) == expected
+    user = as_pod(pod("p", of_claim("c"), {"ephemeral": {}}))
+    assert wakes(DEFAULT, "VolumeRestrictions", CLAIM_ADD, user, None, decode(added)) == expected
 
 
 @pytest.mark.parametrize(
@@ -270,5 +270,5 @@ def test_an_added_claim_of_the_pod_wakes(added: dict[str, Any], expected: bool) 
     ],
 )
 def test_other_events(event: tuple[Resource, Action], expected: bool) -> None:
-    asked = as_pod(pod("p", of_claim("c")))
-    assert wakes(DEFAULT, "VolumeRestrictions", event, asked, None, a_node()) == expected
+    user = as_pod(pod("p", of_claim("c")))
+    assert wakes(DEFAULT, "VolumeRestrictions", event, user, None, a_node()) == expected

@@ -180,9 +180,9 @@ Event = tuple[Resource, Action]
 def test_hints(
     event: Event, old: dict[str, Any] | None, new: dict[str, Any] | None, expected: bool
 ) -> None:
-    asked = as_pod(pod("p", of_claim("c"), {"ephemeral": {}}))
+    user = as_pod(pod("p", of_claim("c"), {"ephemeral": {}}))
     before, after = (None if item is None else decode(item) for item in (old, new))
-    assert wakes(DEFAULT, "VolumeZone", event, asked, before, after) == expected
+    assert wakes(DEFAULT, "VolumeZone", event, user, before, after) == expected
 
 
 @pytest.mark.parametrize(
@@ -195,5 +195,5 @@ def test_hints(
     ],
 )
 def test_nodes_that_wake(action: Action, expected: bool) -> None:
-    asked = as_pod(pod("p", of_claim("c")))
-    assert wakes(DEFAULT, "VolumeZone", (Resource.NODE, action), asked, None, a_node()) == expected
+    user = as_pod(pod("p", of_claim("c")))
+    assert wakes(DEFAULT, "VolumeZone", (Resource.NODE, action), user, None, a_node()) == expected

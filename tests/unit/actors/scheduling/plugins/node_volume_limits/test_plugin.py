@@ -74,9 +74,9 @@ def bound(*names: str, driver: str = "d") -> list[Thing]:
     return [item for name in names for item in (claim(name, name), csi(name, driver))]
 
 
-def passes(asked: Thing, *objects: Thing, **gates: bool) -> bool:
+def passes(new: Thing, *objects: Thing, **gates: bool) -> bool:
     """True if the pod may run on the node n."""
-    answer = rejected(answered(plugin(**gates), asked, cluster(node("n"), *objects)))
+    answer = rejected(answered(plugin(**gates), new, cluster(node("n"), *objects)))
     assert answer in ({}, {"n": REASON}), answer
     return not answer
 
@@ -448,26 +448,26 @@ def room_of(snapshot: Snapshot, key: str) -> tuple[int, PodInfo]:
 
 
 def test_a_what_if_question_frees_and_takes_room_for_a_while() -> None:
-    asked, limits = pod("p", A), plugin()
+    user, limits = pod("p", A), plugin()
     snapshot = cluster(node("n"), csi_node("n", d=1), *bound("a", "b"), pod("q", B, on="n"))
-    assert rejected(answered(limits, asked, snapshot)) == {"n": REASON}
+    assert rejected(answered(limits, user, snapshot)) == {"n": REASON}
     with supposing(snapshot) as supposition:
         supposition.remove(*room_of(snapshot, "ns/q"))
         supposition.settle()
-        assert rejected(answered(limits, asked, snapshot)) == {}
+        assert rejected(answered(limits, user, snapshot)) == {}
         supposition.add(0, PodInfo(as_pod(pod("r", B))))
         supposition.settle()
-        assert rejected(answered(limits, asked, snapshot)) == {"n": REASON}
-    assert rejected(answered(limits, asked, snapshot)) == {"n": REASON}
+        assert rejected(answered(limits, user, snapshot)) == {"n": REASON}
+    assert rejected(answered(limits, user, snapshot)) == {"n": REASON}
 
 
 def test_one_plugin_answers_about_several_snapshots() -> None:
-    asked, limits = pod("p", A), plugin()
+    user, limits = pod("p", A), plugin()
     full = cluster(node("n"), csi_node("n", d=0), *bound("a"))
     free = cluster(node("n"), csi_node("n", d=1), *bound("a"))
     for _ in range(2):
-        assert rejected(answered(limits, asked, full)) == {"n": REASON}
-        assert rejected(answered(limits, asked, free)) == {}
+        assert rejected(answered(limits, user, full)) == {"n": REASON}
+        assert rejected(answered(limits, user, free)) == {}
 
 
 # -------------------------------------------------------------------------------------------- hints
@@ -480,10 +480,10 @@ ATTACHMENT_DELETE = (Resource.VOLUME_ATTACHMENT, Action.DELETE)
 
 
 def woken(
-    event: tuple[Resource, Action], asked: Thing, old: Thing | None, new: Thing | None
+    event: tuple[Resource, Action], user: Thing, old: Thing | None, new: Thing | None
 ) -> bool:
     before, after = (None if item is None else decode(item) for item in (old, new))
-    return wakes(DEFAULT, "NodeVolumeLimits", event, as_pod(asked), before, after)
+    return wakes(DEFAULT, "NodeVolumeLimits", event, as_pod(user), before, after)
 
 
 @pytest.mark.parametrize(
@@ -503,8 +503,8 @@ def woken(
 def test_a_csi_node_with_a_higher_limit_wakes(
     old: dict[str, int | None], new: dict[str, int | None], expected: bool
 ) -> None:
-    asked = pod("p", A)
-    assert woken(CSI_NODE_UPDATE, asked, csi_node("n", **old), csi_node("n", **new)) == expected
+    user = pod("p", A)
+    assert woken(CSI_NODE_UPDATE, user, csi_node("n", **old), csi_node("n", **new)) == expected
 
 
 @pytest.mark.parametrize(
@@ -534,8 +534,8 @@ def test_a_deleted_pod_with_volumes_wakes(gone: Thing, expected: bool) -> None:
     ],
 )
 def test_an_added_claim_of_the_pod_wakes(added: Thing, expected: bool) -> None:
-    asked = pod("p", A, {"ephemeral": {}})
-    assert woken(CLAIM_ADD, asked, None, added) == expected
+    user = pod("p", A, {"ephemeral": {}})
+    assert woken(CLAIM_ADD, user, None, added) == expected
 
 
 @pytest.mark.parametrize(
