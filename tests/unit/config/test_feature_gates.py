@@ -32,8 +32,8 @@ def refusal(text: str) -> str:
 def test_each_line_of_the_table() -> None:
     line = re.compile(r"\w+ +(ALPHA|BETA|GA|DEPRECATED) +(true|false)( +locked)?")
     lines = TABLE.strip().splitlines()
-    assert [one for one in lines if not line.fullmatch(one)] == []
-    names = [one.split()[0] for one in lines]
+    assert [text for text in lines if not line.fullmatch(text)] == []
+    names = [text.split()[0] for text in lines]
     assert names == sorted(names)
     assert len(names) == len(set(names))
 
@@ -56,7 +56,7 @@ def test_some_gates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "given"),
+    ("text", "gates"),
     [
         ("", {}),
         ("A=true", {"A": True}),
@@ -67,8 +67,8 @@ def test_some_gates() -> None:
         (" kube : A=true", {"A": True}),
     ],
 )
-def test_reading_a_flag(text: str, given: dict[str, bool]) -> None:
-    assert parse_gates(text) == given
+def test_reading_a_flag(text: str, gates: dict[str, bool]) -> None:
+    assert parse_gates(text) == gates
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,9 @@ def test_pods_are_sent_as_core_v1() -> None:
     expected = {"name": "p", "namespace": "ns", "uid": "uid-p", "annotations": {"a": "b"}}
     assert sent["metadata"] == expected
     assert sent["spec"]["containers"] == [{"name": "c", "image": "i", "resources": resources}]
-    found = unknown_and_mistyped("Pod", {"apiVersion": "v1", "kind": "Pod", **sent})
-    assert not found.unknown
-    assert not found.mistyped
+    findings = unknown_and_mistyped("Pod", {"apiVersion": "v1", "kind": "Pod", **sent})
+    assert not findings.unknown
+    assert not findings.mistyped
 
 
 def test_a_binding_names_pod_and_node() -> None:
@@ -135,15 +135,15 @@ def test_candidates_for_preemption_are_sent_by_uid_or_whole() -> None:
     ],
 )
 def test_field_names_are_read_in_any_case_and_null_is_absent(raw: str) -> None:
-    found = read(raw.encode(), ExtenderFilterResult)
-    assert found == ExtenderFilterResult(node_names=("a",), failed_nodes={"b": "no"})
+    answer = read(raw.encode(), ExtenderFilterResult)
+    assert answer == ExtenderFilterResult(node_names=("a",), failed_nodes={"b": "no"})
 
 
 def test_nodes_are_read_by_their_names() -> None:
     raw = {"nodes": {"metadata": {}, "items": [node("a"), {"metadata": {"name": "b", "uid": "u"}}]}}
-    found = read(msgspec.json.encode(raw), ExtenderFilterResult)
-    assert found.nodes is not None
-    assert [item.metadata.name for item in found.nodes.items] == ["a", "b"]
+    answer = read(msgspec.json.encode(raw), ExtenderFilterResult)
+    assert answer.nodes is not None
+    assert [item.metadata.name for item in answer.nodes.items] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

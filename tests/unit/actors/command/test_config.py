@@ -17,7 +17,7 @@ from tests.golden.configurations import HEAD, answers, cases
 
 
 def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(config, [str(one) for one in arguments])
+    return CliRunner().invoke(config, [str(argument) for argument in arguments])
 
 
 def file_with(folder: Path, text: str, head: str = HEAD) -> Path:
@@ -150,7 +150,7 @@ def test_what_cannot_be_converted_is_named(text: str, head: str, line: str, tmp_
     file = file_with(tmp_path, text, head)
     result = run("convert", file)
     assert result.exit_code == 1
-    assert any(one.startswith(f"{file}: {line}") for one in result.stderr.splitlines())
+    assert any(text.startswith(f"{file}: {line}") for text in result.stderr.splitlines())
 
 
 # -------------------------------------------------------------------------------------- the schema
@@ -169,14 +169,14 @@ def test_the_schema_accepts_what_is_valid(schema: Any) -> None:
             assert not list(validator.iter_errors(yaml.safe_load(block.text))), str(block)
     for case, answer in zip(cases(), answers(), strict=True):
         if answer.written is not None and not case.stricter:
-            assert not list(validator.iter_errors(_given(answer.written)))
+            assert not list(validator.iter_errors(_set_fields(answer.written)))
 
 
-def _given(value: Any) -> Any:
+def _set_fields(value: Any) -> Any:
     """A document without the nulls that kube-scheduler writes."""
     if isinstance(value, dict):
-        return {name: _given(one) for name, one in value.items() if one is not None}
-    return [_given(one) for one in value] if isinstance(value, list) else value
+        return {name: _set_fields(item) for name, item in value.items() if item is not None}
+    return [_set_fields(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(
@@ -206,13 +206,13 @@ def test_the_schema_refuses_what_is_not(text: str, schema: Any) -> None:
 
 
 def test_the_schema_completes_in_editors(schema: Any) -> None:
-    found = schema["$defs"]
-    for name, component in found.items():
+    definitions = schema["$defs"]
+    for name, component in definitions.items():
         if name.endswith("Args") or name in ("KubeSchedulerConfiguration", "Extender", "Plugins"):
             assert component["description"]
             for field in component["properties"].values():
                 assert field["description"], name
-    names = found["PluginRef"]["properties"]["name"]["anyOf"][0]["enum"]
+    names = definitions["PluginRef"]["properties"]["name"]["anyOf"][0]["enum"]
     assert {"NodeAffinity", "DefaultBinder"} <= set(names)
-    assert found["DynamicResourcesArgs"]["properties"]["filterTimeout"]["default"] == "10s"
-    assert found["KubeSchedulerConfiguration"]["properties"]["parallelism"]["default"] == 16
+    assert definitions["DynamicResourcesArgs"]["properties"]["filterTimeout"]["default"] == "10s"
+    assert definitions["KubeSchedulerConfiguration"]["properties"]["parallelism"]["default"] == 16

@@ -32,12 +32,12 @@ def node(name: str, **labels: str) -> Node:
 
 
 def claim(name: str, *requests: dict[str, Any], **devices: Any) -> ResourceClaim:
-    asked = [
+    listed = [
         {"name": f"r{number}", "exactly": {"deviceClassName": "gpu", **request}}
         for number, request in enumerate(requests or ({},))
     ]
     return msgspec.convert(
-        {"metadata": {"name": name}, "spec": {"devices": {"requests": asked, **devices}}},
+        {"metadata": {"name": name}, "spec": {"devices": {"requests": listed, **devices}}},
         ResourceClaim,
     )
 
@@ -63,18 +63,22 @@ def allocator(
     return FirstFit(nodes, slices, classes, claims or [], selects, Random(1))
 
 
-def taken(allocator: FirstFit, asked: ResourceClaim) -> list[tuple[str, str, str]] | None:
-    found = allocator.allocate(asked)
-    if found is None:
+def taken(allocator: FirstFit, document: ResourceClaim) -> list[tuple[str, str, str]] | None:
+    allocation = allocator.allocate(document)
+    if allocation is None:
         return None
-    return [(result.request, result.pool, result.device) for result in found.devices.results]
+    return [(result.request, result.pool, result.device) for result in allocation.devices.results]
 
 
 def test_the_slice_of_a_driver() -> None:
-    made = own("n1", 2)
-    assert (made.metadata.name, made.spec.node_name, made.spec.driver) == ("n1", "n1", "d")
-    assert (made.spec.pool.name, made.spec.pool.resource_slice_count) == ("n1", 1)
-    first, second = made.spec.devices
+    resources = own("n1", 2)
+    assert (resources.metadata.name, resources.spec.node_name, resources.spec.driver) == (
+        "n1",
+        "n1",
+        "d",
+    )
+    assert (resources.spec.pool.name, resources.spec.pool.resource_slice_count) == ("n1", 1)
+    first, second = resources.spec.devices
     assert (first.name, second.name) == ("instance-0", "instance-1")
     assert second.attributes["dra.example.com/numa"].int_ == 1
     assert second.attributes["driverVersion"].version == "1.2.3"
@@ -83,26 +87,26 @@ def test_the_slice_of_a_driver() -> None:
 
 def test_every_device_is_given_once_and_then_none() -> None:
     fit = allocator([node("a"), node("b")], [own("a", 2), own("b", 1), own("b", 5, driver="e")])
-    given = [taken(fit, claim(f"c{number}")) for number in range(3)]
+    devices = [taken(fit, claim(f"c{number}")) for number in range(3)]
     expected = [("r0", "a", "instance-0"), ("r0", "a", "instance-1"), ("r0", "b", "instance-0")]
-    assert sorted(device for one in given for device in one or ()) == expected
+    assert sorted(device for results in devices for device in results or ()) == expected
     assert taken(fit, claim("late")) is None
 
 
 def test_the_allocation_of_a_nodes_device_names_the_node() -> None:
-    found = allocator([node("a")], [own("a", 1)]).allocate(claim("c"))
-    assert found is not None
-    assert found.node_selector is not None
-    ((term,),) = [found.node_selector.node_selector_terms]
+    allocation = allocator([node("a")], [own("a", 1)]).allocate(claim("c"))
+    assert allocation is not None
+    assert allocation.node_selector is not None
+    ((term,),) = [allocation.node_selector.node_selector_terms]
     assert [(each.key, each.values) for each in term.match_fields] == [("metadata.name", ("a",))]
 
 
 def test_devices_that_are_allocated_already_stay_so() -> None:
     slices = [own("a", 2)]
     first = claim("c0")
-    found = allocator([node("a")], slices).allocate(first)
-    assert found is not None
-    status = msgspec.structs.replace(first.status, allocation=found)
+    allocation = allocator([node("a")], slices).allocate(first)
+    assert allocation is not None
+    status = msgspec.structs.replace(first.status, allocation=allocation)
     fit = allocator([node("a")], slices, [msgspec.structs.replace(first, status=status)])
     assert taken(fit, claim("c1")) == [("r0", "a", "instance-1")]
     assert taken(fit, claim("c2")) is None
@@ -112,9 +116,9 @@ def test_shared_devices_go_to_nodes_that_the_slice_selects() -> None:
     slices = [shared("s", "x", "y"), shared("t", "y")]
     fit = allocator([node("a"), node("b", dra="y")], slices)
     by_name = {"selectors": [{"cel": {"expression": "device y"}}]}
-    found = fit.allocate(claim("c", by_name))
-    assert found is not None
-    assert found.node_selector == slices[0].spec.node_selector
+    allocation = fit.allocate(claim("c", by_name))
+    assert allocation is not None
+    assert allocation.node_selector == slices[0].spec.node_selector
     assert taken(fit, claim("d", by_name)) == [("r0", "t", "y")]
     assert taken(fit, claim("e", by_name)) is None
     assert taken(fit, claim("f")) == [("r0", "s", "x")]
@@ -124,16 +128,16 @@ def test_shared_devices_go_to_nodes_that_the_slice_selects() -> None:
 def test_requests_of_a_claim_get_devices_of_one_node() -> None:
     fit = allocator([node("a", dra="y"), node("b")], [own("b", 2), shared("s", "x"), own("a", 1)])
     assert taken(fit, claim("c", {"count": 3})) is None
-    asked = claim("d", {}, {})
-    found = taken(fit, asked)
-    assert found in (
+    document = claim("d", {}, {})
+    results = taken(fit, document)
+    assert results in (
         [("r0", "a", "instance-0"), ("r1", "s", "x")],
         [("r0", "b", "instance-0"), ("r1", "b", "instance-1")],
     )
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "document",
     [
         claim("c", {"allocationMode": "All"}),
         claim("c", {"capacity": {"requests": {"memory": "1"}}}),
@@ -145,9 +149,9 @@ def test_requests_of_a_claim_get_devices_of_one_node() -> None:
         ),
     ],
 )
-def test_other_claims_are_not_allocated(asked: ResourceClaim) -> None:
+def test_other_claims_are_not_allocated(document: ResourceClaim) -> None:
     with pytest.raises(UnsupportedError, match="allocResourceClaims with a claim such as"):
-        allocator([node("a")], [own("a", 1)]).allocate(asked)
+        allocator([node("a")], [own("a", 1)]).allocate(document)
 
 
 def test_a_missing_class_is_an_error() -> None:

@@ -54,8 +54,8 @@ def test_percentiles_use_the_nearest_rank() -> None:
 
 
 def test_throughput() -> None:
-    found = throughput(0.0, 0, bound(1, 10, 20, 60), 4.0)
-    assert found == Throughput(30, 20, 60, 60, 60)
+    rates = throughput(0.0, 0, bound(1, 10, 20, 60), 4.0)
+    assert rates == Throughput(30, 20, 60, 60, 60)
     assert throughput(0.0, 0, [0.1, 0.2, 0.5], 0.6) == Throughput(
         6, 6, 6, 6, 6
     )  # too short for a sample
@@ -63,9 +63,9 @@ def test_throughput() -> None:
 
 
 def test_latency_is_in_milliseconds() -> None:
-    found = latency([0.001, 0.002, 0.006])
-    assert found is not None
-    assert msgspec.structs.astuple(found) == pytest.approx((3, 2, 6))
+    times = latency([0.001, 0.002, 0.006])
+    assert times is not None
+    assert msgspec.structs.astuple(times) == pytest.approx((3, 2, 6))
     assert latency([]) is None
 
 
@@ -94,11 +94,11 @@ def result(average: float, pods: int = 10, decision: float | None = None) -> Res
 
 
 def test_the_median_is_taken_for_each_figure() -> None:
-    found = median([result(9.0, 10, 3.0), result(2.0, 11, 1.0), result(7.0, 13, 2.0)])
-    assert (found.throughput.average, found.throughput.p99, found.pods) == (7, 7, 11)
-    assert found.decision_ms == Latency(2, 2, 2)
-    assert found.attempt_ms is None
-    assert (found.name, found.threshold, found.reached) == ("A/b", 5, True)
+    middle = median([result(9.0, 10, 3.0), result(2.0, 11, 1.0), result(7.0, 13, 2.0)])
+    assert (middle.throughput.average, middle.throughput.p99, middle.pods) == (7, 7, 11)
+    assert middle.decision_ms == Latency(2, 2, 2)
+    assert middle.attempt_ms is None
+    assert (middle.name, middle.threshold, middle.reached) == ("A/b", 5, True)
     assert median([result(3.0)]) == result(3.0)
     assert isinstance(median([result(1.0, 1), result(2.0, 2)]).pods, int)
 

@@ -61,14 +61,14 @@ def written(folder: Path, text: str) -> Path:
 
 def planned(folder: Path, text: str) -> Run:
     file = written(folder, text)
-    ((found, workload),) = select(load(file), [], [])
-    return plan(file, found, workload)
+    ((chosen, workload),) = select(load(file), [], [])
+    return plan(file, chosen, workload)
 
 
 def test_a_workload_is_planned_with_its_parameters(tmp_path: Path) -> None:
     file = written(tmp_path, CASES)
-    ((found, workload),) = select(load(file), ["Basic/small"], [])
-    run = plan(file, found, workload)
+    ((chosen, workload),) = select(load(file), ["Basic/small"], [])
+    run = plan(file, chosen, workload)
     assert run.name == "Basic/small"
     assert [getattr(operation, "count", None) for operation in run.operations] == [2, 3]
     assert run.feature_gates == {"SchedulerQueueingHints": True, "SchedulerAsyncAPICalls": False}
@@ -78,8 +78,8 @@ def test_a_workload_is_planned_with_its_parameters(tmp_path: Path) -> None:
 def test_a_threshold_may_be_configured_for_the_folder(tmp_path: Path) -> None:
     for folder, threshold in (("misc", 7), ("other", 0)):
         file = written(tmp_path / folder, CASES)
-        ((found, workload),) = select(load(file), ["large"], [])
-        assert plan(file, found, workload).threshold == threshold
+        ((chosen, workload),) = select(load(file), ["large"], [])
+        assert plan(file, chosen, workload).threshold == threshold
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_parameters_reach_every_field_that_takes_one(tmp_path: Path) -> None:
 def test_pod_sets_and_sleeps_take_parameters_too(tmp_path: Path) -> None:
     pods = "{opcode: createPods, countParam: $m}"
     sets = f"{{opcode: createPodSets, countParam: $n, namespacePrefix: p, createPodsOp: {pods}}}"
-    (found,) = planned(tmp_path, case(sets, "{n: 2, m: 3}")).operations
-    assert isinstance(found, CreatePodSets)
-    assert (found.count, found.create_pods_op.count) == (2, 3)
+    (operation,) = planned(tmp_path, case(sets, "{n: 2, m: 3}")).operations
+    assert isinstance(operation, CreatePodSets)
+    assert (operation.count, operation.create_pods_op.count) == (2, 3)
     (sleep,) = planned(
         tmp_path, case("{opcode: sleep, durationParam: $d}", "{d: 250ms}")
     ).operations
@@ -213,16 +213,16 @@ def test_every_workload_of_kubernetes_can_be_planned(pytestconfig: pytest.Config
         pytest.skip("--scheduler-perf names no folder")
     names = set()
     for file in Path(folder).glob("**/performance-config.yaml"):
-        for found, workload in select(load(file), [], []):
-            if found.name == "NodeDeclaredFeaturesEnabled":
+        for chosen, workload in select(load(file), [], []):
+            if chosen.name == "NodeDeclaredFeaturesEnabled":
                 # Kubernetes' own file has a parameter that no operation uses; scheduler_perf
                 # refuses it too.
                 with pytest.raises(
                     WorkloadError, match="numNodeDeclaredFeatures: used by no operation"
                 ):
-                    plan(file, found, workload)
+                    plan(file, chosen, workload)
             else:
-                names.add(plan(file, found, workload).name)
+                names.add(plan(file, chosen, workload).name)
     assert {
         "SchedulingBasic/5000Nodes_10000Pods",
         "EventHandlingPodDelete/50Nodes_500Pods",
