@@ -196,20 +196,6 @@ async def test_a_write_that_fails_is_made_again(fault: Fault) -> None:
         settle(cluster)
 
 
-async def test_a_claim_that_changed_is_read_again() -> None:
-    async with virtual_cluster(late=0.5) as cluster:
-        await furnish(cluster, claim("c"))
-        await cluster.create(using(pod("p"), "c"))
-        await cluster.clock.advance(0.3)
-        path = STATUS.format("c").removesuffix("/status")
-        await cluster.api.patch(path, {"metadata": {"labels": {"new": "yes"}}}, object, "merge")
-        await cluster.clock.advance(20.0)
-        assert on(cluster)
-        assert read(cluster).metadata.labels == {"new": "yes"}
-        assert len(cluster.decisions) == 1
-        settle(cluster)
-
-
 async def test_a_claim_that_somebody_else_allocated() -> None:
     async with virtual_cluster(late=0.5) as cluster:
         await furnish(cluster, claim("c"))
@@ -431,21 +417,6 @@ async def test_pods_ask_for_the_same_devices_under_different_names() -> None:
 
 
 # ---------------------------------------------------------------------------- answers that are lost
-
-
-async def test_a_pod_whose_binding_is_not_answered_keeps_its_devices() -> None:
-    def unanswered(_method: str, path: str, _body: object) -> Fault:
-        return Fault.UNANSWERED if path.endswith("/binding") else Fault.NONE
-
-    async with virtual_cluster(late=0.1, fault=unanswered, lags={Pod: 20.0}) as cluster:
-        await furnish(cluster, claim("c"))
-        await cluster.create(using(pod("p"), "c"))
-        await cluster.clock.advance(40.0)
-        assert on(cluster)
-        assert [user.name for user in read(cluster).status.reserved_for] == ["p"]
-        assert len(cluster.decisions) == 1
-        await cluster.clock.advance(20.0)
-        settle(cluster)
 
 
 async def test_a_pod_that_may_be_bound_keeps_its_devices() -> None:

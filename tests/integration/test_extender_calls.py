@@ -282,16 +282,6 @@ async def test_a_preempt_call_that_fails(failure: str, ignorable: bool) -> None:
         assert problem in found.message
 
 
-async def test_a_node_without_victims_is_an_error_unless_the_extender_is_ignorable() -> None:
-    async with small_extender({"preempt": leave(a=[], b=["b0"])}) as extender:
-        found = await preempted(preempting(extender), a=["a0"], b=["b0"])
-        assert isinstance(found, Status)
-        assert 'expected at least one victim pod on node "a"' in found.message
-        assert await preempted(preempting(extender, ignorable=True), a=["a0"], b=["b0"]) == {
-            "b": (["b0"], 0)
-        }
-
-
 async def test_a_victim_that_is_deleted_during_the_call_remains_a_victim() -> None:
     found = snapshot()
     node = found.columns.infos[found.columns.row_of["a"]]

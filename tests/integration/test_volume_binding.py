@@ -177,24 +177,6 @@ async def test_a_volume_is_bound_before_the_pod() -> None:
         settle(cluster)
 
 
-async def test_a_volume_is_made_where_the_pod_goes() -> None:
-    async with virtual_cluster() as cluster:
-        await furnish(cluster, claim("c", "made"))
-        controller = Controller(cluster)
-        read = controller.claim().metadata.resource_version
-        await cluster.create(user("p", "c"))
-        await cluster.clock.advance(100.0)
-        ((path, body),) = writes(cluster)
-        chosen = body["metadata"]["annotations"][SELECTED]
-        assert path == "/api/v1/namespaces/default/persistentvolumeclaims/c"
-        assert body == {"metadata": {"resourceVersion": read, "annotations": {SELECTED: chosen}}}
-        assert on(cluster) == ""
-        await controller.provision()
-        await cluster.clock.advance(0.0)
-        assert on(cluster) == chosen
-        settle(cluster)
-
-
 @pytest.mark.parametrize("of", ["local", "made"])
 async def test_a_controller_that_never_answers(of: str) -> None:
     async with virtual_cluster(args=FIVE) as cluster:
