@@ -408,14 +408,14 @@ class ReuseHistory(RuleBasedStateMachine):
                 found, expected = (outcome.node, outcome.feasible), (other.node, other.feasible)
                 assert found == expected
                 self.placed[number] = (info.pod, outcome.node)
-                self.reserve(outcome, info)
+                self.reserve(outcome, info, rebuilt)
                 self.tell(Assume(info, outcome.node), rebuilt)
             elif isinstance(outcome, Unfit) and isinstance(other, Unfit):
                 assert told(outcome) == told(other)
                 if outcome.nomination is not None:
                     self.tell(Nominate(info, outcome.nomination.node), rebuilt)
 
-    def reserve(self, chosen: Chosen, info: PodInfo) -> None:
+    def reserve(self, chosen: Chosen, info: PodInfo, rebuilt: CacheState) -> None:
         assert self.PROFILE.reserve(chosen.state, info, chosen.node).ok
 
     @rule(drawn=DRAWN, start=st.integers(0, 200), wanted=st.integers(0, 200))

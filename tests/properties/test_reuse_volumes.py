@@ -11,6 +11,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import AssumeObject, ObjectPut, ObjectRemoved, RestoreObject
 from berth.actors.scheduling.decision.outcome import Chosen
 from berth.actors.scheduling.decision.profile import Profile
@@ -117,10 +118,10 @@ class VolumeHistory(ReuseHistory):
         }
         return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
 
-    def reserve(self, chosen: Chosen, info: PodInfo) -> None:
-        super().reserve(chosen, info)
+    def reserve(self, chosen: Chosen, info: PodInfo, rebuilt: CacheState) -> None:
+        super().reserve(chosen, info, rebuilt)
         for message in ASSUMING.messages:
-            self.tell(message)
+            self.tell(message, rebuilt)
         ASSUMING.messages.clear()
 
     def put(self, found: dict[str, Any]) -> None:
