@@ -120,7 +120,7 @@ def test(arguments: list[str]) -> int:
     if sys.version_info >= (3, 12):
         os.environ.setdefault("COVERAGE_CORE", "sysmon")
     states = state_tests()
-    measured = run(*pytest, "--cov", *states)
+    measured = run(*pytest, "--cov", "--cov-report=term-missing", *states)
     others = run(*pytest, *(f"--ignore={path}" for path in states))
     if measured:
         print("dev.py: the tests of the states failed or miss too much (above)", file=sys.stderr)
