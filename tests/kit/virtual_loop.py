@@ -67,6 +67,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._thread_ended)
         return future
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Waits without a limit: the limit of a runner would be over in virtual time at once."""
+        await super().shutdown_default_executor()
+
     def _thread_ended(self, _: object) -> None:
         self._virtual.in_threads -= 1
 
