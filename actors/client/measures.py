@@ -51,17 +51,15 @@ class ClientMeasures:
             verb,
             buckets=SECONDS,
         )
-        self.requests = registry.counter(
+        self.requests = registry.shared_counter(
             "rest_client_requests_total",
             "Number of HTTP requests, partitioned by status code, method, and host.",
             ("code", "method", "host"),
-            shared=True,
         )
-        self.retries = registry.counter(
+        self.retries = registry.shared_counter(
             "rest_client_request_retries_total",
             "Number of request retries, partitioned by status code, verb, and host.",
             ("code", "verb", "host"),
-            shared=True,
         )
         self.clients: list[HostMeasures] = []
         registry.refresh_by(self._add_up)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .measures import ALPHA, BETA, STABLE, Registry, exponential
+from .measures import BETA, STABLE, Registry, exponential
 
 
 class Families:
@@ -29,7 +29,6 @@ class Families:
             "scheduler_event_handling_duration_seconds",
             "Event handling latency in seconds.",
             ("event",),
-            ALPHA,
             buckets=exponential(0.0001, 2, 12),
         )
         self.attempt_duration = registry.histogram(
@@ -42,22 +41,18 @@ class Families:
         self.algorithm_duration = registry.histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "Scheduling algorithm latency in seconds",
-            (),
-            ALPHA,
             buckets=exponential(0.001, 2, 15),
         )
         self.preemption_victims = registry.histogram(
             "scheduler_preemption_victims",
             "Number of selected preemption victims",
-            (),
-            STABLE,
+            stability=STABLE,
             buckets=exponential(1, 2, 7),
         )
         self.preemption_attempts = registry.counter(
             "scheduler_preemption_attempts_total",
             "Total preemption attempts in the cluster till now",
-            (),
-            STABLE,
+            stability=STABLE,
         )
         self.pending_pods = registry.gauge(
             "scheduler_pending_pods",
@@ -79,13 +74,11 @@ class Families:
             "scheduler_batch_attempts_total",
             "Counts of results when we attempt to use batching.",
             ("profile", "result"),
-            ALPHA,
         )
         self.batch_flushed = registry.counter(
             "scheduler_batch_cache_flushed_total",
             "Counts of cache flushes by reason.",
             ("profile", "reason"),
-            ALPHA,
         )
         self.sli_duration = registry.histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
@@ -98,8 +91,7 @@ class Families:
         self.pod_attempts = registry.histogram(
             "scheduler_pod_scheduling_attempts",
             "Number of attempts to successfully schedule a pod.",
-            (),
-            STABLE,
+            stability=STABLE,
             buckets=exponential(1, 2, 5),
         )
         self.after_flush = registry.counter(
@@ -107,8 +99,6 @@ class Families:
             "Number of pods that were successfully scheduled after being flushed from "
             "unschedulablePods due to timeout. This metric helps detect potential queueing hint "
             "misconfigurations or event handling issues.",
-            (),
-            ALPHA,
         )
         self.point_duration = registry.histogram(
             "scheduler_framework_extension_point_duration_seconds",
@@ -121,7 +111,6 @@ class Families:
             "scheduler_plugin_execution_duration_seconds",
             "Duration for running a plugin at a specific extension point.",
             ("plugin", "extension_point", "status"),
-            ALPHA,
             buckets=exponential(0.00001, 1.5, 20),
         )
         self.incoming_pods = registry.counter(
@@ -141,7 +130,6 @@ class Families:
             "scheduler_cache_size",
             "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
             ("type",),
-            ALPHA,
         )
         self.unschedulable_pods = registry.gauge(
             "scheduler_unschedulable_pods",
@@ -162,82 +150,70 @@ class Families:
             "scheduler_get_node_hint_duration_seconds",
             "Latency for getting a node hint.",
             ("hinted", "profile"),
-            ALPHA,
             buckets=exponential(0.00001, 2, 12),
         )
         self.store_duration = registry.histogram(
             "scheduler_store_schedule_results_duration_seconds",
             "Latency for getting a no.",
             ("profile",),
-            ALPHA,
             buckets=exponential(0.00001, 2, 12),
         )
         self.volume_cache = registry.counter(
             "scheduler_volume_binder_cache_requests_total",
             "Total number for request volume binding cache",
             ("operation",),
-            ALPHA,
         )
         self.volume_failures = registry.counter(
             "scheduler_volume_scheduling_stage_error_total",
             "Volume scheduling stage error count",
             ("operation",),
-            ALPHA,
         )
         hints = by("SchedulerQueueingHints")
         self.hint_duration = hints.histogram(
             "scheduler_queueing_hint_execution_duration_seconds",
             "Duration for running a queueing hint function of a plugin.",
             ("plugin", "event", "hint"),
-            ALPHA,
             buckets=exponential(0.00001, 1.5, 20),
         )
         self.inflight_events = hints.gauge(
             "scheduler_inflight_events",
             "Number of events currently tracked in the scheduling queue.",
             ("event",),
-            ALPHA,
         )
         preemption = by("SchedulerAsyncPreemption")
         self.preemption_duration = preemption.histogram(
             "scheduler_preemption_goroutines_duration_seconds",
             "Duration in seconds for running goroutines for the preemption.",
             ("result",),
-            ALPHA,
             buckets=exponential(0.01, 2, 20),
         )
         self.preemptions = preemption.counter(
             "scheduler_preemption_goroutines_execution_total",
             "Number of preemption goroutines executed.",
             ("result",),
-            ALPHA,
         )
         calls = by("SchedulerAsyncAPICalls")
         self.async_calls = calls.counter(
             "scheduler_async_api_call_execution_total",
             "Total number of API calls executed by the async dispatcher.",
             ("call_type", "result"),
-            ALPHA,
         )
         self.async_duration = calls.histogram(
             "scheduler_async_api_call_execution_duration_seconds",
             "Duration in seconds for executing API call in the async dispatcher.",
             ("call_type", "result"),
-            ALPHA,
             buckets=exponential(0.001, 2, 15),
         )
         self.async_pending = calls.gauge(
             "scheduler_pending_async_api_calls",
             "Number of API calls currently pending in the async queue.",
             ("call_type",),
-            ALPHA,
         )
         extended = by("DRAExtendedResource")
         self.claim_creates = extended.counter(
             "scheduler_resourceclaim_creates_total",
             "Number of ResourceClaims creation requests within scheduler",
             ("status",),
-            ALPHA,
         )
         conditions = by("DRADeviceBindingConditions")
         self.device_allocations = conditions.counter(
@@ -245,13 +221,11 @@ class Families:
             "Number of allocations using devices with BindingConditions, counted per driver per "
             "scheduling attempt",
             ("profile", "driver", "status"),
-            ALPHA,
         )
         self.device_wait = conditions.histogram(
             "scheduler_dra_bindingconditions_wait_duration_seconds",
             "Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.",
             ("profile", "driver", "status"),
-            ALPHA,
             buckets=exponential(0.1, 2, 14),
         )
         self.leads = registry.gauge(
@@ -260,12 +234,10 @@ class Families:
             "1 indicates master. 'name' is the string used to identify the lease. Please make sure "
             "to group by name.",
             ("name",),
-            ALPHA,
         )
         self.slow_renewals = registry.counter(
             "leader_election_slowpath_total",
             "Total number of slow path exercised in renewing leader leases. 'name' is the string "
             "used to identify the lease. Please make sure to group by name.",
             ("name",),
-            ALPHA,
         )

@@ -7,8 +7,7 @@ Mirrors component-base's metrics.
 
 Threads: a child may be read by any thread; the reader changes nothing, and reads again if the
 counts changed meanwhile. Any thread may observe, because appending is one step. Counters and gauges
-are written by one thread, or belong to a family that is `shared`: its children lock while they
-write.
+are written by one thread, except for a SharedCounter, which locks while it is written.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import add
-from typing import Generic, TypeVar, cast
+from typing import ClassVar, Generic, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -70,10 +70,11 @@ def exponential(start: float, factor: float, number: int) -> tuple[float, ...]:
 # --------------------------------------------------------------------------------------- children
 
 
-class Counter:
-    """A number that grows. `value` may be set to a number that was counted elsewhere."""
+class Number:
+    """A number that is measured. `value` may be set to a number that was counted elsewhere."""
 
     __slots__ = ("value",)
+    kind: ClassVar[Kind]
 
     def __init__(self) -> None:
         self.value: float = 0
@@ -82,25 +83,28 @@ class Counter:
         self.value += amount
 
 
-class Gauge:
+class Counter(Number):
+    """A number that grows."""
+
+    __slots__ = ()
+    kind = Kind.COUNTER
+
+
+class Gauge(Number):
     """A number that rises and falls."""
 
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value: float = 0
+    __slots__ = ()
+    kind = Kind.GAUGE
 
     def set(self, value: float) -> None:
         self.value = value
-
-    def inc(self, amount: float = 1) -> None:
-        self.value += amount
 
 
 class Histogram:
     """Observations, counted by the buckets that they fall into. `observe` adds one."""
 
     __slots__ = ("_bounds", "_counts", "_raw", "_sum", "_version", "observe")
+    kind = Kind.HISTOGRAM
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = np.array(bounds, dtype=np.float64)
@@ -150,19 +154,9 @@ class Histogram:
         return counts
 
 
-class _SharedCounter(Counter):
-    __slots__ = ("_lock",)
+class SharedCounter(Counter):
+    """A counter that several threads write."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.Lock()
-
-    def inc(self, amount: float = 1) -> None:
-        with self._lock:
-            self.value += amount
-
-
-class _SharedGauge(Gauge):
     __slots__ = ("_lock",)
 
     def __init__(self) -> None:
@@ -176,14 +170,14 @@ class _SharedGauge(Gauge):
 
 # --------------------------------------------------------------------------------------- families
 
-C = TypeVar("C", bound=Counter | Gauge | Histogram)
+C = TypeVar("C", bound=Number | Histogram)
 
 
 class Family(Generic[C]):
     """The children with one name. `buckets` are the upper bounds of histograms, without +Inf.
 
-    `allowed` has the values of a label that are kept; others become "unexpected", and are counted
-    by `unexpected`.
+    `allowed` has the values that each label keeps, or None for all; others become "unexpected", and
+    are counted by `unexpected`.
     """
 
     def __init__(
@@ -195,7 +189,7 @@ class Family(Generic[C]):
         stability: Stability,
         make: Callable[[], C],
         buckets: Sequence[float],
-        allowed: Mapping[str, Collection[str]],
+        allowed: Sequence[Collection[str] | None],
         unexpected: Counter,
     ) -> None:
         self.kind = kind
@@ -205,8 +199,8 @@ class Family(Generic[C]):
         self.stability = stability
         self.buckets = tuple(buckets)
         self._make = make
-        self._allowed = [allowed.get(label) for label in self.labels]
-        self._constrained = any(each is not None for each in self._allowed)
+        self._allowed = allowed
+        self._constrained = any(each is not None for each in allowed)
         self._unexpected = unexpected
         self._children: dict[tuple[str, ...], C] = {}
         self._adding = threading.Lock()
@@ -259,51 +253,16 @@ class Registry:
         allow_labels: Mapping[str, Collection[str]] = {},
     ) -> None:
         self.disabled = frozenset(filter(None, disabled))
-        self.unexpected: Counter = _SharedCounter()
+        # Each registers a family. They raise ValueError if the name is taken.
+        self.counter = partial(self._add, Counter)
+        self.shared_counter = partial(self._add, SharedCounter)
+        self.gauge = partial(self._add, Gauge)
+        self.histogram = partial(self._add, Histogram)
+        self.unexpected: Counter = SharedCounter()
         self._allow_labels = allow_labels
         self._families: dict[str, AnyFamily] = {}
         self._histograms: list[Histogram] = []
         self._refreshers: list[Callable[[], Awaitable[None]]] = []
-
-    def counter(
-        self,
-        name: str,
-        text: str,
-        labels: Sequence[str] = (),
-        stability: Stability = ALPHA,
-        *,
-        shared: bool = False,
-    ) -> Family[Counter]:
-        """Registers counters. Raises ValueError if the name is taken, as the next two do."""
-        make = _SharedCounter if shared else Counter
-        return self._add(Kind.COUNTER, name, text, labels, stability, make)
-
-    def gauge(
-        self,
-        name: str,
-        text: str,
-        labels: Sequence[str] = (),
-        stability: Stability = ALPHA,
-        *,
-        shared: bool = False,
-    ) -> Family[Gauge]:
-        make = _SharedGauge if shared else Gauge
-        return self._add(Kind.GAUGE, name, text, labels, stability, make)
-
-    def histogram(
-        self,
-        name: str,
-        text: str,
-        labels: Sequence[str] = (),
-        stability: Stability = ALPHA,
-        *,
-        buckets: Sequence[float],
-    ) -> Family[Histogram]:
-        def make() -> Histogram:
-            self._histograms.append(Histogram(buckets))
-            return self._histograms[-1]
-
-        return self._add(Kind.HISTOGRAM, name, text, labels, stability, make, buckets)
 
     def families(self) -> Iterator[AnyFamily]:
         """Yields the families that are shown, in the order of their names."""
@@ -338,25 +297,29 @@ class Registry:
         for refresh in self._refreshers:
             await refresh()
 
-    def _allowed(self, name: str, labels: Sequence[str]) -> dict[str, Collection[str]]:
-        limits = {label: self._allow_labels.get(f"{name},{label}") for label in labels}
-        return {label: values for label, values in limits.items() if values is not None}
-
     def _add(
         self,
-        kind: Kind,
+        kind: type[C],
         name: str,
         text: str,
-        labels: Sequence[str],
-        stability: Stability,
-        make: Callable[[], C],
+        labels: Sequence[str] = (),
+        stability: Stability = ALPHA,
+        *,
         buckets: Sequence[float] = (),
     ) -> Family[C]:
         if name in self._families:
             raise ValueError(f"{name} is registered already")
-        allowed = self._allowed(name, labels)
+        new: Callable[..., C] = kind
+
+        def make() -> C:
+            child = new(buckets) if buckets else new()
+            if isinstance(child, Histogram):
+                self._histograms.append(child)
+            return child
+
+        allowed = [self._allow_labels.get(f"{name},{label}") for label in labels]
         family = Family(
-            kind, name, text, labels, stability, make, buckets, allowed, self.unexpected
+            kind.kind, name, text, labels, stability, make, buckets, allowed, self.unexpected
         )
         self._families[name] = cast("AnyFamily", family)
         return family

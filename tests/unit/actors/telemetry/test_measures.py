@@ -127,7 +127,7 @@ def _read(histogram: Histogram, counts: list[int], writer: threading.Thread) -> 
 
 def test_several_threads_may_write_a_shared_family() -> None:
     registry = Registry()
-    counter = registry.counter("a_total", "A.", shared=True).child()
+    counter = registry.shared_counter("a_total", "A.").child()
     histogram = registry.histogram("a_seconds", "A.", buckets=(1.0,)).child()
     threads = [threading.Thread(target=_written, args=([counter, histogram],)) for _ in range(3)]
     for thread in threads:
