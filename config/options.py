@@ -42,7 +42,7 @@ class SecureServing(msgspec.Struct, frozen=True):
     tls_private_key_file: str = ""
     tls_cipher_suites: tuple[str, ...] = ()
     tls_min_version: str = ""
-    tls_sni_cert_keys: tuple[NamedCertificate, ...] = ()
+    tls_sni_cert_key: tuple[NamedCertificate, ...] = ()
     permit_address_sharing: bool = False
     permit_port_sharing: bool = False
 

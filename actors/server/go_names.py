@@ -20,7 +20,8 @@ OF_TLS_1_3 = (
     "TLS_AES_256_GCM_SHA384",
     "TLS_CHACHA20_POLY1305_SHA256",
 )
-SECURE = {
+# The suites below TLS 1.3.
+SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
@@ -33,8 +34,6 @@ SECURE = {
     "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
-}
-INSECURE = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
     "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA": "ECDHE-ECDSA-RC4-SHA",
     "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA": "ECDHE-RSA-DES-CBC3-SHA",
@@ -48,6 +47,7 @@ INSECURE = {
     "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
     "TLS_RSA_WITH_RC4_128_SHA": "RC4-SHA",
 }
+ALL_SUITES = frozenset((*OF_TLS_1_3, *SUITES))
 
 
 def version(name: str) -> ssl.TLSVersion:
@@ -62,10 +62,9 @@ def version(name: str) -> ssl.TLSVersion:
 
 def cipher_suites(names: Sequence[str]) -> list[str]:
     """Returns OpenSSL's names for the suites below TLS 1.3. Raises ValueError for others."""
-    suites = SECURE | INSECURE
     for name in names:
-        if name not in suites and name not in OF_TLS_1_3:
+        if name not in ALL_SUITES:
             raise ValueError(
                 f"--tls-cipher-suites: Cipher suite {name} not supported or doesn't exist"
             )
-    return [suites[name] for name in names if name in suites]
+    return [SUITES[name] for name in names if name in SUITES]

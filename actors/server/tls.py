@@ -85,7 +85,7 @@ class ServingContexts:
         self._files = self._of_process(serving)
         self._others = [
             _Pair(Path(each.cert_file), Path(each.key_file), each.names)
-            for each in serving.tls_sni_cert_keys
+            for each in serving.tls_sni_cert_key
         ]
         self._seen = self._state()
         self._sites = self._load()

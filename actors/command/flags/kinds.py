@@ -28,13 +28,15 @@ _MOST_INT32 = 2**31 - 1
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """`several` is true if each occurrence of the flag adds to a tuple or mapping. `bare` is the
-    value of a flag without a value, or None if it needs one.
+    """`empty` is the default of most flags of the kind. `several` is true if each occurrence of the
+    flag adds to a tuple or mapping. `bare` is the value of a flag without a value, or None if it
+    needs one.
     """
 
     name: str
     parse: Callable[[str], Any]
     show: Callable[[Any], str] = str
+    empty: Any = ""
     several: bool = False
     bare: str | None = None
 
@@ -146,6 +148,10 @@ def _parse_integers(text: str) -> tuple[int, ...]:
     return tuple(parse(part) for part in text.split(","))
 
 
+def _show_integers(values: Iterable[int]) -> str:
+    return f"[{','.join(map(str, values))}]"
+
+
 def _parse_pairs(text: str) -> dict[str, str]:
     """Reads pairs such as `a=1,b=2`. A text with one equals sign is one pair, with any commas."""
     parts = (text.strip('"'),) if text.count("=") == 1 else _parse_strings(text)
@@ -212,20 +218,18 @@ def _show_certificates(values: Iterable[NamedCertificate]) -> str:
 
 STRING = Kind("string", str)
 FILE = Kind("file", str)
-BOOL = Kind("bool", parse_bool, _show_bool, bare="true")
-INT = Kind("int", _integer(64))
+BOOL = Kind("bool", parse_bool, _show_bool, False, bare="true")
+INT = Kind("int", _integer(64), empty=0)
 INT32 = Kind("int32", _integer(32))
 FLOAT = Kind("float", _parse_float, _show_float)
 DURATION = Kind("duration", _parse_duration, Duration.in_go)
 IP = Kind("ip", _parse_ip)
-LEVEL = Kind("level", _parse_natural)
-QUANTITY = Kind("quantity", _parse_quantity)
-VERSION = Kind("version", _parse_version, bare="true")
-STRINGS = Kind("list", _parse_strings, _show_strings, several=True)
-INTEGERS = Kind(
-    "integers", _parse_integers, lambda values: f"[{','.join(map(str, values))}]", several=True
-)
-PAIRS = Kind("pairs", _parse_pairs, _show_pairs, several=True)
-GATES = Kind("name=bool,...", _parse_components, _show_components, several=True)
-VMODULE = Kind("pattern=n,...", _parse_vmodule, _show_vmodule, several=True)
-CERTIFICATES = Kind("cert,key[:names]", _parse_certificate, _show_certificates, several=True)
+LEVEL = Kind("level", _parse_natural, empty=0)
+QUANTITY = Kind("quantity", _parse_quantity, empty="0")
+VERSION = Kind("version", _parse_version, empty="false", bare="true")
+STRINGS = Kind("list", _parse_strings, _show_strings, (), several=True)
+INTEGERS = Kind("integers", _parse_integers, _show_integers, (), several=True)
+PAIRS = Kind("pairs", _parse_pairs, _show_pairs, {}, several=True)
+GATES = Kind("name=bool,...", _parse_components, _show_components, (), several=True)
+VMODULE = Kind("pattern=n,...", _parse_vmodule, _show_vmodule, (), several=True)
+CERTIFICATES = Kind("cert,key[:names]", _parse_certificate, _show_certificates, (), several=True)

@@ -32,41 +32,9 @@ from berth.config.options import (
 from berth.config.types import KubeSchedulerConfiguration
 
 from ...process.version import KUBERNETES_MAJOR, KUBERNETES_MINOR
-from .table import FLAGS, Flags
+from ...server.go_names import ALL_SUITES, VERSIONS
+from .table import AUTHENTICATION, AUTHORIZATION, FLAGS, SECURE_SERVING, Flag, Flags, attributes
 
-TLS_VERSIONS = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
-CIPHER_SUITES = frozenset(
-    f"TLS_{name}"
-    for name in (
-        "AES_128_GCM_SHA256",
-        "AES_256_GCM_SHA384",
-        "CHACHA20_POLY1305_SHA256",
-        "ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
-        "ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
-        "ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-        "ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
-        "ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-        "ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
-        "ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-        "ECDHE_ECDSA_WITH_RC4_128_SHA",
-        "ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
-        "ECDHE_RSA_WITH_AES_128_CBC_SHA",
-        "ECDHE_RSA_WITH_AES_128_CBC_SHA256",
-        "ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-        "ECDHE_RSA_WITH_AES_256_CBC_SHA",
-        "ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-        "ECDHE_RSA_WITH_CHACHA20_POLY1305",
-        "ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-        "ECDHE_RSA_WITH_RC4_128_SHA",
-        "RSA_WITH_3DES_EDE_CBC_SHA",
-        "RSA_WITH_AES_128_CBC_SHA",
-        "RSA_WITH_AES_128_CBC_SHA256",
-        "RSA_WITH_AES_128_GCM_SHA256",
-        "RSA_WITH_AES_256_CBC_SHA",
-        "RSA_WITH_AES_256_GCM_SHA384",
-        "RSA_WITH_RC4_128_SHA",
-    )
-)
 S = TypeVar("S", bound=msgspec.Struct)
 
 OLDEST_MINOR = 33  # kube-scheduler 1.36 emulates versions since 1.33
@@ -103,9 +71,9 @@ def options_from(flags: Flags) -> Options:
     return Options(
         max_unschedulable=flags["pod-max-in-unschedulable-pods-duration"],
         feature_gates=gates,
-        serving=_serving(flags) if flags["secure-port"] else None,
-        authentication=_authentication(flags),
-        authorization=_authorization(flags),
+        serving=_options(SecureServing, SECURE_SERVING, flags) if flags["secure-port"] else None,
+        authentication=_options(Authentication, AUTHENTICATION, flags),
+        authorization=_options(Authorization, AUTHORIZATION, flags),
         metrics=MetricsOptions(
             flags["show-hidden-metrics-for-version"], flags["disabled-metrics"], labels
         ),
@@ -130,13 +98,13 @@ def with_flags(
     for flag in FLAGS.values():
         counts = flag.field and not (flags["config"] and flag.needs_no_file)
         if counts and flags.is_set(flag.name):
-            configuration = _with(configuration, flag.field.split("."), flags[flag.name])
+            configuration = _with(configuration, attributes(flag.field), flags[flag.name])
     return configuration
 
 
 def _with(struct: S, path: Sequence[str], value: object) -> S:
-    """Returns the struct with the value at a path of fields, which are named as in the file."""
-    name = re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", path[0])
+    """Returns the struct with the value at a path of attributes."""
+    name = path[0]
     if len(path) > 1:
         value = _with(getattr(struct, name), path[1:], value)
     return msgspec.structs.replace(struct, **{name: value})
@@ -168,44 +136,9 @@ def warnings_about(flags: Flags) -> list[str]:
 # ---------------------------------------------------------------------------------------- the parts
 
 
-def _serving(flags: Flags) -> SecureServing:
-    return SecureServing(
-        bind_address=flags["bind-address"],
-        secure_port=flags["secure-port"],
-        cert_dir=flags["cert-dir"],
-        tls_cert_file=flags["tls-cert-file"],
-        tls_private_key_file=flags["tls-private-key-file"],
-        tls_cipher_suites=flags["tls-cipher-suites"],
-        tls_min_version=flags["tls-min-version"],
-        tls_sni_cert_keys=flags["tls-sni-cert-key"],
-        permit_address_sharing=flags["permit-address-sharing"],
-        permit_port_sharing=flags["permit-port-sharing"],
-    )
-
-
-def _authentication(flags: Flags) -> Authentication:
-    return Authentication(
-        kubeconfig=flags["authentication-kubeconfig"],
-        skip_lookup=flags["authentication-skip-lookup"],
-        tolerate_lookup_failure=flags["authentication-tolerate-lookup-failure"],
-        token_webhook_cache_ttl=flags["authentication-token-webhook-cache-ttl"],
-        client_ca_file=flags["client-ca-file"],
-        requestheader_client_ca_file=flags["requestheader-client-ca-file"],
-        requestheader_allowed_names=flags["requestheader-allowed-names"],
-        requestheader_username_headers=flags["requestheader-username-headers"],
-        requestheader_uid_headers=flags["requestheader-uid-headers"],
-        requestheader_group_headers=flags["requestheader-group-headers"],
-        requestheader_extra_headers_prefix=flags["requestheader-extra-headers-prefix"],
-    )
-
-
-def _authorization(flags: Flags) -> Authorization:
-    return Authorization(
-        kubeconfig=flags["authorization-kubeconfig"],
-        always_allow_paths=flags["authorization-always-allow-paths"],
-        webhook_cache_authorized_ttl=flags["authorization-webhook-cache-authorized-ttl"],
-        webhook_cache_unauthorized_ttl=flags["authorization-webhook-cache-unauthorized-ttl"],
-    )
+def _options(kind: type[S], group: Iterable[Flag], flags: Flags) -> S:
+    """Makes the options of a group of flags."""
+    return kind(**{flag.option: flags[flag.name] for flag in group if flag.option})
 
 
 def _gates(flags: Flags) -> tuple[Mapping[str, bool], list[str]]:
@@ -261,10 +194,10 @@ def _serving_problems(flags: Flags) -> Iterator[str]:
     if bool(flags["tls-cert-file"]) != bool(flags["tls-private-key-file"]):
         yield "--tls-cert-file and --tls-private-key-file: expected both or neither"
     lowest = flags["tls-min-version"]
-    if lowest and lowest not in TLS_VERSIONS:
-        yield f"--tls-min-version: expected one of {', '.join(TLS_VERSIONS)}, got {lowest!r}"
+    if lowest and lowest not in VERSIONS:
+        yield f"--tls-min-version: expected one of {', '.join(VERSIONS)}, got {lowest!r}"
     for name in flags["tls-cipher-suites"]:
-        if name not in CIPHER_SUITES:
+        if name not in ALL_SUITES:
             yield f"--tls-cipher-suites: {name!r} is not a cipher suite"
     curves = flags["tls-curve-preferences"]
     for i, curve in enumerate(curves):

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -17,11 +19,7 @@ from berth.config.options import (
     Options,
     SecureServing,
 )
-from berth.config.types import (
-    ClientConnectionConfiguration,
-    Duration,
-    LeaderElectionConfiguration,
-)
+from berth.config.types import Duration, KubeSchedulerConfiguration
 
 from .kinds import (
     BOOL,
@@ -46,16 +44,26 @@ from .kinds import (
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """`field` is the field of the configuration that the flag sets, if any. `idle` says why the
-    flag has no effect; it is accepted so that kube-scheduler's command lines work unchanged.
+    """`field` is the field of the configuration that the flag sets, if any, and `option` the field
+    of the options of its group. `idle` says why the flag has no effect; it is accepted so that
+    kube-scheduler's command lines work unchanged. `value` is the default of a flag that sets no
+    field, unless it is the empty value of its kind.
     """
 
     name: str
     kind: Kind
-    default: Any
     help: str
     field: str = ""
     idle: str = ""
+    value: Any = None
+    option: str = ""
+
+    @property
+    def default(self) -> Any:
+        """The value without the flag."""
+        if self.field:
+            return reduce(getattr, attributes(self.field), _CONFIGURATION)
+        return self.kind.empty if self.value is None else self.value
 
     @property
     def meaning(self) -> str:
@@ -78,213 +86,206 @@ class Flag(msgspec.Struct, frozen=True):
         return text
 
 
-_SERVING, _AUTHENTICATION, _AUTHORIZATION = SecureServing(), Authentication(), Authorization()
-_ELECTION, _CONNECTION = LeaderElectionConfiguration(), ClientConnectionConfiguration()
-_LOGGING = LoggingOptions()
+def attributes(field: str) -> list[str]:
+    """Returns the names of attributes on the way to a field of the configuration file."""
+    return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", field).split(".")
+
+
+def _setting(options: msgspec.Struct, prefix: str, *flags: Flag) -> tuple[Flag, ...]:
+    """Returns the flags with the options that they set, and the defaults of these. An option has
+    the name of its flag, without the prefix.
+    """
+
+    def completed(flag: Flag) -> Flag:
+        name = flag.name.removeprefix(prefix).replace("-", "_")
+        if name not in options.__struct_fields__:
+            return flag
+        return msgspec.structs.replace(flag, option=name, value=getattr(options, name))
+
+    return tuple(map(completed, flags))
+
+
+_CONFIGURATION = KubeSchedulerConfiguration()
 
 MISC = (
-    Flag("config", FILE, "", "The configuration: a file with a KubeSchedulerConfiguration."),
-    Flag("master", STRING, "", "The URL of the API server; overrides that of the kubeconfig."),
+    Flag("config", FILE, "The configuration: a file with a KubeSchedulerConfiguration."),
+    Flag("master", STRING, "The URL of the API server; overrides that of the kubeconfig."),
     Flag(
         "unsupported-kube-api-over-localhost",
         BOOL,
-        False,
         "Reach the API server over localhost.",
         idle="only OpenShift's kube-scheduler has it; use --master",
     ),
     Flag(
         "write-config-to",
         FILE,
-        "",
         "Write the configuration with all its defaults to this file, and exit.",
     ),
 )
 
-SECURE_SERVING = (
+SECURE_SERVING = _setting(
+    SecureServing(),
+    "",
     Flag(
         "bind-address",
         IP,
-        _SERVING.bind_address,
         "The IP address to serve on; 0.0.0.0 and :: mean all.",
     ),
     Flag(
         "cert-dir",
         FILE,
-        _SERVING.cert_dir,
         "The folder in which to keep the self-made certificate and its key, as kube-scheduler.crt"
         " and kube-scheduler.key. Not used with --tls-cert-file.",
     ),
     Flag(
         "disable-http2-serving",
         BOOL,
-        False,
         "Do not serve HTTP/2.",
         idle="berth serves HTTP/1.1 only",
     ),
     Flag(
         "http2-max-streams-per-connection",
         INT,
-        0,
         "How many streams of HTTP/2 a connection may have.",
         idle="berth serves HTTP/1.1 only",
     ),
     Flag(
         "permit-address-sharing",
         BOOL,
-        _SERVING.permit_address_sharing,
         "Set SO_REUSEADDR on the port.",
     ),
     Flag(
         "permit-port-sharing",
         BOOL,
-        _SERVING.permit_port_sharing,
         "Set SO_REUSEPORT on the port, so that several processes can share it.",
     ),
     Flag(
         "secure-port",
         INT,
-        _SERVING.secure_port,
         "The port for HTTPS: health, metrics, configuration and debug pages. 0 serves nothing.",
     ),
     Flag(
         "tls-cert-file",
         FILE,
-        _SERVING.tls_cert_file,
         "The server's certificate in PEM, followed by those of its authorities. Without it, berth"
         " makes a certificate.",
     ),
     Flag(
         "tls-cipher-suites",
         STRINGS,
-        _SERVING.tls_cipher_suites,
         "The cipher suites to accept, by Go's names. Without it, those that Go accepts.",
     ),
     Flag(
         "tls-curve-preferences",
         INTEGERS,
-        (),
         "The numbers of the key exchanges to accept.",
         idle="the key exchanges are those of OpenSSL",
     ),
     Flag(
         "tls-min-version",
         STRING,
-        _SERVING.tls_min_version,
         "The lowest version of TLS: VersionTLS10, VersionTLS11, VersionTLS12 (if not given) or"
         " VersionTLS13.",
     ),
     Flag(
         "tls-private-key-file",
         FILE,
-        _SERVING.tls_private_key_file,
         "The key of --tls-cert-file in PEM.",
     ),
     Flag(
         "tls-sni-cert-key",
         CERTIFICATES,
-        _SERVING.tls_sni_cert_keys,
         "A certificate and its key for clients that ask for certain names, such as"
         " a.crt,a.key:*.example.com,example.com. Without names, those in the certificate count. May"
         " be repeated.",
     ),
 )
 
-AUTHENTICATION = (
+AUTHENTICATION = _setting(
+    Authentication(),
+    "authentication-",
     Flag(
         "authentication-kubeconfig",
         FILE,
-        _AUTHENTICATION.kubeconfig,
         "The kubeconfig for TokenReviews. Without it, bearer tokens are not accepted, and no"
         " authority is looked up in the cluster.",
     ),
     Flag(
         "authentication-skip-lookup",
         BOOL,
-        _AUTHENTICATION.skip_lookup,
         "Do not look up authorities and header names in the cluster.",
     ),
     Flag(
         "authentication-token-webhook-cache-ttl",
         DURATION,
-        _AUTHENTICATION.token_webhook_cache_ttl,
         "How long to remember the answer to a TokenReview.",
     ),
     Flag(
         "authentication-tolerate-lookup-failure",
         BOOL,
-        _AUTHENTICATION.tolerate_lookup_failure,
         "Start even if the lookup in the cluster fails.",
     ),
     Flag(
         "client-ca-file",
         FILE,
-        _AUTHENTICATION.client_ca_file,
         "The authorities of client certificates in PEM. A client is the user that its certificate's"
         " common name says.",
     ),
     Flag(
         "requestheader-allowed-names",
         STRINGS,
-        _AUTHENTICATION.requestheader_allowed_names,
         "The common names of proxies that may name the user in headers. Without it, every"
         " certificate of --requestheader-client-ca-file will do.",
     ),
     Flag(
         "requestheader-client-ca-file",
         FILE,
-        _AUTHENTICATION.requestheader_client_ca_file,
         "The authorities in PEM of proxies that authenticate users.",
     ),
     Flag(
         "requestheader-extra-headers-prefix",
         STRINGS,
-        _AUTHENTICATION.requestheader_extra_headers_prefix,
         "The prefixes of headers with more about the user.",
     ),
     Flag(
         "requestheader-group-headers",
         STRINGS,
-        _AUTHENTICATION.requestheader_group_headers,
         "The headers with the user's groups.",
     ),
     Flag(
         "requestheader-uid-headers",
         STRINGS,
-        _AUTHENTICATION.requestheader_uid_headers,
         "The headers with the user's UID.",
     ),
     Flag(
         "requestheader-username-headers",
         STRINGS,
-        _AUTHENTICATION.requestheader_username_headers,
         "The headers with the user's name.",
     ),
 )
 
-AUTHORIZATION = (
+AUTHORIZATION = _setting(
+    Authorization(),
+    "authorization-",
     Flag(
         "authorization-always-allow-paths",
         STRINGS,
-        _AUTHORIZATION.always_allow_paths,
         "The paths that everybody may read.",
     ),
     Flag(
         "authorization-kubeconfig",
         FILE,
-        _AUTHORIZATION.kubeconfig,
         "The kubeconfig for SubjectAccessReviews. Without it, only the paths that everybody may"
         " read are served.",
     ),
     Flag(
         "authorization-webhook-cache-authorized-ttl",
         DURATION,
-        _AUTHORIZATION.webhook_cache_authorized_ttl,
         "How long to remember that a SubjectAccessReview allowed a request.",
     ),
     Flag(
         "authorization-webhook-cache-unauthorized-ttl",
         DURATION,
-        _AUTHORIZATION.webhook_cache_unauthorized_ttl,
         "How long to remember that a SubjectAccessReview refused a request.",
     ),
 )
@@ -294,7 +295,6 @@ DEPRECATED = (
     Flag(
         "contention-profiling",
         BOOL,
-        True,
         "Collect a profile of locks.",
         field="enableContentionProfiling",
         idle=_NO_PPROF,
@@ -302,14 +302,12 @@ DEPRECATED = (
     Flag(
         "kube-api-burst",
         INT32,
-        _CONNECTION.burst,
         "How many requests to send to the API server at once.",
         field="clientConnection.burst",
     ),
     Flag(
         "kube-api-content-type",
         STRING,
-        _CONNECTION.content_type,
         "The encoding of requests to the API server.",
         field="clientConnection.contentType",
         idle="berth speaks JSON",
@@ -317,27 +315,24 @@ DEPRECATED = (
     Flag(
         "kube-api-qps",
         FLOAT,
-        _CONNECTION.qps,
         "How many requests a second to send to the API server on average.",
         field="clientConnection.qps",
     ),
     Flag(
         "kubeconfig",
         FILE,
-        _CONNECTION.kubeconfig,
         "How to reach the API server. Without it and --master, as a pod of the cluster.",
         field="clientConnection.kubeconfig",
     ),
     Flag(
         "pod-max-in-unschedulable-pods-duration",
         DURATION,
-        Duration(Options().max_unschedulable),
         "A pod that has been parked for this long is tried again, even without an event.",
+        value=Duration(Options().max_unschedulable),
     ),
     Flag(
         "profiling",
         BOOL,
-        True,
         "Serve profiles.",
         field="enableProfiling",
         idle=_NO_PPROF,
@@ -348,21 +343,18 @@ LEADER_ELECTION = (
     Flag(
         "leader-elect",
         BOOL,
-        _ELECTION.leader_elect,
         "Schedule only while holding the lease.",
         field="leaderElection.leaderElect",
     ),
     Flag(
         "leader-elect-lease-duration",
         DURATION,
-        _ELECTION.lease_duration,
         "A standby takes the lease if it has not been renewed for this long.",
         field="leaderElection.leaseDuration",
     ),
     Flag(
         "leader-elect-renew-deadline",
         DURATION,
-        _ELECTION.renew_deadline,
         "The leader stops if it could not renew the lease for this long. It must be shorter than"
         " the lease duration.",
         field="leaderElection.renewDeadline",
@@ -370,28 +362,24 @@ LEADER_ELECTION = (
     Flag(
         "leader-elect-resource-lock",
         STRING,
-        _ELECTION.resource_lock,
         "The kind of the lock; only leases are supported.",
         field="leaderElection.resourceLock",
     ),
     Flag(
         "leader-elect-resource-name",
         STRING,
-        _ELECTION.resource_name,
         "The name of the lease.",
         field="leaderElection.resourceName",
     ),
     Flag(
         "leader-elect-resource-namespace",
         STRING,
-        _ELECTION.resource_namespace,
         "The namespace of the lease.",
         field="leaderElection.resourceNamespace",
     ),
     Flag(
         "leader-elect-retry-period",
         DURATION,
-        _ELECTION.retry_period,
         "How long to wait between two attempts to take or renew the lease.",
         field="leaderElection.retryPeriod",
     ),
@@ -401,20 +389,17 @@ FEATURE_GATES = (
     Flag(
         "emulated-version",
         STRINGS,
-        (),
         "The version of Kubernetes whose behavior to show, such as kube=1.36. berth accepts 1.33"
         " to 1.36, and always shows that of 1.36.",
     ),
     Flag(
         "feature-gates",
         GATES,
-        (),
         "Feature gates, such as Name=true or kube:Name=false. May be repeated.",
     ),
     Flag(
         "min-compatibility-version",
         STRINGS,
-        (),
         "The lowest version of the other components of the control plane, such as kube=1.35.",
         idle="berth has no behavior that depends on it",
     ),
@@ -424,21 +409,18 @@ METRICS = (
     Flag(
         "allow-metric-labels",
         PAIRS,
-        {},
         "The values that a label of a metric keeps, such as metric,label=value1,value2. Others"
         " become `unexpected`. May be repeated.",
     ),
     Flag(
         "allow-metric-labels-manifest",
         FILE,
-        "",
         "A YAML file with the same: a mapping from metric,label to value1,value2.",
     ),
-    Flag("disabled-metrics", STRINGS, (), "The names of metrics that are not to be served."),
+    Flag("disabled-metrics", STRINGS, "The names of metrics that are not to be served."),
     Flag(
         "show-hidden-metrics-for-version",
         STRING,
-        "",
         "Also serve the metrics that were hidden in this version; only 1.35 is possible.",
     ),
 )
@@ -448,49 +430,48 @@ LOGS = (
     Flag(
         "log-flush-frequency",
         DURATION,
-        Duration(5),
         "How often to flush the log.",
         idle=_UNBUFFERED,
+        value=Duration(5),
     ),
     Flag(
         "log-json-info-buffer-size",
         QUANTITY,
-        "0",
         "How much of the log to keep in memory, in the format json.",
         idle=_UNBUFFERED,
     ),
     Flag(
         "log-json-split-stream",
         BOOL,
-        _LOGGING.split_stream,
         "In the format json, write errors to standard error and other lines to standard output."
         " Needs the feature gate LoggingAlphaOptions.",
     ),
     Flag(
         "log-text-info-buffer-size",
         QUANTITY,
-        "0",
         "How much of the log to keep in memory, in the format text.",
         idle=_UNBUFFERED,
     ),
     Flag(
         "log-text-split-stream",
         BOOL,
-        _LOGGING.split_stream,
         "The same as --log-json-split-stream for the format text.",
     ),
-    Flag("logging-format", STRING, _LOGGING.format, "The format of the log: text or json."),
+    Flag(
+        "logging-format",
+        STRING,
+        "The format of the log: text or json.",
+        value=LoggingOptions().format,
+    ),
     Flag(
         "v",
         LEVEL,
-        _LOGGING.verbosity,
         "How much to log: from 0 on starts, leadership and failures, from 2 on every attempt, and"
         " from 4 on the story of every pod.",
     ),
     Flag(
         "vmodule",
         VMODULE,
-        _LOGGING.vmodule,
         "Verbosity for the files whose names match a pattern; only in the format text.",
     ),
 )
@@ -499,7 +480,6 @@ GLOBAL = (
     Flag(
         "version",
         VERSION,
-        "false",
         "Print the versions of Kubernetes and berth, and exit; with --version=raw, in detail.",
     ),
 )
@@ -509,8 +489,8 @@ OWN = (
     Flag(
         "berth-liveness-stall",
         DURATION,
-        Duration(Options().liveness_stall),
         "/livez fails once the event loop has stood still for this long.",
+        value=Duration(Options().liveness_stall),
     ),
 )
 

@@ -179,7 +179,7 @@ async def test_the_name_that_a_client_asks_for_chooses_the_certificate(
 ) -> None:
     pair = authority.path("other.crt"), authority.path("other.key")
     named = NamedCertificate(authority.path("jane.crt"), authority.path("jane.key"), ("*.ex.com",))
-    serving = files(authority, tls_sni_cert_keys=(NamedCertificate(*pair), named))
+    serving = files(authority, tls_sni_cert_key=(NamedCertificate(*pair), named))
     async with served(serving) as (port, _):
         for name, shown in (
             ("localhost", "server"),
@@ -196,7 +196,7 @@ async def test_a_certificate_with_a_name_of_an_unknown_kind_is_used_for_none(
 ) -> None:
     authority.sign("odd", "subjectAltName=DER:3002a300")  # an x400Address
     pair = NamedCertificate(authority.path("odd.crt"), authority.path("odd.key"))
-    async with served(files(authority, tls_sni_cert_keys=(pair,))) as (port, _):
+    async with served(files(authority, tls_sni_cert_key=(pair,))) as (port, _):
         assert await name_of(port, "a") == "CN=server"
 
 

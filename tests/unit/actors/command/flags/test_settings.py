@@ -57,7 +57,7 @@ def test_flags_fill_the_options() -> None:
     serving = options.serving
     assert serving is not None
     assert (serving.bind_address, serving.secure_port) == ("127.0.0.1", 10359)
-    assert serving.tls_sni_cert_keys == (NamedCertificate("a.crt", "a.key", ("a.com",)),)
+    assert serving.tls_sni_cert_key == (NamedCertificate("a.crt", "a.key", ("a.com",)),)
     assert serving.tls_min_version == "VersionTLS13"
     assert serving.tls_cipher_suites == ("TLS_AES_128_GCM_SHA256",)
     assert options.authentication.kubeconfig == "k"
