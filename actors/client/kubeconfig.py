@@ -55,7 +55,7 @@ def load(
     server. It reads files, so call it before the event loop runs. Raises KubeconfigError.
     """
     if master:
-        _url(master, "--master", ("http", "https"))
+        _url(master, "--master")
     paths = [Path(path)] if path else []
     if not paths and home:
         paths = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
@@ -84,10 +84,10 @@ def _connection(
     user = files.user(context) if context.value.user else None
     server = master or cluster.value.server or ""
     if not master:
-        _url(server, cluster.at("server"), ("http", "https"))
+        _url(server, cluster.at("server"))
     proxy = cluster.value.proxy_url or None
     if proxy:
-        _url(proxy, cluster.at("proxy-url"), ("http", "https"))
+        _url(proxy, cluster.at("proxy-url"))
     secure = urlsplit(server).scheme == "https"
     trust = _trust(cluster) if secure else None
     tls = trust() if trust else None
@@ -104,12 +104,7 @@ def _connection(
 def _trust(cluster: Entry[Cluster]) -> Callable[[], ssl.SSLContext]:
     """Returns a function that creates TLS contexts which verify this cluster's server."""
     fields = cluster.value
-    field, pem = _pem(
-        cluster,
-        "certificate-authority",
-        fields.certificate_authority_data,
-        fields.certificate_authority,
-    )
+    field, pem = _pem(cluster, "certificate-authority")
     insecure = bool(fields.insecure_skip_tls_verify)
     if pem and insecure:
         raise KubeconfigError(f"{field}: expected none where insecure-skip-tls-verify is true")
@@ -122,11 +117,8 @@ def _trust(cluster: Entry[Cluster]) -> Callable[[], ssl.SSLContext]:
 
 
 def _show_own_certificate(user: Entry[User], tls: ssl.SSLContext) -> None:
-    fields = user.value
-    field, certificate = _pem(
-        user, "client-certificate", fields.client_certificate_data, fields.client_certificate
-    )
-    key_field, key = _pem(user, "client-key", fields.client_key_data, fields.client_key)
+    field, certificate = _pem(user, "client-certificate")
+    key_field, key = _pem(user, "client-key")
     if bool(certificate) != bool(key):
         raise KubeconfigError(
             f"{key_field if certificate else field}: expected both the certificate and its key,"
@@ -139,13 +131,14 @@ def _show_own_certificate(user: Entry[User], tls: ssl.SSLContext) -> None:
             raise KubeconfigError(f"{field} and client-key: {problem}") from None
 
 
-def _pem(
-    entry: Entry[Cluster] | Entry[User], name: str, data: str | None, path: str | None
-) -> tuple[str, bytes]:
-    """Returns the PEM, and the path of the field that it comes from.
+def _pem(entry: Entry[Cluster] | Entry[User], name: str) -> tuple[str, bytes]:
+    """Returns the PEM in a field, and the path of the field that it comes from.
 
-    The data counts before the file. The PEM is empty if neither is set.
+    The field with data counts before the one with a file. The PEM is empty if neither is set.
     """
+    attribute = name.replace("-", "_")
+    data: str | None = getattr(entry.value, f"{attribute}_data")
+    path: str | None = getattr(entry.value, attribute)
     if data:
         field = entry.at(f"{name}-data")
         try:
@@ -254,12 +247,7 @@ def _plugin(
 def _cluster_info(cluster: Entry[Cluster], server: str) -> dict[str, object]:
     """Returns the cluster as a plugin gets it: with the certificate authority always as data."""
     fields = cluster.value
-    _, pem = _pem(
-        cluster,
-        "certificate-authority",
-        fields.certificate_authority_data,
-        fields.certificate_authority,
-    )
+    _, pem = _pem(cluster, "certificate-authority")
     extensions = {extension.name: extension.extension for extension in fields.extensions or ()}
     info = {
         "server": server,
@@ -272,11 +260,11 @@ def _cluster_info(cluster: Entry[Cluster], server: str) -> dict[str, object]:
     return {name: value for name, value in info.items() if value}
 
 
-def _url(text: str, where: str, schemes: tuple[str, ...]) -> None:
+def _url(text: str, where: str) -> None:
     try:
         parts = urlsplit(text)
         fits = (
-            parts.scheme in schemes
+            parts.scheme in ("http", "https")
             and bool(parts.hostname)
             and parts.port != 0
             and not parts.query + parts.fragment
@@ -284,6 +272,4 @@ def _url(text: str, where: str, schemes: tuple[str, ...]) -> None:
     except ValueError:  # a port that is not a number, a bracket that does not close
         fits = False
     if not fits or not text.isprintable() or " " in text:
-        raise KubeconfigError(
-            f"{where}: expected a URL such as {schemes[-1]}://host:6443, got {text!r}"
-        )
+        raise KubeconfigError(f"{where}: expected a URL such as https://host:6443, got {text!r}")

@@ -5,7 +5,7 @@ A refusal and a missing answer are returned as a status, because a plugin must e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -15,6 +15,7 @@ from ..scheduling.kube.meta import HasMetadata
 from .access import Calls
 from .rest import ApiError, ConnectionFailedError, IgnoredAnswer
 
+A = TypeVar("A")
 T = TypeVar("T", bound=HasMetadata)
 
 
@@ -33,19 +34,16 @@ class ApiObjects:
         self._kinds |= {kind.type: kind for kind in kinds}
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
-        try:
-            await self._client.bind(namespace, name, uid, node)
-        except (ApiError, ConnectionFailedError) as failure:
-            return _refusal(failure)
-        return SUCCESS
+        return await _answer(self._client.bind(namespace, name, uid, node)) or SUCCESS
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T | Status:
-        return await self._call("GET", kind, self._path(kind, namespace, name))
+        return await _answer(self._others.call("GET", self._path(kind, namespace, name), kind))
 
     async def create(
         self, kind: type[T], body: Mapping[str, Any], namespace: str = ""
     ) -> T | Status:
-        return await self._call("POST", kind, self._path(kind, namespace), self._whole(kind, body))
+        path = self._path(kind, namespace)
+        return await _answer(self._others.call("POST", path, kind, self._whole(kind, body)))
 
     async def delete(
         self, kind: type[HasMetadata], name: str, namespace: str = "", uid: str = ""
@@ -54,11 +52,8 @@ class ApiObjects:
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid:
             options["preconditions"] = {"uid": uid}
-        try:
-            await self._others.call("DELETE", path, IgnoredAnswer, options)
-        except (ApiError, ConnectionFailedError) as failure:
-            return _refusal(failure)
-        return SUCCESS
+        answer = await _answer(self._others.call("DELETE", path, IgnoredAnswer, options))
+        return answer if isinstance(answer, Status) else SUCCESS
 
     async def update(
         self,
@@ -69,7 +64,7 @@ class ApiObjects:
         subresource: str = "",
     ) -> T | Status:
         path = self._path(kind, namespace, name, subresource)
-        return await self._call("PUT", kind, path, self._whole(kind, body))
+        return await _answer(self._others.call("PUT", path, kind, self._whole(kind, body)))
 
     async def patch(
         self,
@@ -80,18 +75,7 @@ class ApiObjects:
         subresource: str = "",
     ) -> T | Status:
         path = self._path(kind, namespace, name, subresource)
-        try:
-            return await self._others.patch(path, changes, kind, "merge")
-        except (ApiError, ConnectionFailedError) as failure:
-            return _refusal(failure)
-
-    async def _call(
-        self, method: str, kind: type[T], path: str, body: object | None = None
-    ) -> T | Status:
-        try:
-            return await self._others.call(method, path, kind, body)
-        except (ApiError, ConnectionFailedError) as failure:
-            return _refusal(failure)
+        return await _answer(self._others.patch(path, changes, kind, "merge"))
 
     def _whole(self, kind: type[HasMetadata], body: Mapping[str, Any]) -> dict[str, Any]:
         watched = self._watched(kind)
@@ -112,7 +96,11 @@ class ApiObjects:
         return watched
 
 
-def _refusal(failure: ApiError | ConnectionFailedError) -> Status:
-    if isinstance(failure, ApiError) and failure.code == 404:
-        return NotFound(Code.ERROR, (str(failure),))
-    return error(str(failure))
+async def _answer(request: Awaitable[A]) -> A | Status:
+    """Returns the answer to a request, or the failure as a status."""
+    try:
+        return await request
+    except (ApiError, ConnectionFailedError) as failure:
+        if isinstance(failure, ApiError) and failure.code == 404:
+            return NotFound(Code.ERROR, (str(failure),))
+        return error(str(failure))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from types import TracebackType
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -177,12 +176,7 @@ class Client:
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._session is not None
         assert self._wires is not None
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):

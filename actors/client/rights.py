@@ -296,27 +296,22 @@ class _NotedCalls:
         body: object | None = None,
         content_type: str = "application/json",
     ) -> T:
+        request = self._calls.call(method, path, answer, body, content_type)
+        return await self._noted(method, path, request)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+        await self._noted("POST", path, self._calls.bind(namespace, name, uid, node))
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        return await self._noted("PATCH", path, self._calls.patch(path, body, answer, kind))
+
+    async def _noted(self, method: str, path: str, request: Awaitable[T]) -> T:
+        """Sends a request, and notes whether it is refused."""
         try:
-            answered = await self._calls.call(method, path, answer, body, content_type)
+            answered = await request
         except ApiError as failure:
             self._refusals.refused(Right.of(method, path), failure)
             raise
         self._refusals.succeeded(method, path)
-        return answered
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        try:
-            await self._calls.bind(namespace, name, uid, node)
-        except ApiError as failure:
-            self._refusals.refused(Right("", "pods/binding", "create", namespace), failure)
-            raise
-        self._refusals.succeeded("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding")
-
-    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
-        try:
-            answered = await self._calls.patch(path, body, answer, kind)
-        except ApiError as failure:
-            self._refusals.refused(Right.of("PATCH", path), failure)
-            raise
-        self._refusals.succeeded("PATCH", path)
         return answered

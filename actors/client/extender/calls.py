@@ -13,7 +13,6 @@ import ssl
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar, assert_never
 from urllib.parse import urlsplit
 
@@ -105,12 +104,7 @@ class Extenders:
                 )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             if self._session is not None:
                 await self._session.close()
