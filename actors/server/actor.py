@@ -145,7 +145,8 @@ class ServerActor:
                         self._client(reviewers.authentication)
                     )
                     group.start_soon(authorities.follow, calls)
-                    tokens = self._token_reviews(calls)
+                    seconds = options.authentication.token_webhook_cache_ttl
+                    tokens = TokenReviews(calls, self._clock, self._chance, seconds, self._measures)
                 if reviewers.authorization is not None:
                     calls = await clients.enter_async_context(self._client(reviewers.authorization))
                     access = self._access_reviews(calls)
@@ -155,7 +156,8 @@ class ServerActor:
                 authenticator = Authenticator(
                     authorities.current, tokens, wall, measures, reads_uids=reads_uids
                 )
-                authorizer, pages_by_path = Authorizer(always, access), self._pages(elsewhere)
+                authorizer = Authorizer(always, access)
+                pages_by_path = pages(self._shown, options, self._clock, elsewhere)
                 site = Site(authenticator, authorizer, pages_by_path, measures, now)
                 await HttpsServer(listener, contexts, site.respond).run()
 
@@ -178,10 +180,6 @@ class ServerActor:
     def _client(self, connection: Connection) -> Client:
         return Client(connection.for_another_thread(), REVIEW_SECONDS, qps=QPS, burst=BURST)
 
-    def _token_reviews(self, calls: Calls) -> TokenReviews:
-        seconds = self._options.authentication.token_webhook_cache_ttl
-        return TokenReviews(calls, self._clock, self._chance, seconds, self._measures)
-
     def _access_reviews(self, calls: Calls) -> AccessReviews:
         settings = self._options.authorization
         return AccessReviews(
@@ -192,9 +190,6 @@ class ServerActor:
             settings.webhook_cache_unauthorized_ttl,
             self._measures,
         )
-
-    def _pages(self, elsewhere: Elsewhere) -> dict[str, Page]:
-        return pages(self._shown, self._options, self._clock, elsewhere)
 
 
 def _first(failure: Exception) -> Exception:

@@ -15,7 +15,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Iterable,
-    Mapping,
     Sequence,
 )
 from functools import partial
@@ -101,40 +100,28 @@ class Debug:
         self._waiting = waiting
         self._clock = clock
         self._unreadable = unreadable
-        self._sections: Mapping[str, Callable[[Elsewhere], Awaitable[Answer]]] = {
-            "cache": self._show_cache,
-            "comparison": self._show_comparison,
-            "queue": self._show_queue,
-            "waiting": self._show_waiting,
-            "unreadable": self._show_unreadable,
-        }
 
     async def show(self, request: Request, elsewhere: Elsewhere) -> Answer:
         """Returns the page at a path below /debug/."""
-        section, *key = request.path.removeprefix("/debug/").split("/")
         try:
-            if section == "pods" and len(key) == 2 and all(key):
-                return await self._show_pod("/".join(key), elsewhere)
-            if section in self._sections and not key:
-                return await self._sections[section](elsewhere)
+            match request.path.removeprefix("/debug/").split("/"):
+                case ["cache"]:
+                    return await _sent("nodes", self._nodes(), elsewhere)
+                case ["queue"]:
+                    return await _sent("pods", self._queued(), elsewhere)
+                case ["comparison"]:
+                    page: msgspec.Struct = ComparisonPage(await answered(elsewhere, self._compare))
+                case ["waiting"]:
+                    page = WaitingPage(await answered(elsewhere, self._now_waiting))
+                case ["unreadable"]:
+                    page = UnreadablePage(await answered(elsewhere, self._now_unreadable))
+                case ["pods", namespace, name] if namespace and name:
+                    return await self._show_pod(f"{namespace}/{name}", elsewhere)
+                case _:
+                    return NOT_FOUND
         except NoAnswerError as problem:
             return text(f"no answer: {problem}\n", 503)
-        return NOT_FOUND
-
-    async def _show_cache(self, elsewhere: Elsewhere) -> Answer:
-        return await _sent("nodes", self._nodes(), elsewhere)
-
-    async def _show_comparison(self, elsewhere: Elsewhere) -> Answer:
-        return _page(ComparisonPage(await answered(elsewhere, self._compare)))
-
-    async def _show_queue(self, elsewhere: Elsewhere) -> Answer:
-        return await _sent("pods", self._queued(), elsewhere)
-
-    async def _show_waiting(self, elsewhere: Elsewhere) -> Answer:
-        return _page(WaitingPage(await answered(elsewhere, self._now_waiting)))
-
-    async def _show_unreadable(self, elsewhere: Elsewhere) -> Answer:
-        return _page(UnreadablePage(await answered(elsewhere, self._now_unreadable)))
+        return _page(page)
 
     async def _show_pod(self, key: str, elsewhere: Elsewhere) -> Answer:
         story = await answered(elsewhere, partial(self._story, key))

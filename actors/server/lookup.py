@@ -20,7 +20,7 @@ from ..runtime.logger import get_logger
 from ..scheduling.kube.meta import Object
 from .authentication import Authorities, ProxyHeaders
 from .client_certificates import read_bundle
-from .regular_file import content
+from .regular_file import content, stamp
 
 log = get_logger(__name__)
 
@@ -47,26 +47,18 @@ class BundleFile:
         """Raises OSError or ValueError."""
         self._path = Path(path)
         self._where = f"{flag}: {path}"
-        self._raw = content(self._path)
-        self._bundle = read_bundle(self._raw, self._where)
-        self._stamp = self._look()
+        self._bundle = read_bundle(content(self._path), self._where)
+        self._stamp = stamp(self._path)
 
     def current(self) -> frozenset[bytes]:
-        stamp = self._look()
-        if stamp != self._stamp:
-            self._stamp = stamp
+        seen = stamp(self._path)
+        if seen != self._stamp:
+            self._stamp = seen
             try:
                 self._bundle = read_bundle(content(self._path), self._where)
             except (OSError, ValueError) as problem:
                 log.warning("new certificates are not used", error=str(problem))
         return self._bundle
-
-    def _look(self) -> tuple[int, ...]:
-        try:
-            stat = self._path.stat()
-        except OSError:
-            return ()
-        return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 class ClientAuthorities:

@@ -6,6 +6,15 @@ import errno
 from pathlib import Path
 
 
+def stamp(path: Path) -> tuple[int, ...]:
+    """Returns values that differ after a change of a file; () if there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
 def content(path: Path) -> bytes:
     """Returns the content of a regular file. Raises OSError, also for a pipe or a device: reading
     one may never end, and health checks would wait for it.

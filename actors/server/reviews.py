@@ -21,8 +21,7 @@ from .identity import User
 from .metrics.access import AccessMeasures
 from .remembered import QuestionFailedError, RememberedAnswers
 
-TOKENS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
-ACCESS_PATH = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+TOKENS, ACCESS = "authentication.k8s.io/v1", "authorization.k8s.io/v1"
 ATTEMPTS = 5
 BACKOFF = Backoff(0.5, 2.0, 0.2)
 LIMIT_SECONDS = 10.0
@@ -108,15 +107,10 @@ class TokenReviews:
             self._measures.token_looked_up(self._clock.now() - began, hit=not missed)
 
     async def _ask(self, token: str) -> User | None:
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token},
-        }
         measure = partial(self._measures.reviewed, "authn")
         try:
             review = await reviewed(
-                self._calls, self._clock, self._rng, TOKENS_PATH, TokenReview, body, measure
+                self._calls, self._clock, self._rng, TOKENS, TokenReview, {"token": token}, measure
             )
         except ReviewFailedError:
             self._measures.token_fetched(ok=False)
@@ -166,14 +160,9 @@ class AccessReviews:
         return await self._answers.get(key, lambda: self._ask(spec))
 
     async def _ask(self, spec: Mapping[str, object]) -> AccessReviewStatus:
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": spec,
-        }
         measure = partial(self._measures.reviewed, "authz")
         review = await reviewed(
-            self._calls, self._clock, self._rng, ACCESS_PATH, SubjectAccessReview, body, measure
+            self._calls, self._clock, self._rng, ACCESS, SubjectAccessReview, spec, measure
         )
         return review.status
 
@@ -182,15 +171,17 @@ async def reviewed(
     calls: Calls,
     clock: Clock,
     rng: Rng,
-    path: str,
+    api: str,
     kind: type[R],
-    body: object,
+    spec: Mapping[str, object],
     measure: Callable[[str, float], None],
 ) -> R:
-    """Returns the API server's answer to a review. After a failure that may pass, it tries again.
-    `measure` takes the status of each answer and the seconds until it came. Raises
+    """Returns the API server's answer to a review of this kind. After a failure that may pass, it
+    tries again. `measure` takes the status of each answer and the seconds until it came. Raises
     ReviewFailedError.
     """
+    path = f"/apis/{api}/{kind.__name__.lower()}s"
+    body = {"apiVersion": api, "kind": kind.__name__, "spec": spec}
     failure = f"no answer within {LIMIT_SECONDS:g} s"
     with anyio.move_on_after(LIMIT_SECONDS):
         for attempt in range(1, ATTEMPTS + 1):

@@ -23,7 +23,7 @@ from berth.config.options import SecureServing
 from ..client.tls import CIPHERS, show_certificate
 from ..runtime.logger import get_logger
 from .go_names import cipher_suites, version
-from .regular_file import content
+from .regular_file import content, stamp
 from .self_signed import keep_pair, make_pair
 
 log = get_logger(__name__)
@@ -122,7 +122,7 @@ class ServingContexts:
 
     def _state(self) -> tuple[object, ...]:
         pairs = [*self._others, *([self._files] if self._files else [])]
-        files = [_stamp(file) for pair in pairs for file in (pair.certificate, pair.key)]
+        files = [stamp(file) for pair in pairs for file in (pair.certificate, pair.key)]
         return (*files, tuple(self._authorities()))
 
     def _load(self) -> _Sites:
@@ -190,15 +190,6 @@ def _ciphers(names: Sequence[str]) -> list[str]:
                 f"--tls-cipher-suites: {ssl.OPENSSL_VERSION} does not have {name}"
             ) from None
     return suites
-
-
-def _stamp(file: Path) -> tuple[int, ...]:
-    """Returns values that differ after a change of a file; () if there is none."""
-    try:
-        stat = file.stat()
-    except OSError:
-        return ()
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 def _read(pair: _Pair) -> tuple[bytes, bytes]:

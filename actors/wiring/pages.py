@@ -25,7 +25,7 @@ from ..server.debug import Debug
 from ..server.health import Check, Health, leader_election, ping
 from ..server.metrics.page import MetricsPage
 from ..server.metrics.pod_resources import PodResources
-from ..server.metrics.sizes import Sizes
+from ..server.metrics.sizes import register_sizes
 from ..server.metrics.slis import HealthMeasures
 from ..telemetry.instruments import Instruments
 from .informers import Informers
@@ -92,7 +92,7 @@ def metrics_of(
     health: HealthMeasures,
 ) -> dict[str, Measure]:
     """Makes the pages of metrics, by path. Only a leader shows those of pods."""
-    Sizes(instruments.registry, mailboxes, informers.count_unreadable)
+    register_sizes(instruments.registry, mailboxes, informers.count_unreadable)
     page = MetricsPage(instruments.registry, options.feature_gates)
     resources = PodResources(
         lambda: list(informers.pods.objects().values()), options.metrics.disabled

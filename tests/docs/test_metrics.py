@@ -18,7 +18,7 @@ from berth.actors.mailboxes import Mailboxes
 from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.metrics.exposition import exposed
 from berth.actors.server.metrics.page import MetricsPage
-from berth.actors.server.metrics.sizes import Sizes
+from berth.actors.server.metrics.sizes import register_sizes
 from berth.actors.telemetry.families import Families
 from berth.actors.telemetry.measures import AnyFamily, Histogram, Registry
 from berth.config.feature_gates import DEFAULTS
@@ -36,7 +36,7 @@ def registry() -> Registry:
     """All families of /metrics."""
     found = Registry()
     Families(found, dict.fromkeys(DEFAULTS, True))
-    Sizes(found, Mailboxes(), dict)
+    register_sizes(found, Mailboxes(), dict)
     ClientMeasures(found)
     AccessMeasures(found)
     MetricsPage(found, DEFAULTS)

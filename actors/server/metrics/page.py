@@ -9,7 +9,7 @@ from ...telemetry.measures import Registry
 from .about import register_about
 from .exposition import exposed, together
 from .pod_resources import LIMIT, REQUEST
-from .process import ProcessMeasures
+from .process import register_process
 from .slis import HEALTHCHECK, HEALTHCHECKS
 
 log = get_logger(__name__)
@@ -23,7 +23,7 @@ class MetricsPage:
 
     def __init__(self, registry: Registry, gates: Mapping[str, bool]) -> None:
         self._registry = registry
-        ProcessMeasures(registry)
+        register_process(registry)
         register_about(registry, gates)
 
     async def text(self) -> bytes:

@@ -7,7 +7,8 @@ are read whenever the metrics are. Like kube-scheduler's, these families have no
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR
@@ -63,27 +64,24 @@ COLLECTORS: tuple[Collector, ...] = (
 )
 
 
-class ProcessMeasures:
+def register_process(registry: Registry, collectors: Sequence[Collector] = COLLECTORS) -> None:
     """Registers the families that the collectors have here, and fills them before each reading."""
+    families: dict[str, Family[Counter] | Family[Gauge]] = {}
+    for metric in _metrics(collectors):
+        add = registry.counter if metric.type == "counter" else registry.gauge
+        for sample in metric.samples[:1]:
+            labels = tuple(sample.labels)
+            families[sample.name] = add(sample.name, metric.documentation, labels, UNSPECIFIED)
 
-    def __init__(self, registry: Registry, collectors: Iterable[Collector] = COLLECTORS) -> None:
-        self._collectors = tuple(collectors)
-        self._families: dict[str, Family[Counter] | Family[Gauge]] = {}
-        for metric in self._metrics():
-            add = registry.counter if metric.type == "counter" else registry.gauge
-            for sample in metric.samples[:1]:
-                self._families[sample.name] = add(
-                    sample.name, metric.documentation, tuple(sample.labels), UNSPECIFIED
-                )
-        registry.refresh_by(self.refresh)
-
-    async def refresh(self) -> None:
-        for metric in self._metrics():
+    async def refresh() -> None:
+        for metric in _metrics(collectors):
             for sample in metric.samples:
-                if sample.name in self._families:
-                    child = self._families[sample.name].child(*sample.labels.values())
+                if sample.name in families:
+                    child = families[sample.name].child(*sample.labels.values())
                     child.value = sample.value
 
-    def _metrics(self) -> Iterator[Metric]:
-        for collector in self._collectors:
-            yield from collector.collect()
+    registry.refresh_by(refresh)
+
+
+def _metrics(collectors: Sequence[Collector]) -> Iterator[Metric]:
+    return chain.from_iterable(collector.collect() for collector in collectors)

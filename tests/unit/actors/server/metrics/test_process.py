@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from berth.actors.server.metrics.exposition import exposed
-from berth.actors.server.metrics.process import LimitsAndNetwork, ProcessMeasures
+from berth.actors.server.metrics.process import LimitsAndNetwork, register_process
 from berth.actors.telemetry.measures import Registry
 
 
@@ -37,7 +37,7 @@ class Two(Collector):
 
 def test_the_collectors_are_read_again_with_the_metrics() -> None:
     registry = Registry()
-    ProcessMeasures(registry, [Two()])
+    register_process(registry, [Two()])
     text_of(registry)
     assert text_of(registry) == (
         "# HELP process_open_fds Open files.\n"
@@ -70,7 +70,7 @@ def test_without_the_kernels_file_the_bytes_are_left_out(tmp_path: Path) -> None
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 def test_on_linux_every_family_of_kube_schedulers_process_is_there() -> None:
     registry = Registry()
-    ProcessMeasures(registry)
+    register_process(registry)
     text = text_of(registry)
     names = {line.split("{")[0].split()[0] for line in text.splitlines() if line[0] != "#"}
     assert {
