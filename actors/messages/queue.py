@@ -237,18 +237,25 @@ class ComparePending(Order[tuple[Difference, ...]], frozen=True):
     heal: bool
 
 
-class UseProfiles(msgspec.Struct, frozen=True):
-    """The profiles were swapped; their functions of plugins, and the backoff in seconds.
+class ProfileRules(msgspec.Struct, frozen=True):
+    """The functions of plugins, and the backoff in seconds, that the profiles define.
 
-    `hints` are the events that each plugin registered for, by scheduler name and plugin. Pods of
-    `changed` scheduler names are tried again, and pods of `gone` ones are ours no more.
+    `hints` are the events that each plugin registered for, by scheduler name and plugin. A pod that
+    was rejected by a plugin without an entry wakes on any event.
     """
 
     sort_key: Callable[[PodInfo, float], tuple[float, ...]]
     pre_enqueue: Callable[[Pod], Status]
     hints: Mapping[str, Mapping[str, Sequence[Registration]]]
-    initial_backoff: float
-    max_backoff: float
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+
+
+class UseProfiles(ProfileRules, frozen=True):
+    """The profiles were swapped. Pods of `changed` scheduler names are tried again, and pods of
+    `gone` ones are ours no more.
+    """
+
     changed: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
 

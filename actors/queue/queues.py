@@ -8,15 +8,11 @@ for the unschedulable pods, once for the gated ones) and InFlight. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from ..messages.queue import Place, StoryStep, UseProfiles
-from ..scheduling.framework.events import Registration
-from ..scheduling.framework.status import Status
-from ..scheduling.kube.core import Pod
-from ..scheduling.model.pod_info import PodInfo
+from ..messages.queue import Place, ProfileRules, StoryStep
 from .backoff import Backoff
 from .effects import Effect, PodMoved
 from .entry import Entry
@@ -43,20 +39,14 @@ PREEMPTION = "DefaultPreemption"  # the plugin that gates a pod while room is be
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
 
 
-class QueueRules(msgspec.Struct, frozen=True):
-    """The functions of plugins, and the seconds, that the profiles and the flags define.
+class QueueRules(ProfileRules, frozen=True):
+    """What the profiles and the flags define.
 
-    `hints` are the events that each plugin registered for, by scheduler name and plugin. A pod that
-    was rejected by a plugin without an entry wakes on any event. With `pop_from_backoff`, a pod is
-    taken out of backoff early if none is active, so that PreEnqueue runs when a pod comes to
-    backoff; without, when it leaves. `hint_times` gets the durations of hint functions.
+    With `pop_from_backoff`, a pod is taken out of backoff early if none is active, so that
+    PreEnqueue runs when a pod comes to backoff; without, when it leaves. `hint_times` gets the
+    durations of hint functions.
     """
 
-    sort_key: Callable[[PodInfo, float], tuple[float, ...]]
-    pre_enqueue: Callable[[Pod], Status]
-    hints: Mapping[str, Mapping[str, Sequence[Registration]]]
-    initial_backoff: float = 1.0
-    max_backoff: float = 10.0
     max_unschedulable: float = 300.0
     pop_from_backoff: bool = True
     hint_times: HintTimes = UNTIMED
@@ -185,16 +175,10 @@ class Queues:
 
     # ----------------------------------------------------------------------------- other profiles
 
-    def use(self, new: UseProfiles) -> None:
+    def use(self, new: ProfileRules) -> None:
         """Sorts and indexes every pod anew, by the functions of other profiles."""
-        self.rules = msgspec.structs.replace(
-            self.rules,
-            sort_key=new.sort_key,
-            pre_enqueue=new.pre_enqueue,
-            hints=new.hints,
-            initial_backoff=new.initial_backoff,
-            max_backoff=new.max_backoff,
-        )
+        changes = {name: getattr(new, name) for name in ProfileRules.__struct_fields__}
+        self.rules = msgspec.structs.replace(self.rules, **changes)
         self.hints.use(new.hints)
         self.unschedulable.index_anew()
         self.gated.index_anew()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -13,9 +14,8 @@ from berth.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 
 from ..binding.state import PodsInBinding
 from ..configuration.plugin_packages import every_plugin
-from ..messages.queue import UseProfiles
+from ..messages.queue import ProfileRules
 from ..queue.queues import QueueRules
-from ..runtime.clock import Clock
 from ..scheduling.decision.completion import completed
 from ..scheduling.decision.profile import Profile
 from ..scheduling.decision.registry import build_profiles
@@ -24,24 +24,15 @@ from ..scheduling.framework.measuring import NO_MEASURES, UNMEASURED, PluginMeas
 from ..telemetry.instruments import Instruments
 
 
-class SchedulerHandle:
+class SchedulerHandle(msgspec.Struct, frozen=True, eq=False):
     """The handle that plugins get."""
 
-    def __init__(
-        self,
-        api: ApiHandle,
-        objects: Objects,
-        waiting: PodsInBinding,
-        feature_gates: Mapping[str, bool],
-        clock: Clock,
-        measures: PluginMeasures = NO_MEASURES,
-    ) -> None:
-        self.wall = clock.wall
-        self.api = api
-        self.objects = objects
-        self.waiting = waiting
-        self.feature_gates = feature_gates
-        self.measures = measures
+    api: ApiHandle
+    objects: Objects
+    waiting: PodsInBinding
+    feature_gates: Mapping[str, bool]
+    wall: Callable[[], datetime]
+    measures: PluginMeasures = NO_MEASURES
 
 
 class ProfilesInUse:
@@ -117,10 +108,10 @@ def effective(configuration: KubeSchedulerConfiguration) -> Mapping[str, KubeSch
 
 def rules_of(
     configuration: KubeSchedulerConfiguration, profiles: Mapping[str, Profile]
-) -> UseProfiles:
+) -> ProfileRules:
     """Returns the rules of the profiles that the queue needs; all profiles sort alike."""
     first = next(iter(profiles.values()))
-    return UseProfiles(
+    return ProfileRules(
         first.sort_key,
         lambda pod: profiles[pod.spec.scheduler_name].pre_enqueue(pod),
         {name: profile.hints() for name, profile in profiles.items()},
@@ -136,14 +127,9 @@ def first_rules(
     options: Options,
 ) -> QueueRules:
     """Returns the rules that the queue begins with."""
-    rules = rules_of(configuration, dict(profiles))
     return QueueRules(
-        rules.sort_key,
-        rules.pre_enqueue,
-        rules.hints,
-        rules.initial_backoff,
-        rules.max_backoff,
-        options.max_unschedulable,
-        options.feature_gates["SchedulerPopFromBackoffQ"],
-        instruments,
+        **msgspec.structs.asdict(rules_of(configuration, dict(profiles))),
+        max_unschedulable=options.max_unschedulable,
+        pop_from_backoff=options.feature_gates["SchedulerPopFromBackoffQ"],
+        hint_times=instruments,
     )

@@ -16,7 +16,7 @@ from ..client.objects import ApiObjects
 from ..informer.actor import SLICE
 from ..informer.routing import is_pending
 from ..mailboxes import Mailboxes
-from ..messages.queue import PendingPodAdded
+from ..messages.queue import PendingPodAdded, UseProfiles
 from .informers import Informers, looked_up
 from .profiles import ProfilesInUse, rules_of
 
@@ -75,8 +75,8 @@ class Swap:
             frozenset(profiles.keys() - before.keys()),
             until_restart,
         )
-        rules = rules_of(configuration, profiles)
-        self._queue.tell(msgspec.structs.replace(rules, changed=swapped.changed, gone=swapped.gone))
+        rules = msgspec.structs.asdict(rules_of(configuration, profiles))
+        self._queue.tell(UseProfiles(**rules, changed=swapped.changed, gone=swapped.gone))
         if swapped.added:
             await self._send_pending(swapped.added)
         return swapped

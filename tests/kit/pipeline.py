@@ -129,7 +129,12 @@ class Pipeline:
         options = Options(feature_gates=with_defaults(gates))
         self.instruments = unread(self.clock)
         handle = SchedulerHandle(
-            api, self.listers, self.in_binding, options.feature_gates, self.clock, self.instruments
+            api,
+            self.listers,
+            self.in_binding,
+            options.feature_gates,
+            self.clock.wall,
+            self.instruments,
         )
         profiles = build_profiles(configuration, registry, handle)
         self.queue_state = QueueState(
