@@ -24,16 +24,13 @@ from ..scheduling.model.pod_info import PodInfo
 MOST_WAIT_SECONDS = 15 * 60.0
 
 
-class _WaitingPod:
-    __slots__ = ("deadlines", "info", "node", "seconds", "verdict", "wake")
-
-    def __init__(self, info: PodInfo, node: str, seconds: dict[str, float], now: float) -> None:
-        self.info = info
-        self.node = node
-        self.seconds = seconds
-        self.deadlines = {plugin: now + wait for plugin, wait in seconds.items()}
-        self.verdict: Status | None = None
-        self.wake: Callable[[], None] | None = None
+class _WaitingPod(msgspec.Struct, eq=False):
+    info: PodInfo
+    node: str
+    seconds: dict[str, float]
+    deadlines: dict[str, float]
+    verdict: Status | None = None
+    wake: Callable[[], None] | None = None
 
     def decide(self, verdict: Status) -> None:
         first = self.verdict is None
@@ -42,12 +39,9 @@ class _WaitingPod:
             self.wake()
 
 
-class _PodInPreBind:
-    __slots__ = ("cancel", "verdict")
-
-    def __init__(self, cancel: Callable[[], None]) -> None:
-        self.cancel = cancel
-        self.verdict: Status | None = None
+class _PodInPreBind(msgspec.Struct, eq=False):
+    cancel: Callable[[], None]
+    verdict: Status | None = None
 
 
 class BindingStatistics(msgspec.Struct, frozen=True):
@@ -111,7 +105,8 @@ class PodsInBinding:
         """Makes a pod wait for each plugin in `waits` for its seconds, 15 minutes at most."""
         assert waits
         seconds = {plugin: min(wait, MOST_WAIT_SECONDS) for plugin, wait in waits.items()}
-        self._waiting[info.uid] = _WaitingPod(info, node, seconds, now)
+        deadlines = {plugin: now + wait for plugin, wait in seconds.items()}
+        self._waiting[info.uid] = _WaitingPod(info, node, seconds, deadlines)
 
     def wake_by(self, uid: str, wake: Callable[[], None]) -> None:
         """Calls `wake` as soon as there is a verdict."""

@@ -4,13 +4,16 @@ QueuedPodInfo.
 
 from __future__ import annotations
 
+import msgspec
+
+from ..messages.queue import Place
 from ..scheduling.model.pod_info import PodInfo
 from .places import OUTSIDE
 
 NO_PLUGINS: frozenset[str] = frozenset()
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """Owned by the queue. All times are monotonic seconds.
 
     - `timestamp`: when the pod came, or when its last attempt failed
@@ -28,44 +31,26 @@ class Entry:
     - `nominated_node`: the node that the cache counts the pod on as nominated, "" for none
     """
 
-    __slots__ = (
-        "arrival",
-        "attempts",
-        "errors",
-        "first_attempt_at",
-        "flushed",
-        "gate_error",
-        "gate_reported_at",
-        "gated_by",
-        "hold",
-        "info",
-        "key",
-        "nominated_node",
-        "pending",
-        "place",
-        "rejections",
-        "timestamp",
-        "unschedulable",
-    )
+    info: PodInfo
+    timestamp: float
+    arrival: int
+    key: str = ""
+    place: Place = OUTSIDE
+    first_attempt_at: float | None = None
+    attempts: int = 0
+    rejections: int = 0
+    errors: int = 0
+    unschedulable: frozenset[str] = NO_PLUGINS
+    pending: frozenset[str] = NO_PLUGINS
+    gated_by: str = ""
+    gate_error: str = ""
+    gate_reported_at: float = 0.0
+    flushed: bool = False
+    hold: int = 0
+    nominated_node: str = ""
 
-    def __init__(self, info: PodInfo, now: float, arrival: int) -> None:
-        self.info = info
-        self.key = info.key
-        self.place = OUTSIDE
-        self.timestamp = now
-        self.arrival = arrival
-        self.first_attempt_at: float | None = None
-        self.attempts = 0
-        self.rejections = 0
-        self.errors = 0
-        self.unschedulable = NO_PLUGINS
-        self.pending = NO_PLUGINS
-        self.gated_by = ""
-        self.gate_error = ""
-        self.gate_reported_at = now
-        self.flushed = False
-        self.hold = 0
-        self.nominated_node = ""
+    def __post_init__(self) -> None:
+        self.key = self.info.key
 
     @property
     def scheduler(self) -> str:

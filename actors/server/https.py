@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 
 import anyio
+import msgspec
 from aiohttp import web
 from multidict import CIMultiDict, MultiMapping
 
@@ -69,16 +70,15 @@ def listen(address: str, port: int, *, share_port: bool) -> socket.socket:
     return listener
 
 
-class _Connection:
+class _Connection(msgspec.Struct, eq=False):
     """A connection. `waits_since` is the time since which it waits for its handshake or for a
     request; None while it has a request. `cut` ends it at once.
     """
 
-    def __init__(self, host: str, now: float, cut: Callable[[], None]) -> None:
-        self.host = host
-        self.waits_since: float | None = now
-        self.patience = HEAD_SECONDS
-        self.cut = cut
+    host: str
+    waits_since: float | None
+    cut: Callable[[], None]
+    patience: float
 
 
 class HttpsServer:
@@ -112,7 +112,8 @@ class HttpsServer:
                         connection.close()
                         continue
                     scope = anyio.CancelScope()
-                    peer = _Connection(host, asyncio.get_running_loop().time(), scope.cancel)
+                    now = asyncio.get_running_loop().time()
+                    peer = _Connection(host, now, scope.cancel, HEAD_SECONDS)
                     self._greeted[peer] = None
                     group.start_soon(self._greet, connection, peer, scope, server)
         finally:

@@ -33,6 +33,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TextIO
 
+import msgspec
 import structlog
 from structlog.processors import ExceptionRenderer
 from structlog.typing import EventDict, ExcInfo
@@ -84,29 +85,22 @@ class Repeats:
         return left_out
 
 
-class Streams:
+class Streams(msgspec.Struct, frozen=True):
     """Where the lines of one module go, by their level, and up to which verbosity."""
 
-    def __init__(
-        self,
-        verbosity: int,
-        infos: TextIO | None,
-        warnings: TextIO | None,
-        errors: TextIO | None,
-    ) -> None:
-        self.verbosity = verbosity
-        self._infos = infos
-        self._warnings = warnings
-        self._errors = errors
+    verbosity: int
+    infos: TextIO | None
+    warnings: TextIO | None
+    errors: TextIO | None
 
     def info(self, line: str) -> None:
-        _write(self._infos, line)
+        _write(self.infos, line)
 
     def warning(self, line: str) -> None:
-        _write(self._warnings, line)
+        _write(self.warnings, line)
 
     def error(self, line: str) -> None:
-        _write(self._errors, line)
+        _write(self.errors, line)
 
     critical = error
 
