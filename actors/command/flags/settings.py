@@ -33,7 +33,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ...process.version import KUBERNETES_MAJOR, KUBERNETES_MINOR
 from ...server.go_names import ALL_SUITES, VERSIONS
-from .table import AUTHENTICATION, AUTHORIZATION, FLAGS, SECURE_SERVING, Flag, Flags, attributes
+from .table import FLAGS, GROUPS, Flags, attributes
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -71,9 +71,9 @@ def options_from(flags: Flags) -> Options:
     return Options(
         max_unschedulable=flags["pod-max-in-unschedulable-pods-duration"],
         feature_gates=gates,
-        serving=_options(SecureServing, SECURE_SERVING, flags) if flags["secure-port"] else None,
-        authentication=_options(Authentication, AUTHENTICATION, flags),
-        authorization=_options(Authorization, AUTHORIZATION, flags),
+        serving=_options(SecureServing, "Secure serving", flags) if flags["secure-port"] else None,
+        authentication=_options(Authentication, "Authentication", flags),
+        authorization=_options(Authorization, "Authorization", flags),
         metrics=MetricsOptions(
             flags["show-hidden-metrics-for-version"], flags["disabled-metrics"], labels
         ),
@@ -136,9 +136,9 @@ def warnings_about(flags: Flags) -> list[str]:
 # ---------------------------------------------------------------------------------------- the parts
 
 
-def _options(kind: type[S], group: Iterable[Flag], flags: Flags) -> S:
+def _options(kind: type[S], group: str, flags: Flags) -> S:
     """Makes the options of a group of flags."""
-    return kind(**{flag.option: flags[flag.name] for flag in group if flag.option})
+    return kind(**{flag.option: flags[flag.name] for flag in GROUPS[group] if flag.option})
 
 
 def _gates(flags: Flags) -> tuple[Mapping[str, bool], list[str]]:

@@ -78,7 +78,7 @@ class Flag(msgspec.Struct, frozen=True):
     @property
     def needs_no_file(self) -> bool:
         """True if the flag is ignored with --config, where the file has the field."""
-        return bool(self.field) and self in DEPRECATED
+        return bool(self.field) and self in GROUPS["Deprecated"]
 
     @property
     def default_text(self) -> str:
@@ -107,406 +107,384 @@ def _setting(options: msgspec.Struct, prefix: str, *flags: Flag) -> tuple[Flag, 
 
 _CONFIGURATION = KubeSchedulerConfiguration()
 
-MISC = (
-    Flag("config", FILE, "The configuration: a file with a KubeSchedulerConfiguration."),
-    Flag("master", STRING, "The URL of the API server; overrides that of the kubeconfig."),
-    Flag(
-        "unsupported-kube-api-over-localhost",
-        BOOL,
-        "Reach the API server over localhost.",
-        idle="only OpenShift's kube-scheduler has it; use --master",
-    ),
-    Flag(
-        "write-config-to",
-        FILE,
-        "Write the configuration with all its defaults to this file, and exit.",
-    ),
-)
-
-SECURE_SERVING = _setting(
-    SecureServing(),
-    "",
-    Flag(
-        "bind-address",
-        IP,
-        "The IP address to serve on; 0.0.0.0 and :: mean all.",
-    ),
-    Flag(
-        "cert-dir",
-        FILE,
-        "The folder in which to keep the self-made certificate and its key, as kube-scheduler.crt"
-        " and kube-scheduler.key. Not used with --tls-cert-file.",
-    ),
-    Flag(
-        "disable-http2-serving",
-        BOOL,
-        "Do not serve HTTP/2.",
-        idle="berth serves HTTP/1.1 only",
-    ),
-    Flag(
-        "http2-max-streams-per-connection",
-        INT,
-        "How many streams of HTTP/2 a connection may have.",
-        idle="berth serves HTTP/1.1 only",
-    ),
-    Flag(
-        "permit-address-sharing",
-        BOOL,
-        "Set SO_REUSEADDR on the port.",
-    ),
-    Flag(
-        "permit-port-sharing",
-        BOOL,
-        "Set SO_REUSEPORT on the port, so that several processes can share it.",
-    ),
-    Flag(
-        "secure-port",
-        INT,
-        "The port for HTTPS: health, metrics, configuration and debug pages. 0 serves nothing.",
-    ),
-    Flag(
-        "tls-cert-file",
-        FILE,
-        "The server's certificate in PEM, followed by those of its authorities. Without it, berth"
-        " makes a certificate.",
-    ),
-    Flag(
-        "tls-cipher-suites",
-        STRINGS,
-        "The cipher suites to accept, by Go's names. Without it, those that Go accepts.",
-    ),
-    Flag(
-        "tls-curve-preferences",
-        INTEGERS,
-        "The numbers of the key exchanges to accept.",
-        idle="the key exchanges are those of OpenSSL",
-    ),
-    Flag(
-        "tls-min-version",
-        STRING,
-        "The lowest version of TLS: VersionTLS10, VersionTLS11, VersionTLS12 (if not given) or"
-        " VersionTLS13.",
-    ),
-    Flag(
-        "tls-private-key-file",
-        FILE,
-        "The key of --tls-cert-file in PEM.",
-    ),
-    Flag(
-        "tls-sni-cert-key",
-        CERTIFICATES,
-        "A certificate and its key for clients that ask for certain names, such as"
-        " a.crt,a.key:*.example.com,example.com. Without names, those in the certificate count. May"
-        " be repeated.",
-    ),
-)
-
-AUTHENTICATION = _setting(
-    Authentication(),
-    "authentication-",
-    Flag(
-        "authentication-kubeconfig",
-        FILE,
-        "The kubeconfig for TokenReviews. Without it, bearer tokens are not accepted, and no"
-        " authority is looked up in the cluster.",
-    ),
-    Flag(
-        "authentication-skip-lookup",
-        BOOL,
-        "Do not look up authorities and header names in the cluster.",
-    ),
-    Flag(
-        "authentication-token-webhook-cache-ttl",
-        DURATION,
-        "How long to remember the answer to a TokenReview.",
-    ),
-    Flag(
-        "authentication-tolerate-lookup-failure",
-        BOOL,
-        "Start even if the lookup in the cluster fails.",
-    ),
-    Flag(
-        "client-ca-file",
-        FILE,
-        "The authorities of client certificates in PEM. A client is the user that its certificate's"
-        " common name says.",
-    ),
-    Flag(
-        "requestheader-allowed-names",
-        STRINGS,
-        "The common names of proxies that may name the user in headers. Without it, every"
-        " certificate of --requestheader-client-ca-file will do.",
-    ),
-    Flag(
-        "requestheader-client-ca-file",
-        FILE,
-        "The authorities in PEM of proxies that authenticate users.",
-    ),
-    Flag(
-        "requestheader-extra-headers-prefix",
-        STRINGS,
-        "The prefixes of headers with more about the user.",
-    ),
-    Flag(
-        "requestheader-group-headers",
-        STRINGS,
-        "The headers with the user's groups.",
-    ),
-    Flag(
-        "requestheader-uid-headers",
-        STRINGS,
-        "The headers with the user's UID.",
-    ),
-    Flag(
-        "requestheader-username-headers",
-        STRINGS,
-        "The headers with the user's name.",
-    ),
-)
-
-AUTHORIZATION = _setting(
-    Authorization(),
-    "authorization-",
-    Flag(
-        "authorization-always-allow-paths",
-        STRINGS,
-        "The paths that everybody may read.",
-    ),
-    Flag(
-        "authorization-kubeconfig",
-        FILE,
-        "The kubeconfig for SubjectAccessReviews. Without it, only the paths that everybody may"
-        " read are served.",
-    ),
-    Flag(
-        "authorization-webhook-cache-authorized-ttl",
-        DURATION,
-        "How long to remember that a SubjectAccessReview allowed a request.",
-    ),
-    Flag(
-        "authorization-webhook-cache-unauthorized-ttl",
-        DURATION,
-        "How long to remember that a SubjectAccessReview refused a request.",
-    ),
-)
-
 _NO_PPROF = "profiles of a Go program are not served; see `berth debug`"
-DEPRECATED = (
-    Flag(
-        "contention-profiling",
-        BOOL,
-        "Collect a profile of locks.",
-        field="enableContentionProfiling",
-        idle=_NO_PPROF,
-    ),
-    Flag(
-        "kube-api-burst",
-        INT32,
-        "How many requests to send to the API server at once.",
-        field="clientConnection.burst",
-    ),
-    Flag(
-        "kube-api-content-type",
-        STRING,
-        "The encoding of requests to the API server.",
-        field="clientConnection.contentType",
-        idle="berth speaks JSON",
-    ),
-    Flag(
-        "kube-api-qps",
-        FLOAT,
-        "How many requests a second to send to the API server on average.",
-        field="clientConnection.qps",
-    ),
-    Flag(
-        "kubeconfig",
-        FILE,
-        "How to reach the API server. Without it and --master, as a pod of the cluster.",
-        field="clientConnection.kubeconfig",
-    ),
-    Flag(
-        "pod-max-in-unschedulable-pods-duration",
-        DURATION,
-        "A pod that has been parked for this long is tried again, even without an event.",
-        value=Duration(Options().max_unschedulable),
-    ),
-    Flag(
-        "profiling",
-        BOOL,
-        "Serve profiles.",
-        field="enableProfiling",
-        idle=_NO_PPROF,
-    ),
-)
-
-LEADER_ELECTION = (
-    Flag(
-        "leader-elect",
-        BOOL,
-        "Schedule only while holding the lease.",
-        field="leaderElection.leaderElect",
-    ),
-    Flag(
-        "leader-elect-lease-duration",
-        DURATION,
-        "A standby takes the lease if it has not been renewed for this long.",
-        field="leaderElection.leaseDuration",
-    ),
-    Flag(
-        "leader-elect-renew-deadline",
-        DURATION,
-        "The leader stops if it could not renew the lease for this long. It must be shorter than"
-        " the lease duration.",
-        field="leaderElection.renewDeadline",
-    ),
-    Flag(
-        "leader-elect-resource-lock",
-        STRING,
-        "The kind of the lock; only leases are supported.",
-        field="leaderElection.resourceLock",
-    ),
-    Flag(
-        "leader-elect-resource-name",
-        STRING,
-        "The name of the lease.",
-        field="leaderElection.resourceName",
-    ),
-    Flag(
-        "leader-elect-resource-namespace",
-        STRING,
-        "The namespace of the lease.",
-        field="leaderElection.resourceNamespace",
-    ),
-    Flag(
-        "leader-elect-retry-period",
-        DURATION,
-        "How long to wait between two attempts to take or renew the lease.",
-        field="leaderElection.retryPeriod",
-    ),
-)
-
-FEATURE_GATES = (
-    Flag(
-        "emulated-version",
-        STRINGS,
-        "The version of Kubernetes whose behavior to show, such as kube=1.36. berth accepts 1.33"
-        " to 1.36, and always shows that of 1.36.",
-    ),
-    Flag(
-        "feature-gates",
-        GATES,
-        "Feature gates, such as Name=true or kube:Name=false. May be repeated.",
-    ),
-    Flag(
-        "min-compatibility-version",
-        STRINGS,
-        "The lowest version of the other components of the control plane, such as kube=1.35.",
-        idle="berth has no behavior that depends on it",
-    ),
-)
-
-METRICS = (
-    Flag(
-        "allow-metric-labels",
-        PAIRS,
-        "The values that a label of a metric keeps, such as metric,label=value1,value2. Others"
-        " become `unexpected`. May be repeated.",
-    ),
-    Flag(
-        "allow-metric-labels-manifest",
-        FILE,
-        "A YAML file with the same: a mapping from metric,label to value1,value2.",
-    ),
-    Flag("disabled-metrics", STRINGS, "The names of metrics that are not to be served."),
-    Flag(
-        "show-hidden-metrics-for-version",
-        STRING,
-        "Also serve the metrics that were hidden in this version; only 1.35 is possible.",
-    ),
-)
-
 _UNBUFFERED = "berth writes every line at once"
-LOGS = (
-    Flag(
-        "log-flush-frequency",
-        DURATION,
-        "How often to flush the log.",
-        idle=_UNBUFFERED,
-        value=Duration(5),
-    ),
-    Flag(
-        "log-json-info-buffer-size",
-        QUANTITY,
-        "How much of the log to keep in memory, in the format json.",
-        idle=_UNBUFFERED,
-    ),
-    Flag(
-        "log-json-split-stream",
-        BOOL,
-        "In the format json, write errors to standard error and other lines to standard output."
-        " Needs the feature gate LoggingAlphaOptions.",
-    ),
-    Flag(
-        "log-text-info-buffer-size",
-        QUANTITY,
-        "How much of the log to keep in memory, in the format text.",
-        idle=_UNBUFFERED,
-    ),
-    Flag(
-        "log-text-split-stream",
-        BOOL,
-        "The same as --log-json-split-stream for the format text.",
-    ),
-    Flag(
-        "logging-format",
-        STRING,
-        "The format of the log: text or json.",
-        value=LoggingOptions().format,
-    ),
-    Flag(
-        "v",
-        LEVEL,
-        "How much to log: from 0 on starts, leadership and failures, from 2 on every attempt, and"
-        " from 4 on the story of every pod.",
-    ),
-    Flag(
-        "vmodule",
-        VMODULE,
-        "Verbosity for the files whose names match a pattern; only in the format text.",
-    ),
-)
-
-GLOBAL = (
-    Flag(
-        "version",
-        VERSION,
-        "Print the versions of Kubernetes and berth, and exit; with --version=raw, in detail.",
-    ),
-)
-
-# kube-scheduler lacks these.
-OWN = (
-    Flag(
-        "berth-liveness-stall",
-        DURATION,
-        "/livez fails once the event loop has stood still for this long.",
-        value=Duration(Options().liveness_stall),
-    ),
-)
-
 # In the order of kube-scheduler's --help.
 GROUPS = {
-    "Misc": MISC,
-    "Secure serving": SECURE_SERVING,
-    "Authentication": AUTHENTICATION,
-    "Authorization": AUTHORIZATION,
-    "Deprecated": DEPRECATED,
-    "Leader election": LEADER_ELECTION,
-    "Feature gate": FEATURE_GATES,
-    "Metrics": METRICS,
-    "Logs": LOGS,
-    "Global": GLOBAL,
-    "Berth": OWN,
+    "Misc": (
+        Flag("config", FILE, "The configuration: a file with a KubeSchedulerConfiguration."),
+        Flag("master", STRING, "The URL of the API server; overrides that of the kubeconfig."),
+        Flag(
+            "unsupported-kube-api-over-localhost",
+            BOOL,
+            "Reach the API server over localhost.",
+            idle="only OpenShift's kube-scheduler has it; use --master",
+        ),
+        Flag(
+            "write-config-to",
+            FILE,
+            "Write the configuration with all its defaults to this file, and exit.",
+        ),
+    ),
+    "Secure serving": _setting(
+        SecureServing(),
+        "",
+        Flag(
+            "bind-address",
+            IP,
+            "The IP address to serve on; 0.0.0.0 and :: mean all.",
+        ),
+        Flag(
+            "cert-dir",
+            FILE,
+            "The folder in which to keep the self-made certificate and its key, as"
+            " kube-scheduler.crt and kube-scheduler.key. Not used with --tls-cert-file.",
+        ),
+        Flag(
+            "disable-http2-serving",
+            BOOL,
+            "Do not serve HTTP/2.",
+            idle="berth serves HTTP/1.1 only",
+        ),
+        Flag(
+            "http2-max-streams-per-connection",
+            INT,
+            "How many streams of HTTP/2 a connection may have.",
+            idle="berth serves HTTP/1.1 only",
+        ),
+        Flag(
+            "permit-address-sharing",
+            BOOL,
+            "Set SO_REUSEADDR on the port.",
+        ),
+        Flag(
+            "permit-port-sharing",
+            BOOL,
+            "Set SO_REUSEPORT on the port, so that several processes can share it.",
+        ),
+        Flag(
+            "secure-port",
+            INT,
+            "The port for HTTPS: health, metrics, configuration and debug pages. 0 serves nothing.",
+        ),
+        Flag(
+            "tls-cert-file",
+            FILE,
+            "The server's certificate in PEM, followed by those of its authorities. Without it,"
+            " berth makes a certificate.",
+        ),
+        Flag(
+            "tls-cipher-suites",
+            STRINGS,
+            "The cipher suites to accept, by Go's names. Without it, those that Go accepts.",
+        ),
+        Flag(
+            "tls-curve-preferences",
+            INTEGERS,
+            "The numbers of the key exchanges to accept.",
+            idle="the key exchanges are those of OpenSSL",
+        ),
+        Flag(
+            "tls-min-version",
+            STRING,
+            "The lowest version of TLS: VersionTLS10, VersionTLS11, VersionTLS12 (if not given) or"
+            " VersionTLS13.",
+        ),
+        Flag(
+            "tls-private-key-file",
+            FILE,
+            "The key of --tls-cert-file in PEM.",
+        ),
+        Flag(
+            "tls-sni-cert-key",
+            CERTIFICATES,
+            "A certificate and its key for clients that ask for certain names, such as"
+            " a.crt,a.key:*.example.com,example.com. Without names, those in the certificate"
+            " count. May be repeated.",
+        ),
+    ),
+    "Authentication": _setting(
+        Authentication(),
+        "authentication-",
+        Flag(
+            "authentication-kubeconfig",
+            FILE,
+            "The kubeconfig for TokenReviews. Without it, bearer tokens are not accepted, and no"
+            " authority is looked up in the cluster.",
+        ),
+        Flag(
+            "authentication-skip-lookup",
+            BOOL,
+            "Do not look up authorities and header names in the cluster.",
+        ),
+        Flag(
+            "authentication-token-webhook-cache-ttl",
+            DURATION,
+            "How long to remember the answer to a TokenReview.",
+        ),
+        Flag(
+            "authentication-tolerate-lookup-failure",
+            BOOL,
+            "Start even if the lookup in the cluster fails.",
+        ),
+        Flag(
+            "client-ca-file",
+            FILE,
+            "The authorities of client certificates in PEM. A client is the user that its"
+            " certificate's common name says.",
+        ),
+        Flag(
+            "requestheader-allowed-names",
+            STRINGS,
+            "The common names of proxies that may name the user in headers. Without it, every"
+            " certificate of --requestheader-client-ca-file will do.",
+        ),
+        Flag(
+            "requestheader-client-ca-file",
+            FILE,
+            "The authorities in PEM of proxies that authenticate users.",
+        ),
+        Flag(
+            "requestheader-extra-headers-prefix",
+            STRINGS,
+            "The prefixes of headers with more about the user.",
+        ),
+        Flag(
+            "requestheader-group-headers",
+            STRINGS,
+            "The headers with the user's groups.",
+        ),
+        Flag(
+            "requestheader-uid-headers",
+            STRINGS,
+            "The headers with the user's UID.",
+        ),
+        Flag(
+            "requestheader-username-headers",
+            STRINGS,
+            "The headers with the user's name.",
+        ),
+    ),
+    "Authorization": _setting(
+        Authorization(),
+        "authorization-",
+        Flag(
+            "authorization-always-allow-paths",
+            STRINGS,
+            "The paths that everybody may read.",
+        ),
+        Flag(
+            "authorization-kubeconfig",
+            FILE,
+            "The kubeconfig for SubjectAccessReviews. Without it, only the paths that everybody may"
+            " read are served.",
+        ),
+        Flag(
+            "authorization-webhook-cache-authorized-ttl",
+            DURATION,
+            "How long to remember that a SubjectAccessReview allowed a request.",
+        ),
+        Flag(
+            "authorization-webhook-cache-unauthorized-ttl",
+            DURATION,
+            "How long to remember that a SubjectAccessReview refused a request.",
+        ),
+    ),
+    "Deprecated": (
+        Flag(
+            "contention-profiling",
+            BOOL,
+            "Collect a profile of locks.",
+            field="enableContentionProfiling",
+            idle=_NO_PPROF,
+        ),
+        Flag(
+            "kube-api-burst",
+            INT32,
+            "How many requests to send to the API server at once.",
+            field="clientConnection.burst",
+        ),
+        Flag(
+            "kube-api-content-type",
+            STRING,
+            "The encoding of requests to the API server.",
+            field="clientConnection.contentType",
+            idle="berth speaks JSON",
+        ),
+        Flag(
+            "kube-api-qps",
+            FLOAT,
+            "How many requests a second to send to the API server on average.",
+            field="clientConnection.qps",
+        ),
+        Flag(
+            "kubeconfig",
+            FILE,
+            "How to reach the API server. Without it and --master, as a pod of the cluster.",
+            field="clientConnection.kubeconfig",
+        ),
+        Flag(
+            "pod-max-in-unschedulable-pods-duration",
+            DURATION,
+            "A pod that has been parked for this long is tried again, even without an event.",
+            value=Duration(Options().max_unschedulable),
+        ),
+        Flag(
+            "profiling",
+            BOOL,
+            "Serve profiles.",
+            field="enableProfiling",
+            idle=_NO_PPROF,
+        ),
+    ),
+    "Leader election": (
+        Flag(
+            "leader-elect",
+            BOOL,
+            "Schedule only while holding the lease.",
+            field="leaderElection.leaderElect",
+        ),
+        Flag(
+            "leader-elect-lease-duration",
+            DURATION,
+            "A standby takes the lease if it has not been renewed for this long.",
+            field="leaderElection.leaseDuration",
+        ),
+        Flag(
+            "leader-elect-renew-deadline",
+            DURATION,
+            "The leader stops if it could not renew the lease for this long. It must be shorter"
+            " than the lease duration.",
+            field="leaderElection.renewDeadline",
+        ),
+        Flag(
+            "leader-elect-resource-lock",
+            STRING,
+            "The kind of the lock; only leases are supported.",
+            field="leaderElection.resourceLock",
+        ),
+        Flag(
+            "leader-elect-resource-name",
+            STRING,
+            "The name of the lease.",
+            field="leaderElection.resourceName",
+        ),
+        Flag(
+            "leader-elect-resource-namespace",
+            STRING,
+            "The namespace of the lease.",
+            field="leaderElection.resourceNamespace",
+        ),
+        Flag(
+            "leader-elect-retry-period",
+            DURATION,
+            "How long to wait between two attempts to take or renew the lease.",
+            field="leaderElection.retryPeriod",
+        ),
+    ),
+    "Feature gate": (
+        Flag(
+            "emulated-version",
+            STRINGS,
+            "The version of Kubernetes whose behavior to show, such as kube=1.36. berth accepts"
+            " 1.33 to 1.36, and always shows that of 1.36.",
+        ),
+        Flag(
+            "feature-gates",
+            GATES,
+            "Feature gates, such as Name=true or kube:Name=false. May be repeated.",
+        ),
+        Flag(
+            "min-compatibility-version",
+            STRINGS,
+            "The lowest version of the other components of the control plane, such as kube=1.35.",
+            idle="berth has no behavior that depends on it",
+        ),
+    ),
+    "Metrics": (
+        Flag(
+            "allow-metric-labels",
+            PAIRS,
+            "The values that a label of a metric keeps, such as metric,label=value1,value2. Others"
+            " become `unexpected`. May be repeated.",
+        ),
+        Flag(
+            "allow-metric-labels-manifest",
+            FILE,
+            "A YAML file with the same: a mapping from metric,label to value1,value2.",
+        ),
+        Flag("disabled-metrics", STRINGS, "The names of metrics that are not to be served."),
+        Flag(
+            "show-hidden-metrics-for-version",
+            STRING,
+            "Also serve the metrics that were hidden in this version; only 1.35 is possible.",
+        ),
+    ),
+    "Logs": (
+        Flag(
+            "log-flush-frequency",
+            DURATION,
+            "How often to flush the log.",
+            idle=_UNBUFFERED,
+            value=Duration(5),
+        ),
+        Flag(
+            "log-json-info-buffer-size",
+            QUANTITY,
+            "How much of the log to keep in memory, in the format json.",
+            idle=_UNBUFFERED,
+        ),
+        Flag(
+            "log-json-split-stream",
+            BOOL,
+            "In the format json, write errors to standard error and other lines to standard output."
+            " Needs the feature gate LoggingAlphaOptions.",
+        ),
+        Flag(
+            "log-text-info-buffer-size",
+            QUANTITY,
+            "How much of the log to keep in memory, in the format text.",
+            idle=_UNBUFFERED,
+        ),
+        Flag(
+            "log-text-split-stream",
+            BOOL,
+            "The same as --log-json-split-stream for the format text.",
+        ),
+        Flag(
+            "logging-format",
+            STRING,
+            "The format of the log: text or json.",
+            value=LoggingOptions().format,
+        ),
+        Flag(
+            "v",
+            LEVEL,
+            "How much to log: from 0 on starts, leadership and failures, from 2 on every attempt,"
+            " and from 4 on the story of every pod.",
+        ),
+        Flag(
+            "vmodule",
+            VMODULE,
+            "Verbosity for the files whose names match a pattern; only in the format text.",
+        ),
+    ),
+    "Global": (
+        Flag(
+            "version",
+            VERSION,
+            "Print the versions of Kubernetes and berth, and exit; with --version=raw, in detail.",
+        ),
+    ),
+    # kube-scheduler lacks these.
+    "Berth": (
+        Flag(
+            "berth-liveness-stall",
+            DURATION,
+            "/livez fails once the event loop has stood still for this long.",
+            value=Duration(Options().liveness_stall),
+        ),
+    ),
 }
 FLAGS = {flag.name: flag for group in GROUPS.values() for flag in group}
 
