@@ -38,14 +38,6 @@ class Stability(enum.StrEnum):
 STABLE, BETA, ALPHA, INTERNAL, UNSPECIFIED = Stability
 
 
-class Kind(enum.StrEnum):
-    """The type of a family, as the exposition names it."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
 class Distribution(msgspec.Struct, frozen=True):
     """The observations of a histogram: `counts` has a number for each bucket and one for the values
     above the last bound. They are not cumulative.
@@ -74,7 +66,7 @@ class Number:
     """A number that is measured. `value` may be set to a number that was counted elsewhere."""
 
     __slots__ = ("value",)
-    kind: ClassVar[Kind]
+    kind: ClassVar[str]  # as the exposition names it
 
     def __init__(self) -> None:
         self.value: float = 0
@@ -87,14 +79,14 @@ class Counter(Number):
     """A number that grows."""
 
     __slots__ = ()
-    kind = Kind.COUNTER
+    kind = "counter"
 
 
 class Gauge(Number):
     """A number that rises and falls."""
 
     __slots__ = ()
-    kind = Kind.GAUGE
+    kind = "gauge"
 
     def set(self, value: float) -> None:
         self.value = value
@@ -104,7 +96,7 @@ class Histogram:
     """Observations, counted by the buckets that they fall into. `observe` adds one."""
 
     __slots__ = ("_bounds", "_counts", "_raw", "_sum", "_version", "observe")
-    kind = Kind.HISTOGRAM
+    kind = "histogram"
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = np.array(bounds, dtype=np.float64)
@@ -182,7 +174,7 @@ class Family(Generic[C]):
 
     def __init__(
         self,
-        kind: Kind,
+        kind: str,
         name: str,
         text: str,
         labels: Sequence[str],

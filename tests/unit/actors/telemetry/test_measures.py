@@ -11,7 +11,6 @@ from berth.actors.telemetry.measures import (
     Counter,
     Distribution,
     Histogram,
-    Kind,
     Registry,
     exponential,
 )
@@ -70,8 +69,8 @@ def test_families_are_listed_by_name_without_the_disabled_ones() -> None:
     registry.counter("b_total", "B.").child().inc()
     registry.histogram("a_seconds", "A.", buckets=(1.0,))
     assert [(family.name, family.kind) for family in registry.families()] == [
-        ("a_seconds", Kind.HISTOGRAM),
-        ("c_total", Kind.COUNTER),
+        ("a_seconds", "histogram"),
+        ("c_total", "counter"),
     ]
 
 
