@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
 from ..runtime.own_thread import in_own_thread
@@ -94,44 +96,35 @@ class Access(Protocol):
         ...
 
 
-class Remote:
+class Remote(msgspec.Struct, frozen=True):
     """Access over HTTP. Calls, plugins' requests, events and leases have their own connections.
 
     Plugins' requests share the rate limit of the calls; the others have their own.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        tenure: Tenure,
-        calls: Client,
-        plugins: Client,
-        events: Client,
-        clock: Clock,
-        rng: Rng,
-        measures: ClientMeasures | None = None,
-    ) -> None:
-        self.server = connection.server
-        self.tenure = tenure
-        self.calls: Calls = calls
-        self.plugins: Calls = plugins
-        self.events: Calls = events
-        self._connection = connection
-        self._client = calls
-        self._clock = clock
-        self._rng = rng
-        self._measures = measures
+    connection: Connection
+    tenure: Tenure
+    calls: Client
+    plugins: Client
+    events: Client
+    clock: Clock
+    rng: Rng
+    measures: ClientMeasures | None = None
+
+    @property
+    def server(self) -> str:
+        return self.connection.server
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         async def run() -> None:
-            connection = self._connection.for_another_thread()
-            async with Client(connection, measures=self._measures) as leases:
+            connection = self.connection.for_another_thread()
+            async with Client(connection, measures=self.measures) as leases:
                 await work(leases)
 
         await in_own_thread(run, "lease")
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
-        return Reflector(self._client, path, kind, self._clock, self._rng, selector)
+        return Reflector(self.calls, path, kind, self.clock, self.rng, selector)
 
 
 @asynccontextmanager

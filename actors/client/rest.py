@@ -300,7 +300,8 @@ class Client:
                     or reconnects == len(RECONNECT_DELAYS)
                     or not _lost_connection(failure)
                 ):
-                    raise self._failed(failure) from failure
+                    server = self._connection.server
+                    raise ConnectionFailedError(f"{server}: {in_words(failure)}") from failure
                 self._measures.retried(method, None, len(data))
                 await self._clock.sleep(RECONNECT_DELAYS[reconnects])
                 reconnects += 1
@@ -361,9 +362,6 @@ class Client:
             ) from None
         assert isinstance(decoded, answer)
         return decoded
-
-    def _failed(self, failure: Exception) -> ConnectionFailedError:
-        return ConnectionFailedError(f"{self._connection.server}: {in_words(failure)}")
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Binds a pod to a node.

@@ -24,20 +24,15 @@ from berth.config.types import KubeSchedulerConfiguration
 from ..configuration.file import load_file, read_document, schema, warnings_of, written
 
 
-class Gates(click.ParamType[Mapping[str, bool]]):
-    name = "gates"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Mapping[str, bool]:
-        try:
-            return with_defaults(parse_gates(str(value)))
-        except FeatureGateError as problem:
-            self.fail(str(problem), param, ctx)
+def _gates(_: click.Context, _parameter: click.Parameter, value: str) -> Mapping[str, bool]:
+    try:
+        return with_defaults(parse_gates(value))
+    except FeatureGateError as problem:
+        raise click.BadParameter(str(problem)) from None
 
 
 feature_gates = click.option(
-    "--feature-gates", "gates", type=Gates(), default="", metavar="NAME=BOOL,...",
+    "--feature-gates", "gates", callback=_gates, default="", metavar="NAME=BOOL,...",
     help="The feature gates that berth run is given.",
 )  # fmt: skip
 

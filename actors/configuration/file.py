@@ -56,10 +56,6 @@ class ConfigurationFile:
         self.parsed = raw
         return self._finish(_parsed(raw, self.path, self._gates))
 
-    def warnings(self, configuration: KubeSchedulerConfiguration) -> list[str]:
-        """Returns a line for each setting without effect; kube-scheduler accepts them too."""
-        return warnings_of(configuration)
-
 
 def load_file(path: str | Path, gates: Mapping[str, bool] = DEFAULTS) -> KubeSchedulerConfiguration:
     """Reads, defaults and validates a configuration file. Raises ConfigError with every problem."""

@@ -46,28 +46,20 @@ class Authorities(msgspec.Struct, frozen=True):
     headers: ProxyHeaders = ProxyHeaders()
 
 
-class Authenticator:
-    """Without `tokens`, bearer tokens are ignored. `authorities` returns the current ones."""
+class Authenticator(msgspec.Struct, frozen=True):
+    """Without `tokens`, bearer tokens are ignored. `authorities` returns the current ones. Without
+    `reads_uids`, users of client certificates have no uid.
+    """
 
-    def __init__(
-        self,
-        authorities: Callable[[], Authorities],
-        tokens: TokenReviews | None,
-        wall: Callable[[], datetime],
-        measures: AccessMeasures,
-        *,
-        reads_uids: bool = True,
-    ) -> None:
-        """Without `reads_uids`, users of client certificates have no uid."""
-        self._authorities = authorities
-        self._tokens = tokens
-        self._wall = wall
-        self._measures = measures
-        self._reads_uids = reads_uids
+    authorities: Callable[[], Authorities]
+    tokens: TokenReviews | None
+    wall: Callable[[], datetime]
+    measures: AccessMeasures
+    reads_uids: bool = True
 
     async def identify(self, request: Request) -> User | None:
         """Returns the user, perhaps anonymous; None if the request has an invalid credential."""
-        authorities, problems = self._authorities(), []
+        authorities, problems = self.authorities(), []
         for by in (self._by_proxy, self._by_certificate):
             try:
                 user = by(request, authorities)
@@ -76,11 +68,11 @@ class Authenticator:
             else:
                 if user is not None:
                     return authenticated(user)
-        token = bearer_token(request.headers) if self._tokens is not None else ""
+        token = bearer_token(request.headers) if self.tokens is not None else ""
         if token:
-            assert self._tokens is not None
+            assert self.tokens is not None
             try:
-                user = await self._tokens.user_of(token)
+                user = await self.tokens.user_of(token)
             except ReviewFailedError as problem:
                 log.warning("cannot review a token", error=str(problem), repeats="TokenReview")
                 problems.append("the token was not reviewed")
@@ -119,9 +111,9 @@ class Authenticator:
             return None
         if not signed_by(request.certificates, authorities.users):
             raise CertificateError("the certificate is not signed by an authority of users")
-        certificate, now = request.certificates[0], self._wall()
-        self._measures.certificate_used(seconds_left(certificate, now))
-        return user_of(certificate, now, reads_uid=self._reads_uids)
+        certificate, now = request.certificates[0], self.wall()
+        self.measures.certificate_used(seconds_left(certificate, now))
+        return user_of(certificate, now, reads_uid=self.reads_uids)
 
 
 def bearer_token(headers: MultiMapping[str]) -> str:

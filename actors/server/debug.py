@@ -79,38 +79,29 @@ class NoAnswerError(Exception):
     """An actor has stopped, or does not answer in time."""
 
 
-class Debug:
+class Debug(msgspec.Struct, frozen=True):
     """`nodes` returns the cache's nodes in parts, `compare` the differences from the API server,
     `waiting` the pods that wait on Permit, and `unreadable` the objects that cannot be read. They
     are called in the scheduler's event loop, which is `elsewhere`.
     """
 
-    def __init__(
-        self,
-        nodes: Callable[[], AsyncGenerator[tuple[NodeDump, ...], None]],
-        compare: Callable[[], Awaitable[tuple[Difference, ...]]],
-        queue: Mailbox[QueueMessage],
-        waiting: Callable[[], tuple[WaitingPodDump, ...]],
-        clock: Clock,
-        unreadable: Callable[[], Iterable[UnreadableObject]] = tuple,
-    ) -> None:
-        self._nodes = nodes
-        self._compare = compare
-        self._queue = queue
-        self._waiting = waiting
-        self._clock = clock
-        self._unreadable = unreadable
+    nodes: Callable[[], AsyncGenerator[tuple[NodeDump, ...], None]]
+    compare: Callable[[], Awaitable[tuple[Difference, ...]]]
+    queue: Mailbox[QueueMessage]
+    waiting: Callable[[], tuple[WaitingPodDump, ...]]
+    clock: Clock
+    unreadable: Callable[[], Iterable[UnreadableObject]] = tuple
 
     async def show(self, request: Request, elsewhere: Elsewhere) -> Answer:
         """Returns the page at a path below /debug/."""
         try:
             match request.path.removeprefix("/debug/").split("/"):
                 case ["cache"]:
-                    return await _sent("nodes", self._nodes(), elsewhere)
+                    return await _sent("nodes", self.nodes(), elsewhere)
                 case ["queue"]:
                     return await _sent("pods", self._queued(), elsewhere)
                 case ["comparison"]:
-                    page: msgspec.Struct = ComparisonPage(await answered(elsewhere, self._compare))
+                    page: msgspec.Struct = ComparisonPage(await answered(elsewhere, self.compare))
                 case ["waiting"]:
                     page = WaitingPage(await answered(elsewhere, self._now_waiting))
                 case ["unreadable"]:
@@ -135,13 +126,13 @@ class Debug:
         )
 
     async def _now_waiting(self) -> tuple[WaitingPodDump, ...]:
-        return self._waiting()
+        return self.waiting()
 
     async def _now_unreadable(self) -> tuple[UnreadableObject, ...]:
-        return tuple(sorted(self._unreadable()))
+        return tuple(sorted(self.unreadable()))
 
     async def _queued(self) -> AsyncGenerator[tuple[QueuedPodDump, ...], None]:
-        keys: tuple[str, ...] = await ask(self._queue, ListQueued)
+        keys: tuple[str, ...] = await ask(self.queue, ListQueued)
         for start in range(0, len(keys), SLICE):
             await (
                 anyio.lowlevel.checkpoint()
@@ -149,17 +140,17 @@ class Debug:
             yield tuple(map(self._dated, await self._dump(keys[start : start + SLICE])))
 
     async def _dump(self, keys: tuple[str, ...]) -> tuple[QueuedPodDump, ...]:
-        return await ask(self._queue, lambda reply: DumpQueued(reply, keys))
+        return await ask(self.queue, lambda reply: DumpQueued(reply, keys))
 
     async def _story(self, key: str) -> tuple[StoryStep, ...]:
-        return await ask(self._queue, lambda reply: ShowStory(reply, key))
+        return await ask(self.queue, lambda reply: ShowStory(reply, key))
 
     def _dated(self, pod: QueuedPodDump) -> QueuedPodDump:
         return msgspec.structs.replace(pod, story=self._in_unix_time(pod.story))
 
     def _in_unix_time(self, story: Sequence[StoryStep]) -> tuple[StoryStep, ...]:
         """Returns a story with its times in Unix time."""
-        epoch = self._clock.wall().timestamp() - self._clock.now()
+        epoch = self.clock.wall().timestamp() - self.clock.now()
         return tuple(msgspec.structs.replace(step, at=round(epoch + step.at, 3)) for step in story)
 
 

@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..configuration.file import ConfigurationFile
+from ..configuration.file import ConfigurationFile, warnings_of
 from ..process.signals import RELOAD, each_signal
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
@@ -91,7 +91,7 @@ class Reloader:
             "gone": sorted(swapped.gone),
             "until_restart": swapped.until_restart,
         }
-        for warning in file.warnings(configuration):
+        for warning in warnings_of(configuration):
             log.warning("configuration", file=file.path, warning=warning)
         fields = {field: ",".join(values) for field, values in names.items() if values}
         log.info("configuration reloaded", file=file.path, **fields)
