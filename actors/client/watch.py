@@ -109,7 +109,7 @@ class _Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
     resource_version: str = ""
 
 
-class _Versioned(msgspec.Struct, frozen=True, gc=False):
+class _VersionedObject(msgspec.Struct, frozen=True, gc=False):
     metadata: _Identity
 
 
@@ -156,7 +156,7 @@ class Reflector(Generic[T]):
         self._has_bookmarks = False  # the server has sent one
         self._unlisted: KindUnlisted | None = None
         self._sharing = Sharing()
-        self._versioned = msgspec.json.Decoder(_Versioned)
+        self._versioned = msgspec.json.Decoder(_VersionedObject)
         self._reader = Reader(kind)
         alias = GenericAlias(_Event, (kind,))  # _Event[kind], for a kind known only at run time
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(alias, strict=False)

@@ -19,7 +19,7 @@ async def in_own_thread(work: Callable[[], Awaitable[None]], name: str) -> None:
 
     Its clean-up may take five seconds. If it takes longer, it ends with the process.
     """
-    running = _Cancellable(work)
+    running = _CancellableWork(work)
     ended: Future[None] = Future()
     ended.set_running_or_notify_cancel()  # so that cancelling the wait cannot cancel the future
 
@@ -41,7 +41,7 @@ async def in_own_thread(work: Callable[[], Awaitable[None]], name: str) -> None:
                 await asyncio.wrap_future(ended)
 
 
-class _Cancellable:
+class _CancellableWork:
     """Work that another thread may cancel at any time, even before it has begun."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:

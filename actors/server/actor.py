@@ -38,7 +38,7 @@ from ..runtime.other_loop import Elsewhere, OtherLoop
 from ..runtime.own_thread import in_own_thread
 from ..telemetry.measures import Registry
 from .authentication import Authenticator
-from .authorization import AlwaysAllowed, Authorizer
+from .authorization import Authorizer, OpenPaths
 from .debug import Debug, NoAnswerError, answered
 from .health import Health
 from .https import HttpsServer, listen
@@ -128,7 +128,7 @@ class ServerActor:
         serving, options = self._serving, self._options
         reviewers = delegates(options.authentication, options.authorization)
         try:
-            always = AlwaysAllowed(options.authorization.always_allow_paths)
+            always = OpenPaths(options.authorization.always_allow_paths)
             authorities = ClientAuthorities(
                 options.authentication, self._clock, reachable=reviewers.authentication is not None
             )

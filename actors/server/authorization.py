@@ -31,7 +31,7 @@ class Decision(msgspec.Struct, frozen=True):
 ALLOWED = Decision(allowed=True)
 
 
-class AlwaysAllowed:
+class OpenPaths:
     """Paths that need no permission; one with a trailing `*` stands for all that begin with it."""
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -51,7 +51,7 @@ class AlwaysAllowed:
 
 
 class Authorizer:
-    def __init__(self, always: AlwaysAllowed, reviews: AccessReviews | None) -> None:
+    def __init__(self, always: OpenPaths, reviews: AccessReviews | None) -> None:
         self._always = always
         self._reviews = reviews
 

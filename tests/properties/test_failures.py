@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.actors.client.extender.calls import Extenders
-from berth.actors.client.extender.merging import Filtering
+from berth.actors.client.extender.merging import RemainingNodes
 from berth.actors.scheduling.decision.outcome import Failed
 from berth.actors.scheduling.framework.questions import FilteredNodes
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
@@ -196,7 +196,7 @@ class MoodyExtenders(Extenders):
 
     async def filter(self, pod: Pod, nodes: NodeView) -> FilteredNodes | Status:
         failed = _failed(self._script.draw("extender filter", pod.metadata.uid))
-        return Filtering(nodes).result() if failed is None else failed
+        return RemainingNodes(nodes).result() if failed is None else failed
 
     async def prioritize(self, pod: Pod, nodes: NodeView) -> Ints:
         return np.zeros(nodes.size, dtype=np.int64)

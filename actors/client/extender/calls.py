@@ -47,7 +47,7 @@ from ..sockets import connector
 from ..tenure import Tenure
 from ..tls import client_context, show_certificate
 from ..wire import CLOSE_SECONDS, NotPermittedError, Wires
-from .merging import Filtering, merged_scores, remaining_victims
+from .merging import RemainingNodes, merged_scores, remaining_victims
 from .wire import (
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -139,15 +139,15 @@ class Extenders:
 
     async def filter(self, pod: Pod, nodes: NodeView) -> FilteredNodes | Status:
         """Lets the extenders, one after the other, filter the remaining nodes."""
-        filtering = Filtering(nodes)
+        remaining = RemainingNodes(nodes)
         for extender in self._all:
-            if not filtering.left.size:
+            if not remaining.left.size:
                 break
             if not extender.filter_verb or not interested(extender, pod):
                 continue
             try:
-                body = arguments(extender, pod, filtering.left)
-                filtering.take(
+                body = arguments(extender, pod, remaining.left)
+                remaining.take(
                     extender,
                     await self._call(extender, extender.filter_verb, body, ExtenderFilterResult),
                 )
@@ -155,7 +155,7 @@ class Extenders:
                 if not extender.ignorable:
                     return _failed(extender, failure)
                 _passed_over(extender, extender.filter_verb, pod, failure)
-        return filtering.result()
+        return remaining.result()
 
     async def prioritize(self, pod: Pod, nodes: NodeView) -> Ints:
         """Asks all extenders at once for scores.

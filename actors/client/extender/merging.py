@@ -23,7 +23,7 @@ MAX_EXTENDER_PRIORITY = 10
 MAX_SUM = 1 << 62  # of scores; with it, any total fits in an int64
 
 
-class Filtering:
+class RemainingNodes:
     """The nodes of a view that remain as one extender after the other rejects some."""
 
     def __init__(self, nodes: NodeView) -> None:

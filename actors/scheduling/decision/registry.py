@@ -109,7 +109,7 @@ def build_profiles(
         path = f"profiles[{i}]"
         problems += _args_problems(profile, registry, handle.feature_gates, path)
         try:
-            points = _made(profile, registry, points_of, handle, path)
+            points = _plugins_by_point(profile, registry, points_of, handle, path)
         except (ArgsError, ProfileError, RegistryError) as invalid:
             problems += [problem for problem in invalid.problems if problem not in problems]
             continue
@@ -194,7 +194,7 @@ def _args_problems(
     return problems
 
 
-def _made(
+def _plugins_by_point(
     profile: KubeSchedulerProfile,
     registry: Mapping[str, type[Plugin]],
     points_of: Mapping[str, frozenset[str]],

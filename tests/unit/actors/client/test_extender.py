@@ -14,7 +14,7 @@ from berth.actors.client.extender.calls import (
     interested,
     preemption_arguments,
 )
-from berth.actors.client.extender.merging import Filtering, merged_scores, remaining_victims
+from berth.actors.client.extender.merging import RemainingNodes, merged_scores, remaining_victims
 from berth.actors.client.extender.wire import (
     ExtenderBindingResult,
     ExtenderError,
@@ -227,15 +227,15 @@ def named(*names: str, **fields: Any) -> ExtenderFilterResult:
 
 
 def test_each_extender_removes_nodes_and_the_order_stays() -> None:
-    filtering = Filtering(nodes("d", "a", "c", "b"))
-    filtering.take(BY_NAME, named("a", "b", "d", failed_nodes={"c": "dear"}))
-    filtering.take(
+    remaining = RemainingNodes(nodes("d", "a", "c", "b"))
+    remaining.take(BY_NAME, named("a", "b", "d", failed_nodes={"c": "dear"}))
+    remaining.take(
         BY_NAME,
         named("b", "d", failed_nodes={"a": "no"}, failed_and_unresolvable_nodes={"a": "never"}),
     )
-    left = filtering.left
+    left = remaining.left
     assert [left.name(i) for i in range(left.size)] == ["d", "b"]
-    filtered = filtering.result()
+    filtered = remaining.result()
     names = left.columns.names
     assert [names[row] for row in filtered.rows] == ["d", "b"]
     reasons = {names[row]: status for row, status in filtered.rejected.items()}
@@ -243,9 +243,9 @@ def test_each_extender_removes_nodes_and_the_order_stays() -> None:
 
 
 def test_preemption_does_not_help_on_a_node_removed_without_a_reason() -> None:
-    filtering = Filtering(nodes("a"))
-    filtering.take(BY_NAME, named())
-    assert list(filtering.result().rejected.values()) == [unresolvable()]
+    remaining = RemainingNodes(nodes("a"))
+    remaining.take(BY_NAME, named())
+    assert list(remaining.result().rejected.values()) == [unresolvable()]
 
 
 def test_the_form_of_the_answer_follows_the_extender() -> None:
@@ -255,12 +255,12 @@ def test_the_form_of_the_answer_follows_the_extender() -> None:
         ExtenderFilterResult,
     )
     for extender, expected in ((WHOLE, "a"), (BY_NAME, "b")):
-        filtering = Filtering(nodes("a", "b"))
-        filtering.take(extender, whole)
-        assert filtering.left.name(0) == expected
-    filtering = Filtering(nodes("a", "b"))
-    filtering.take(BY_NAME, msgspec.structs.replace(whole, node_names=None))
-    assert filtering.left.name(0) == "a"
+        remaining = RemainingNodes(nodes("a", "b"))
+        remaining.take(extender, whole)
+        assert remaining.left.name(0) == expected
+    remaining = RemainingNodes(nodes("a", "b"))
+    remaining.take(BY_NAME, msgspec.structs.replace(whole, node_names=None))
+    assert remaining.left.name(0) == "a"
 
 
 @pytest.mark.parametrize(
@@ -271,20 +271,20 @@ def test_the_form_of_the_answer_follows_the_extender() -> None:
     ],
 )
 def test_an_unusable_answer_changes_nothing(answer: ExtenderFilterResult, problem: str) -> None:
-    filtering = Filtering(nodes("a", "b"))
+    remaining = RemainingNodes(nodes("a", "b"))
     with pytest.raises(ExtenderError, match=problem):
-        filtering.take(BY_NAME, answer)
-    assert filtering.left.size == 2
-    assert not filtering.result().rejected
+        remaining.take(BY_NAME, answer)
+    assert remaining.left.size == 2
+    assert not remaining.result().rejected
 
 
 def test_rejections_are_added_to_the_diagnosis_of_the_plugins() -> None:
     view = nodes("a", "b", "c")
     diagnosis = Diagnosis(view)
     diagnosis.put(0, Status(unschedulable().code, ("full",), "Fit"))
-    filtering = Filtering(view.snapshot.rows(np.asarray(view.rows)[1:]))
-    filtering.take(BY_NAME, named("c", failed_nodes={"b": "dear"}))
-    before, diagnosis = diagnosis, filtering.result().added_to(diagnosis)
+    remaining = RemainingNodes(view.snapshot.rows(np.asarray(view.rows)[1:]))
+    remaining.take(BY_NAME, named("c", failed_nodes={"b": "dear"}))
+    before, diagnosis = diagnosis, remaining.result().added_to(diagnosis)
     assert before.status(1).ok
     assert diagnosis.status(0).reasons == ("full",)
     assert (diagnosis.status(1).plugin, diagnosis.status(1).reasons) == ("Extender", ("dear",))

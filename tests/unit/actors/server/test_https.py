@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.server import https
 from berth.actors.server.authentication import Authenticator
-from berth.actors.server.authorization import AlwaysAllowed, Authorizer
+from berth.actors.server.authorization import Authorizer, OpenPaths
 from berth.actors.server.https import HttpsServer, Respond, listen
 from berth.actors.server.lookup import ClientAuthorities
 from berth.actors.server.metrics.access import AccessMeasures
@@ -74,7 +74,7 @@ async def served(
     access = AccessReviews(reviewer, clock, Random(1), 0.0, 0.0, measures)
     site = Site(
         Authenticator(authorities.current, tokens, clock.wall, measures),
-        Authorizer(AlwaysAllowed(()), access),
+        Authorizer(OpenPaths(()), access),
         {"/page": whole_path},
         measures,
     )

@@ -12,7 +12,7 @@ import pytest
 
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.server.authentication import Authenticator, Authorities
-from berth.actors.server.authorization import AlwaysAllowed, Authorizer
+from berth.actors.server.authorization import Authorizer, OpenPaths
 from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.request import Answer, Request, text
 from berth.actors.server.reviews import AccessReviews, TokenReviews
@@ -57,7 +57,7 @@ class Served:
         tokens = TokenReviews(calls, clock, chance, 10.0, measures) if delegating else None
         access = AccessReviews(calls, clock, chance, 10.0, 5.0, measures) if delegating else None
         authenticator = Authenticator(Authorities, tokens, clock.wall, measures)
-        authorizer = Authorizer(AlwaysAllowed(HEALTH_PATHS), access)
+        authorizer = Authorizer(OpenPaths(HEALTH_PATHS), access)
         paths = ("/metrics", "/debug/", *HEALTH_PATHS)
         pages = dict.fromkeys(paths, shown)
         self.site = Site(authenticator, authorizer, pages, measures, clock.now)
@@ -199,12 +199,12 @@ async def test_a_name_cannot_break_out_of_the_refusal() -> None:
     ],
 )
 def test_paths_that_need_no_permission(patterns: tuple[str, ...], path: str, open_: bool) -> None:
-    assert (path in AlwaysAllowed(patterns)) is open_
+    assert (path in OpenPaths(patterns)) is open_
 
 
 def test_a_star_in_the_middle_is_refused() -> None:
     with pytest.raises(ValueError, match=r"only trailing \* allowed"):
-        AlwaysAllowed(["/a*b"])
+        OpenPaths(["/a*b"])
 
 
 async def test_an_error_about_a_token_is_not_remembered() -> None:
