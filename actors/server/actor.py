@@ -34,7 +34,7 @@ from ..client.rest import Client, Connection
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.logger import get_logger
-from ..runtime.other_loop import Elsewhere, OtherLoop
+from ..runtime.other_loop import OtherLoop
 from ..runtime.own_thread import in_own_thread
 from ..telemetry.measures import Registry
 from .authentication import Authenticator
@@ -198,7 +198,7 @@ def _first(failure: Exception) -> Exception:
 
 
 def pages(
-    shown: PageSources, options: Options, clock: Clock, elsewhere: Elsewhere
+    shown: PageSources, options: Options, clock: Clock, elsewhere: OtherLoop
 ) -> dict[str, Page]:
     """Returns the pages by path. `elsewhere` is the scheduler's event loop."""
 

@@ -38,7 +38,7 @@ from ..messages.queue import (
 from ..runtime.ask import ask
 from ..runtime.clock import Clock
 from ..runtime.mailbox import Mailbox, MailboxClosedError
-from ..runtime.other_loop import Elsewhere
+from ..runtime.other_loop import OtherLoop
 from ..scheduling.kube.reading import UnreadableObject
 from .request import JSON, NOT_FOUND, Answer, Request, text
 
@@ -92,7 +92,7 @@ class Debug(msgspec.Struct, frozen=True):
     clock: Clock
     unreadable: Callable[[], Iterable[UnreadableObject]] = tuple
 
-    async def show(self, request: Request, elsewhere: Elsewhere) -> Answer:
+    async def show(self, request: Request, elsewhere: OtherLoop) -> Answer:
         """Returns the page at a path below /debug/."""
         try:
             match request.path.removeprefix("/debug/").split("/"):
@@ -114,7 +114,7 @@ class Debug(msgspec.Struct, frozen=True):
             return text(f"no answer: {problem}\n", 503)
         return _page(page)
 
-    async def _show_pod(self, key: str, elsewhere: Elsewhere) -> Answer:
+    async def _show_pod(self, key: str, elsewhere: OtherLoop) -> Answer:
         story = await answered(elsewhere, partial(self._story, key))
         queued = await answered(elsewhere, partial(self._dump, (key,)))
         all_waiting = await answered(elsewhere, self._now_waiting)
@@ -158,7 +158,7 @@ def _page(page: msgspec.Struct) -> Answer:
     return Answer(msgspec.json.encode(page), content_type=JSON)
 
 
-async def answered(elsewhere: Elsewhere, work: Callable[[], Awaitable[_T]]) -> _T:
+async def answered(elsewhere: OtherLoop, work: Callable[[], Awaitable[_T]]) -> _T:
     """Returns the answer of an actor. Raises NoAnswerError."""
     try:
         with anyio.fail_after(ANSWER_SECONDS):
@@ -168,7 +168,7 @@ async def answered(elsewhere: Elsewhere, work: Callable[[], Awaitable[_T]]) -> _
 
 
 async def _sent(
-    field: str, parts: AsyncGenerator[Sequence[msgspec.Struct], None], elsewhere: Elsewhere
+    field: str, parts: AsyncGenerator[Sequence[msgspec.Struct], None], elsewhere: OtherLoop
 ) -> Answer:
     """Sends an object with one list, part by part. An error between parts ends the connection."""
 

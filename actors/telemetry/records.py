@@ -97,8 +97,6 @@ class PointTimes:
                 child.add(counts.tolist(), float(taken.sum()))
                 self.families.batch_attempts.child(self.profile, result).inc(len(taken))
 
-    # -------------------------------------------------------------- what a record notes besides
-
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
         seconds = self.now() - started
         key = (plugin, point, int(code))
@@ -107,16 +105,6 @@ class PointTimes:
             duration = self.families.plugin_duration.child(plugin, point, code.label)
             observe = self._plugins[key] = duration.observe
         observe(seconds)
-
-    def kept(self, started: float) -> None:
-        self.families.store_duration.child(self.profile).observe(self.now() - started)
-
-    def not_kept(self) -> None:
-        self.families.batch_flushed.child(self.profile, "pod_not_batchable").inc()
-
-    def dropped(self) -> None:
-        self.families.batch_attempts.child(self.profile, "hint_not_used").inc()
-        self.families.batch_flushed.child(self.profile, "pod_failed").inc()
 
 
 class PointRecord(Record):
@@ -147,11 +135,15 @@ class PointRecord(Record):
         self.leave(MISSED)
 
     def kept(self) -> None:
-        self._times.kept(self.marks[-1])
+        times = self._times
+        times.families.store_duration.child(times.profile).observe(times.now() - self.marks[-1])
 
     def not_kept(self) -> None:
-        self._times.not_kept()
+        times = self._times
+        times.families.batch_flushed.child(times.profile, "pod_not_batchable").inc()
 
     def dropped(self) -> None:
         self.leave(DISCARDED)
-        self._times.dropped()
+        times = self._times
+        times.families.batch_attempts.child(times.profile, "hint_not_used").inc()
+        times.families.batch_flushed.child(times.profile, "pod_failed").inc()

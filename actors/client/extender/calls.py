@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ssl
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar, assert_never
 from urllib.parse import urlsplit
@@ -39,7 +39,7 @@ from ...scheduling.framework.questions import (
     Victims,
 )
 from ...scheduling.framework.status import SUCCESS, Status, error
-from ...scheduling.kube.core import Container, Pod
+from ...scheduling.kube.core import Pod
 from ...scheduling.model.columns import Ints
 from ...scheduling.model.pod_info import PodInfo
 from ...scheduling.model.snapshot import NodeView, Snapshot
@@ -268,15 +268,8 @@ class Extenders:
 def interested(extender: Extender, pod: Pod) -> bool:
     """True if the extender manages all resources, or one that a container names."""
     managed = {resource.name for resource in extender.managed_resources}
-    return (
-        not managed
-        or _names_one(managed, pod.spec.containers)
-        or _names_one(managed, pod.spec.init_containers)
-    )
-
-
-def _names_one(managed: set[str], containers: Iterable[Container]) -> bool:
-    return any(
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    return not managed or any(
         managed & (c.resources.requests.keys() | c.resources.limits.keys()) for c in containers
     )
 
