@@ -81,9 +81,9 @@ class TokenReviews:
         measures: AccessMeasures,
     ) -> None:
         self._measures = measures
-        self._calls = calls
         self._clock = clock
-        self._rng = rng
+        measure = partial(measures.reviewed, "authn")
+        self._review = partial(reviewed, calls, clock, rng, TOKENS, TokenReview, measure)
         self._key = secrets.token_bytes(32)
         self._answers: RememberedAnswers[bytes, User | None] = RememberedAnswers(
             clock, MOST_TOKENS, lambda _: seconds
@@ -107,11 +107,8 @@ class TokenReviews:
             self._measures.token_looked_up(self._clock.now() - began, hit=not missed)
 
     async def _ask(self, token: str) -> User | None:
-        measure = partial(self._measures.reviewed, "authn")
         try:
-            review = await reviewed(
-                self._calls, self._clock, self._rng, TOKENS, TokenReview, {"token": token}, measure
-            )
+            review = await self._review({"token": token})
         except ReviewFailedError:
             self._measures.token_fetched(ok=False)
             raise
@@ -137,10 +134,8 @@ class AccessReviews:
         denied_seconds: float,
         measures: AccessMeasures,
     ) -> None:
-        self._measures = measures
-        self._calls = calls
-        self._clock = clock
-        self._rng = rng
+        measure = partial(measures.reviewed, "authz")
+        self._review = partial(reviewed, calls, clock, rng, ACCESS, SubjectAccessReview, measure)
         self._answers: RememberedAnswers[bytes, AccessReviewStatus] = RememberedAnswers(
             clock,
             MOST_VERDICTS,
@@ -160,11 +155,7 @@ class AccessReviews:
         return await self._answers.get(key, lambda: self._ask(spec))
 
     async def _ask(self, spec: Mapping[str, object]) -> AccessReviewStatus:
-        measure = partial(self._measures.reviewed, "authz")
-        review = await reviewed(
-            self._calls, self._clock, self._rng, ACCESS, SubjectAccessReview, spec, measure
-        )
-        return review.status
+        return (await self._review(spec)).status
 
 
 async def reviewed(
@@ -173,8 +164,8 @@ async def reviewed(
     rng: Rng,
     api: str,
     kind: type[R],
-    spec: Mapping[str, object],
     measure: Callable[[str, float], None],
+    spec: Mapping[str, object],
 ) -> R:
     """Returns the API server's answer to a review of this kind. After a failure that may pass, it
     tries again. `measure` takes the status of each answer and the seconds until it came. Raises
