@@ -13,9 +13,10 @@ from berth.actors.messages.queue import (
     Place,
     ShowStory,
     StoryStep,
+    UseProfiles,
 )
 from tests.kit.handle import Nowhere
-from tests.kit.queue import NODE_ADDED, Harness, make_pod, story_of
+from tests.kit.queue import NODE_ADDED, Harness, in_order, make_pod, story_of
 
 
 @pytest.fixture
@@ -71,6 +72,15 @@ def test_errors_are_counted_separately_from_rejections(queue: Harness) -> None:
     assert backoffs(queue, 1, error=True) == [2.0]
     assert backoffs(queue, 1, error=False) == [9.0]
     assert backoffs(queue, 1, error=True) == [2.0]
+
+
+def test_pods_in_backoff_wait_as_long_as_new_profiles_say(queue: Harness) -> None:
+    queue.add(make_pod("p"))
+    queue.fail(queue.pop(), error=True)
+    queue.send(UseProfiles(in_order, queue.gate, {}, 5.0, 5.0))
+    for queue.now, place in ((4.0, "backoff"), (6.0, "active")):
+        queue.send(FlushBackoff())
+        assert queue.where("p") == place
 
 
 def test_an_empty_active_queue_takes_from_backoff_but_not_after_errors(queue: Harness) -> None:
