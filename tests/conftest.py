@@ -38,12 +38,12 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """An authority and its certificates: `server` for 127.0.0.1, `named` for berth.example only,
     `common-name` with a CN and no alternative names, and `client` for a client.
     """
-    made = Authority(tmp_path_factory.mktemp("certificates"))
-    made.issue("server", "IP:127.0.0.1")
-    made.issue("named", "DNS:berth.example")
-    made.sign("common-name", "basicConstraints=CA:FALSE", common_name="127.0.0.1")
-    made.issue("client")
-    return made
+    authorities = Authority(tmp_path_factory.mktemp("certificates"))
+    authorities.issue("server", "IP:127.0.0.1")
+    authorities.issue("named", "DNS:berth.example")
+    authorities.sign("common-name", "basicConstraints=CA:FALSE", common_name="127.0.0.1")
+    authorities.issue("client")
+    return authorities
 
 
 @pytest.fixture(autouse=True)

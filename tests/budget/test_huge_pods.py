@@ -48,7 +48,7 @@ def expression(key: str, operator: str, *values: str) -> Document:
 def of_pods(kind: str, term: Callable[[int], Document], *, preferred: bool = False) -> Document:
     terms = [{"topologyKey": ZONE, **term(i)} for i in range(TERMS)]
     if preferred:
-        terms = [{"weight": 1, "podAffinityTerm": found} for found in terms]
+        terms = [{"weight": 1, "podAffinityTerm": affinity_term} for affinity_term in terms]
     return {"affinity": {kind: {PREFERRED if preferred else REQUIRED: terms}}}
 
 

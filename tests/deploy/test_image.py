@@ -95,12 +95,12 @@ def write_wheels(lock: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     for name in LOCKED.findall(lock.read_text()):
         try:
-            found = importlib.metadata.distribution(name)
+            package = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             continue  # for other platforms or versions of Python
-        stem = f"{name.replace('-', '_')}-{found.version}"
+        stem = f"{name.replace('-', '_')}-{package.version}"
         with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
-            wheel.writestr(f"{stem}.dist-info/METADATA", found.read_text("METADATA") or "")
+            wheel.writestr(f"{stem}.dist-info/METADATA", package.read_text("METADATA") or "")
             wheel.writestr(
                 f"{stem}.dist-info/WHEEL",
                 "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -146,8 +146,8 @@ def test_it_runs_without_root_a_shell_or_the_sources(image: Stage) -> None:
 def test_only_what_the_package_requires_is_installed(image: Stage) -> None:
     (site,) = image.path("/opt/berth/lib").glob("python3*/site-packages")
     names = {
-        found.metadata["Name"].lower()
-        for found in importlib.metadata.distributions(path=[str(site)])
+        package.metadata["Name"].lower()
+        for package in importlib.metadata.distributions(path=[str(site)])
     }
     assert names >= RUNTIME | {"berth-scheduler"}
     assert not names & DEVELOPMENT

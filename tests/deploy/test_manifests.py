@@ -46,8 +46,8 @@ def rendered(folder: Path) -> tuple[Document, ...]:
     return tuple(documents(kubectl("kustomize", folder)))
 
 
-def only(found: tuple[Document, ...], kind: str) -> Document:
-    (document,) = (each for each in found if each["kind"] == kind)
+def only(manifests: tuple[Document, ...], kind: str) -> Document:
+    (document,) = (each for each in manifests if each["kind"] == kind)
     return document
 
 
@@ -73,8 +73,8 @@ def accepted(document: Document) -> Document:
 def test_the_api_server_takes_what_an_overlay_renders(
     overlay: str, lease: str, scheduler: str
 ) -> None:
-    found = overlay_of(overlay)
-    assert {each["kind"] for each in found} == {
+    manifests = overlay_of(overlay)
+    assert {each["kind"] for each in manifests} == {
         "ClusterRole",
         "ClusterRoleBinding",
         "ConfigMap",
@@ -85,7 +85,7 @@ def test_the_api_server_takes_what_an_overlay_renders(
         "Service",
         "ServiceAccount",
     }
-    for document in found:
+    for document in manifests:
         accepted(document)
         if not document["kind"].startswith("ClusterRole"):
             assert document["metadata"]["namespace"] == NAMESPACE
@@ -97,13 +97,13 @@ def test_the_api_server_takes_what_an_overlay_renders(
 def test_an_overlay_takes_the_lease_that_it_may_take(
     overlay: str, lease: str, scheduler: str, tmp_path: Path
 ) -> None:
-    found = overlay_of(overlay)
+    manifests = overlay_of(overlay)
     file = tmp_path / "scheduler.yaml"
-    file.write_text(only(found, "ConfigMap")["data"]["scheduler.yaml"])
+    file.write_text(only(manifests, "ConfigMap")["data"]["scheduler.yaml"])
     configuration = load_file(str(file))
     assert configuration.leader_election.resource_name == lease
     assert [profile.scheduler_name for profile in configuration.profiles] == [scheduler]
-    may = Authorizer(found, NAMESPACE, ACCOUNT).granting
+    may = Authorizer(manifests, NAMESPACE, ACCOUNT).granting
     assert may(attributes_of("POST", LEASES))
     allowed = [
         name
@@ -135,13 +135,13 @@ def test_the_pods_are_as_the_strictest_policy_wants_them() -> None:
 @pytest.mark.full
 @needs("kubectl")
 def test_selectors_select_the_pods() -> None:
-    found = overlay_of("beside")
-    deployment = only(found, "Deployment")["spec"]
+    manifests = overlay_of("beside")
+    deployment = only(manifests, "Deployment")["spec"]
     labels = deployment["template"]["metadata"]["labels"]
     selectors = [
         deployment["selector"]["matchLabels"],
-        only(found, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
-        only(found, "Service")["spec"]["selector"],
+        only(manifests, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        only(manifests, "Service")["spec"]["selector"],
         *(
             each["labelSelector"]["matchLabels"]
             for each in deployment["template"]["spec"]["topologySpreadConstraints"]
@@ -161,12 +161,12 @@ def test_a_component_can_be_added(component: str, tmp_path: Path) -> None:
     (overlay / "kustomization.yaml").write_text(
         f"resources: [../overlays/beside]\ncomponents: [../components/{component}]\n"
     )
-    found, before = rendered(overlay), overlay_of("beside")
-    added = [each for each in found if each not in before]
+    manifests, before = rendered(overlay), overlay_of("beside")
+    added = [each for each in manifests if each not in before]
     assert added
-    assert len(added) == len(found) - len(before)
+    assert len(added) == len(manifests) - len(before)
     if component == "monitoring":
-        monitor, service = only(found, "ServiceMonitor")["spec"], only(found, "Service")
+        monitor, service = only(manifests, "ServiceMonitor")["spec"], only(manifests, "Service")
         labels = service["metadata"]["labels"]
         assert monitor["selector"]["matchLabels"].items() <= labels.items()
         (endpoint,) = monitor["endpoints"]
@@ -190,8 +190,8 @@ def of_kubeadm() -> Document:
     (container,) = pod["spec"]["containers"]
     container["image"] = "registry.k8s.io/kube-scheduler:v1.36.2"
     del container["securityContext"]
-    found: Document = pod
-    return found
+    static_pod: Document = pod
+    return static_pod
 
 
 def test_the_static_pod_has_kubeadms_command() -> None:
@@ -248,7 +248,7 @@ def test_the_service_finds_its_kubeconfig() -> None:
 
 def test_its_flags_are_those_of_berth_run() -> None:
     unit = (DEPLOY / "systemd/berth.service").read_text()
-    known = {flag for parameter in run.params for flag in parameter.opts}
+    flags_of_run = {flag for parameter in run.params for flag in parameter.opts}
     flags = re.findall(r"^    (--[\w-]+)=", unit, re.MULTILINE)
     assert len(flags) == 4
-    assert set(flags) <= known
+    assert set(flags) <= flags_of_run

@@ -172,8 +172,8 @@ def test_what_berth_misses_at_the_start_is_granted() -> None:
     paths = [kind.path for kind in BY_KIND.values()]
     authorizer = Authorizer(shipped(), NAMESPACE, ACCOUNT)
     granted = {(right.group, right.resource, right.verb) for right in authorizer.shipped}
-    asked = {
+    checked = {
         (right.group, right.resource, right.verb)
         for right in needed(paths, ("kube-system", "kube-scheduler"))
     }
-    assert asked <= granted
+    assert checked <= granted

@@ -31,7 +31,7 @@ def test_a_right_that_no_worker_used_fails_the_run() -> None:
     run.pytest_testnodedown(node("a", "b"))
     run.pytest_testnodedown(node("b", "c"))
     run.pytest_sessionfinish(ended)
-    assert (run.found, ended.exitstatus) == (["b"], pytest.ExitCode.TESTS_FAILED)
+    assert (run.unused, ended.exitstatus) == (["b"], pytest.ExitCode.TESTS_FAILED)
 
 
 def test_a_run_in_which_each_right_was_used_passes() -> None:
@@ -39,7 +39,7 @@ def test_a_run_in_which_each_right_was_used_passes() -> None:
     run.pytest_testnodedown(node("a"))
     run.pytest_testnodedown(node("b"))
     run.pytest_sessionfinish(ended)
-    assert (run.found, ended.exitstatus) == ([], 0)
+    assert (run.unused, ended.exitstatus) == ([], 0)
 
 
 def test_a_run_with_a_worker_that_died_is_not_judged() -> None:
@@ -47,7 +47,7 @@ def test_a_run_with_a_worker_that_died_is_not_judged() -> None:
     run.pytest_testnodedown(node("a"))
     run.pytest_testnodedown(SimpleNamespace())
     run.pytest_sessionfinish(ended)
-    assert (run.found, ended.exitstatus) == (None, 0)
+    assert (run.unused, ended.exitstatus) == (None, 0)
 
 
 @pytest.mark.parametrize(
@@ -62,18 +62,18 @@ def test_a_run_with_a_worker_that_died_is_not_judged() -> None:
 def test_a_run_of_some_tests_is_not_judged(ended: Any) -> None:
     run = WholeRun()
     run.pytest_sessionfinish(ended)
-    assert (run.found, ended.exitstatus) == (None, 0)
+    assert (run.unused, ended.exitstatus) == (None, 0)
 
 
 def test_a_run_without_some_of_the_tests_is_not_judged() -> None:
     run = WholeRun()
     run.pytest_deselected()
     run.pytest_sessionfinish(session(*EVERY))
-    assert run.found is None
+    assert run.unused is None
 
 
 def test_a_worker_reports_and_judges_nothing() -> None:
     run, ended = WholeRun(), session(*EVERY, worker=True)
     run.pytest_sessionfinish(ended)
     assert isinstance(ended.config.workeroutput[OUTPUT], list)
-    assert run.found is None
+    assert run.unused is None

@@ -35,13 +35,13 @@ class Block(msgspec.Struct, frozen=True):
 def blocks(page: Path, language: str | None = None) -> list[Block]:
     """Returns the blocks of a page in order, of all languages or of one."""
     text = page.read_text()
-    found = [
+    every_block = [
         Block(
             page.name, match[1], match[2] or "", match[3], text.count("\n", 0, match.start(3)) + 1
         )
         for match in _FENCE.finditer(text)
     ]
-    return [block for block in found if language in (None, block.language)]
+    return [block for block in every_block if language in (None, block.language)]
 
 
 def write_files(page: Path, folder: Path) -> None:

@@ -38,7 +38,7 @@ async def write_logs(folder: Path) -> None:
     """Writes berth.log, berth.json and rights.log."""
     for name, form in (("berth.log", "text"), ("berth.json", "json")):
         with writing(folder / name, form, 4):
-            async with daemon(given=_refusing("/api/v1/services")) as running:
+            async with daemon(existing=_refusing("/api/v1/services")) as running:
                 running.put_node("small", "500m")
                 running.put_pod("web", "1")
                 await running.advance(2)
@@ -46,7 +46,7 @@ async def write_logs(folder: Path) -> None:
                 await running.advance(2)
     refusing = _refusing("/api/v1/services", "/apis/policy/v1/poddisruptionbudgets")
     with writing(folder / "rights.log", "text", 0):
-        async with daemon(given=refusing) as running:
+        async with daemon(existing=refusing) as running:
             await running.advance(3)
             refusing.api.refusals.clear()
             await running.advance(120)

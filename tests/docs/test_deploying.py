@@ -87,12 +87,12 @@ def test_the_commands_work(folder: Path) -> None:
         unit.write_text(unit.read_text().replace(program, "/bin/true"))
     printed = [run(without_cluster(command), folder) for command in RUN]
     rule = next(text for text in printed if "PrometheusRule" in text)
-    (made,) = documents(rule.encode())
+    (manifest,) = documents(rule.encode())
     (alerts,) = documents((ROOT / "config/alerts/berth.yaml").read_bytes())
-    assert made["spec"] == alerts
+    assert manifest["spec"] == alerts
     dashboard = next(text for text in printed if "grafana_dashboard" in text)
-    (made,) = documents(dashboard.encode())
-    assert made["data"].keys() == {"berth.json"}
+    (manifest,) = documents(dashboard.encode())
+    assert manifest["data"].keys() == {"berth.json"}
     (config,) = documents((folder / "scheduler.conf").read_bytes())
     assert [each["user"] for each in config["users"]] == [{"token": "t"}]
     assert config["current-context"] == "berth"
@@ -101,10 +101,10 @@ def test_the_commands_work(folder: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["mine", "monitored"])
 def test_the_kustomizations_of_the_page_are_rendered(name: str, folder: Path) -> None:
-    found = documents(run(f"kubectl kustomize {name}", folder).encode())
-    kinds = [each["kind"] for each in found]
+    objects = documents(run(f"kubectl kustomize {name}", folder).encode())
+    kinds = [each["kind"] for each in objects]
     assert ("ServiceMonitor" in kinds) == (name == "monitored")
-    (pod,) = (each["spec"]["template"]["spec"] for each in found if each["kind"] == "Deployment")
+    (pod,) = (each["spec"]["template"]["spec"] for each in objects if each["kind"] == "Deployment")
     image = "registry.example/berth:0.1.0" if name == "mine" else "berth:0.1.0"
     assert pod["containers"][0]["image"] == image
 

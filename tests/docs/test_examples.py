@@ -109,9 +109,9 @@ def test_the_readme_has_a_plugin_that_decides() -> None:
     namespace: dict[str, object] = {}
     exec(compile(block.text, str(block), "exec"), namespace)
     (plugin,) = (
-        found
-        for found in namespace.values()
-        if isinstance(found, type) and issubclass(found, Plugin) and found.__module__ == "builtins"
+        thing
+        for thing in namespace.values()
+        if isinstance(thing, type) and issubclass(thing, Plugin) and thing.__module__ == "builtins"
     )
     configuration = from_mapping(
         {

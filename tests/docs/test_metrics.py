@@ -34,13 +34,13 @@ RECORDED = json.loads((ROOT / "tests/golden/data/kube_scheduler_metrics.json").r
 
 def registry() -> Registry:
     """All families of /metrics."""
-    found = Registry()
-    Families(found, dict.fromkeys(DEFAULTS, True))
-    register_sizes(found, Mailboxes(), dict)
-    ClientMeasures(found)
-    AccessMeasures(found)
-    MetricsPage(found, DEFAULTS)
-    return found
+    metrics = Registry()
+    Families(metrics, dict.fromkeys(DEFAULTS, True))
+    register_sizes(metrics, Mailboxes(), dict)
+    ClientMeasures(metrics)
+    AccessMeasures(metrics)
+    MetricsPage(metrics, DEFAULTS)
+    return metrics
 
 
 def documented() -> dict[str, tuple[str, list[str], str]]:

@@ -38,7 +38,7 @@ REMOVED = {"--no-leader-elect"}  # the changelog names them
 
 def commands() -> dict[str, frozenset[str]]:
     """The flags of every `berth` subcommand."""
-    found = {}
+    flags_of = {}
     context = click.Context(main)
     for name in main.list_commands(context):
         command = main.get_command(context, name)
@@ -48,8 +48,8 @@ def commands() -> dict[str, frozenset[str]]:
             for parameter in command.params
             for flag in (*parameter.opts, *parameter.secondary_opts)
         )
-        found[name] = frozenset(flags)
-    return found
+        flags_of[name] = frozenset(flags)
+    return flags_of
 
 
 def prose(page: Path) -> str:
@@ -91,18 +91,18 @@ def test_every_page_is_linked_from_the_readme() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_exists(page: Path) -> None:
-    known = commands()
+    flags_of = commands()
     lines = [line.strip() for block in blocks(page) for line in block.text.splitlines()]
     spans = re.findall(r"`([^`\n]+)`", prose(page))
     for text in (*lines, *spans):
         called = re.match(r"(?:\$ )?(?:\.venv/bin/)?berth (\w+)", text)
         if called is not None:
-            assert called[1] in known, f"{page.name}: {text}"
-            assert set(FLAG.findall(text)) <= known[called[1]], f"{page.name}: {text}"
+            assert called[1] in flags_of, f"{page.name}: {text}"
+            assert set(FLAG.findall(text)) <= flags_of[called[1]], f"{page.name}: {text}"
         elif text in spans and text.startswith("--"):
-            assert set(FLAG.findall(text)) <= frozenset().union(OF_DEV, REMOVED, *known.values()), (
-                f"{page.name}: {text}"
-            )
+            assert set(FLAG.findall(text)) <= frozenset().union(
+                OF_DEV, REMOVED, *flags_of.values()
+            ), f"{page.name}: {text}"
 
 
 def test_the_tables_of_flags_are_those_of_run() -> None:

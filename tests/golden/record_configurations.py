@@ -14,7 +14,7 @@ import yaml
 from tests.golden.configurations import ANSWERS, HEAD, Answer, Case, cases
 
 
-def asked(program: str, case: Case) -> Answer:
+def answer_of(program: str, case: Case) -> Answer:
     with TemporaryDirectory() as folder:
         file, out = Path(folder, "c.yaml"), Path(folder, "out.yaml")
         file.write_text(HEAD + case.text)
@@ -29,5 +29,5 @@ def asked(program: str, case: Case) -> Answer:
 
 if __name__ == "__main__":
     with gzip.GzipFile(ANSWERS, "wb", mtime=0) as lines:
-        for one in cases():
-            lines.write(msgspec.json.encode(asked(sys.argv[1], one)) + b"\n")
+        for case in cases():
+            lines.write(msgspec.json.encode(answer_of(sys.argv[1], case)) + b"\n")

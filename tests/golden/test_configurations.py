@@ -18,14 +18,14 @@ from berth.config.feature_gates import parse_gates, with_defaults
 from berth.config.load import ConfigError, from_mapping
 from tests.golden.configurations import HEAD, Answer, Case, answers, cases
 
-ASKED = list(zip(cases(), answers(), strict=True))
+ANSWERED = list(zip(cases(), answers(), strict=True))
 
 
 def without_nulls(value: Any) -> Any:
     """Go writes null for a list that was not given, where berth writes an empty one."""
     if isinstance(value, dict):
-        return {name: without_nulls(one) for name, one in value.items() if one not in (None, [])}
-    return [without_nulls(one) for one in value] if isinstance(value, list) else value
+        return {name: without_nulls(item) for name, item in value.items() if item not in (None, [])}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def completed_by_berth(document: Any, gates: dict[str, bool]) -> Any:
@@ -37,7 +37,7 @@ def completed_by_berth(document: Any, gates: dict[str, bool]) -> Any:
     return completed(configuration, IN_TREE, gates)
 
 
-@pytest.mark.parametrize(("case", "answer"), ASKED, ids=range(len(ASKED)))
+@pytest.mark.parametrize(("case", "answer"), ANSWERED, ids=range(len(ANSWERED)))
 def test_a_configuration_is_read_as_by_kube_scheduler(case: Case, answer: Answer) -> None:
     gates = with_defaults(parse_gates(case.gates))
     text = (HEAD + case.text).encode()
@@ -45,12 +45,12 @@ def test_a_configuration_is_read_as_by_kube_scheduler(case: Case, answer: Answer
         with pytest.raises((ConfigError, YamlError)):
             completed_by_berth(documents(text)[0], gates)
         return
-    found = completed_by_berth(documents(text)[0], gates)
-    assert without_nulls(found) == without_nulls(answer.written)
+    read_by_berth = completed_by_berth(documents(text)[0], gates)
+    assert without_nulls(read_by_berth) == without_nulls(answer.written)
     # What berth writes, it reads to the same.
-    assert completed_by_berth(found, gates) == found
+    assert completed_by_berth(read_by_berth, gates) == read_by_berth
 
 
 def test_the_default_configuration_is_written_as_by_kube_scheduler() -> None:
-    (default,) = (answer.written for case, answer in ASKED if not case.text and not case.gates)
+    (default,) = (answer.written for case, answer in ANSWERED if not case.text and not case.gates)
     assert written(from_mapping(None)) == yaml.safe_dump(default)

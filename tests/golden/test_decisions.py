@@ -43,12 +43,12 @@ def decided(scenario: dict[str, Any]) -> dict[str, Any]:
         info,
         snapshot_of(scenario["objects"], profiles.keys(), info),
     )
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(decision))
-    return found
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(decision))
+    return document
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_decisions_equal_the_recorded_ones(category: str, recordings: Path) -> None:
     for scenario in load(recordings, category):
-        found = difference(decided(scenario), scenario["expect"])
-        assert not found, f"{scenario['name']}: {found}"
+        differences = difference(decided(scenario), scenario["expect"])
+        assert not differences, f"{scenario['name']}: {differences}"

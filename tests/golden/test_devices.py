@@ -31,9 +31,9 @@ def test_the_nodes_that_are_short_are_those_that_were_rejected(
     category: str, recordings: Path
 ) -> None:
     for scenario in load(recordings, category):
-        found, expect = supplied(scenario), scenario["expect"]
-        everywhere = any(one.nodes is None for one in found.short)
-        short = {node for one in found.short for node in one.nodes or ()}
+        supply_of_pod, expect = supplied(scenario), scenario["expect"]
+        everywhere = any(shortage.nodes is None for shortage in supply_of_pod.short)
+        short = {node for shortage in supply_of_pod.short for node in shortage.nodes or ()}
         for node, verdict in expect.get("filter", {}).items():
             where = f"{scenario['name']}: {node}"
             if verdict["plugin"] == "DynamicResources":
@@ -45,15 +45,15 @@ def test_the_nodes_that_are_short_are_those_that_were_rejected(
 
 def test_the_devices_that_are_given_are_the_recorded_ones(recordings: Path) -> None:
     for scenario in load(recordings, "dra"):
-        found = supplied(scenario)
-        given = {
-            (node, one.claim, one.request, device.partition(",")[0])
-            for one in found.provided
-            for node in one.nodes
-            for device in one.devices
+        supply_of_pod = supplied(scenario)
+        provided = {
+            (node, provision.claim, provision.request, device.partition(",")[0])
+            for provision in supply_of_pod.provided
+            for node in provision.nodes
+            for device in provision.devices
         }
         for node, claims in (scenario["expect"].get("allocations") or {}).items():
             for claim, allocation in claims.items():
-                for one in allocation["devices"]:
-                    device = f"{one['driver']}/{one['pool']}/{one['device']}"
-                    assert (node, claim, one["request"], device) in given, scenario["name"]
+                for result in allocation["devices"]:
+                    device = f"{result['driver']}/{result['pool']}/{result['device']}"
+                    assert (node, claim, result["request"], device) in provided, scenario["name"]

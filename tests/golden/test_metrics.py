@@ -35,13 +35,13 @@ RECORDED: dict[str, dict[str, Any]] = json.loads(
 
 
 def described(family: AnyFamily) -> dict[str, Any]:
-    found = {
+    fields = {
         "type": str(family.kind),
         "stability": str(family.stability),
         "labels": sorted(family.labels),
         "help": family.help,
     }
-    return {**found, "buckets": list(family.buckets)} if family.buckets else found
+    return {**fields, "buckets": list(family.buckets)} if family.buckets else fields
 
 
 def of_the_process() -> Registry:
@@ -99,7 +99,7 @@ async def test_every_stable_metric_is_there_after_a_run() -> None:
     instruments = Instruments(registry, running.clock.now, DEFAULTS)
     serving = SecureServing("127.0.0.1", free_port())
     options = Options(serving=serving)
-    async with daemon(options=options, given=running, instruments=instruments):
+    async with daemon(options=options, existing=running, instruments=instruments):
         running.put_node("n")
         running.put_pod("fits")
         running.put_pod("too-large", cpu="100")

@@ -22,14 +22,14 @@ def module_name(path: Path) -> str:
 
 def called_pure() -> list[str]:
     """The modules with "Pure" in a docstring."""
-    found = []
+    modules = []
     for folder in ("actors", "config", "tools"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             nodes = ast.walk(ast.parse(path.read_text()))
             documented = (node for node in nodes if isinstance(node, ast.Module | ast.ClassDef))
             if any(PURE.search(ast.get_docstring(node) or "") for node in documented):
-                found.append(module_name(path))
-    return found
+                modules.append(module_name(path))
+    return modules
 
 
 def covered(module: str, contract: dict[str, list[str]]) -> bool:
@@ -55,8 +55,8 @@ def pattern(expression: str) -> str:
 def contract() -> dict[str, list[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contracts = project["tool"]["importlinter"]["contracts"]
-    found: dict[str, list[str]] = next(c for c in contracts if "pure zone" in c["name"])
-    return found
+    pure_zone: dict[str, list[str]] = next(c for c in contracts if "pure zone" in c["name"])
+    return pure_zone
 
 
 def test_what_calls_itself_pure_is_under_the_contract(contract: dict[str, list[str]]) -> None:

@@ -239,25 +239,28 @@ def run(file: Path, workload: str, *arguments: str) -> Any:
 
 def measured(result: Any, pods: int) -> dict[str, Any]:
     assert result.exit_code == 0, result.output
-    (found,) = json.loads(result.stdout)
-    assert found["pods"] == pods
-    assert found["throughput"]["average"] == pytest.approx(pods / found["seconds"], rel=0.01)
-    assert isinstance(found, dict)
-    return found
+    (figures,) = json.loads(result.stdout)
+    assert figures["pods"] == pods
+    assert figures["throughput"]["average"] == pytest.approx(pods / figures["seconds"], rel=0.01)
+    assert isinstance(figures, dict)
+    return figures
 
 
 @pytest.mark.parametrize("api", ["inproc", "embedded"])
 def test_a_workload_is_measured_and_its_decisions_are_those_of_explain(
     file: Path, api: str
 ) -> None:
-    found = measured(run(file, "Plain/few", "--api", api, "--check", "4", "-o", "json"), 6)
+    figures = measured(run(file, "Plain/few", "--api", api, "--check", "4", "-o", "json"), 6)
     assert (
-        0 < found["decision_ms"]["p50"] <= found["decision_ms"]["p99"] < found["attempt_ms"]["p99"]
+        0
+        < figures["decision_ms"]["p50"]
+        <= figures["decision_ms"]["p99"]
+        < figures["attempt_ms"]["p99"]
     )
-    assert found["cpu_seconds"] > 0
-    assert found["peak_rss_bytes"] > 10 << 20
-    assert "threshold" not in found
-    assert found["checked"] == {"pods": 4, "agree": 4, "differ": []}
+    assert figures["cpu_seconds"] > 0
+    assert figures["peak_rss_bytes"] > 10 << 20
+    assert "threshold" not in figures
+    assert figures["checked"] == {"pods": 4, "agree": 4, "differ": []}
 
 
 def test_decisions_that_differ_from_explain_are_reported(
@@ -278,14 +281,14 @@ def test_decisions_that_differ_from_explain_are_reported(
     monkeypatch.setenv("PYTHONPATH", str(installed))
     result = run(file, "Plain/few", "--api", "inproc", "--check", "6", "-o", "json")
     assert result.exit_code == 1, result.output
-    (found,) = json.loads(result.stdout)
+    (figures,) = json.loads(result.stdout)
     assert (
-        found["checked"]["pods"],
-        found["checked"]["agree"],
-        len(found["checked"]["differ"]),
+        figures["checked"]["pods"],
+        figures["checked"]["agree"],
+        len(figures["checked"]["differ"]),
     ) == (6, 0, 6)
-    assert found["checked"]["differ"][0]["difference"].startswith("node-0 was chosen with ")
-    assert "Moody 0 and 100" in found["checked"]["differ"][0]["difference"]
+    assert figures["checked"]["differ"][0]["difference"].startswith("node-0 was chosen with ")
+    assert "Moody 0 and 100" in figures["checked"]["differ"][0]["difference"]
     shown = run(file, "Plain/few", "--api", "inproc", "--check", "6")
     assert shown.exit_code == 1
     assert "decisions that berth explain does not make" in shown.output
@@ -295,8 +298,8 @@ def test_decisions_that_differ_from_explain_are_reported(
 def test_every_operation(file: Path, api: str) -> None:
     result = run(file, "Every", "--api", api, "-o", "json")
     assert result.exit_code == 0, result.output
-    (found,) = json.loads(result.stdout)
-    assert (found["name"], found["pods"]) == ("Every/operation", 8)
+    (figures,) = json.loads(result.stdout)
+    assert (figures["name"], figures["pods"]) == ("Every/operation", 8)
 
 
 def test_runs_and_threshold(file: Path) -> None:
@@ -331,15 +334,15 @@ def test_pods_get_devices_by_claims_of_templates(file: Path, api: str) -> None:
     """Six of the seven devices are allocated at first, so each pod waits for the one before it."""
     result = run(file, "Devices", "--api", api, "--check", "3", "-o", "json")
     assert (result.exit_code, result.stderr) == (0, ""), result.output
-    (found,) = json.loads(result.stdout)
-    assert found["pods"] > 1
-    assert found["checked"]["agree"] == 3
+    (figures,) = json.loads(result.stdout)
+    assert figures["pods"] > 1
+    assert figures["checked"]["agree"] == 3
 
 
 def test_pods_share_a_claim(file: Path) -> None:
     result = run(file, "Sharing", "--api", "inproc", "--check", "4", "-o", "json")
-    found = measured(result, 4)
-    assert found["checked"]["agree"] == found["checked"]["pods"]
+    figures = measured(result, 4)
+    assert figures["checked"]["agree"] == figures["checked"]["pods"]
 
 
 @pytest.mark.parametrize("api", ["inproc", "embedded"])
@@ -351,9 +354,9 @@ def test_a_workload_with_volumes(file: Path, api: str) -> None:
 def test_publishing_devices_is_measured_without_pods(file: Path) -> None:
     result = run(file, "Slices", "--api", "inproc", "-o", "json")
     assert (result.exit_code, result.stderr) == (0, ""), result.output
-    (found,) = json.loads(result.stdout)
-    assert (found["pods"], found["throughput"]["average"]) == (0, 0)
-    assert found["seconds"] > 0
+    (figures,) = json.loads(result.stdout)
+    assert (figures["pods"], figures["throughput"]["average"]) == (0, 0)
+    assert figures["seconds"] > 0
 
 
 @pytest.mark.parametrize(
@@ -420,8 +423,8 @@ async def test_measuring_another_scheduler_leaves_its_cluster_clean(
             "json",
         ]
         result = await anyio.to_thread.run_sync(run, file, "Plain/few", *arguments)
-        found = measured(result, 6)
-        assert (found["decision_ms"], found["cpu_seconds"]) == (None, None)
+        figures = measured(result, 6)
+        assert (figures["decision_ms"], figures["cpu_seconds"]) == (None, None)
         async with Client(connection) as client:
             for plural in ("nodes", "pods"):
                 assert (await client.call("GET", f"/api/v1/{plural}", dict))["items"] == []

@@ -18,13 +18,13 @@ def test_the_cost_of_more_nodes() -> None:
         scale.main, ["--nodes", "20", "--more-nodes", "40", "-n", "8", "-o", "json", "spread"]
     )
     assert isinstance(result.exception, SystemExit | None), result.exception
-    found = json.loads(result.stdout)
-    assert [(cost["pods"], cost["nodes"]) for cost in found["costs"]] == [
+    report = json.loads(result.stdout)
+    assert [(cost["pods"], cost["nodes"]) for cost in report["costs"]] == [
         ("spread", 20),
         ("spread", 40),
     ]
-    less, more = found["costs"]
-    (growth,) = found["growth"]
+    less, more = report["costs"]
+    (growth,) = report["growth"]
     assert growth["pipeline"] == pytest.approx(more["pipeline"] / less["pipeline"])
     over = max(growth["decision_median"], growth["decision_mean"], growth["pipeline"]) > 2
     assert result.exit_code == int(over)
@@ -34,12 +34,12 @@ def test_a_cluster_that_lives_on() -> None:
     arguments = ["--pods", "60", "--nodes", "6", "--new", "40", "--seconds", "1", "-o", "json"]
     result = CliRunner().invoke(steady.main, arguments)
     assert isinstance(result.exception, SystemExit | None), result.exception
-    found = json.loads(result.stdout)
-    assert found["bound"] == 41  # one of them after everything was listed again
-    assert [phase["name"] for phase in found["phases"]] == ["starting", "running", "listing anew"]
+    report = json.loads(result.stdout)
+    assert report["bound"] == 41  # one of them after everything was listed again
+    assert [phase["name"] for phase in report["phases"]] == ["starting", "running", "listing anew"]
     longest = [
         max(each["longest_ms"] for each in phase["pauses"]["collections"])
-        for phase in found["phases"]
+        for phase in report["phases"]
     ]
     assert longest[1] > 0
     assert result.exit_code == int(max(longest) > 20)

@@ -146,12 +146,12 @@ async def test_a_server_is_trusted_if_the_machine_trusts_its_authority(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", authority.path("ca.crt"))
     async with served(who, authority.server("server")) as url:
-        for found in (
+        for server in (
             connection(tmp_path, url, {}),
             load(None, master=url, environ={}),
             Connection(url),
         ):
-            async with Client(found) as client:
+            async with Client(server) as client:
                 assert (await client.call(method, "/", dict))["names"] == []
     async with (
         served(who, authority.server("common-name")) as url,
@@ -253,7 +253,7 @@ async def test_another_thread_has_separate_credentials(tmp_path: Path) -> None:
     """A renewal in one event loop does not wait for, or wake, tasks in the other."""
     user = plugin(tmp_path, {"token": "t"})
     async with served(refusing("t3", "t4")) as url:
-        made = connection(tmp_path, url, user)
+        server = connection(tmp_path, url, user)
         answers: list[str] = []
 
         async def ask(client: Client) -> None:
@@ -271,9 +271,9 @@ async def test_another_thread_has_separate_credentials(tmp_path: Path) -> None:
 
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
-                group.start_soon(ask_together, made)
+                group.start_soon(ask_together, server)
                 group.start_soon(
-                    in_own_thread, partial(ask_together, made.for_another_thread()), "another"
+                    in_own_thread, partial(ask_together, server.for_another_thread()), "another"
                 )
     assert len(answers) == 10
     assert set(answers) <= {"Bearer t3", "Bearer t4"}
@@ -355,14 +355,14 @@ def answering(*answers: tuple[int, dict[str, str], bytes]) -> tuple[Handler, lis
     """Returns a handler that gives these answers in turn and then repeats the last, and the list of
     its requests.
     """
-    asked: list[str] = []
+    methods: list[str] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        status, headers, body = answers[min(len(asked), len(answers) - 1)]
-        asked.append(request.method)
+        status, headers, body = answers[min(len(methods), len(answers) - 1)]
+        methods.append(request.method)
         return web.Response(status=status, headers=headers, body=body)
 
-    return handler, asked
+    return handler, methods
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -371,12 +371,12 @@ async def test_a_request_is_repeated_after_the_servers_retry_after(
     status: int, method: str
 ) -> None:
     clock = HastyClock()
-    handler, asked = answering(
+    handler, methods = answering(
         (status, {"Retry-After": "7"}, b""), (status, {"Retry-After": "1"}, b""), (200, {}, b"{}")
     )
     async with served(handler) as url, Client(Connection(url), clock=clock) as client:
         assert await client.call(method, "/", dict) == {}
-    assert asked == [method] * 3
+    assert methods == [method] * 3
     assert clock.slept == [7.0, 1.0]
 
 
@@ -393,12 +393,12 @@ async def test_a_request_is_repeated_after_the_servers_retry_after(
 )
 async def test_retries_are_limited(answer: tuple[int, dict[str, str], bytes], times: int) -> None:
     clock = HastyClock()
-    handler, asked = answering(answer)
+    handler, methods = answering(answer)
     async with served(handler) as url, Client(Connection(url), clock=clock) as client:
         with pytest.raises(ApiError) as refused:
             await client.call("POST", "/", dict, {})
     assert refused.value.code == answer[0]
-    assert len(asked) == times
+    assert len(methods) == times
     assert all(seconds <= 60 for seconds in clock.slept)
 
 
@@ -468,15 +468,15 @@ class WatchServer:
     def __init__(self, *watches: list[bytes], token: str = "") -> None:
         self._watches = list(watches)
         self._token = token
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._token and request.headers.get("Authorization") != f"Bearer {self._token}":
             return web.Response(status=401)
         if "watch" not in request.query:
-            self.asked.append("list")
+            self.requests.append("list")
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
-        self.asked.append(request.query["resourceVersion"])
+        self.requests.append(request.query["resourceVersion"])
         response = web.StreamResponse()
         await response.prepare(request)
         lines = self._watches.pop(0) if self._watches else []
@@ -525,7 +525,7 @@ async def test_after_garbage_in_a_watch_the_client_lists_again(garbage: bytes) -
         told = await told_of(client, 4)
     expected = [ObjectsListed, ObjectChanged, ObjectsListed, ObjectChanged]
     assert [type(change) for change in told] == expected
-    assert server.asked == ["list", "1", "list", "1"]
+    assert server.requests == ["list", "1", "list", "1"]
 
 
 async def test_bookmarks_and_omitted_objects_advance_the_version() -> None:
@@ -539,7 +539,7 @@ async def test_bookmarks_and_omitted_objects_advance_the_version() -> None:
         told = await told_of(client, 4)
     expected = [ObjectsListed, Unreadable, Unreadable, ObjectDeleted]
     assert [type(change) for change in told] == expected
-    assert server.asked == ["list", "1", "5", "7", "7"]
+    assert server.requests == ["list", "1", "5", "7", "7"]
 
 
 async def test_unchanged_objects_are_not_decoded_again() -> None:
@@ -560,7 +560,7 @@ async def test_unchanged_objects_are_not_decoded_again() -> None:
         named("replaced", "7"),
         named("versionless", ""),
     )
-    known = {f"ns/{item['metadata']['name']}": msgspec.convert(item, Pod) for item in before}
+    decoded = {f"ns/{item['metadata']['name']}": msgspec.convert(item, Pod) for item in before}
     items = [*listed, before[-1], {**listed[0], "metadata": 7}]
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -568,7 +568,7 @@ async def test_unchanged_objects_are_not_decoded_again() -> None:
 
     async with served(handle) as url, Client(Connection(url)) as client:
         reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
-        async with aclosing(reflector.changes(known)) as changes:
+        async with aclosing(reflector.changes(decoded)) as changes:
             told = await anext(changes)
     assert isinstance(told, ObjectsListed)
     assert [msgspec.to_builtins(item)["metadata"] for item in told.items] == [
@@ -576,7 +576,7 @@ async def test_unchanged_objects_are_not_decoded_again() -> None:
         for item in (*listed, {"metadata": {"namespace": "ns", "name": "versionless", "uid": "u"}})
     ]
     expected = [True, False, False, False, False]
-    assert [item is known.get(f"ns/{item.metadata.name}") for item in told.items] == expected
+    assert [item is decoded.get(f"ns/{item.metadata.name}") for item in told.items] == expected
 
 
 async def test_a_watch_sends_credentials_and_renews_them(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def answering(*statuses: int) -> AbstractAsyncContextManager[str]:
     return served(answer)
 
 
-async def found(registry: Registry) -> dict[str, Any]:
+async def values_of(registry: Registry) -> dict[str, Any]:
     """The labels but the host, and the value, or the number and the sum of a histogram."""
     await registry.refresh()
     values: dict[str, Any] = {}
@@ -47,7 +47,7 @@ async def test_a_request_counts_once_and_its_retries_apart() -> None:
         client = Client(Connection(url), clock=HastyClock(), measures=measures)
         async with client:
             await client.call("PUT", "/x", dict, {"a": 1})
-    assert await found(registry) == {
+    assert await values_of(registry) == {
         "rate_limiter_duration_seconds PUT": (3, 0),
         "request_duration_seconds PUT": (1, 6),
         "request_retries_total 429 PUT": 1,
@@ -64,7 +64,7 @@ async def test_a_refused_request_counts_with_its_status() -> None:
     async with answering(404) as url, Client(Connection(url), measures=measures) as client:
         with pytest.raises(ApiError):
             await client.call("GET", "/x", dict)
-    values = await found(registry)
+    values = await values_of(registry)
     assert values["requests_total 404 GET"] == 1
     assert values["request_size_bytes GET"] == (1, 0)
     assert values["request_duration_seconds GET"][0] == 1
@@ -79,7 +79,7 @@ async def test_a_watch_counts_as_a_request_but_takes_no_time() -> None:
         await client.open("/api/v1/pods?watch=1") as response,
     ):
         await response.read()
-    assert await found(registry) == {
+    assert await values_of(registry) == {
         "rate_limiter_duration_seconds GET": (1, 0),
         "requests_total 200 GET": 1,
     }
@@ -91,7 +91,7 @@ async def test_a_request_without_an_answer_counts_as_an_error() -> None:
     async with Client(Connection("http://127.0.0.1:1"), measures=measures) as client:
         with pytest.raises(ConnectionFailedError):
             await client.call("POST", "/x", dict, {})
-    assert (await found(registry))["requests_total <error> POST"] == 1
+    assert (await values_of(registry))["requests_total <error> POST"] == 1
 
 
 async def test_waits_for_the_rate_limit_are_measured_and_the_host_is_the_servers() -> None:
@@ -102,7 +102,7 @@ async def test_waits_for_the_rate_limit_are_measured_and_the_host_is_the_servers
         async with client, client.with_own_connections() as other:
             await client.call("DELETE", "/x", dict)
             await other.call("DELETE", "/x", dict)
-    assert (await found(registry))["rate_limiter_duration_seconds DELETE"] == (2, 2)
+    assert (await values_of(registry))["rate_limiter_duration_seconds DELETE"] == (2, 2)
     hosts = {labels[-1] for family in registry.families() for labels, _ in family.children()}
     assert hosts == {url.removeprefix("http://")}
 
@@ -114,7 +114,7 @@ async def test_many_requests_are_counted_without_a_reading_in_between() -> None:
         host.waited("POST", 0.5)
         host.ended(Note("POST", 201, 3, 2, 0.25))
     total = MOST_NOTES * 2 + 1
-    assert await found(registry) == {
+    assert await values_of(registry) == {
         "rate_limiter_duration_seconds POST": (total, total / 2),
         "request_duration_seconds POST": (total, total / 4),
         "request_size_bytes POST": (total, total * 3),

@@ -48,10 +48,10 @@ class Indifferent(FilterPlugin):
     name = "Indifferent"
     lookups = (WIDGETS,)
     depends_on = DependsOn.NODE
-    asked: ClassVar[int] = 0
+    calls: ClassVar[int] = 0
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
-        Indifferent.asked += 1
+        Indifferent.calls += 1
         here = {widget.node for widget in nodes.snapshot.objects.every(Widget)}
         missing = np.array([nodes.name(i) not in here for i in range(nodes.size)], dtype=np.bool_)
         return Verdicts.rejecting(missing, Code.UNSCHEDULABLE, "node(s) had no widget")
@@ -137,17 +137,17 @@ async def test_answers_are_kept_until_a_widget_changes() -> None:
         for i in range(5):
             await cluster.create(pod(f"p{i}"))
         await cluster.clock.advance(5.0)
-        asked = Indifferent.asked
+        calls = Indifferent.calls
         for i in range(5, 10):
             await cluster.create(pod(f"p{i}"))
         await cluster.clock.advance(5.0)
         assert places(cluster) == ["a"] * 10
-        assert Indifferent.asked == asked
+        assert Indifferent.calls == calls
         cluster.put(WIDGETS, widget(2, "b"))
         await cluster.create(pod("q"))
         await cluster.clock.advance(5.0)
         assert cluster.pods()["q"].spec.node_name == "b"
-        assert Indifferent.asked > asked
+        assert Indifferent.calls > calls
 
 
 async def test_a_plugin_that_registers_for_nothing_waits_for_its_kinds_too() -> None:
@@ -166,7 +166,7 @@ async def test_a_kind_that_is_defined_later() -> None:
     running = Daemon()
     running.api.refusals[WIDGETS.path] = ApiError(404, "NotFound", "no such kind")
     enabled = {"plugins": {"multiPoint": {"enabled": [{"name": "Widgets"}]}}}
-    async with daemon({"profiles": [enabled]}, given=running):
+    async with daemon({"profiles": [enabled]}, existing=running):
         running.put_node("a")
         running.put_pod("p")
         await running.advance(10)
@@ -176,8 +176,8 @@ async def test_a_kind_that_is_defined_later() -> None:
         running.api.put(WIDGETS.path, "default/odd", odd)
         await running.advance(70)
         assert running.node_of("p") == ""
-        made = {"metadata": {"namespace": "default", "name": "w", "uid": "w"}, "node": "a"}
-        running.api.put(WIDGETS.path, "default/w", made)
+        in_a = {"metadata": {"namespace": "default", "name": "w", "uid": "w"}, "node": "a"}
+        running.api.put(WIDGETS.path, "default/w", in_a)
         await running.advance(5)
         assert running.node_of("p") == "a"
 
@@ -201,12 +201,12 @@ async def test_a_known_kind_without_a_resource(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(IN_TREE, "Sets", Sets)
     running = Daemon()
     enabled = {"plugins": {"multiPoint": {"enabled": [{"name": "Sets"}]}}}
-    async with daemon({"profiles": [enabled]}, given=running):
+    async with daemon({"profiles": [enabled]}, existing=running):
         running.put_node("a")
         running.put_pod("p")
         await running.advance(30)
         assert "no set" in running.message_of("p")
-        made = {"metadata": {"namespace": "default", "name": "s", "uid": "s"}}
-        running.api.put("/apis/apps/v1/statefulsets", "default/s", made)
+        stateful_set = {"metadata": {"namespace": "default", "name": "s", "uid": "s"}}
+        running.api.put("/apis/apps/v1/statefulsets", "default/s", stateful_set)
         await running.advance(2)
         assert running.node_of("p") == "a"

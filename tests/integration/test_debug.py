@@ -49,7 +49,7 @@ from tests.kit.serving import open_to_all, url_of
 Document = dict[str, Any]
 
 
-class Asked:
+class DebugResult:
     """The output and the exit code of `berth debug`."""
 
     def __init__(self, code: int, output: str) -> None:
@@ -62,12 +62,12 @@ class Asked:
         return document
 
 
-async def ask_debug(server: str, *arguments: str) -> Asked:
+async def ask_debug(server: str, *arguments: str) -> DebugResult:
     flags = [f"--server={server}", "--insecure-skip-tls-verify", *arguments]
     # The scheduler runs in this process, and must not write to the command's output.
     configure_logs(quiet=True)
     result = await anyio.to_thread.run_sync(partial(CliRunner().invoke, debug, flags))
-    return Asked(result.exit_code, result.output)
+    return DebugResult(result.exit_code, result.output)
 
 
 def node(name: str, cpu: str) -> Document:
@@ -191,9 +191,9 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
 
 
 async def test_a_server_without_a_scheme_is_refused() -> None:
-    asked = await ask_debug("127.0.0.1:10251", "queue")
-    assert asked.code == 2
-    assert "--server: expected a URL" in asked.output
+    result = await ask_debug("127.0.0.1:10251", "queue")
+    assert result.code == 2
+    assert "--server: expected a URL" in result.output
 
 
 async def test_differences_are_printed_and_set_the_exit_code() -> None:

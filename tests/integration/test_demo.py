@@ -68,12 +68,12 @@ async def test_a_cluster_that_is_kept_says_how_to_look_at_it(tmp_path: Path) -> 
     flags = ("--nodes", "0", f"--secure-port={port}")
     async with berth(tmp_path, "demo", "--keep", *flags) as process:
         line = await process.says("API server at ")
-        found = re.fullmatch(
+        hint = re.fullmatch(
             r"API server at (\S+); try: kubectl --kubeconfig (\S+) get pods -o wide", line
         )
-        assert found is not None, line
-        config = anyio.Path(found[2])
-        assert json.loads(await config.read_text())["clusters"][0]["cluster"]["server"] == found[1]
+        assert hint is not None, line
+        config = anyio.Path(hint[2])
+        assert json.loads(await config.read_text())["clusters"][0]["cluster"]["server"] == hint[1]
         with anyio.fail_after(20):
             assert await page(f"https://127.0.0.1:{port}/metrics") == 200
         process.send(signal.SIGINT)

@@ -66,15 +66,15 @@ def unbound(name: str, *, seconds: int = 0, **claim: str) -> Document:
 
 def in_phases(**numbers: int) -> Callable[[list[Document]], bool]:
     """True if there are just these numbers of pods in each phase."""
-    return lambda pods: Counter(str(one["status"]["phase"]) for one in pods) == numbers
+    return lambda pods: Counter(str(it["status"]["phase"]) for it in pods) == numbers
 
 
 def results(claims: list[Document]) -> list[Document]:
     """The allocated devices of all claims."""
     return [
         result
-        for one in claims
-        if (allocation := (one.get("status") or {}).get("allocation"))
+        for claim in claims
+        if (allocation := (claim.get("status") or {}).get("allocation"))
         for result in allocation["devices"]["results"]
     ]
 
@@ -98,10 +98,10 @@ async def test_pods_share_a_claim_and_the_last_one_frees_its_device() -> None:
         for name, seconds in (("first", 10), ("second", 20)):
             user = pod(name, seconds=seconds, resourceClaimName="shared")
             await running.create("Pod", user)
-        found = await running.status(
+        running_pod = await running.status(
             "Pod", "first", lambda status: bool(status.get("containerStatuses"))
         )
-        (container,) = found["status"]["containerStatuses"]
+        (container,) = running_pod["status"]["containerStatuses"]
         assert container["state"] == {"waiting": {"reason": "ContainerCreating"}}
         events = await running.until_all("Event", lambda events: len(events) == 2)
         assert {event["reason"] for event in events} == {"FailedPrepareDynamicResources"}
@@ -137,10 +137,10 @@ async def test_a_pod_gets_a_claim_from_a_template_which_goes_with_it() -> None:
         (claim,) = await running.until_all("ResourceClaim", lambda claims: len(claims) == 1)
         name = claim["metadata"]["name"]
         assert name.startswith("early-gpu-")
-        found = await running.status(
+        early = await running.status(
             "Pod", "early", lambda status: bool(status.get("resourceClaimStatuses"))
         )
-        assert found["status"]["resourceClaimStatuses"] == [
+        assert early["status"]["resourceClaimStatuses"] == [
             {"name": "gpu", "resourceClaimName": name}
         ]
         await allocate(running, name)
@@ -164,7 +164,7 @@ async def test_the_claim_of_a_finished_pod_is_deleted_before_the_pod() -> None:
 
 
 def generations(slices: list[Document]) -> dict[str, int]:
-    return {one["metadata"]["name"]: one["spec"]["pool"]["generation"] for one in slices}
+    return {each["metadata"]["name"]: each["spec"]["pool"]["generation"] for each in slices}
 
 
 @in_virtual_time
@@ -172,23 +172,23 @@ async def test_slices_follow_the_file_and_the_nodes(tmp_path: Path) -> None:
     file = tmp_path / "devices.yaml"
     file.write_text("{driver: d.com, devices: [{name: gpu, count: 2}]}")
     async with hollow(2, file) as running:
-        found = await running.all("ResourceSlice")
-        assert generations(found) == {"node-1-d.com-0": 1, "node-2-d.com-0": 1}
+        published = await running.all("ResourceSlice")
+        assert generations(published) == {"node-1-d.com-0": 1, "node-2-d.com-0": 1}
         file.write_text("{driver: d.com, devices: [{name: gpu, count: 200}]}")
-        found = await running.until_all("ResourceSlice", lambda slices: len(slices) == 4)
-        assert set(generations(found).values()) == {2}
-        assert {one["spec"]["pool"]["resourceSliceCount"] for one in found} == {2}
+        published = await running.until_all("ResourceSlice", lambda slices: len(slices) == 4)
+        assert set(generations(published).values()) == {2}
+        assert {each["spec"]["pool"]["resourceSliceCount"] for each in published} == {2}
         file.write_text("{driver: d.com, devices: [{name: BROKEN}]}")
         await anyio.sleep(5)
-        assert generations(await running.all("ResourceSlice")) == generations(found)
+        assert generations(await running.all("ResourceSlice")) == generations(published)
         await running.create("Node", hollow_node(3))
         await running.until_all("ResourceSlice", lambda slices: len(slices) == 6)
         await running.delete("Node", "node-1")
-        found = await running.until_all("ResourceSlice", lambda slices: len(slices) == 4)
-        assert {one["spec"]["nodeName"] for one in found} == {"node-2", "node-3"}
+        published = await running.until_all("ResourceSlice", lambda slices: len(slices) == 4)
+        assert {each["spec"]["nodeName"] for each in published} == {"node-2", "node-3"}
         file.write_text("{driver: other.com, nodes: [node-3], devices: [{name: nic}]}")
-        found = await running.until_all("ResourceSlice", lambda slices: len(slices) == 1)
-        assert generations(found) == {"node-3-other.com-0": 1}
+        published = await running.until_all("ResourceSlice", lambda slices: len(slices) == 1)
+        assert generations(published) == {"node-3-other.com-0": 1}
 
 
 @in_virtual_time
@@ -201,12 +201,12 @@ async def test_a_tainted_device_is_drained(tmp_path: Path) -> None:
             await running.create("Pod", pod(name, resourceClaimName=name))
             await allocate(running, name, f"gpu-{number}")
             await running.status("Pod", name, in_phase("Running"))
-        (found,) = await running.all("ResourceSlice")
-        devices = found["spec"]["devices"]
+        (published,) = await running.all("ResourceSlice")
+        devices = published["spec"]["devices"]
         # the API server has the machine's clock
         since = {"timeAdded": "2026-01-01T00:00:00Z"}
         devices[0]["taints"] = [{"key": "broken", "effect": "NoExecute", **since}]
-        name = found["metadata"]["name"]
+        name = published["metadata"]["name"]
         await running.patch("ResourceSlice", name, {"spec": {"devices": devices}})
         (left,) = await running.until_all("Pod", lambda pods: len(pods) == 1)
         assert left["metadata"]["name"] == "spared"
@@ -221,10 +221,10 @@ async def test_eight_pods_share_one_claim() -> None:
             await running.create("Pod", unbound(f"p{number}", resourceClaimName="shared"))
         pods = await running.until_all("Pod", in_phases(Running=8))
         await anyio.sleep(5)
-        reasons = {one["reason"] for one in await running.all("Event")}
+        reasons = {event["reason"] for event in await running.all("Event")}
         assert "FailedPrepareDynamicResources" not in reasons
         (result,) = results(await running.all("ResourceClaim"))
-        assert {one["spec"]["nodeName"] for one in pods} == {result["pool"]}
+        assert {each["spec"]["nodeName"] for each in pods} == {result["pool"]}
         for number in range(8):
             await running.delete("Pod", f"p{number}")
         await running.status("ResourceClaim", "shared", lambda status: not status)
@@ -241,8 +241,8 @@ async def test_pods_wait_for_devices_until_others_end() -> None:
         await anyio.sleep(30)
         pods = await running.all("Pod")
         assert in_phases(Running=16, Pending=4)(pods)
-        assert {one["spec"].get("nodeName", "") for one in pods} == {"", "node-1", "node-2"}
-        used = [(one["pool"], one["device"]) for one in results(await running.all("ResourceClaim"))]
+        assert {each["spec"].get("nodeName", "") for each in pods} == {"", "node-1", "node-2"}
+        used = [(it["pool"], it["device"]) for it in results(await running.all("ResourceClaim"))]
         assert len(set(used)) == len(used) == 16
         # those that ended have no claims any more
         await running.until_all("Pod", in_phases(Succeeded=16, Running=4), 120)
@@ -252,7 +252,7 @@ async def test_pods_wait_for_devices_until_others_end() -> None:
 
 
 def accelerator(*alternatives: str) -> Document:
-    listed = [{"name": one.partition(".")[0], "deviceClassName": one} for one in alternatives]
+    listed = [{"name": kind.partition(".")[0], "deviceClassName": kind} for kind in alternatives]
     request = {"name": "any", "firstAvailable": listed}
     return {"metadata": {"name": "any"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
 
@@ -267,15 +267,15 @@ async def test_a_request_falls_back_and_a_tainted_device_is_replaced() -> None:
             await running.create("Pod", user)
         await running.until_all("Pod", in_phases(Running=3))
         claims = await running.all("ResourceClaim")
-        found = sorted(result["request"] for result in results(claims))
-        assert found == ["any/fpga", "any/fpga", "any/gpu"]
+        names = sorted(result["request"] for result in results(claims))
+        assert names == ["any/fpga", "any/fpga", "any/gpu"]
         (hit,) = [
-            one["metadata"]["ownerReferences"][0]["name"]
-            for one in claims
-            if results([one])[0]["device"] == "fpga-0"
+            claim["metadata"]["ownerReferences"][0]["name"]
+            for claim in claims
+            if results([claim])[0]["device"] == "fpga-0"
         ]
         slices = await running.all("ResourceSlice")
-        (rack,) = [one for one in slices if one["spec"]["pool"]["name"] == "rack"]
+        (rack,) = [each for each in slices if each["spec"]["pool"]["name"] == "rack"]
         devices = rack["spec"]["devices"]
         # the API server has the machine's clock
         since = {"timeAdded": "2026-01-01T00:00:00Z"}
@@ -283,12 +283,12 @@ async def test_a_request_falls_back_and_a_tainted_device_is_replaced() -> None:
         name = rack["metadata"]["name"]
         await running.patch("ResourceSlice", name, {"spec": {"devices": devices}})
         pods = await running.until_all("Pod", lambda pods: len(pods) == 2)
-        assert hit not in {one["metadata"]["name"] for one in pods}
+        assert hit not in {each["metadata"]["name"] for each in pods}
         await running.until_all("ResourceClaim", lambda claims: len(claims) == 2)
         await running.create("Pod", unbound("next", resourceClaimTemplateName="any"))
         await running.until_all("Pod", in_phases(Running=3))
-        found = sorted(result["request"] for result in results(await running.all("ResourceClaim")))
-        assert found == ["any/fpga", "any/gpu", "any/gpu"]
+        names = sorted(result["request"] for result in results(await running.all("ResourceClaim")))
+        assert names == ["any/fpga", "any/gpu", "any/gpu"]
 
 
 @in_virtual_time
@@ -304,8 +304,8 @@ async def test_parts_of_a_device_are_allocated_until_their_counters_are_used_up(
         await running.until_all("Pod", in_phases(Running=6, Pending=1))
         await anyio.sleep(30)
         assert in_phases(Running=6, Pending=1)(await running.all("Pod"))
-        found = {result["device"] for result in results(await running.all("ResourceClaim"))}
-        assert found == {f"gpu-{gpu}-medium-{part}" for gpu in range(2) for part in range(3)}
+        devices = {result["device"] for result in results(await running.all("ResourceClaim"))}
+        assert devices == {f"gpu-{gpu}-medium-{part}" for gpu in range(2) for part in range(3)}
 
 
 @in_virtual_time
@@ -315,9 +315,9 @@ async def test_an_extended_resource_needs_no_claim_of_the_user() -> None:
         container = {"name": "c", "image": "i", "resources": limits}
         document = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
         await running.create("Pod", document)
-        (found,) = await running.until_all("Pod", in_phases(Running=1))
+        (running_pod,) = await running.until_all("Pod", in_phases(Running=1))
         (claim,) = await running.all("ResourceClaim")
-        status = found["status"]["extendedResourceClaimStatus"]
+        status = running_pod["status"]["extendedResourceClaimStatus"]
         assert status["resourceClaimName"] == claim["metadata"]["name"]
         assert len(results([claim])) == 2
         await running.delete("Pod", "p")

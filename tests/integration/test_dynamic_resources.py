@@ -40,8 +40,8 @@ async def furnish(cluster: VirtualCluster, *documents: Document, devices: int = 
 
 
 def read(cluster: VirtualCluster, name: str = "c") -> ResourceClaim:
-    found: ResourceClaim = cluster.objects(CLAIMS)["default", name]
-    return found
+    stored: ResourceClaim = cluster.objects(CLAIMS)["default", name]
+    return stored
 
 
 def on(cluster: VirtualCluster, name: str = "p") -> str:
@@ -49,17 +49,17 @@ def on(cluster: VirtualCluster, name: str = "p") -> str:
 
 
 def message(cluster: VirtualCluster, name: str = "p") -> str:
-    (found,) = cluster.pods()[name].status.conditions
-    return found.message
+    (condition,) = cluster.pods()[name].status.conditions
+    return condition.message
 
 
 def held(cluster: VirtualCluster) -> Counter[tuple[str, str]]:
     """The devices that claims hold."""
     return Counter(
         (result.pool, result.device)
-        for found in cluster.objects(CLAIMS).values()
-        if found.status.allocation is not None
-        for result in found.status.allocation.devices.results
+        for each in cluster.objects(CLAIMS).values()
+        if each.status.allocation is not None
+        for result in each.status.allocation.devices.results
     )
 
 
@@ -71,8 +71,8 @@ def settle(cluster: VirtualCluster) -> None:
     objects = cluster.snapshot.objects
     assert objects.assumed() == []
     assert [*objects.every(InFlightAllocation)] == []
-    known = {(it.metadata.namespace, it.metadata.name): it for it in objects.every(ResourceClaim)}
-    assert known == cluster.objects(CLAIMS)
+    claims = {(it.metadata.namespace, it.metadata.name): it for it in objects.every(ResourceClaim)}
+    assert claims == cluster.objects(CLAIMS)
     assert all(number == 1 for number in held(cluster).values())
     objects.validate()
 
@@ -86,11 +86,11 @@ async def test_a_claim_is_allocated_and_reserved_before_the_pod_is_bound() -> No
         await furnish(cluster, claim("c"))
         await cluster.create(using(pod("p"), "c"))
         await cluster.clock.advance(10.0)
-        found = read(cluster)
+        stored = read(cluster)
         assert on(cluster)
-        assert found.metadata.finalizers == (FINALIZER,)
-        assert [user.name for user in found.status.reserved_for] == ["p"]
-        allocation = found.status.allocation
+        assert stored.metadata.finalizers == (FINALIZER,)
+        assert [user.name for user in stored.status.reserved_for] == ["p"]
+        allocation = stored.status.allocation
         assert allocation is not None
         assert allocation.allocation_timestamp
         (result,) = allocation.devices.results
@@ -254,9 +254,9 @@ async def test_a_pod_that_cannot_be_bound_gives_its_reservation_back() -> None:
         await furnish(cluster, claim("c"))
         await cluster.create(using(pod("p"), "c"))
         await cluster.clock.advance(0.5)
-        found = read(cluster)
-        assert found.status.reserved_for == ()
-        assert found.status.allocation is not None
+        stored = read(cluster)
+        assert stored.status.reserved_for == ()
+        assert stored.status.allocation is not None
         settle(cluster)
 
 
@@ -364,8 +364,8 @@ async def test_a_pod_gets_devices_for_an_extended_resource() -> None:
         await cluster.clock.advance(60.0)
         placed = [name for name in ("p", "q", "r") if on(cluster, name)]
         assert len(placed) == 2
-        made = cluster.objects(CLAIMS).values()
-        assert sorted(found.metadata.owner_references[0].name for found in made) == sorted(placed)
+        claims = cluster.objects(CLAIMS).values()
+        assert sorted(each.metadata.owner_references[0].name for each in claims) == sorted(placed)
         assert held(cluster).keys() == {("a", "gpu-0"), ("b", "gpu-0")}
         created = Reader(cluster.instruments.registry).numbers("resourceclaim_creates_total")
         assert created == {("success",): 2}
@@ -403,14 +403,14 @@ async def test_pods_ask_for_the_same_devices_under_different_names() -> None:
             container["resources"]["requests"][f"example.com/gpu-{number}"] = "1"
             await cluster.create(document)
         await cluster.clock.advance(60.0)
-        made = {c.metadata.owner_references[0].name: c for c in cluster.objects(CLAIMS).values()}
+        by_pod = {c.metadata.owner_references[0].name: c for c in cluster.objects(CLAIMS).values()}
         for number in range(2):
-            found = made[f"p{number}"]
-            (request,) = found.spec.devices.requests
+            of_pod = by_pod[f"p{number}"]
+            (request,) = of_pod.spec.devices.requests
             assert request.exactly is not None
             assert request.exactly.device_class_name == f"ext-{number}"
-            assert found.status.allocation is not None
-            (config,) = found.status.allocation.devices.config
+            assert of_pod.status.allocation is not None
+            (config,) = of_pod.status.allocation.devices.config
             assert config.opaque is not None
             assert config.opaque.parameters == {"mode": number}
         settle(cluster)
@@ -478,6 +478,6 @@ async def test_a_pod_that_is_found_to_be_bound_is_not_tried_again() -> None:
         await cluster.clock.advance(100.0)
         assert on(cluster)
         assert len(cluster.decisions) == 1
-        (made,) = cluster.objects(CLAIMS).values()
-        assert made.status.allocation is not None
+        (stored,) = cluster.objects(CLAIMS).values()
+        assert stored.status.allocation is not None
         settle(cluster)

@@ -44,12 +44,12 @@ async def test_nulls_are_absent_and_unreadable_objects_are_left_out(
     fine["status"]["images"] = [{"names": None}]
     broken["status"]["allocatable"] = {"cpu": "plenty"}
     nameless["metadata"] = None
-    asked = pod("asked", tolerations=None)
-    items = {"/api/v1/nodes": [fine, broken, nameless], "/api/v1/pods": [asked]}
+    subject = pod("asked", tolerations=None)
+    items = {"/api/v1/nodes": [fine, broken, nameless], "/api/v1/pods": [subject]}
 
     async def listed(request: web.BaseRequest) -> web.StreamResponse:
-        found: list[Any] | None = items.get(request.path)
-        return web.json_response({"metadata": {}, "items": found})
+        kind: list[Any] | None = items.get(request.path)
+        return web.json_response({"metadata": {}, "items": kind})
 
     async with served(listed) as url:
         question = await from_cluster(Connection(url), "default", "asked", from_mapping(None))
@@ -65,7 +65,7 @@ async def test_nulls_are_absent_and_unreadable_objects_are_left_out(
 
 
 async def decided(served_items: Mapping[str, Any]) -> Decision:
-    """Returns the decision for the pod `asked` of a cluster that serves these lists alone."""
+    """Returns the decision for the pod "asked" of a cluster that serves these lists alone."""
 
     async def listed(request: web.BaseRequest) -> web.StreamResponse:
         items = served_items.get(request.path)
@@ -124,8 +124,8 @@ async def test_kinds_that_plugins_declare(capsys: pytest.CaptureFixture[str]) ->
     }
 
     async def listed(request: web.BaseRequest) -> web.StreamResponse:
-        found = items.get(request.path)
-        return web.json_response({"metadata": {}, "items": found}, status=200 if found else 404)
+        served = items.get(request.path)
+        return web.json_response({"metadata": {}, "items": served}, status=200 if served else 404)
 
     kinds = WIDGETS, GADGETS
     async with served(listed) as url:

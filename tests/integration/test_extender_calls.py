@@ -90,8 +90,8 @@ async def test_an_extender_is_verified_by_its_authority_and_name(authority: Auth
             refused = await kept(Extender(extender.url, "filter", tls_config=distrusting))
             assert isinstance(refused, Status)
             assert "certificate verify failed" in refused.message
-        asked = len(extender.asked)
-    assert asked == 7
+        calls = len(extender.calls)
+    assert calls == 7
     async with small_extender({"filter": only_a}, authority.server("named")) as extender:
         assert await kept(Extender(extender.url, "filter", tls_config=named)) == ["a"]
         refused = await kept(
@@ -126,7 +126,7 @@ async def test_a_client_certificate_is_presented(authority: Authority) -> None:
             Extender(extender.url, "filter", tls_config=ExtenderTLSConfig(ca_file=ca))
         )
         assert isinstance(refused, Status)
-        assert len(extender.asked) == 2
+        assert len(extender.calls) == 2
 
 
 @pytest.mark.parametrize(
@@ -186,18 +186,18 @@ async def preempted(
     *extenders: Extender, pod: Pod = POD, **candidates: list[str]
 ) -> dict[str, tuple[list[str], int]] | Status:
     """The candidates (node=victims) that these extenders leave, by node, or the error."""
-    found = snapshot()
+    view = snapshot()
     infos = {
         info.pod.metadata.name: info
-        for row in found.columns.row_of.values()
-        if (node := found.columns.infos[row]) is not None
+        for row in view.columns.row_of.values()
+        if (node := view.columns.infos[row]) is not None
         for info in node.pods.values()
     }
     victims = {
         node: Victims(tuple(infos[name] for name in names), 1) for node, names in candidates.items()
     }
     async with Extenders(extenders) as asking:
-        answer = await asking.preempt(pod, victims, found)
+        answer = await asking.preempt(pod, victims, view)
     if isinstance(answer, Status):
         return answer
     return {
@@ -221,14 +221,12 @@ def leave(**victims: list[str]) -> Answer:
 
 async def test_each_extender_reduces_the_candidates_that_are_left() -> None:
     async with (
-        small_extender({"preempt": leave(a=["a0"], b=["b1", "b0"])}) as one,
-        small_extender({"preempt": leave(b=["b0"])}) as two,
+        small_extender({"preempt": leave(a=["a0"], b=["b1", "b0"])}) as x,
+        small_extender({"preempt": leave(b=["b0"])}) as y,
     ):
-        whole = Extender(two.url, preempt_verb="preempt")
-        assert await preempted(preempting(one), whole, a=["a0", "a1"], b=["b0"]) == {
-            "b": (["b0"], 0)
-        }
-        (first,), (second,) = one.bodies("preempt"), two.bodies("preempt")
+        whole = Extender(y.url, preempt_verb="preempt")
+        assert await preempted(preempting(x), whole, a=["a0", "a1"], b=["b0"]) == {"b": (["b0"], 0)}
+        (first,), (second,) = x.bodies("preempt"), y.bodies("preempt")
     assert first["Pod"]["metadata"]["uid"] == second["Pod"]["metadata"]["uid"] == "uid-p"
     assert first["NodeNameToVictims"] is None
     assert first["NodeNameToMetaVictims"]["a"] == {
@@ -245,14 +243,14 @@ async def test_each_extender_reduces_the_candidates_that_are_left() -> None:
 
 async def test_without_candidates_no_extender_is_asked() -> None:
     async with (
-        small_extender({"preempt": leave()}) as one,
-        small_extender({"preempt": internal_error}) as two,
+        small_extender({"preempt": leave()}) as x,
+        small_extender({"preempt": internal_error}) as y,
     ):
-        assert await preempted(preempting(one)) == {}
-        assert not one.asked
-        assert await preempted(preempting(one), preempting(two), a=["a0"]) == {}
-        assert not two.asked
-        other = preempting(two, managed_resources=(ExtenderManagedResource("example.com/gpu"),))
+        assert await preempted(preempting(x)) == {}
+        assert not x.calls
+        assert await preempted(preempting(x), preempting(y), a=["a0"]) == {}
+        assert not y.calls
+        other = preempting(y, managed_resources=(ExtenderManagedResource("example.com/gpu"),))
         assert await preempted(other, a=["a0"]) == {"a": (["a0"], 1)}
 
 
@@ -271,20 +269,20 @@ async def test_a_preempt_call_that_fails(failure: str, ignorable: bool) -> None:
         small_extender({"preempt": answer}) as bad,
         small_extender({"preempt": leave(a=["a1"])}) as good,
     ):
-        found = await preempted(
+        result = await preempted(
             preempting(bad, ignorable=ignorable), preempting(good), a=["a0"], b=["b0"]
         )
     if ignorable:
-        assert found == {"a": (["a1"], 0)}
+        assert result == {"a": (["a1"], 0)}
     else:
-        assert isinstance(found, Status)
-        assert (found.code, found.plugin) == (Code.ERROR, "Extender")
-        assert problem in found.message
+        assert isinstance(result, Status)
+        assert (result.code, result.plugin) == (Code.ERROR, "Extender")
+        assert problem in result.message
 
 
 async def test_a_victim_that_is_deleted_during_the_call_remains_a_victim() -> None:
-    found = snapshot()
-    node = found.columns.infos[found.columns.row_of["a"]]
+    view = snapshot()
+    node = view.columns.infos[view.columns.row_of["a"]]
     assert node is not None
     victim = PodInfo(node.pods["ns/a0"].pod)
 
@@ -296,7 +294,7 @@ async def test_a_victim_that_is_deleted_during_the_call_remains_a_victim() -> No
         small_extender({"preempt": thinking}) as extender,
         Extenders([preempting(extender)]) as asking,
     ):
-        left = await asking.preempt(POD, {"a": Victims((victim,))}, found)
+        left = await asking.preempt(POD, {"a": Victims((victim,))}, view)
     assert left == {"a": Victims((victim,))}
 
 
@@ -311,7 +309,7 @@ async def test_calls_that_hang_do_not_block_other_calls() -> None:
             for _ in range(150):
                 group.start_soon(asking.bind, POD, "a")
             with anyio.fail_after(10):
-                while len(extender.asked) < 150:
+                while len(extender.calls) < 150:
                     await anyio.sleep(0.01)
             group.cancel_scope.cancel()
 

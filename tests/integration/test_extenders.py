@@ -39,9 +39,9 @@ def entry(extender: SmallExtender, *verbs: str, **fields: Any) -> Document:
     """The configuration of an extender with these verbs, names of nodes in place of nodes, and 5
     seconds.
     """
-    given = {f"{verb}Verb": verb for verb in verbs}
+    paths = {f"{verb}Verb": verb for verb in verbs}
     weight = {"weight": 1} if "prioritize" in verbs else {}
-    return {"urlPrefix": f"{extender.url}/", "nodeCacheCapable": True, **given, **weight, **fields}
+    return {"urlPrefix": f"{extender.url}/", "nodeCacheCapable": True, **paths, **weight, **fields}
 
 
 def document(*extenders: Document, **fields: Any) -> Document:
@@ -63,9 +63,9 @@ def pod(name: str, **requests: str) -> Document:
 
 
 def gpu_pod(name: str) -> Document:
-    made = pod(name)
-    made["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
-    return made
+    manifest = pod(name)
+    manifest["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
+    return manifest
 
 
 @asynccontextmanager
@@ -153,16 +153,16 @@ async def test_filter_by_whole_nodes_answered_in_gos_json() -> None:
 async def test_a_pod_that_extenders_reject_gets_their_reasons_and_is_woken_by_any_event() -> None:
     first, second = keep("b", "c", a="too dear"), keep("c", b="too far")
     async with (
-        small_extender({"filter": first}) as one,
-        small_extender({"filter": second}) as two,
-        extended(entry(one, "filter"), entry(two, "filter")) as running,
+        small_extender({"filter": first}) as x,
+        small_extender({"filter": second}) as y,
+        extended(entry(x, "filter"), entry(y, "filter")) as running,
     ):
         await running.create("Pod", pod("p"))
         assert await refused(running) == (
             "Unschedulable",
             no_room(2, "1 too dear, 1 too far", preemption=NO_VICTIMS),
         )
-        assert two.bodies("filter")[0]["NodeNames"] == ["b"]
+        assert y.bodies("filter")[0]["NodeNames"] == ["b"]
         await running.create("Node", node("c"))
         assert await running.node_of("p") == "c"
 
@@ -170,13 +170,13 @@ async def test_a_pod_that_extenders_reject_gets_their_reasons_and_is_woken_by_an
 @in_virtual_time
 async def test_when_an_extender_leaves_no_node_the_next_are_not_asked() -> None:
     async with (
-        small_extender({"filter": keep()}) as one,
-        small_extender({"filter": keep("a")}) as two,
-        extended(entry(one, "filter"), entry(two, "filter", "prioritize")) as running,
+        small_extender({"filter": keep()}) as x,
+        small_extender({"filter": keep("a")}) as y,
+        extended(entry(x, "filter"), entry(y, "filter", "prioritize")) as running,
     ):
         await running.create("Pod", pod("p"))
         assert await refused(running) == ("Unschedulable", no_room(2, ""))
-        assert not two.asked
+        assert not y.calls
 
 
 def unknown_node(body: Body) -> Document:
@@ -257,9 +257,9 @@ async def test_scores_count_by_their_weights() -> None:
     async with (
         small_extender(
             {"prioritize": lambda body: prefer(**scores[body["Pod"]["metadata"]["name"]])(body)}
-        ) as one,
-        small_extender({"prioritize": prefer(b=4)}) as two,
-        extended(entry(one, "prioritize", weight=3), entry(two, "prioritize", weight=6)) as running,
+        ) as x,
+        small_extender({"prioritize": prefer(b=4)}) as y,
+        extended(entry(x, "prioritize", weight=3), entry(y, "prioritize", weight=6)) as running,
     ):
         scores = {"p": {"a": 10}, "q": {"a": 6}}
         await running.create_all("Pod", [pod("p"), pod("q")])
@@ -280,7 +280,7 @@ async def test_a_failed_prioritize_never_fails_the_attempt(failure: str, ignorab
         async with extended(first, entry(good, "prioritize", weight=5)) as running:
             await running.create("Pod", pod("p"))
             assert await running.node_of("p") == "b"
-            assert bad.asked
+            assert bad.calls
 
 
 @in_virtual_time
@@ -297,13 +297,13 @@ async def test_scores_of_unknown_nodes_are_ignored() -> None:
 @in_virtual_time
 async def test_extenders_prioritise_at_the_same_time() -> None:
     """Each extender answers only when all have been asked, so sequential calls would never end."""
-    asked: list[str] = []
+    called: list[str] = []
     all_asked = anyio.Event()
 
     def waiting(name: str) -> Answer:
         async def answer(body: Body) -> list[Document]:
-            asked.append(name)
-            if len(asked) == 3:
+            called.append(name)
+            if len(called) == 3:
                 all_asked.set()
             await all_asked.wait()
             return [{"Host": "b", "Score": 10}]
@@ -315,7 +315,7 @@ async def test_extenders_prioritise_at_the_same_time() -> None:
         small_extender({"prioritize": waiting("y")}) as y,
         small_extender({"prioritize": waiting("z")}) as z,
         extended(
-            *(entry(one, "prioritize", weight=3, httpTimeout="60s") for one in (x, y, z))
+            *(entry(extender, "prioritize", weight=3, httpTimeout="60s") for extender in (x, y, z))
         ) as running,
     ):
         await running.create("Pod", pod("p"))
@@ -429,7 +429,7 @@ async def test_when_an_ignorable_extender_fails_to_bind_the_plugin_binds(failure
     ):
         await running.create("Pod", pod("p"))
         await running.node_of("p")
-        assert len(extender.asked) == 1
+        assert len(extender.calls) == 1
 
 
 @in_virtual_time
@@ -455,7 +455,7 @@ async def test_a_pod_that_an_extender_bound_without_an_answer_stays_bound() -> N
             "Unschedulable",
             no_room(1, "1 Insufficient cpu", preemption=NO_VICTIMS),
         )
-        assert len(extender.asked) == 1
+        assert len(extender.calls) == 1
 
 
 # -------------------------------------------------------------------------------- managed resources
@@ -473,10 +473,10 @@ async def test_an_extender_is_asked_only_about_pods_with_its_resources() -> None
         async with extended(configured) as running:
             await running.create("Pod", pod("p"))
             await running.node_of("p")
-            assert not extender.asked
+            assert not extender.calls
             await running.create("Pod", gpu_pod("q"))
             assert await running.node_of("q") == "b"
-            assert [verb for verb, _ in extender.asked] == ["filter", "bind"]
+            assert [verb for verb, _ in extender.calls] == ["filter", "bind"]
 
 
 @in_virtual_time
@@ -487,7 +487,7 @@ async def test_a_managed_resource_that_is_not_ignored_is_counted_by_the_schedule
             await running.create("Pod", gpu_pod("p"))
             message = no_room(2, "2 Insufficient example.com/gpu")
             assert await refused(running) == ("Unschedulable", message)
-            assert not extender.asked
+            assert not extender.calls
 
 
 # ------------------------------------------------------------------------------------------ explain
@@ -508,7 +508,7 @@ async def test_explain_asks_the_extenders(tmp_path: Path) -> None:
     ) as extender:
         verbs = entry(extender, "filter", "prioritize", "bind", weight=2)
         result = await anyio.to_thread.run_sync(explained, tmp_path, verbs)
-        assert [verb for verb, _ in extender.asked] == ["filter", "prioritize"]
+        assert [verb for verb, _ in extender.calls] == ["filter", "prioritize"]
     assert result.exit_code == 0, result.output
     decision = json.loads(result.stdout)
     expected = {"code": "Unschedulable", "plugin": "Extender", "reasons": ["too dear"]}

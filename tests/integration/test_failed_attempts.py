@@ -240,8 +240,8 @@ async def test_a_preemptor_has_one_set_of_victims_at_a_time(
         gone = {f"low{i}" for i in range(PREEMPTORS)} - cluster.pods().keys()
         assert len(gone) == PREEMPTORS
         await cluster.clock.advance(2000.0)
-        asked = Counter(preemptor for preemptor, _ in preempted(cluster))
-        assert fault is every_third or max(asked.values()) == 1, (
+        preemptions = Counter(preemptor for preemptor, _ in preempted(cluster))
+        assert fault is every_third or max(preemptions.values()) == 1, (
             "a preemptor that still had its room preempted again"
         )
 
@@ -251,8 +251,8 @@ def preempted(cluster: VirtualCluster) -> set[tuple[str, str]]:
     notes = [
         str(w.body) for w in cluster.writes if w.method == "POST" and w.path.endswith("/events")
     ]
-    found = (re.search(r"Preempted by pod (\S+) on node ([\w-]+)", note) for note in notes)
-    return {(match[1], match[2]) for match in found if match is not None}
+    matches = (re.search(r"Preempted by pod (\S+) on node ([\w-]+)", note) for note in notes)
+    return {(match[1], match[2]) for match in matches if match is not None}
 
 
 def bound(cluster: VirtualCluster, prefix: str) -> int:

@@ -50,9 +50,9 @@ def asks(cpu: str) -> Document:
     return {"requests": {"cpu": cpu}}
 
 
-def fitting(gates: str, asked: Document, objects: list[Document]) -> list[str]:
+def fitting(gates: str, pending: Document, objects: list[Document]) -> list[str]:
     """The nodes that fit."""
-    line = {"name": "s", "config": None, "objects": objects, "pod": asked}
+    line = {"name": "s", "config": None, "objects": objects, "pod": pending}
     arguments = ["--scenario", "-", "-o", "json", "--feature-gates", gates]
     result = CliRunner().invoke(explain, arguments, input=msgspec.json.encode(line).decode())
     assert result.exit_code == 0, result.output
@@ -76,7 +76,7 @@ RESTARTS = {
 
 
 @pytest.mark.parametrize(
-    ("gate", "others", "asked", "objects", "on", "off"),
+    ("gate", "others", "pending", "objects", "on", "off"),
     [
         (
             "NodeDeclaredFeatures",
@@ -132,15 +132,15 @@ RESTARTS = {
 def test_gates_that_change_where_a_pod_fits(
     gate: str,
     others: tuple[str, ...],
-    asked: Document,
+    pending: Document,
     objects: list[Document],
     on: list[str],
     off: list[str],
 ) -> None:
     """`others` depend on the gate."""
-    assert fitting(f"{gate}=true", asked, objects) == on
+    assert fitting(f"{gate}=true", pending, objects) == on
     without = ",".join(f"{name}=false" for name in (gate, *others))
-    assert fitting(without, asked, objects) == off
+    assert fitting(without, pending, objects) == off
 
 
 @pytest.mark.parametrize(("gates", "bound"), [({}, ""), (WITHOUT_POD_LEVEL, "n")])

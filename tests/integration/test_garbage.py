@@ -52,9 +52,9 @@ def pod(name: str, cpu: int) -> Pod:
 
 async def live(running: Pipeline, number: int) -> None:
     """Pods come, wait on Permit, are bound or refused by the API server, and go."""
-    made = [pod(f"p-{number}-{i}", 1_000 if i == 1 else 1) for i in range(PODS)]
+    pods = [pod(f"p-{number}-{i}", 1_000 if i == 1 else 1) for i in range(PODS)]
     running.store.refusals.append(ApiError(500, "InternalError", "internal error"))
-    for item in made:
+    for item in pods:
         await running.add_pod(item)
     await running.clock.advance(0)
     gc.collect()

@@ -52,9 +52,9 @@ def images(pods: list[Document]) -> Counter[str]:
 async def test_a_deployment_becomes_ready_spreads_scales_and_leaves_nothing() -> None:
     async with toy_cluster(6) as running:
         await running.create("Deployment", workload("Deployment", "web", replicas=100))
-        found = await running.status("Deployment", "web", rolled_out(100))
-        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
-        conditions = {c["type"]: (c["status"], c["reason"]) for c in found["status"]["conditions"]}
+        web = await running.status("Deployment", "web", rolled_out(100))
+        assert web["status"]["observedGeneration"] == web["metadata"]["generation"]
+        conditions = {c["type"]: (c["status"], c["reason"]) for c in web["status"]["conditions"]}
         assert conditions == {
             "Available": ("True", "MinimumReplicasAvailable"),
             "Progressing": ("True", "NewReplicaSetAvailable"),
@@ -97,19 +97,19 @@ async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
                 # has deleted its own
                 most = max(
                     most,
-                    sum(found["spec"]["replicas"] for found in await running.all("ReplicaSet")),
+                    sum(each["spec"]["replicas"] for each in await running.all("ReplicaSet")),
                 )
                 await anyio.sleep(0.01)
         assert least == 10
         assert most <= 12
-        found = await running.status("Deployment", "web", rolled_out(10))
-        assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
+        web = await running.status("Deployment", "web", rolled_out(10))
+        assert web["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
         assert len(await running.all("ReplicaSet")) == 2
 
         await running.patch("Deployment", "web", {"spec": {"template": template("web", "nginx:1")}})
         await running.until_all("Pod", lambda pods: images(pods) == {"nginx:1": 10})
-        found = await running.status("Deployment", "web", rolled_out(10))
-        assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+        web = await running.status("Deployment", "web", rolled_out(10))
+        assert web["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
         assert len(await running.all("ReplicaSet")) == 2
 
 
@@ -135,9 +135,9 @@ async def test_a_job_completes() -> None:
         quick = template("j", restartPolicy="Never")
         quick["metadata"]["annotations"] = {"berth.dev/run-seconds": "0.1"}
         await running.create("Job", workload("Job", "j", quick, parallelism=2, completions=5))
-        found = await running.status("Job", "j", lambda status: status.get("succeeded") == 5)
-        assert {c["type"]: c["status"] for c in found["status"]["conditions"]}["Complete"] == "True"
-        assert found["status"]["active"] == 0
+        job = await running.status("Job", "j", lambda status: status.get("succeeded") == 5)
+        assert {c["type"]: c["status"] for c in job["status"]["conditions"]}["Complete"] == "True"
+        assert job["status"]["active"] == 0
         pods = await running.all("Pod")
         assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 5
         assert {pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] for pod in pods} == {"j"}
@@ -251,10 +251,10 @@ async def test_a_budget_counts_the_healthy_pods_of_its_workload() -> None:
         budget = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": "30%"}
         await running.create("PodDisruptionBudget", {"metadata": {"name": "b"}, "spec": budget})
         await running.create("Deployment", workload("Deployment", "web", replicas=5))
-        found = await running.status(
+        stored = await running.status(
             "PodDisruptionBudget", "b", lambda status: status.get("currentHealthy") == 5
         )
-        status = found["status"]
+        status = stored["status"]
         assert (status["expectedPods"], status["desiredHealthy"], status["disruptionsAllowed"]) == (
             5,
             3,
@@ -266,15 +266,15 @@ async def test_a_budget_counts_the_healthy_pods_of_its_workload() -> None:
 async def test_a_node_made_by_hand_is_completed_and_runs_a_pod_within_a_second() -> None:
     async with toy_cluster(0) as running:
         await running.create("Node", {"metadata": {"name": "mine"}})
-        found = await running.status("Node", "mine", lambda status: bool(status.get("conditions")))
-        assert found["status"]["allocatable"]["cpu"] == "8"
+        mine = await running.status("Node", "mine", lambda status: bool(status.get("conditions")))
+        assert mine["status"]["allocatable"]["cpu"] == "8"
         created_at = anyio.current_time()
         await running.create("Pod", {**template("p"), "metadata": {"name": "p"}})
         pod = await running.status("Pod", "p", lambda status: status.get("phase") == "Running")
         assert anyio.current_time() - created_at < 1
         status = pod["status"]
         assert status["podIP"]
-        assert status["hostIP"] == found["status"]["addresses"][0]["address"]
+        assert status["hostIP"] == mine["status"]["addresses"][0]["address"]
         (container,) = status["containerStatuses"]
         expected = (True, 0, ["running"])
         assert (container["ready"], container["restartCount"], list(container["state"])) == expected
@@ -297,12 +297,12 @@ async def test_the_controllers_of_claims_can_run_alone() -> None:
         gpus = {"metadata": {"name": "gpus"}, "spec": {"spec": claim}}
         await running.create("ResourceClaimTemplate", gpus)
         await running.create("Pod", {**pod, "metadata": {"name": "p"}})
-        found = await running.status(
+        with_claim = await running.status(
             "Pod", "p", lambda status: bool(status.get("resourceClaimStatuses"))
         )
-        (named,) = found["status"]["resourceClaimStatuses"]
-        (made,) = await running.all("ResourceClaim")
-        assert made["metadata"]["name"] == named["resourceClaimName"]
+        (named,) = with_claim["status"]["resourceClaimStatuses"]
+        (generated,) = await running.all("ResourceClaim")
+        assert generated["metadata"]["name"] == named["resourceClaimName"]
         await running.delete("Pod", "p")
         await running.until_all("ResourceClaim", lambda claims: not claims)
         assert await running.all("ReplicaSet") == []

@@ -34,8 +34,8 @@ def config_map(number: int) -> Document:
 
 async def listed(url: str) -> Document:
     async with aiohttp.ClientSession() as session, session.get(url + MAPS) as answer:
-        found: Document = await answer.json()
-    return found
+        answered: Document = await answer.json()
+    return answered
 
 
 async def test_acknowledged_writes_survive_a_file_that_cannot_grow(tmp_path: Path) -> None:
@@ -48,22 +48,22 @@ async def test_acknowledged_writes_survive_a_file_that_cannot_grow(tmp_path: Pat
         begun = (await listed(url))["metadata"]["resourceVersion"]
         limit = data.stat().st_size + ROOM
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-        made: list[str] = []
+        acknowledged: list[str] = []
         refused: list[str] = []
         for number in range(20):
             async with session.post(url + MAPS, json=config_map(number)) as answer:
-                (made if answer.status == 201 else refused).append(f"m{number}")
+                (acknowledged if answer.status == 201 else refused).append(f"m{number}")
                 told = await answer.json()
-        assert made
+        assert acknowledged
         assert refused
         assert (told["code"], told["reason"]) == (500, "InternalError")
         assert told["message"].endswith(f"{data} cannot be written to: File too large")
         seen = await listed(url)
-        assert [item["metadata"]["name"] for item in seen["items"]] == sorted(made)
+        assert [item["metadata"]["name"] for item in seen["items"]] == sorted(acknowledged)
         query = f"?watch=true&timeoutSeconds=1&resourceVersion={begun}"
         async with session.get(url + MAPS + query) as answer:
             lines = (await answer.read()).splitlines()
-        assert len(lines) == len(made), "a watch shows exactly the created objects"
+        assert len(lines) == len(acknowledged), "a watch shows exactly the created objects"
         resource.prlimit(
             server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         )

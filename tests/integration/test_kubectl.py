@@ -63,13 +63,13 @@ async def client(kubectl: Kubectl) -> AsyncIterator[Client]:
 def plain(document: Document) -> Any:
     """The object without its identity, fields derived from its identity, and nulls."""
     text = json.dumps(document).replace(document["metadata"]["uid"], "the uid")
-    made = json.loads(
-        text, object_hook=lambda found: {k: v for k, v in found.items() if v is not None}
+    manifest = json.loads(
+        text, object_hook=lambda mapping: {k: v for k, v in mapping.items() if v is not None}
     )
     for field in ("uid", "resourceVersion", "creationTimestamp"):
-        made["metadata"].pop(field, None)
-    made.get("spec", {}).pop("clusterIP", None)
-    return made
+        manifest["metadata"].pop(field, None)
+    manifest.get("spec", {}).pop("clusterIP", None)
+    return manifest
 
 
 # What is created, the path of its kind, and its name.
@@ -114,8 +114,8 @@ async def test_a_protobuf_body_creates_the_same_object_as_its_json(
 
 async def test_a_deployment_is_read_as_it_was_created(kubectl: Kubectl, client: Client) -> None:
     await kubectl("create", "deployment", "web", "--image=nginx:1", "--replicas=2", "--port=80")
-    found = await client.call("GET", f"/apis/apps/v1{NAMESPACE}/deployments/web", dict)
-    spec = found["spec"]
+    stored = await client.call("GET", f"/apis/apps/v1{NAMESPACE}/deployments/web", dict)
+    spec = stored["spec"]
     assert (spec["replicas"], spec["selector"]) == (2, {"matchLabels": {"app": "web"}})
     assert spec["strategy"]["type"] == "RollingUpdate"
     (container,) = spec["template"]["spec"]["containers"]
@@ -186,13 +186,13 @@ async def test_events_of_either_api_are_shown_with_age_count_and_message(
     kubectl: Kubectl, client: Client
 ) -> None:
     pod = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    made = await client.call("POST", f"/api/v1{NAMESPACE}/pods", dict, pod)
+    created = await client.call("POST", f"/api/v1{NAMESPACE}/pods", dict, pod)
     about = {
         "apiVersion": "v1",
         "kind": "Pod",
         "namespace": "default",
         "name": "web",
-        "uid": made["metadata"]["uid"],
+        "uid": created["metadata"]["uid"],
     }
     now = datetime.now(UTC)
     hour_ago, lately = (f"{now - timedelta(minutes=m):%Y-%m-%dT%H:%M:%S.%f}Z" for m in (60, 20))

@@ -131,11 +131,11 @@ def queries() -> list[str]:
     panels = json.loads(DASHBOARD.read_text())["panels"]
     shown = [target["expr"] for panel in panels for target in panel.get("targets", ())]
     rules = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
-    found = [*shown, *(LIMIT.sub("", rule["expr"]) for rule in rules)]
-    assert len(found) >= 40
+    expressions = [*shown, *(LIMIT.sub("", rule["expr"]) for rule in rules)]
+    assert len(expressions) >= 40
     return [
         query.replace("$__rate_interval", "10s").replace("$job", "berth").replace("$instance", ".+")
-        for query in found
+        for query in expressions
     ]
 
 

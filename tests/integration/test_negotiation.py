@@ -90,12 +90,12 @@ async def test_a_driver_allocates_for_the_selected_node_and_the_pod_runs_there()
         await running.create(CLAIM, claim("c"))
         await running.create("Pod", pod("p", "c"))
         node = await runs(running, "p")
-        found = await running.get(CLAIM, "c")
-        assert found["status"]["driverName"] == "gpu.example.com"
-        (handle,) = found["status"]["allocation"]["resourceHandles"]
+        stored = await running.get(CLAIM, "c")
+        assert stored["status"]["driverName"] == "gpu.example.com"
+        (handle,) = stored["status"]["allocation"]["resourceHandles"]
         assert handle["data"] == node
-        assert [user["name"] for user in found["status"]["reservedFor"]] == ["p"]
-        assert found["metadata"]["finalizers"] == ["gpu.example.com/deletion-protection"]
+        assert [user["name"] for user in stored["status"]["reservedFor"]] == ["p"]
+        assert stored["metadata"]["finalizers"] == ["gpu.example.com/deletion-protection"]
         await settle(running)
 
 
@@ -164,8 +164,8 @@ async def test_deleting_a_waiting_pod_leaves_nothing() -> None:
     async with negotiating(nodes=1, driver=False) as running:
         await running.create(CLAIM, claim("c"))
         await running.create("Pod", pod("p", "c"))
-        found = await running.until("Pod", "p", lambda pod: "waiting" in message(pod))
-        assert message(found).endswith("waiting for resource driver to allocate resource")
+        waiting = await running.until("Pod", "p", lambda pod: "waiting" in message(pod))
+        assert message(waiting).endswith("waiting for resource driver to allocate resource")
         (context,) = await running.all(CONTEXT)
         assert context["spec"] == {"selectedNode": "node-1", "potentialNodes": ["node-1"]}
         await running.start(run_negotiating_driver)
@@ -194,10 +194,10 @@ async def test_a_claim_on_a_node_that_the_pod_cannot_use_is_given_up() -> None:
 async def test_an_immediate_claim_decides_where_its_pod_runs() -> None:
     async with negotiating() as running:
         await running.create(CLAIM, claim("c", allocationMode="Immediate"))
-        found = await running.until(
+        allocated = await running.until(
             CLAIM, "c", lambda claim: bool((claim.get("status") or {}).get("allocation"))
         )
-        (handle,) = found["status"]["allocation"]["resourceHandles"]
+        (handle,) = allocated["status"]["allocation"]["resourceHandles"]
         await running.create("Pod", pod("p", "c"))
         assert await runs(running, "p") == handle["data"]
         assert await running.all(CONTEXT) == []
@@ -212,8 +212,8 @@ async def test_a_pod_uses_claims_of_both_apis() -> None:
         await running.create(CLAIM, claim("c"))
         await running.create("Pod", pod("p", "c", "v1"))
         assert await runs(running, "p") == "node-2"
-        found = await running.get("ResourceClaim", "v1")
-        assert [user["name"] for user in found["status"]["reservedFor"]] == ["p"]
+        stored = await running.get("ResourceClaim", "v1")
+        assert [user["name"] for user in stored["status"]["reservedFor"]] == ["p"]
         await settle(running)
 
 

@@ -200,9 +200,9 @@ async def test_a_pod_that_becomes_unreadable_during_its_attempt_does_not_block_t
             running.put_pod(f"p{number}", "64")
         await running.advance(10)
         assert all("Insufficient cpu" in running.message_of(f"p{number}") for number in range(20))
-        asked = len(running.api.asked)
+        before = len(running.api.requests)
         await running.advance(10)
-        assert len(running.api.asked) - asked < 5
+        assert len(running.api.requests) - before < 5
 
 
 async def test_an_unreadable_object_is_named_in_the_log_the_metric_and_the_debug_page() -> None:

@@ -22,10 +22,10 @@ Document = dict[str, Any]
 
 
 def crowded(name: str, priority: int, on: str = "", cpu: str = "4") -> Document:
-    made = pod(name, cpu=cpu)
-    made["spec"] |= {"priorityClassName": f"p{priority}", "terminationGracePeriodSeconds": 0}
-    made["spec"] |= {"nodeName": on} if on else {}
-    return made
+    manifest = pod(name, cpu=cpu)
+    manifest["spec"] |= {"priorityClassName": f"p{priority}", "terminationGracePeriodSeconds": 0}
+    manifest["spec"] |= {"nodeName": on} if on else {}
+    return manifest
 
 
 def priority_class(value: int) -> Document:
@@ -91,7 +91,7 @@ async def test_extenders_receive_the_victims_and_remove_nodes_one_after_the_othe
         told, then = first.bodies("preempt")[0], second.bodies("preempt")[0]
         assert told["Pod"]["metadata"]["name"] == "high"
         named = told["NodeNameToMetaVictims"]
-        assert {name: [p["UID"] for p in found["Pods"]] for name, found in named.items()} == {
+        assert {name: [p["UID"] for p in victims["Pods"]] for name, victims in named.items()} == {
             name: [uids[f"on-{name}"]] for name in "abc"
         }
         assert then["NodeNameToMetaVictims"].keys() == {"b", "c"}
@@ -166,9 +166,9 @@ def explained(folder: Path, *extenders: Document, output: str) -> str:
         ),
     ]
     objects = [
-        {"apiVersion": version, "kind": kind, **made}
+        {"apiVersion": version, "kind": kind, **fields}
         for version, kind, every in kinds
-        for made in every
+        for fields in every
     ]
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
     (folder / "config.yaml").write_text(yaml.safe_dump(document(*extenders)))

@@ -75,8 +75,8 @@ async def recorder(client: Client, state: RecorderState) -> AsyncIterator[Mailbo
 
 async def condition(client: Client) -> tuple[str, str, str]:
     pod = await client.call("GET", f"{PODS}/p", Pod)
-    found = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-    return ("", "", "") if found is None else (found.status, found.reason, found.message)
+    newest = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+    return ("", "", "") if newest is None else (newest.status, newest.reason, newest.message)
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "labelled", "bound", "replaced", "deleted"])
@@ -114,10 +114,10 @@ async def listed(
     """Waits for `times` events of which the first has this count, and returns them."""
     with anyio.fail_after(20):
         while True:
-            found: list[Document] = (await client.call("GET", path, dict))["items"]
-            counted = found and (found[0].get("series") or {}).get("count")
-            if len(found) == times and (count is None or counted == count):
-                return found
+            events: list[Document] = (await client.call("GET", path, dict))["items"]
+            counted = events and (events[0].get("series") or {}).get("count")
+            if len(events) == times and (count is None or counted == count):
+                return events
             await anyio.sleep(0.01)
 
 
@@ -175,7 +175,7 @@ async def test_an_event_that_keeps_being_created_and_deleted_is_given_up() -> No
 class Old(Client):
     """An API server from before Kubernetes 1.19: it has no events.k8s.io."""
 
-    asked = 0
+    calls = 0
 
     async def call(
         self,
@@ -186,7 +186,7 @@ class Old(Client):
         content_type: str = "application/json",
     ) -> T:
         if path.startswith("/apis/events.k8s.io"):
-            self.asked += 1
+            self.calls += 1
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         return await super().call(method, path, answer, body, content_type)
 
@@ -204,7 +204,7 @@ async def test_an_api_server_without_the_group_gets_core_events() -> None:
             )
             mailbox.tell(FAILED)
             await listed(client, CORE, count=2)
-        assert client.asked == 2, "more than the first event and the check for the group were sent"
+        assert client.calls == 2, "more than the first event and the check for the group were sent"
 
 
 async def test_an_event_in_a_deleted_namespace_is_dropped() -> None:

@@ -68,14 +68,14 @@ async def test_an_absent_kind_is_an_empty_list_until_it_is_created() -> None:
     profiles = [{"pluginConfig": [{"name": "DefaultPreemption", "args": never}]}]
     paths = [kind.path for kind in LOOKED_UP]
     with capture_logs() as logs:
-        async with daemon({"profiles": profiles}, given=refusing(ABSENT, *paths)) as running:
+        async with daemon({"profiles": profiles}, existing=refusing(ABSENT, *paths)) as running:
             assert running.started.is_set()
             running.put_node("n", "1")
             running.put_pod("a", "1", hostile={"metadata.labels": {"app": "web"}})
             await running.advance(300)
             assert running.node_of("a") == "n"
-            asked = sum(request.startswith(f"GET {BUDGETS}") for request in running.api.asked)
-            assert 5 <= asked <= 6
+            lists = sum(request.startswith(f"GET {BUDGETS}") for request in running.api.requests)
+            assert 5 <= lists <= 6
             del running.api.refusals[BUDGETS]
             running.api.put(BUDGETS, "default/b", budget(0))
             await running.advance(61)
@@ -98,8 +98,11 @@ async def test_an_absent_kind_is_an_empty_list_until_it_is_created() -> None:
 async def test_forbidden_budgets_block_only_preemption(error: ApiError) -> None:
     options = open_to_all()
     url = url_of(options)
-    given = refusing(error, BUDGETS)
-    async with daemon(options=options, given=given) as running, aiohttp.ClientSession() as session:
+    server = refusing(error, BUDGETS)
+    async with (
+        daemon(options=options, existing=server) as running,
+        aiohttp.ClientSession() as session,
+    ):
 
         async def ready() -> tuple[int, str]:
             async with session.get(f"{url}/readyz/sched-handler-sync", ssl=False) as response:
@@ -132,7 +135,7 @@ def rights(logs: Sequence[Mapping[str, Any]], event: str = MISSING) -> list[list
 
 async def test_missing_rights_are_named_in_one_line_once_a_minute() -> None:
     with capture_logs() as logs:
-        async with daemon(given=refusing(FORBIDDEN, BUDGETS, SERVICES)) as running:
+        async with daemon(existing=refusing(FORBIDDEN, BUDGETS, SERVICES)) as running:
             await running.advance(3)
             both = ["list services", "list poddisruptionbudgets.policy"]
             assert rights(logs) == [both]
@@ -156,7 +159,7 @@ async def test_a_refused_binding_is_a_missing_right_until_one_succeeds() -> None
     cannot = 'pods "a" is forbidden: User "berth" cannot create resource "pods/binding"'
     path = f"{PODS.path}/binding"
     with capture_logs() as logs:
-        async with daemon(given=refusing(ApiError(403, "Forbidden", cannot), path)) as running:
+        async with daemon(existing=refusing(ApiError(403, "Forbidden", cannot), path)) as running:
             running.put_node("n")
             running.put_pod("a")
             await running.advance(10)
@@ -173,7 +176,7 @@ async def test_a_refusal_of_an_admission_plugin_is_no_missing_right() -> None:
     path = f"{PODS.path}/binding"
     with capture_logs() as logs:
         quota = ApiError(403, "Forbidden", 'pods "a" is forbidden: exceeded quota')
-        async with daemon(given=refusing(quota, path)) as running:
+        async with daemon(existing=refusing(quota, path)) as running:
             running.put_node("n")
             running.put_pod("a")
             await running.advance(90)
@@ -189,7 +192,7 @@ async def test_a_review_names_all_missing_rights_at_the_start() -> None:
     reads = rule(["*"], ["*"], ["get", "list", "watch"])
     running.api.rules = {"resourceRules": [reads, rule([""], ["pods/binding"], ["create"])]}
     with capture_logs() as logs:
-        async with daemon(given=running):
+        async with daemon(existing=running):
             await running.advance(1)
             assert rights(logs) == [
                 ["delete pods", "patch pods/status", "create,patch events.events.k8s.io"]
@@ -207,12 +210,12 @@ async def test_a_review_names_all_missing_rights_at_the_start() -> None:
 async def test_nothing_starts_until_nodes_and_pods_may_be_listed(path: str) -> None:
     options = open_to_all()
     url = url_of(options)
-    given = refusing(FORBIDDEN, path)
-    given.put_node("n")
-    given.put_pod("a")
+    server = refusing(FORBIDDEN, path)
+    server.put_node("n")
+    server.put_pod("a")
     with capture_logs() as logs:
         async with (
-            daemon(options=options, given=given) as running,
+            daemon(options=options, existing=server) as running,
             aiohttp.ClientSession() as session,
         ):
             await running.advance(120)
@@ -249,7 +252,7 @@ async def test_forbidden_namespaces_matter_only_to_namespace_selectors() -> None
     by_name = anti_affinity()
     by_label = anti_affinity(namespaceSelector={"matchLabels": {"team": "a"}})
     in_all = anti_affinity(namespaceSelector={})
-    async with daemon(given=refusing(FORBIDDEN, NAMESPACES)) as running:
+    async with daemon(existing=refusing(FORBIDDEN, NAMESPACES)) as running:
         running.put_node("n")
         for name, spec in (
             ("plain", {}),
@@ -279,7 +282,7 @@ async def test_system_default_spreading_ignores_forbidden_kinds_and_a_profiles_d
         {"schedulerName": "default-scheduler"},
         {"schedulerName": "own", "pluginConfig": [{"name": "PodTopologySpread", "args": args}]},
     ]
-    async with daemon({"profiles": profiles}, given=refusing(FORBIDDEN, SERVICES)) as running:
+    async with daemon({"profiles": profiles}, existing=refusing(FORBIDDEN, SERVICES)) as running:
         running.put_node("n")
         running.put_node("m")
         running.put_pod("by-system")
@@ -302,7 +305,7 @@ async def test_only_kinds_that_an_enabled_plugin_uses_are_followed() -> None:
         await running.advance(1)
         listed = {
             request.split()[1].partition("?")[0]
-            for request in running.api.asked
+            for request in running.api.requests
             if request.startswith("GET")
         }
     assert listed == {NODES.path, PODS.path, BUDGETS}
@@ -310,7 +313,7 @@ async def test_only_kinds_that_an_enabled_plugin_uses_are_followed() -> None:
         await running.advance(1)
         listed = {
             request.split()[1].partition("?")[0]
-            for request in running.api.asked
+            for request in running.api.requests
             if request.startswith("GET")
         }
     (profile,) = build_profiles(from_mapping(None), IN_TREE, NoApi()).values()
@@ -351,7 +354,7 @@ async def test_a_kind_that_a_plugin_waits_for_is_followed(monkeypatch: pytest.Mo
         assert "1 not yet" in running.message_of("a")
         listed = {
             request.split()[1].partition("?")[0]
-            for request in running.api.asked
+            for request in running.api.requests
             if request.startswith("GET")
         }
         assert listed == {NODES.path, PODS.path, SERVICES}
@@ -365,7 +368,7 @@ async def test_a_kind_that_a_plugin_waits_for_is_followed(monkeypatch: pytest.Mo
 async def test_a_kind_that_is_forbidden_later_keeps_its_objects() -> None:
     running = Daemon(clock=VirtualClock())
     running.api.put(BUDGETS, "default/b", budget(1))
-    async with daemon(given=running):
+    async with daemon(existing=running):
         running.put_node("n", "1")
         running.put_pod("a", "1", hostile={"metadata.labels": {"app": "web"}})
         await running.advance(2)
@@ -387,7 +390,7 @@ async def test_the_server_omits_finished_pods() -> None:
         running.put_pod("a", "1", hostile={"status.phase": "Succeeded"})
         await running.advance(15)
         assert running.node_of("b") == "n"
-        wanted = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+        selector = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
         assert all(
-            wanted in request for request in running.api.asked if f" {PODS.path}?" in request
+            selector in request for request in running.api.requests if f" {PODS.path}?" in request
         )

@@ -47,14 +47,14 @@ class Paired(ReservePlugin, PermitPlugin, PreBindPlugin):
     """Holds pods up at Permit or in PreBind, and notes which object reserved and unreserved."""
 
     name = "Paired"
-    made: list[Paired]
+    instances: list[Paired]
     waits: float
     works: float
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
         self.reserved: Counter[str] = Counter()
-        type(self).made.append(self)
+        type(self).instances.append(self)
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         self.reserved[info.pod.metadata.name] += 1
@@ -86,15 +86,15 @@ class Door(PreEnqueuePlugin):
 
 @pytest.fixture(autouse=True)
 def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    Paired.made, Paired.waits, Paired.works = [], 0.0, 0.0
+    Paired.instances, Paired.waits, Paired.works = [], 0.0, 0.0
     for plugin in (Paired, Door):
         monkeypatch.setitem(IN_TREE, plugin.name, plugin)
 
 
 @pytest.fixture(autouse=True)
 def lines() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as found:
-        yield found
+    with structlog.testing.capture_logs() as captured:
+        yield captured
 
 
 class File:
@@ -118,7 +118,7 @@ def profile(name: str = "default-scheduler", *plugins: str, **args: Any) -> dict
     return {
         "schedulerName": name,
         "plugins": {"multiPoint": {"enabled": [{"name": plugin} for plugin in plugins]}},
-        "pluginConfig": [{"name": plugin, "args": given} for plugin, given in args.items()],
+        "pluginConfig": [{"name": plugin, "args": config} for plugin, config in args.items()],
     }
 
 
@@ -225,7 +225,7 @@ async def test_a_pod_under_way_keeps_its_profile(file: File, hold: str, later: s
         await cluster.create(node("n", 4))
         await cluster.create(pod("p"))
         await cluster.clock.advance(3.0)
-        (first,) = Paired.made
+        (first,) = Paired.instances
         assert first.reserved == {"p": 1}
         match later:
             case "with":
@@ -306,6 +306,6 @@ async def test_no_pod_is_forgotten_and_none_is_bound_twice(file: File, seed: int
         await cluster.create(node("big", 100))
         await cluster.clock.advance(700.0)
         alive = cluster.pods()
-        assert all(one.spec.node_name for one in alive.values())
+        assert all(each.spec.node_name for each in alive.values())
         assert set(bindings(cluster).values()) == {1}
         assert bindings(cluster).keys() >= alive.keys()

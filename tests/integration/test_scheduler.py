@@ -88,10 +88,10 @@ async def test_a_bound_pod_cannot_be_bound_again() -> None:
     async with cluster() as running:
         await running.schedule()
         await running.create("Node", node("n"))
-        made = await running.create("Pod", pod("p"))
+        created = await running.create("Pod", pod("p"))
         await running.node_of("p")
         with pytest.raises(ApiError, match="already assigned") as refused:
-            await running.client.bind("default", "p", made["metadata"]["uid"], "n")
+            await running.client.bind("default", "p", created["metadata"]["uid"], "n")
         assert refused.value.code == 409
 
 

@@ -71,8 +71,8 @@ async def test_health_is_served_while_the_scheduler_stands_still() -> None:
 
     async with daemon(options=options), aiohttp.ClientSession() as session:
         with ThreadPoolExecutor(1) as other:
-            asked = other.submit(while_it_stands_still)
-            answers = asked.result()  # blocks the event loop
+            future = other.submit(while_it_stands_still)
+            answers = future.result()  # blocks the event loop
         live, by_name, ready = answers
         assert live[0] == by_name[0] == 500
         assert live[1].startswith("[-]ping failed: the event loop has stood still for")
@@ -200,9 +200,9 @@ def test_a_pod_delegates_to_its_own_cluster(tmp_path: Path) -> None:
     assert delegates(*plain, inside, tmp_path) == (None, None)  # no service account
     file = tmp_path / "kubeconfig"
     file.write_text(KUBECONFIG.replace("URL", "http://127.0.0.1:1"))
-    found = delegates(Authentication(kubeconfig=str(file)), Authorization(), {}, tmp_path)
-    assert found.authentication is not None
-    assert (found.authentication.server, found.authorization) == ("http://127.0.0.1:1", None)
+    result = delegates(Authentication(kubeconfig=str(file)), Authorization(), {}, tmp_path)
+    assert result.authentication is not None
+    assert (result.authentication.server, result.authorization) == ("http://127.0.0.1:1", None)
 
 
 async def test_port_zero_serves_nothing() -> None:

@@ -53,21 +53,21 @@ async def silent() -> AsyncIterator[int]:
 
 def sockets_to(port: int) -> list[socket.socket]:
     """Duplicates of this process's connections to a port. The caller closes them."""
-    found = []
+    sockets = []
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         try:
-            one = socket.socket(fileno=os.dup(int(name)))
+            duplicate = socket.socket(fileno=os.dup(int(name)))
         except OSError:
             continue  # not a socket, or closed by now
         try:
-            ours = one.getpeername()[1] == port
+            ours = duplicate.getpeername()[1] == port
         except (OSError, IndexError):
             ours = False
         if ours:
-            found.append(one)
+            sockets.append(duplicate)
         else:
-            one.close()
-    return found
+            duplicate.close()
+    return sockets
 
 
 @pytest.mark.skipif(
@@ -88,18 +88,18 @@ async def test_every_connection_notices_a_dead_peer_within_45_seconds() -> None:
             assert (
                 len(connections) == 3 - 1
             )  # the list and the watch share a connection; the write has another
-            for one in connections:
-                with closing(one):
-                    assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-                    idle = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
-                    interval = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
-                    times = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+            for each in connections:
+                with closing(each):
+                    assert each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                    idle = each.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+                    interval = each.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
+                    times = each.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
                     assert 0 < idle + interval * times <= 45
                     # The connection is given up at the first probe that is unanswered this long
                     # after the last data.
                     assert (
                         0
-                        < one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) / 1000
+                        < each.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) / 1000
                         + interval
                         <= 45
                     )
@@ -136,10 +136,10 @@ async def test_a_silent_watch_is_started_again_at_its_version_if_it_had_bookmark
     if bookmarked:
         pause = 2.0  # the longest pause before a watch is started again
         assert SILENCE_SECONDS < seconds <= SILENCE_SECONDS + CHECK_SECONDS + pause
-        assert server.asked == ["list", "1", "8"]
+        assert server.requests == ["list", "1", "8"]
     else:
         assert waiting.cancelled_caught
-        assert server.asked == ["list", "1"]
+        assert server.requests == ["list", "1"]
 
 
 @in_virtual_time
@@ -158,7 +158,7 @@ async def test_a_watch_without_an_answer_is_started_again() -> None:
         async with aclosing(reflector.changes()) as changes:
             assert [type(await anext(changes)) for _ in range(2)] == [ObjectsListed, ObjectChanged]
     assert watches == 2
-    assert server.asked == ["list", "1"]
+    assert server.requests == ["list", "1"]
 
 
 @in_virtual_time
@@ -188,11 +188,11 @@ async def test_a_page_of_a_list_may_come_late_and_in_pieces() -> None:
 @in_virtual_time
 async def test_the_time_for_a_write_begins_when_it_is_sent() -> None:
     busy = most = 0
-    asked: list[int] = []
+    numbers: list[int] = []
 
     async def slow(request: web.BaseRequest) -> web.StreamResponse:
         nonlocal busy, most
-        asked.append((await request.json())["number"])
+        numbers.append((await request.json())["number"])
         busy += 1
         most = max(most, busy)
         await anyio.sleep(0.5)
@@ -208,17 +208,17 @@ async def test_the_time_for_a_write_begins_when_it_is_sent() -> None:
             group.start_soon(client.call, "POST", "/", dict, {"number": number})
     assert most == MAX_CONNECTIONS
     # In order, except for requests that are under way at the same time.
-    assert sorted(asked) == list(range(6 * MAX_CONNECTIONS))
-    assert all(abs(number - place) < MAX_CONNECTIONS for place, number in enumerate(asked))
+    assert sorted(numbers) == list(range(6 * MAX_CONNECTIONS))
+    assert all(abs(number - place) < MAX_CONNECTIONS for place, number in enumerate(numbers))
 
 
 @in_virtual_time
 async def test_a_request_that_must_wait_for_retry_after_does_not_block_others() -> None:
-    asked = Counter[str]()
+    requests = Counter[str]()
 
     async def overloaded(request: web.BaseRequest) -> web.StreamResponse:
-        asked[request.path] += 1
-        if request.path == "/storm" and asked["/storm"] <= 3 * MAX_CONNECTIONS:
+        requests[request.path] += 1
+        if request.path == "/storm" and requests["/storm"] <= 3 * MAX_CONNECTIONS:
             return web.Response(status=429, headers={"Retry-After": "5"})
         return web.json_response({})
 
@@ -229,12 +229,12 @@ async def test_a_request_that_must_wait_for_retry_after_does_not_block_others() 
     ):
         for _ in range(3 * MAX_CONNECTIONS):
             group.start_soon(client.call, "POST", "/storm", dict, {})
-        while asked["/storm"] < 3 * MAX_CONNECTIONS:
+        while requests["/storm"] < 3 * MAX_CONNECTIONS:
             await anyio.sleep(0.01)
         await client.call("POST", "/calm", dict, {})
-        assert asked == {"/storm": 3 * MAX_CONNECTIONS, "/calm": 1}
+        assert requests == {"/storm": 3 * MAX_CONNECTIONS, "/calm": 1}
         assert anyio.current_time() < 5
-    assert asked["/storm"] == 6 * MAX_CONNECTIONS
+    assert requests["/storm"] == 6 * MAX_CONNECTIONS
     assert 5 <= anyio.current_time() < 6
 
 
@@ -268,10 +268,10 @@ async def test_a_name_that_is_never_resolved_is_a_failed_connection(
 @pytest.mark.parametrize("how", ["reset", "head", "drip"])
 @in_virtual_time
 async def test_a_write_is_sent_once_however_its_answer_fails(method: str, how: str) -> None:
-    asked: list[str] = []
+    paths: list[str] = []
 
     async def fail(request: web.BaseRequest) -> web.StreamResponse:
-        asked.append(request.path)
+        paths.append(request.path)
         if request.path == "/good":
             return web.json_response({})
         transport = request.transport
@@ -297,7 +297,7 @@ async def test_a_write_is_sent_once_however_its_answer_fails(method: str, how: s
         with pytest.raises(ConnectionFailedError):
             await client.call(method, "/bad", dict, {})
         await client.call(method, "/good", dict, {})
-    assert asked == ["/good", "/bad", "/good"]
+    assert paths == ["/good", "/bad", "/good"]
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -313,16 +313,16 @@ async def test_reads_and_writes_go_through_a_proxy(
         proxy(url) as between,
     ):
         through = between.url.replace("http://", "http://us%20er:secret@")
-        made = connection(tmp_path, url, {"token": "t"}, {**cluster, "proxy-url": through})
-        async with Client(made) as client:
+        server = connection(tmp_path, url, {"token": "t"}, {**cluster, "proxy-url": through})
+        async with Client(server) as client:
             for method in ("GET", "POST", "PUT"):
                 body: dict[str, str] | None = None if method == "GET" else {}
                 assert await client.call(method, "/a", dict, body) == {
                     "method": method,
                     "path": "/a",
                 }
-        asked = [request.lower() for request in between.connects]
-        assert len(asked) == (2 if secure else 0)  # one connection for reads and one for writes
-        assert all("proxy-authorization: basic dxmgzxi6c2vjcmv0" in request for request in asked)
+        connects = [request.lower() for request in between.connects]
+        assert len(connects) == (2 if secure else 0)  # one connection for reads and one for writes
+        assert all("proxy-authorization: basic dxmgzxi6c2vjcmv0" in request for request in connects)
         if not secure:
             assert between.writes == [f"POST {url}/a", f"PUT {url}/a"]

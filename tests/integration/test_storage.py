@@ -72,16 +72,16 @@ async def select(running: Cluster, claim: str, node: str) -> None:
     await running.patch("PersistentVolumeClaim", claim, body)
 
 
-def phase(wanted: str) -> Callable[[Document], bool]:
-    return lambda document: (document.get("status") or {}).get("phase") == wanted
+def phase(name: str) -> Callable[[Document], bool]:
+    return lambda document: (document.get("status") or {}).get("phase") == name
 
 
 def zones(volume: Document) -> list[str]:
     (term,) = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
     (expression,) = term["matchExpressions"]
     assert expression["key"] == ZONE
-    found: list[str] = expression["values"]
-    return found
+    values: list[str] = expression["values"]
+    return values
 
 
 @asynccontextmanager
@@ -110,7 +110,7 @@ async def test_claims_get_the_smallest_volumes_each_its_own() -> None:
             assert volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
             assert claim["status"]["capacity"] == volume["spec"]["capacity"]
         available = await running.all("PersistentVolume")
-        assert Counter(one["status"]["phase"] for one in available) == {
+        assert Counter(each["status"]["phase"] for each in available) == {
             "Bound": 10,
             "Available": 10,
         }
@@ -335,7 +335,7 @@ async def test_capacity_is_kept_and_a_full_node_is_given_back() -> None:
             return SELECTED not in claim["metadata"]["annotations"]
 
         def left(capacity: str) -> Callable[[Document], bool]:
-            return lambda found: bool(found["capacity"] == capacity)
+            return lambda document: bool(document["capacity"] == capacity)
 
         await running.until("CSIStorageCapacity", "zone-a", left("512Mi"))
         claims = await running.all("PersistentVolumeClaim")
@@ -356,8 +356,8 @@ async def test_capacity_is_kept_and_a_full_node_is_given_back() -> None:
 async def test_a_node_has_a_csi_node_that_can_be_changed_and_goes_with_it() -> None:
     async with hollow(2) as running:
         for name in ("node-1", "node-2"):
-            found = await running.until("CSINode", name, lambda _: True)
-            (driver,) = found["spec"]["drivers"]
+            csi_node = await running.until("CSINode", name, lambda _: True)
+            (driver,) = csi_node["spec"]["drivers"]
             assert (driver["name"], driver["topologyKeys"]) == (DRIVER, [ZONE])
         limited = [{"name": DRIVER, "nodeID": "node-1", "allocatable": {"count": 2}}]
         await running.patch("CSINode", "node-1", {"spec": {"drivers": []}})
@@ -365,8 +365,8 @@ async def test_a_node_has_a_csi_node_that_can_be_changed_and_goes_with_it() -> N
         labels = {"metadata": {"labels": {"a": "b"}}}
         await running.patch("Node", "node-1", labels)
         await anyio.sleep(5)
-        found = await running.get("CSINode", "node-1")
-        assert found["spec"]["drivers"] == limited
+        csi_node = await running.get("CSINode", "node-1")
+        assert csi_node["spec"]["drivers"] == limited
         await running.delete("Node", "node-2")
         await running.gone("CSINode", "node-2")
 

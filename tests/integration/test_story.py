@@ -126,6 +126,6 @@ async def test_at_10_all_scores_are_lines() -> None:
     final = [line for line in lines if line["event"] == "Calculated node's final score for pod"]
     assert {line["node"] for line in final} == {"large", "larger"}
     for line in final:
-        scores = [one["score"] for one in scored if one["node"] == line["node"]]
+        scores = [each["score"] for each in scored if each["node"] == line["node"]]
         assert line["score"] == np.sum(scores) > 0
     assert {line["plugin"] for line in scored} >= {"NodeResourcesFit", "ImageLocality"}

@@ -40,12 +40,12 @@ class Server:
     """Records its requests, and answers when `answers` is set."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.answers = anyio.Event()
         self.first: tuple[int, dict[str, str]] | None = None
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.asked.append(f"{request.method} {request.path}")
+        self.requests.append(f"{request.method} {request.path}")
         await self.answers.wait()
         if self.first is not None:
             (status, headers), self.first = self.first, None
@@ -59,12 +59,12 @@ class Slow:
     def __init__(self, gate: anyio.Event, *, at_first: bool) -> None:
         self._gate = gate
         self._at_first = at_first
-        self.asked = False
+        self.opened = False
 
     async def proof(self) -> Proof:
-        if self.asked and self._at_first:
+        if self.opened and self._at_first:
             await self._gate.wait()
-        self.asked = True  # by the opening client; the next one is for the write
+        self.opened = True  # by the opening client; the next one is for the write
         return Proof("Bearer t")
 
     async def renewed(self, refused: Proof) -> Proof | None:
@@ -97,12 +97,12 @@ class Scene:
             group.start_soon(self.write)
             await anyio.sleep_until(ENDS - 1)
             assert waits()
-            before = list(self.server.asked)
+            before = list(self.server.requests)
             await anyio.sleep_until(ENDS)
             self.gate.set()
             self.server.answers.set()
         assert self.outcome is DeposedError
-        assert self.server.asked == before
+        assert self.server.requests == before
 
 
 @asynccontextmanager
@@ -119,8 +119,8 @@ async def scene(
             Slow(gate, at_first=credentials == "first") if credentials else ANONYMOUS
         )
         tls = None if authority is None else client_context(authority.text("ca.crt").encode())
-        made = Connection(url, tls, shown)
-        async with Client(made, clock=clock, qps=qps, burst=1, tenure=tenure) as client:
+        target = Connection(url, tls, shown)
+        async with Client(target, clock=clock, qps=qps, burst=1, tenure=tenure) as client:
             yield Scene(server, url, client, gate)
 
 
@@ -135,7 +135,7 @@ async def test_writes_are_sent_before_the_end_and_reads_always() -> None:
             with pytest.raises(DeposedError):
                 await it.client.call(method, "/", dict, {})
         await it.client.call("GET", "/", dict)
-        assert it.server.asked == ["POST /", "POST /", "GET /"]
+        assert it.server.requests == ["POST /", "POST /", "GET /"]
 
 
 @in_virtual_time
@@ -150,7 +150,7 @@ async def test_a_write_is_too_late_after_the_servers_retry_after() -> None:
     async with scene() as it:
         it.server.first = (429, {"Retry-After": "7"})
         await anyio.sleep(5)
-        await it.is_too_late(lambda: it.server.asked == ["POST /late"])
+        await it.is_too_late(lambda: it.server.requests == ["POST /late"])
 
 
 @in_virtual_time
@@ -159,7 +159,7 @@ async def test_a_write_is_too_late_after_the_wait_for_a_connection() -> None:
         it.server.answers = anyio.Event()
         for _ in range(MAX_CONNECTIONS):
             group.start_soon(it.client.call, "POST", "/early", dict, {})
-        while len(it.server.asked) < MAX_CONNECTIONS:
+        while len(it.server.requests) < MAX_CONNECTIONS:
             await anyio.sleep(0.01)
         await it.is_too_late(lambda: True)
 
@@ -191,7 +191,7 @@ async def test_a_write_is_too_late_after_slow_credentials(credentials: str) -> N
     async with scene(credentials=credentials) as it:
         if credentials == "renewed":
             it.server.first = (401, {})
-            await it.is_too_late(lambda: it.server.asked == ["POST /late"])
+            await it.is_too_late(lambda: it.server.requests == ["POST /late"])
         else:
             await it.is_too_late(lambda: True)
 
@@ -271,7 +271,7 @@ async def test_an_extender_is_asked_to_bind_only_within_the_tenure() -> None:
             status = await extenders.bind(pod, "n")
             assert status is not None
             assert "not sent" in status.message
-        assert len(extender.asked) == 1
+        assert len(extender.calls) == 1
 
 
 @in_virtual_time
@@ -288,16 +288,16 @@ async def test_a_deposed_leader_records_nothing_and_does_not_wait_for_it() -> No
             await group.start(actor.run)
             mailboxes.recorder.tell(told)
             await anyio.sleep(1)
-            assert it.server.asked == []  # no tenure yet
+            assert it.server.requests == []  # no tenure yet
             await group.start(actor.write)
             await anyio.sleep(1)
-            assert len(it.server.asked) == 1
+            assert len(it.server.requests) == 1
             await anyio.sleep_until(ENDS)
             mailboxes.recorder.tell(told)
             await anyio.sleep(1)
             group.cancel_scope.cancel()
             cancelled_at = anyio.current_time()
         assert anyio.current_time() == cancelled_at
-        assert len(it.server.asked) == 1
+        assert len(it.server.requests) == 1
         assert len(state) == 1
         mailboxes.close()

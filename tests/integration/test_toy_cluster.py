@@ -53,11 +53,11 @@ class Kubectl:
         self.folder = folder
         self.environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(folder)}
 
-    def run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         command = ["kubectl", *arguments]
         return subprocess.run(
             command,
-            input=given,
+            input=stdin,
             env=self.environment,
             cwd=self.folder,
             capture_output=True,
@@ -65,23 +65,23 @@ class Kubectl:
             timeout=120,
         )
 
-    def __call__(self, *arguments: str, given: str = "") -> str:
+    def __call__(self, *arguments: str, stdin: str = "") -> str:
         """Returns its standard output. Fails the test if the command fails or prints to standard
         error.
         """
-        done = self.run(*arguments, given=given)
+        done = self.run(*arguments, stdin=stdin)
         assert (done.returncode, SKEW.sub("", done.stderr)) == (0, ""), (arguments, done)
         return done.stdout
 
-    def refused(self, *arguments: str, given: str = "") -> str:
+    def refused(self, *arguments: str, stdin: str = "") -> str:
         """Returns the standard error of a command that must fail."""
-        done = self.run(*arguments, given=given)
+        done = self.run(*arguments, stdin=stdin)
         assert done.returncode != 0, done
         return done.stderr
 
     def read(self, *arguments: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self("get", *arguments, "-o", "json"))
-        return found
+        document: dict[str, Any] = json.loads(self("get", *arguments, "-o", "json"))
+        return document
 
 
 class Daemon:
@@ -141,7 +141,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 
 def test_a_pod_runs_and_is_described_with_its_events(demo: Kubectl) -> None:
-    assert demo("create", "-f", "-", given=POD.replace("NAME", "first")) == "pod/first created\n"
+    assert demo("create", "-f", "-", stdin=POD.replace("NAME", "first")) == "pod/first created\n"
     assert (
         demo("wait", "--for=condition=Ready", "pod/first", "--timeout=60s")
         == "pod/first condition met\n"
@@ -171,7 +171,7 @@ def test_a_pod_runs_and_is_described_with_its_events(demo: Kubectl) -> None:
         watching.kill()
         watching.communicate()
     assert (
-        demo("replace", "-f", "-", given=demo("get", "pod", "first", "-o", "yaml"))
+        demo("replace", "-f", "-", stdin=demo("get", "pod", "first", "-o", "yaml"))
         == "pod/first replaced\n"
     )
     assert demo("delete", "pod", "first") == 'pod "first" deleted\n'
@@ -180,7 +180,7 @@ def test_a_pod_runs_and_is_described_with_its_events(demo: Kubectl) -> None:
 
 def test_a_deployment_is_applied_scaled_rolled_and_deleted(demo: Kubectl) -> None:
     manifest = DEPLOYMENT.replace("NAME", "web")
-    assert "deployment.apps/web created" in demo("apply", "-f", "-", given=manifest)
+    assert "deployment.apps/web created" in demo("apply", "-f", "-", stdin=manifest)
     demo("scale", "deployment/web", "--replicas=20")
     assert "successfully rolled out" in demo("rollout", "status", "deployment/web", "--timeout=60s")
     pods = demo.read("pods", "-l", "app=web")["items"]
@@ -190,7 +190,7 @@ def test_a_deployment_is_applied_scaled_rolled_and_deleted(demo: Kubectl) -> Non
     assert {pod["status"]["phase"] for pod in pods} == {"Running"}
 
     assert "configured" in demo(
-        "apply", "-f", "-", given=manifest.replace("replicas: 4", "replicas: 5")
+        "apply", "-f", "-", stdin=manifest.replace("replicas: 4", "replicas: 5")
     )
     demo("set", "image", "deployment/web", "c=nginx:2")
     assert "successfully rolled out" in demo("rollout", "status", "deployment/web", "--timeout=60s")
@@ -217,20 +217,20 @@ def test_a_deployment_is_applied_scaled_rolled_and_deleted(demo: Kubectl) -> Non
         ('[{"op": "add", "path": "/metadata/labels/a", "value": "b"}]', "json"),
     ):
         assert "patched" in demo("patch", "deployment", "web", "--type", how, "-p", patch)
-    found = demo.read("deployment", "web")
-    (container,) = found["spec"]["template"]["spec"]["containers"]
+    web = demo.read("deployment", "web")
+    (container,) = web["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["resources"]) == ("nginx:3", {"requests": {"cpu": "10m"}})
-    assert (found["spec"]["replicas"], found["metadata"]["labels"]) == (3, {"app": "web", "a": "b"})
+    assert (web["spec"]["replicas"], web["metadata"]["labels"]) == (3, {"app": "web", "a": "b"})
     assert "serverside-applied" in demo(
-        "apply", "--server-side", "--force-conflicts", "-f", "-", given=manifest
+        "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest
     )
-    assert demo("diff", "-f", "-", given=manifest) == ""
-    demo("delete", "-f", "-", given=manifest)
+    assert demo("diff", "-f", "-", stdin=manifest) == ""
+    demo("delete", "-f", "-", stdin=manifest)
     until(lambda: not demo.read("replicasets,pods", "-l", "app=web")["items"])
 
 
 def test_a_node_is_labelled_tainted_cordoned_and_drained(demo: Kubectl) -> None:
-    demo("apply", "-f", "-", given=DEPLOYMENT.replace("NAME", "db"))
+    demo("apply", "-f", "-", stdin=DEPLOYMENT.replace("NAME", "db"))
     demo("rollout", "status", "deployment/db", "--timeout=60s")
     node = demo.read("pods", "-l", "app=db")["items"][0]["spec"]["nodeName"]
     assert demo("label", "node", node, "disk=ssd") == f"node/{node} labeled\n"
@@ -273,7 +273,7 @@ def test_served_kinds_are_listed_and_explained(demo: Kubectl) -> None:
 
 
 def test_an_impossible_request_is_refused_in_one_line(demo: Kubectl) -> None:
-    demo("create", "-f", "-", given=POD.replace("NAME", "quiet"))
+    demo("create", "-f", "-", stdin=POD.replace("NAME", "quiet"))
     far = POD.replace("{name: NAME", "{namespace: nowhere, name: b")
     boat = POD.replace("NAME", "b").replace("spec: {", "spec: {boat: 1, ")
     refusals = [
@@ -305,8 +305,8 @@ def test_an_impossible_request_is_refused_in_one_line(demo: Kubectl) -> None:
             "",
         ),
     ]
-    for arguments, why, given in refusals:
-        complaint = demo.refused(*arguments, given=given)
+    for arguments, why, stdin in refusals:
+        complaint = demo.refused(*arguments, stdin=stdin)
         assert why in complaint
         assert len(complaint.splitlines()) == 1
     demo("delete", "pod", "quiet", "--now")
@@ -316,7 +316,7 @@ def test_objects_survive_the_killing_of_the_server(tmp_path: Path) -> None:
     data = tmp_path / "objects"
     daemon = Daemon(tmp_path, "apiserver", "--data", str(data))
     for name in ("kept", "gone"):
-        daemon.kubectl("create", "-f", "-", given=POD.replace("NAME", name))
+        daemon.kubectl("create", "-f", "-", stdin=POD.replace("NAME", name))
     daemon.kubectl("delete", "pod", "gone")
     before = daemon.kubectl.read("pods,namespaces,priorityclasses", "-A")["items"]
     assert daemon.end(signal.SIGKILL) != 0
@@ -377,7 +377,7 @@ spec:
 
 
 def test_kubectl_sees_and_keeps_volumes(demo: Kubectl) -> None:
-    demo("apply", "-f", "-", given=STORAGE)
+    demo("apply", "-f", "-", stdin=STORAGE)
     until(lambda: "ContainerCreating" in demo("get", "pod", "keeper"))
     assert demo("get", "pvc", "data", "--no-headers").split()[:3] == ["data", "Pending", "zonal"]
     demo("annotate", "pvc", "data", "volume.kubernetes.io/selected-node=node-2")
@@ -451,8 +451,8 @@ spec:
 
 
 def test_kubectl_sees_devices_and_who_has_them(demo: Kubectl) -> None:
-    demo("apply", "-f", "-", given=DEVICES)
-    demo("apply", "-f", "-", given=DEVICES)
+    demo("apply", "-f", "-", stdin=DEVICES)
+    demo("apply", "-f", "-", stdin=DEVICES)
     demo("wait", "--for=condition=Ready", "pod/miner", "--timeout=60s")
     assert demo("get", "pod", "miner", "-o", "jsonpath={.spec.nodeName}") == "node-2"
     rows = demo("get", "resourceclaims", "--no-headers").splitlines()

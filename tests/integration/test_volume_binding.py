@@ -92,12 +92,12 @@ class Controller:
         self.cluster = cluster
 
     def claim(self, name: str = "c") -> PersistentVolumeClaim:
-        found: PersistentVolumeClaim = self.cluster.objects(CLAIMS)["default", name]
-        return found
+        stored: PersistentVolumeClaim = self.cluster.objects(CLAIMS)["default", name]
+        return stored
 
     def volume(self, name: str = "v") -> PersistentVolume:
-        found: PersistentVolume = self.cluster.objects(VOLUMES)["", name]
-        return found
+        stored: PersistentVolume = self.cluster.objects(VOLUMES)["", name]
+        return stored
 
     async def patch(self, path: str, body: Document) -> None:
         await self.cluster.api.patch(path, body, object, "merge")
@@ -111,9 +111,9 @@ class Controller:
         await self.patch(f"/api/v1/persistentvolumes/{to}", {"status": {"phase": "Bound"}})
 
     async def provision(self, name: str = "c") -> None:
-        made = self.claim(name)
-        on = made.metadata.annotations[SELECTED]
-        reference = {"namespace": "default", "name": name, "uid": made.metadata.uid}
+        pvc = self.claim(name)
+        on = pvc.metadata.annotations[SELECTED]
+        reference = {"namespace": "default", "name": name, "uid": pvc.metadata.uid}
         await self.cluster.create(
             volume(f"for-{name}", on, storageClassName="made", claimRef=reference)
         )
@@ -128,13 +128,13 @@ def writes(cluster: VirtualCluster) -> list[tuple[str, Any]]:
 
 
 def on(cluster: VirtualCluster, name: str = "p") -> str:
-    found: Pod = cluster.pods()[name]
-    return found.spec.node_name
+    stored: Pod = cluster.pods()[name]
+    return stored.spec.node_name
 
 
 def condition(cluster: VirtualCluster, name: str = "p") -> str:
-    (found,) = cluster.pods()[name].status.conditions
-    return found.message
+    (scheduled,) = cluster.pods()[name].status.conditions
+    return scheduled.message
 
 
 def settle(cluster: VirtualCluster) -> None:
@@ -143,8 +143,8 @@ def settle(cluster: VirtualCluster) -> None:
     objects = cluster.snapshot.objects
     assert objects.assumed() == []
     for kind in (VOLUMES, CLAIMS):
-        known = {(it.metadata.namespace, it.metadata.name): it for it in objects.every(kind.type)}
-        assert known == cluster.objects(kind)
+        by_key = {(it.metadata.namespace, it.metadata.name): it for it in objects.every(kind.type)}
+        assert by_key == cluster.objects(kind)
     objects.validate()
 
 
@@ -156,7 +156,7 @@ async def test_a_volume_is_bound_before_the_pod() -> None:
         await furnish(cluster, volume("v", "b"), claim("c"))
         controller = Controller(cluster)
         read = controller.volume().metadata.resource_version
-        asked = controller.claim().metadata
+        claim_metadata = controller.claim().metadata
         await cluster.create(user("p", "c"))
         await cluster.clock.advance(100.0)
         reference = {
@@ -164,8 +164,8 @@ async def test_a_volume_is_bound_before_the_pod() -> None:
             "kind": "PersistentVolumeClaim",
             "namespace": "default",
             "name": "c",
-            "uid": asked.uid,
-            "resourceVersion": asked.resource_version,
+            "uid": claim_metadata.uid,
+            "resourceVersion": claim_metadata.resource_version,
         }
         metadata = {"resourceVersion": read, "annotations": {CONTROLLED: "yes"}}
         patch = {"metadata": metadata, "spec": {"claimRef": reference}}

@@ -49,7 +49,7 @@ class Storage:
             await self.running.create("Node", hollow_node(number))
         hosts = [f"node-{number}" for number in range(1, 4)]
         topology = {"matchLabelExpressions": [{"key": HOST, "values": hosts}]}
-        made = {
+        storage_class = {
             "metadata": {"name": "s"},
             "volumeBindingMode": "WaitForFirstConsumer",
             "provisioner": "hollow.csi.berth.dev",
@@ -57,18 +57,18 @@ class Storage:
             "allowedTopologies": [topology],
         }
         if self.static:
-            made = {**made, "provisioner": "kubernetes.io/no-provisioner"}
-            del made["allowedTopologies"]
-        await self.running.create("StorageClass", made)
+            storage_class = {**storage_class, "provisioner": "kubernetes.io/no-provisioner"}
+            del storage_class["allowedTopologies"]
+        await self.running.create("StorageClass", storage_class)
         for i in range(COUNT):
             if self.static:
                 await self.running.create(VOLUMES, local_volume(f"v{i}", f"node-{i % NODES + 1}"))
-            asked = {
+            claim_spec = {
                 "accessModes": ["ReadWriteOnce"],
                 "storageClassName": "s",
                 "resources": {"requests": {"storage": "1Gi"}},
             }
-            await self.running.create(CLAIMS, {"metadata": {"name": f"c{i}"}, "spec": asked})
+            await self.running.create(CLAIMS, {"metadata": {"name": f"c{i}"}, "spec": claim_spec})
 
     async def pods(self) -> None:
         for i in range(COUNT):
@@ -84,8 +84,8 @@ class Storage:
         return sum(SELECTED in claim["metadata"].get("annotations", {}) for claim in claims)
 
     async def reserved(self) -> list[str]:
-        found = await self.running.all(VOLUMES)
-        return sorted(it["metadata"]["name"] for it in found if it["spec"].get("claimRef"))
+        volumes = await self.running.all(VOLUMES)
+        return sorted(it["metadata"]["name"] for it in volumes if it["spec"].get("claimRef"))
 
     async def check(self) -> None:
         """Each pod was bound once, to a node that its volume allows; each volume has one claim."""
@@ -97,8 +97,8 @@ class Storage:
             volume = volumes[claims[f"c{i}"]["spec"]["volumeName"]]["spec"]
             assert volume["claimRef"]["name"] == f"c{i}"
             (term,) = volume["nodeAffinity"]["required"]["nodeSelectorTerms"]
-            (wanted,) = term["matchExpressions"]
-            assert self.running.nodes_of[f"p{i}"][0] in wanted["values"]
+            (requirement,) = term["matchExpressions"]
+            assert self.running.nodes_of[f"p{i}"][0] in requirement["values"]
         # The controller takes back a volume that was reserved for a claim of another volume.
         with anyio.fail_after(20):
             while await self.reserved() != sorted(taken):
@@ -106,8 +106,8 @@ class Storage:
 
 
 def local_volume(name: str, node: str) -> Document:
-    wanted = {"key": HOST, "operator": "In", "values": [node]}
-    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
+    on_node = {"key": HOST, "operator": "In", "values": [node]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}}
     spec = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],

@@ -77,21 +77,21 @@ def files_of(*distributions: str) -> set[str]:
     """The files and folders in site-packages of these distributions, and of all that they require
     without extras.
     """
-    found: set[str] = set()
+    files: set[str] = set()
     seen, waiting = set(), [*distributions]
     while waiting:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            known = distribution(name)
-            found.update(file.parts[0] for file in known.files or () if file.parts[0] != "..")
-            requirements = map(Requirement, known.requires or ())
+            package = distribution(name)
+            files.update(file.parts[0] for file in package.files or () if file.parts[0] != "..")
+            requirements = map(Requirement, package.requires or ())
             waiting += [
                 each.name
                 for each in requirements
                 if each.marker is None or each.marker.evaluate({"extra": ""})
             ]
-    return found
+    return files
 
 
 class Environment:

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 OWN_FOLDERS = re.compile(r"(?<![\w./-])/(?=(?:build|opt)\b)")
-KNOWN = {"ARG", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "LABEL", "RUN", "USER", "WORKDIR"}
+NAMES = {"ARG", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "LABEL", "RUN", "USER", "WORKDIR"}
 COMMAND_SECONDS = 60.0
 
 
@@ -43,18 +43,18 @@ class Instruction(msgspec.Struct, frozen=True):
 def instructions(file: Path) -> list[Instruction]:
     """Raises AssertionError for an instruction that this module does not know."""
     lines = (line for line in file.read_text().splitlines() if not line.lstrip().startswith("#"))
-    found = []
+    read = []
     for line in "\n".join(lines).replace("\\\n", " ").splitlines():
         name, _, rest = line.strip().partition(" ")
         if not name:
             continue
-        assert name in KNOWN, line
+        assert name in NAMES, line
         options = {}
         while name != "RUN" and (match := re.match(r"\s*--([\w-]+)=(\S+)\s+", rest)):
             options[match[1]] = match[2]
             rest = rest[match.end() :]
-        found.append(Instruction(name, options, rest.strip()))
-    return found
+        read.append(Instruction(name, options, rest.strip()))
+    return read
 
 
 class Stage:
@@ -96,9 +96,9 @@ class Build:
         if instruction.name == "FROM":
             base, *name = instruction.words()
             assert base.strip("${}") in self._arguments
-            made = Stage(name[-1] if name else "", self._folder / f"stage-{len(self.stages)}")
-            made.root.mkdir()
-            self.stages.append(made)
+            new_stage = Stage(name[-1] if name else "", self._folder / f"stage-{len(self.stages)}")
+            new_stage.root.mkdir()
+            self.stages.append(new_stage)
             return
         stage = self.stages[-1]
         match instruction.name:

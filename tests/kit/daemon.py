@@ -40,8 +40,8 @@ class Daemon:
 
     def node_of(self, name: str) -> str:
         """The node of a pod in the default namespace, or ""."""
-        found: str = self.api.documents(PODS.path)[f"default/{name}"]["spec"].get("nodeName", "")
-        return found
+        host: str = self.api.documents(PODS.path)[f"default/{name}"]["spec"].get("nodeName", "")
+        return host
 
     def message_of(self, name: str) -> str:
         """The message of the PodScheduled condition of a pod in the default namespace, or ""."""
@@ -58,21 +58,21 @@ class Daemon:
     ) -> None:
         """Creates or updates a pod in the default namespace; `spec` is merged into its spec."""
         before = self.api.documents(PODS.path).get(f"default/{name}")
-        made = pod(name, cpu, "default", **(spec or {}))
+        manifest = pod(name, cpu, "default", **(spec or {}))
         if isinstance(before, dict) and before.get("spec", {}).get("nodeName"):
-            made["spec"]["nodeName"] = before["spec"]["nodeName"]
-        self.api.put(PODS.path, f"default/{name}", made, hostile)
+            manifest["spec"]["nodeName"] = before["spec"]["nodeName"]
+        self.api.put(PODS.path, f"default/{name}", manifest, hostile)
 
 
 @asynccontextmanager
 async def daemon(
     configuration: Document | None = None,
     options: Options = system.DEFAULT_OPTIONS,
-    given: Daemon | None = None,
+    existing: Daemon | None = None,
     instruments: Instruments | None = None,
 ) -> AsyncIterator[Daemon]:
     """Runs a scheduler until the block ends. Raises the error that ended the scheduler earlier."""
-    running = given or Daemon()
+    running = existing or Daemon()
     document: Document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

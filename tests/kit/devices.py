@@ -102,6 +102,6 @@ def cluster(*objects: Document) -> Snapshot:
 def handle(**gates: bool) -> NoApi:
     """A handle with these feature gates."""
     assert gates.keys() <= DEFAULTS.keys()
-    made = NoApi()
-    made.feature_gates = {**DEFAULTS, **gates}
-    return made
+    no_api = NoApi()
+    no_api.feature_gates = {**DEFAULTS, **gates}
+    return no_api

@@ -16,23 +16,23 @@ Answer = Callable[[Body], Any | Awaitable[Any]]
 
 
 class SmallExtender:
-    """Answers each verb with the JSON value or the response that its function returns. `asked`
+    """Answers each verb with the JSON value or the response that its function returns. `calls`
     holds all requests.
     """
 
     def __init__(self, answers: dict[str, Answer]) -> None:
         self.answers = answers
-        self.asked: list[tuple[str, Body]] = []
+        self.calls: list[tuple[str, Body]] = []
         self.url = ""
 
     def bodies(self, verb: str) -> list[Body]:
-        return [body for asked, body in self.asked if asked == verb]
+        return [body for called, body in self.calls if called == verb]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         assert request.method == "POST"
         assert request.content_type == "application/json"
         verb, body = request.path.removeprefix("/scheduler/"), await request.json()
-        self.asked.append((verb, body))
+        self.calls.append((verb, body))
         answer = self.answers[verb](body)
         if inspect.isawaitable(answer):
             answer = await answer

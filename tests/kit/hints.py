@@ -23,7 +23,7 @@ def profile(args: dict[str, dict[str, Any]] | None = None) -> Profile:
         "profiles": [
             {
                 "pluginConfig": [
-                    {"name": name, "args": given} for name, given in (args or {}).items()
+                    {"name": name, "args": config} for name, config in (args or {}).items()
                 ]
             }
         ],
@@ -32,7 +32,7 @@ def profile(args: dict[str, dict[str, Any]] | None = None) -> Profile:
 
 
 def wakes(
-    asked: Profile,
+    with_hints: Profile,
     plugin: str,
     event: tuple[Resource, Action],
     pod: Pod,
@@ -43,7 +43,7 @@ def wakes(
     happened = ClusterEvent(*event)
     return any(
         registration.hint is None or registration.hint(pod, old, new) is Hint.QUEUE
-        for registration in asked.hints()[plugin]
+        for registration in with_hints.hints()[plugin]
         if registration.event.matches(happened)
     )
 

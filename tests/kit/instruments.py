@@ -20,13 +20,13 @@ class Reader:
 
     def numbers(self, name: str) -> dict[tuple[str, ...], float]:
         """By the values of the labels the value, or the number of observations."""
-        found = {}
+        by_labels = {}
         for family in self._registry.families():
             if family.name in (name, f"scheduler_{name}"):
                 for values, child in family.children():
                     counted = child.read().count if isinstance(child, Histogram) else child.value
-                    found[values] = counted
-        return found
+                    by_labels[values] = counted
+        return by_labels
 
     def distribution(self, name: str, *values: str) -> Distribution:
         for family in self._registry.families():

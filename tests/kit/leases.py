@@ -40,8 +40,8 @@ class Leases:
                 raise ApiError(404, "NotFound", "no such lease")
             return self.lease
         assert body is not None
-        known = "" if self.lease is None else self.lease.metadata.resource_version
-        if body.metadata.resource_version != known:
+        version = "" if self.lease is None else self.lease.metadata.resource_version
+        if body.metadata.resource_version != version:
             raise ApiError(409, "Conflict", "another version")
         self._version += 1
         metadata = msgspec.structs.replace(body.metadata, resource_version=str(self._version))

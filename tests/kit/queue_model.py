@@ -76,7 +76,7 @@ class QueueModel:
         self.max_unschedulable = max_unschedulable
         self.rows: list[Row] = []
         self.arrivals = 0
-        self.asked = 0
+        self.open_questions = 0
         self.now = 0.0
         self.moves: Counter[str] = Counter()
         self.happened: list[tuple[str, str]] = []
@@ -125,7 +125,7 @@ class QueueModel:
         self.rows = [row for row in self.rows if row.uid != pod.metadata.uid]
 
     def ask(self) -> None:
-        self.asked += 1
+        self.open_questions += 1
         self.hand_out()
 
     def fail(
@@ -201,7 +201,7 @@ class QueueModel:
     # --------------------------------------------------------------------------------- what follows
 
     def hand_out(self) -> None:
-        while self.asked:
+        while self.open_questions:
             ready = sorted((row for row in self.rows if row.place == "active"), key=Row.order)
             waiting = [
                 row
@@ -211,7 +211,7 @@ class QueueModel:
             ready += sorted(waiting, key=lambda row: (row.backoff_until(), *row.order()))
             if not ready:
                 return
-            self.asked -= 1
+            self.open_questions -= 1
             first = ready[0]
             first.place = "in flight"
             first.attempts += 1

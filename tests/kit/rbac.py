@@ -132,10 +132,10 @@ class Authorizer:
     """
 
     def __init__(self, documents: Iterable[Document], namespace: str, account: str) -> None:
-        known = tuple(documents)
+        manifests = tuple(documents)
         rules = {
             role["metadata"]["name"]: role["rules"]
-            for role in known
+            for role in manifests
             if role["kind"] in ("ClusterRole", "Role")
         }
         self._grants: dict[tuple[str, str, str], list[Grant]] = {}
@@ -143,7 +143,7 @@ class Authorizer:
         self.shipped: list[Right] = []
         self.roles: list[str] = []
         subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
-        for binding in known:
+        for binding in manifests:
             if binding["kind"].endswith("Binding") and subject in binding["subjects"]:
                 role = binding["roleRef"]["name"]
                 self.roles.append(role)
@@ -157,24 +157,24 @@ class Authorizer:
         for role in OF_EVERYBODY:
             self._grant(role, BUILT_IN[role], "")
 
-    def granting(self, asked: Attributes) -> list[Right]:
+    def granting(self, access: Attributes) -> list[Right]:
         """The rights by which this is allowed; none if it is not."""
-        if asked.path:
+        if access.path:
             return [
-                Right(role, asked.verb, "", asked.path)
+                Right(role, access.verb, "", access.path)
                 for role, rule in self._urls
-                if asked.verb in rule["verbs"] and _matches(rule["nonResourceURLs"], asked.path)
+                if access.verb in rule["verbs"] and _matches(rule["nonResourceURLs"], access.path)
             ]
-        grants = self._grants.get((asked.verb, asked.group, asked.resource), ())
+        grants = self._grants.get((access.verb, access.group, access.resource), ())
         return [
             right
             for right, within in grants
-            if within in ("", asked.namespace) and (not right.names or asked.name in right.names)
+            if within in ("", access.namespace) and (not right.names or access.name in right.names)
         ]
 
     def _grant(self, role: str, rules: Iterable[Document], within: str) -> list[Right]:
         """Raises AssertionError for wildcards, which no role of ours may have."""
-        found = []
+        granted = []
         for rule in rules:
             if "nonResourceURLs" in rule:
                 self._urls.append((role, rule))
@@ -188,8 +188,8 @@ class Authorizer:
                         self._grants.setdefault((verb, group, resource), []).append(
                             Grant(right, within)
                         )
-                        found.append(right)
-        return found
+                        granted.append(right)
+        return granted
 
 
 def _matches(patterns: Iterable[str], path: str) -> bool:

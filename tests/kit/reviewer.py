@@ -18,7 +18,7 @@ CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-auth
 class Reviewer:
     """The scheduler's Calls. `users` maps tokens to users, `rights` has pairs of a user or a group
     and a path. `failure` is raised, as long as it is set; `error` is said of tokens of nobody.
-    `asked` are the paths of the requests.
+    `reviews` are the paths of the requests.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Reviewer:
         self.config_map: dict[str, str] | None = None
         self.failure: Exception | None = None
         self.error = ""
-        self.asked: list[str] = []
+        self.reviews: list[str] = []
         self.specs: list[Document] = []
 
     def add(self, token: str, name: str, *groups: str) -> None:
@@ -45,7 +45,7 @@ class Reviewer:
 
     def answered(self, method: str, path: str, body: bytes) -> Document:
         """Answers a request, or raises ApiError."""
-        self.asked.append(path.rpartition("/")[2])
+        self.reviews.append(path.rpartition("/")[2])
         if self.failure is not None:
             raise self.failure
         document = msgspec.json.decode(body) if body else {}
@@ -59,10 +59,12 @@ class Reviewer:
         if (method, path) == ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews"):
             spec = document["spec"]
             self.specs.append(spec)
-            wanted = spec["nonResourceAttributes"]
-            assert wanted["verb"] in ("get", "post", "head")
+            access = spec["nonResourceAttributes"]
+            assert access["verb"] in ("get", "post", "head")
             who = {spec["user"], *spec["groups"]}
-            return {"status": {"allowed": any((one, wanted["path"]) in self.rights for one in who)}}
+            return {
+                "status": {"allowed": any((name, access["path"]) in self.rights for name in who)}
+            }
         raise ApiError(404, "NotFound", f"{method} {path} not found")
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:

@@ -34,12 +34,12 @@ OUR_GROUPS = ("", "apps", "policy")
 
 def shipped() -> list[Document]:
     """The shipped roles and bindings, with the lease of the overlay in-place."""
-    found = [document for file in ROLES for document in documents(file.read_bytes())]
-    for document in found:
+    manifests = [document for file in ROLES for document in documents(file.read_bytes())]
+    for document in manifests:
         for rule in document.get("rules", ()):
             if "resourceNames" in rule:
                 rule["resourceNames"] = [LEASE]
-    return found
+    return manifests
 
 
 class Rights:
@@ -54,10 +54,10 @@ class Rights:
         """Raises ApiError if the scheduler may not do this. Plugins' own kinds are not checked:
         who deploys such a plugin grants the rights that it needs.
         """
-        asked = attributes_of(method, url)
-        if not (asked.group in OUR_GROUPS or asked.group.endswith(".k8s.io")):
+        access = attributes_of(method, url)
+        if not (access.group in OUR_GROUPS or access.group.endswith(".k8s.io")):
             return
-        for each in (asked, *implied(asked, _mapping(body))):
+        for each in (access, *implied(access, _mapping(body))):
             granting = self._authorizer.granting(each)
             if not granting:
                 self.refused.append(str(each))
@@ -77,17 +77,17 @@ class Rights:
 RIGHTS = Rights(Authorizer(shipped(), NAMESPACE, ACCOUNT))
 
 
-def forbidden(asked: Attributes) -> str:
+def forbidden(access: Attributes) -> str:
     """The API server's message."""
-    if asked.path:
-        return f'User "{USER}" cannot {asked.verb} path "{asked.path}"'
-    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
-    resource, _, _ = asked.resource.partition("/")
-    what = ".".join(filter(None, (resource, asked.group)))
-    name = f' "{asked.name}"' if asked.name else ""
+    if access.path:
+        return f'User "{USER}" cannot {access.verb} path "{access.path}"'
+    where = f'in the namespace "{access.namespace}"' if access.namespace else "at the cluster scope"
+    resource, _, _ = access.resource.partition("/")
+    what = ".".join(filter(None, (resource, access.group)))
+    name = f' "{access.name}"' if access.name else ""
     return (
-        f'{what}{name} is forbidden: User "{USER}" cannot {asked.verb} '
-        f'resource "{asked.resource}" in API group "{asked.group}" {where}'
+        f'{what}{name} is forbidden: User "{USER}" cannot {access.verb} '
+        f'resource "{access.resource}" in API group "{access.group}" {where}'
     )
 
 

@@ -24,7 +24,7 @@ def url_of(options: Options) -> str:
     return f"https://{options.serving.bind_address}:{options.serving.secure_port}"
 
 
-def asked(
+def request_for(
     target: str,
     *headers: tuple[str, str],
     method: str = "GET",

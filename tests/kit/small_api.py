@@ -58,7 +58,7 @@ class SmallApi:
         self.version = 0
         self.refusals: dict[str, ApiError] = {}
         self.rules: Document | None = None  # the status of a SelfSubjectRulesReview
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.calls: Calls = self
         self.plugins: Calls = self
         self.events: Calls = self
@@ -141,7 +141,7 @@ class SmallApi:
         await anyio.lowlevel.checkpoint()
         RIGHTS.check(method, path, body)
         url = urlsplit(path)
-        self.asked.append(f"{method} {path}")
+        self.requests.append(f"{method} {path}")
         if path.endswith("/selfsubjectrulesreviews"):
             if self.rules is None:
                 raise ApiError(404, "NotFound", "there are no reviews")
@@ -206,7 +206,7 @@ class SmallApi:
         RIGHTS.check("GET", path)
         url = urlsplit(path)
         query = parse_qs(url.query)
-        self.asked.append(f"WATCH {path}")
+        self.requests.append(f"WATCH {path}")
         return self._watched(url.path, int(query["resourceVersion"][0]))
 
     async def lines(self, path: str, since: int) -> AsyncIterator[bytes]:
@@ -216,10 +216,10 @@ class SmallApi:
             return
         while True:
             news = self._news
-            found = [line for version, line in self._followed(path).lines if version > since]
+            new = [line for version, line in self._followed(path).lines if version > since]
             since = self.version
-            if found:
-                yield b"\n".join(found) + b"\n"
+            if new:
+                yield b"\n".join(new) + b"\n"
             elif severed != self._severed:
                 return
             else:

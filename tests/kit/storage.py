@@ -70,14 +70,14 @@ def as_pod(document: dict[str, Any]) -> Pod:
 
 
 def answered(
-    plugin: Plugin, asked: dict[str, Any], snapshot: Snapshot, *, pre_filter: bool = True
+    plugin: Plugin, document: dict[str, Any], snapshot: Snapshot, *, pre_filter: bool = True
 ) -> Status | dict[str, Status]:
     """The plugin's answer about each node, or its PreFilter's if that ends it. Raises PluginError.
 
     Without `pre_filter`, only its Filter is asked.
     """
     rules = Rules({"preFilter": [(plugin, 1)] if pre_filter else [], "filter": [(plugin, 1)]})
-    state, info = CycleState(), PodInfo(as_pod(asked))
+    state, info = CycleState(), PodInfo(as_pod(document))
     prefiltered = rules.pre_filter(state, info, snapshot)
     if not prefiltered.status.ok:
         return prefiltered.status

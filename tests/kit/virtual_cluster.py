@@ -85,7 +85,7 @@ class LateSource:
         self._seconds = seconds
 
     async def changes(
-        self, known: Mapping[str, Any]
+        self, before: Mapping[str, Any]
     ) -> AsyncIterator[ObjectsListed[Any] | ObjectChanged[Any] | ObjectDeleted[Any]]:
         cluster = self._cluster
         send, receive = anyio.create_memory_object_stream[Any](float("inf"))
@@ -95,7 +95,7 @@ class LateSource:
             await send.send(event)
 
         async def pump() -> None:
-            async for event in self._source.changes(known):
+            async for event in self._source.changes(before):
                 cluster.group.start_soon(deliver, event)
 
         cluster.group.start_soon(pump)
@@ -199,13 +199,13 @@ class VirtualCluster:
     def _same_version(self, path: str, body: object) -> None:
         """Refuse a patch that names another version of the object, as the API server does."""
         assert isinstance(body, dict)
-        wanted = body.get("metadata", {}).get("resourceVersion")
+        version = body.get("metadata", {}).get("resourceVersion")
         target = target_of(path)
         shelf = self.api._shelves.get(target.kind.path())
-        found = None if shelf is None else shelf.items.get((target.namespace, target.name))
-        if found is None:
+        stored = None if shelf is None else shelf.items.get((target.namespace, target.name))
+        if stored is None:
             raise ApiError(404, "NotFound", f"{target.namespace}/{target.name} not found")
-        if wanted not in (None, found.metadata.resource_version):
+        if version not in (None, stored.metadata.resource_version):
             raise ApiError(409, "Conflict", f"{target.namespace}/{target.name} has changed")
 
     # ------------------------------------------------------------------------------------ for tests
@@ -286,7 +286,7 @@ async def virtual_cluster(
         "profiles": [
             {
                 "plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}},
-                "pluginConfig": [{"name": n, "args": given} for n, given in (args or {}).items()],
+                "pluginConfig": [{"name": n, "args": config} for n, config in (args or {}).items()],
             }
         ],
     }

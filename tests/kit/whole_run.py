@@ -18,12 +18,12 @@ OUTPUT = "unused rights"
 
 
 class WholeRun:
-    """A plugin of pytest. `found` has the unused rights as text; None after a run of some tests."""
+    """A plugin of pytest. `unused` has the unused rights; it is None after a run of some tests."""
 
     def __init__(self) -> None:
         self._deselected = False
         self._unused: list[set[str] | None] = []
-        self.found: list[str] | None = None
+        self.unused: list[str] | None = None
 
     def pytest_deselected(self) -> None:
         self._deselected = True
@@ -45,12 +45,12 @@ class WholeRun:
         if session.testsfailed or not all(unused is not None for unused in self._unused):
             return
         everywhere = (unused for unused in self._unused if unused is not None)
-        self.found = sorted(set.intersection(*everywhere))
-        if self.found:
+        self.unused = sorted(set.intersection(*everywhere))
+        if self.unused:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        for right in self.found or ():
+        for right in self.unused or ():
             terminalreporter.write_line(
                 f"FAILED config/deploy grants a right that no integration test uses: {right}",
                 red=True,

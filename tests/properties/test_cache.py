@@ -142,8 +142,8 @@ class CacheHistory(RuleBasedStateMachine):
     # ---------------------------------------------------------------------------------------- nodes
 
     def place(self, name: str, zone: str) -> None:
-        for known, names in self.zones:
-            if known == zone:
+        for other, names in self.zones:
+            if other == zone:
                 names.append(name)
                 return
         self.zones.append((zone, [name]))
@@ -230,11 +230,11 @@ class CacheHistory(RuleBasedStateMachine):
     @rule(name=PODS, node=NODES, stale=st.booleans())
     def forget(self, name: str, node: str, stale: bool) -> None:
         old = self.pods.get(name)
-        known = old is not None and not stale
+        counted = old is not None and not stale
         pod = old.pod if old is not None and not stale else make_pod(name, self.next(), "", 1, 0)
         effects = self.send(Forget(PodInfo(pod), node))
-        fits = old is not None and known and old.assumed and old.node == node
-        refusals = [OrderRefused] if known and not fits else []
+        fits = old is not None and counted and old.assumed and old.node == node
+        refusals = [OrderRefused] if counted and not fits else []
         assert [type(effect) for effect in effects] == refusals
         if fits:
             del self.pods[name]
@@ -271,40 +271,40 @@ class CacheHistory(RuleBasedStateMachine):
         healed if asked.
         """
         nodes = {name: node for name, node in self.nodes.items() if name != lost_node}
-        known: dict[str, Pod] = {
+        pods: dict[str, Pod] = {
             f"ns/{name}": counted.pod for name, counted in self.pods.items() if name != lost_pod
         }
-        if f"ns/{extra}" not in known or not self.pods[extra].assumed:
-            known[f"ns/{extra}"] = make_pod(extra, self.next(), extra_node, 1, 0, self.next())
+        if f"ns/{extra}" not in pods or not self.pods[extra].assumed:
+            pods[f"ns/{extra}"] = make_pod(extra, self.next(), extra_node, 1, 0, self.next())
         for _ in range(1 + twice):
-            found = set(self.expected_differences(nodes, known))
+            differences = set(self.expected_differences(nodes, pods))
             (listed,) = self.send(ListCached(Nowhere()))
             assert isinstance(listed, Answer)
             here = listed.value
             order = Compare(
                 Nowhere(),
                 {name: nodes.get(name) for name in (*nodes, *here.nodes)},
-                {name: known.get(name) for name in (*known, *here.pods)},
+                {name: pods.get(name) for name in (*pods, *here.pods)},
                 heal,
             )
             *healing, answer = self.send(order)
-            assert answer == Answer(order, tuple(sorted(found)))
+            assert answer == Answer(order, tuple(sorted(differences)))
             healed = [effect for effect in healing if not isinstance(effect, PodVanished)]
-            assert healed == [Healed(difference) for difference in sorted(found) if heal]
-            for difference in found if heal else ():
+            assert healed == [Healed(difference) for difference in sorted(differences) if heal]
+            for difference in differences if heal else ():
                 self.healed += 1
-                self.heal(difference, nodes, known)
+                self.heal(difference, nodes, pods)
 
     def expected_differences(
-        self, nodes: dict[str, Node], known: dict[str, Pod]
+        self, nodes: dict[str, Node], pods: dict[str, Pod]
     ) -> Iterator[Difference]:
         for name in nodes.keys() | self.nodes.keys():
             if name not in self.nodes:
                 yield Difference("missed", "Node", name)
             elif name not in nodes:
                 yield Difference("redundant", "Node", name)
-        for name in known.keys() | {f"ns/{name}" for name in self.pods}:
-            counted, pod = self.pods.get(name.removeprefix("ns/")), known.get(name)
+        for name in pods.keys() | {f"ns/{name}" for name in self.pods}:
+            counted, pod = self.pods.get(name.removeprefix("ns/")), pods.get(name)
             if counted is None:
                 if pod is not None and pod.spec.node_name:
                     yield Difference("missed", "Pod", name)
@@ -313,11 +313,11 @@ class CacheHistory(RuleBasedStateMachine):
             elif not (counted.assumed and not pod.spec.node_name) and counted.pod != pod:
                 yield Difference("stale", "Pod", name)
 
-    def heal(self, difference: Difference, nodes: dict[str, Node], known: dict[str, Pod]) -> None:
+    def heal(self, difference: Difference, nodes: dict[str, Node], pods: dict[str, Pod]) -> None:
         name = difference.key.removeprefix("ns/")
         if difference.kind == "Pod":
             self.pods.pop(name, None)
-            pod = known.get(difference.key)
+            pod = pods.get(difference.key)
             if pod is not None:
                 self.pods[name] = Counted(pod, pod.spec.node_name, assumed=False)
             return
@@ -371,8 +371,8 @@ class CacheHistory(RuleBasedStateMachine):
                 column = columns.allocatable(resource)
                 assert column[row] == allocatable.get(resource, 0)
                 column = columns.requested(resource)
-                wanted = sum(info.requests.get(resource, 0) for info in infos)
-                assert column[row] == wanted
+                total = sum(info.requests.get(resource, 0) for info in infos)
+                assert column[row] == total
             assert columns.pods[row] == len(pods)
             assert columns.nonzero[:, row].tolist() == [
                 sum(info.template.nonzero[i] for info in infos) for i in (0, 1)

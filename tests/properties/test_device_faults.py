@@ -112,8 +112,8 @@ class Story:
             await self.cluster.api.patch(CLAIM.format(name), body, object, "merge")
 
     def claims(self) -> list[ResourceClaim]:
-        found = self.cluster.objects(CLAIMS)
-        return [found[name] for name in sorted(found)]
+        by_key = self.cluster.objects(CLAIMS)
+        return [by_key[name] for name in sorted(by_key)]
 
     # --------------------------------------------------------------------------- the controllers
 
@@ -122,9 +122,9 @@ class Story:
         for a pod that is gone.
         """
         there = {pod.metadata.uid for pod in self.cluster.pods().values()}
-        for found in self.claims():
-            name, users = found.metadata.name, found.status.reserved_for
-            if made(found) and found.metadata.owner_references[0].uid not in there:
+        for item in self.claims():
+            name, users = item.metadata.name, item.status.reserved_for
+            if is_extended(item) and item.metadata.owner_references[0].uid not in there:
                 await self.cluster.delete("ResourceClaim", name, "default", API)
                 continue
             left = [user for user in users if user.uid in there]
@@ -141,33 +141,33 @@ class Story:
 
     def check(self) -> None:
         held: dict[tuple[str, str, str], str] = {}
-        for found in self.claims():
-            allocation = found.status.allocation
+        for item in self.claims():
+            allocation = item.status.allocation
             for result in () if allocation is None else allocation.devices.results:
                 device = (result.driver, result.pool, result.device)
-                assert device not in held, (device, held[device], found.metadata.name)
-                held[device] = found.metadata.name
+                assert device not in held, (device, held[device], item.metadata.name)
+                held[device] = item.metadata.name
         for bound in self.cluster.pods().values():
             if bound.spec.node_name:
                 self.check_bound(bound)
 
     def check_bound(self, bound: Pod) -> None:
         names = [str(entry.resource_claim_name) for entry in bound.spec.resource_claims]
-        found = self.cluster.objects(CLAIMS)
+        by_key = self.cluster.objects(CLAIMS)
         if bound.metadata.name.startswith("e"):
             (its_own,) = (
-                one.metadata.name
-                for one in self.claims()
-                if made(one)
-                and one.metadata.owner_references[0].uid == bound.metadata.uid
-                and one.status.allocation is not None
+                item.metadata.name
+                for item in self.claims()
+                if is_extended(item)
+                and item.metadata.owner_references[0].uid == bound.metadata.uid
+                and item.status.allocation is not None
             )
             names.append(its_own)
         for name in names:
-            its = found["default", name]
-            assert bound.metadata.uid in [user.uid for user in its.status.reserved_for], name
-            assert its.status.allocation is not None
-            pools = {result.pool for result in its.status.allocation.devices.results}
+            item = by_key["default", name]
+            assert bound.metadata.uid in [user.uid for user in item.status.reserved_for], name
+            assert item.status.allocation is not None
+            pools = {result.pool for result in item.status.allocation.devices.results}
             assert pools == {bound.spec.node_name}, (name, pools, bound.spec.node_name)
 
     def settle(self) -> None:
@@ -176,10 +176,10 @@ class Story:
         objects = cluster.snapshot.objects
         assert objects.assumed() == []
         assert [*objects.every(InFlightAllocation)] == []
-        known = {
+        claims = {
             (it.metadata.namespace, it.metadata.name): it for it in objects.every(ResourceClaim)
         }
-        assert known == cluster.objects(CLAIMS)
+        assert claims == cluster.objects(CLAIMS)
         objects.validate()
 
 
@@ -189,9 +189,9 @@ def extended(name: str) -> dict[str, Any]:
     return document
 
 
-def made(found: ResourceClaim) -> bool:
+def is_extended(item: ResourceClaim) -> bool:
     """True for a claim for extended resources."""
-    return EXTENDED_RESOURCE_CLAIM in found.metadata.annotations
+    return EXTENDED_RESOURCE_CLAIM in item.metadata.annotations
 
 
 def failing(rng: Random, rate: float, working: list[bool]) -> Callable[[str, str, object], Fault]:
@@ -237,9 +237,9 @@ async def play(seed: int, rate: float, late: float, lags: tuple[float, float, fl
             await story.control()
             story.check()
         waiting = {
-            name: [c.message for c in its.status.conditions]
-            for name, its in cluster.pods().items()
-            if not its.spec.node_name
+            name: [c.message for c in pending.status.conditions]
+            for name, pending in cluster.pods().items()
+            if not pending.spec.node_name
         }
         assert not waiting, waiting
         await cluster.create(pod("last"))

@@ -89,12 +89,12 @@ def selected(device: Mapping[str, Any], expressions: Iterable[str]) -> bool | No
     return True
 
 
-def serves(where: Mapping[str, Any], found: Node) -> bool:
+def serves(where: Mapping[str, Any], on: Node) -> bool:
     """True if a slice or a device that is there serves the node."""
     if where.get("nodeName"):
-        return bool(where["nodeName"] == found.metadata.name)
+        return bool(where["nodeName"] == on.metadata.name)
     if where.get("nodeSelector"):
-        return found.metadata.labels["zone"] == "a"
+        return on.metadata.labels["zone"] == "a"
     return bool(where.get("allNodes"))
 
 
@@ -175,7 +175,7 @@ class Devices(RuleBasedStateMachine):
                 {"nodeSelector": ZONE_A},
                 {"allNodes": True},
             ]
-            devices = [found | places[i] for i, found in enumerate(devices)]
+            devices = [device | places[i] for i, device in enumerate(devices)]
         self.put(resource_slice(pool, *devices, **WHERE.get(pool, {})))
 
     @rule(
@@ -237,8 +237,8 @@ class Devices(RuleBasedStateMachine):
         return effect.snapshot
 
     def _naive(self, resource: str, name: str) -> tuple[int, int]:
-        found = self.nodes[name]
-        if resource in found.status.allocatable:
+        on = self.nodes[name]
+        if resource in on.status.allocatable:
             return 2, 0
         expressions = self._expressions(resource)
         if expressions is None:
@@ -250,7 +250,7 @@ class Devices(RuleBasedStateMachine):
                 continue
             spec = document["spec"]
             for device in spec["devices"]:
-                if not serves(device if spec.get("perDeviceNodeSelection") else spec, found):
+                if not serves(device if spec.get("perDeviceNodeSelection") else spec, on):
                     continue
                 match = selected(device, expressions)
                 if match is None:
@@ -277,7 +277,7 @@ class Devices(RuleBasedStateMachine):
         claims = [item for item in self.objects.values() if isinstance(item, ResourceClaim)]
         allocations = [claim.status.allocation for claim in claims]
         results = [
-            *(result for found in allocations if found for result in found.devices.results),
+            *(result for each in allocations if each for result in each.devices.results),
             *(result for pending in self.pending.values() for result in pending.results),
         ]
         return {(result.pool, result.device) for result in results}
@@ -291,9 +291,9 @@ def counts(totals: DeviceTotals, resource: str, nodes: NodeView) -> dict[str, tu
 
 
 def scores(plugin: ScorePlugin, nodes: NodeView) -> list[int]:
-    asked = decode(pod({"cpu": 1, **dict.fromkeys(RESOURCES, 1)}))
-    assert isinstance(asked, Pod)
-    return list(plugin.score(CycleState(), PodInfo(asked), nodes).tolist())
+    subject = decode(pod({"cpu": 1, **dict.fromkeys(RESOURCES, 1)}))
+    assert isinstance(subject, Pod)
+    return list(plugin.score(CycleState(), PodInfo(subject), nodes).tolist())
 
 
 TestDevices = Devices.TestCase

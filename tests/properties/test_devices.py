@@ -101,12 +101,12 @@ def _claim(draw: st.DrawFn, number: int, counters: bool) -> dict[str, Any]:
     requests: list[dict[str, Any]] = []
     for r in range(draw(st.integers(1, 2))):
         if draw(st.integers(0, 3)) == 0:
-            subs = [{"name": f"s{i}", **_asked(draw)} for i in range(draw(st.integers(1, 2)))]
+            subs = [{"name": f"s{i}", **_fields(draw)} for i in range(draw(st.integers(1, 2)))]
             for sub in subs:
                 sub.pop("adminAccess", None)
             requests.append({"name": f"r{r}", "firstAvailable": subs})
         else:
-            requests.append({"name": f"r{r}", "exactly": _asked(draw)})
+            requests.append({"name": f"r{r}", "exactly": _fields(draw)})
     constraints = []
     if not counters and draw(st.integers(0, 3)) == 0:
         # Of several devices of one request, distinctAttribute forgets some when it goes back.
@@ -122,23 +122,23 @@ def _claim(draw: st.DrawFn, number: int, counters: bool) -> dict[str, Any]:
 
 def _of_one(request: dict[str, Any]) -> bool:
     """True if the request is for one device, whatever its sub-request."""
-    asked = request.get("firstAvailable") or [request["exactly"]]
-    return all(one.get("count") == 1 for one in asked)
+    alternatives = request.get("firstAvailable") or [request["exactly"]]
+    return all(each.get("count") == 1 for each in alternatives)
 
 
-def _asked(draw: st.DrawFn) -> dict[str, Any]:
-    asked: dict[str, Any] = {"deviceClassName": draw(st.sampled_from([*CLASSES]))}
+def _fields(draw: st.DrawFn) -> dict[str, Any]:
+    fields: dict[str, Any] = {"deviceClassName": draw(st.sampled_from([*CLASSES]))}
     if draw(st.integers(0, 7)) == 0:
-        asked["allocationMode"] = "All"
+        fields["allocationMode"] = "All"
     else:
-        asked |= {"allocationMode": "ExactCount", "count": draw(st.integers(1, 2))}
+        fields |= {"allocationMode": "ExactCount", "count": draw(st.integers(1, 2))}
     if draw(st.integers(0, 7)) == 0:
-        asked["adminAccess"] = True
+        fields["adminAccess"] = True
     if draw(st.booleans()):
-        asked["tolerations"] = [{"key": "broken", "operator": "Exists"}]
+        fields["tolerations"] = [{"key": "broken", "operator": "Exists"}]
     if draw(st.integers(0, 7)) == 0:
-        asked["capacity"] = {"requests": {"memory": str(draw(st.integers(1, 4)))}}
-    return asked
+        fields["capacity"] = {"requests": {"memory": str(draw(st.integers(1, 4)))}}
+    return fields
 
 
 def _objects(
@@ -166,7 +166,7 @@ def _objects(
 
 
 class Slow:
-    """Tries every assignment. An assignment is a list of (claim, request, asked, place)."""
+    """Tries every assignment. An assignment is a list of (claim, request, sub-request, place)."""
 
     def __init__(
         self, slices: list[dict[str, Any]], claims: list[dict[str, Any]], taken: Sequence[Place]
@@ -178,56 +178,56 @@ class Slow:
             pool = spec["pool"]["name"]
             for device in spec.get("devices", []):
                 self.devices[pool, device["name"]] = msgspec.convert(device, Device)
-            for one in spec.get("sharedCounters", []):
-                self.counters[pool] = int(one["counters"]["memory"]["value"])
+            for counters in spec.get("sharedCounters", []):
+                self.counters[pool] = int(counters["counters"]["memory"]["value"])
         self.claims = claims
         self.taken = frozenset(taken)
 
     def first(self) -> list[tuple[int, str, Place]] | None:
-        wanted = [
+        requests = [
             (c, request)
             for c, claim in enumerate(self.claims)
             for request in claim["spec"]["devices"]["requests"]
         ]
-        for choice in self._assignments(wanted):
+        for choice in self._assignments(requests):
             if self._valid(choice):
                 return [(c, name, place) for c, name, _, place in choice]
         return None
 
     def _assignments(
-        self, wanted: Sequence[tuple[int, dict[str, Any]]]
+        self, requests: Sequence[tuple[int, dict[str, Any]]]
     ) -> Iterator[list[tuple[int, str, dict[str, Any], Place]]]:
-        if not wanted:
+        if not requests:
             yield []
             return
-        (c, request), rest = wanted[0], wanted[1:]
+        (c, request), rest = requests[0], requests[1:]
         sub_requests = [
             (f"{request['name']}/{sub['name']}", sub) for sub in request.get("firstAvailable", [])
         ] or [(request["name"], request["exactly"])]
-        for name, asked in sub_requests:
-            for places in self._places(asked):
+        for name, sub_request in sub_requests:
+            for places in self._places(sub_request):
                 for others in self._assignments(rest):
-                    yield [*((c, name, asked, place) for place in places), *others]
+                    yield [*((c, name, sub_request, place) for place in places), *others]
 
-    def _places(self, asked: dict[str, Any]) -> Iterator[tuple[Place, ...]]:
-        model = CLASSES[asked["deviceClassName"]]
+    def _places(self, request: dict[str, Any]) -> Iterator[tuple[Place, ...]]:
+        model = CLASSES[request["deviceClassName"]]
         matching = [
             place
             for place, device in self.devices.items()
             if (model is None or device.attributes["model"].string == model)
-            and self._takes(asked, device) is not None
+            and self._takes(request, device) is not None
         ]
-        if asked["allocationMode"] == "All":
+        if request["allocationMode"] == "All":
             # Capacity that others take already leaves a device out of "all".
             if matching:
                 yield tuple(matching)
             return
-        yield from combinations(matching, asked["count"])
+        yield from combinations(matching, request["count"])
 
     @staticmethod
-    def _takes(asked: dict[str, Any], device: Device) -> int | None:
+    def _takes(request: dict[str, Any], device: Device) -> int | None:
         """What a request takes of the device's memory; None if it cannot."""
-        requested = asked.get("capacity", {}).get("requests", {}).get("memory")
+        requested = request.get("capacity", {}).get("requests", {}).get("memory")
         if "memory" not in device.capacity:
             return None if requested is not None else 0
         amount = int(requested) if requested is not None else 2
@@ -241,9 +241,9 @@ class Slow:
             for consumption in self.devices[place].consumes_counters:
                 charged[place[0]] += int(consumption.counters["memory"].value)
         holders: dict[Place, set[int]] = {}
-        for c, _, asked, place in choice:
-            device, admin = self.devices[place], asked.get("adminAccess", False)
-            if device.taints and not asked.get("tolerations"):
+        for c, _, request, place in choice:
+            device, admin = self.devices[place], request.get("adminAccess", False)
+            if device.taints and not request.get("tolerations"):
                 return False
             mine = holders.get(place, set())
             if admin and c in mine:
@@ -251,7 +251,7 @@ class Slow:
             if not admin and (mine or place in self.taken):
                 return False
             if device.allow_multiple_allocations:
-                memory[place] += self._takes(asked, device) or 0
+                memory[place] += self._takes(request, device) or 0
                 if memory[place] > 4:
                     return False
             else:

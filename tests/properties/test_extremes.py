@@ -171,8 +171,8 @@ def reasons(node: ModelNode, containers: list[dict[str, str]]) -> set[str]:
     short = {
         f"Insufficient {name}"
         for name in RESOURCES
-        if (wanted := asks(containers, name)) > 0
-        and node.requested(name) + wanted > node.has.get(name, 0)
+        if (need := asks(containers, name)) > 0
+        and node.requested(name) + need > node.has.get(name, 0)
     }
     return short | ({"Too many pods"} if len(node.pods) >= node.has["pods"] else set())
 
@@ -182,15 +182,15 @@ def fit_score(node: ModelNode, containers: list[dict[str, str]], kind: str) -> i
     for name, weight in WEIGHTS.items():
         has = node.has.get(name, 0)
         if name in DEFAULTS:
-            used, asked = node.nonzero(name), asks(containers, name, DEFAULTS[name])
+            used, need = node.nonzero(name), asks(containers, name, DEFAULTS[name])
         else:
-            used, asked = node.requested(name), asks(containers, name)
-        if not has or (name == GPU and not asked):
+            used, need = node.requested(name), asks(containers, name)
+        if not has or (name == GPU and not need):
             continue
-        percent = min(used + asked, has) * 100 // has
+        percent = min(used + need, has) * 100 // has
         match kind:
             case "LeastAllocated":
-                score = (has - min(used + asked, has)) * 100 // has
+                score = (has - min(used + need, has)) * 100 // has
             case "MostAllocated":
                 score = percent
             case _:
@@ -210,9 +210,9 @@ def fit_score(node: ModelNode, containers: list[dict[str, str]], kind: str) -> i
 def balance(node: ModelNode, containers: list[dict[str, str]], *, with_pod: bool) -> int:
     fractions = []
     for name in (*WEIGHTS, TOY):
-        asked, has = asks(containers, name), node.has.get(name, 0)
-        if has and (asked or name not in (GPU, TOY)):
-            used = node.requested(name) + (asked if with_pod else 0)
+        need, has = asks(containers, name), node.has.get(name, 0)
+        if has and (need or name not in (GPU, TOY)):
+            used = node.requested(name) + (need if with_pod else 0)
             fractions.append(min(float(used) / float(has), 1.0))
     if len(fractions) < 2:
         return 100
@@ -228,11 +228,14 @@ def balance(node: ModelNode, containers: list[dict[str, str]], *, with_pod: bool
 
 
 def check(
-    asked: int, snapshot: Snapshot, model: dict[str, ModelNode], containers: list[dict[str, str]]
+    strategy_index: int,
+    snapshot: Snapshot,
+    model: dict[str, ModelNode],
+    containers: list[dict[str, str]],
 ) -> None:
     """Compares a whole decision with the model's."""
-    kind = STRATEGIES[asked]["type"]
-    decision = decide(PROFILES[asked], PodInfo(make_pod(-1, containers)), snapshot)
+    kind = STRATEGIES[strategy_index]["type"]
+    decision = decide(PROFILES[strategy_index], PodInfo(make_pod(-1, containers)), snapshot)
     assert isinstance(decision, Decision), decision
     for name, node in model.items():
         told = decision.filter[name]
@@ -257,7 +260,7 @@ def check(
 def test_a_decision_on_amounts_of_any_size(
     nodes: list[tuple[dict[str, str], list[list[dict[str, str]]]]],
     containers: list[dict[str, str]],
-    asked: int,
+    strategy_index: int,
 ) -> None:
     cache, model = CacheState(), {}
     for i, (allocatable, pods) in enumerate(nodes):
@@ -267,19 +270,20 @@ def test_a_decision_on_amounts_of_any_size(
         for j, pod in enumerate(pods):
             cache.handle(AssignedPodAdded(make_pod(10 * i + j, pod, f"n{i}")))
             model[f"n{i}"].pods.append(pod)
-    check(asked, take(cache), model, containers)
+    check(strategy_index, take(cache), model, containers)
 
 
 class History(RuleBasedStateMachine):
     """Pods with huge requests come and go, and the sums end where they began."""
 
-    @initialize(allocatable=LIST, asked=st.integers(0, 2), seed=st.integers(0, 3))
-    def begin(self, allocatable: dict[str, str], asked: int, seed: int) -> None:
-        self.cache, self.scheduler, self.asked = CacheState(), Scheduler(Random(seed)), asked
+    @initialize(allocatable=LIST, strategy_index=st.integers(0, 2), seed=st.integers(0, 3))
+    def begin(self, allocatable: dict[str, str], strategy_index: int, seed: int) -> None:
+        self.cache, self.scheduler = CacheState(), Scheduler(Random(seed))
+        self.strategy_index = strategy_index
         self.nodes = {name: make_node(name, allocatable) for name in ("n0", "n1")}
         self.model = {name: ModelNode(node) for name, node in self.nodes.items()}
         self.placed: dict[int, tuple[str, list[dict[str, str]]]] = {}
-        self.made = 0
+        self.serial = 0
         for node in self.nodes.values():
             self.cache.handle(NodeAdded(node))
 
@@ -289,9 +293,9 @@ class History(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["n0", "n1"]), containers=POD)
     def assigned(self, name: str, containers: list[dict[str, str]]) -> None:
-        self.made += 1
-        self.cache.handle(AssignedPodAdded(make_pod(self.made, containers, name)))
-        self.put(self.made, name, containers)
+        self.serial += 1
+        self.cache.handle(AssignedPodAdded(make_pod(self.serial, containers, name)))
+        self.put(self.serial, name, containers)
 
     @rule(data=st.data())
     def deleted(self, data: st.DataObject) -> None:
@@ -315,20 +319,20 @@ class History(RuleBasedStateMachine):
         of high priority look for victims.
         """
         for _ in range(times):
-            self.made += 1
-            info = PodInfo(make_pod(self.made, containers, priority=priority))
-            outcome = self.scheduler.schedule(PROFILES[self.asked], info, take(self.cache))
+            self.serial += 1
+            info = PodInfo(make_pod(self.serial, containers, priority=priority))
+            outcome = self.scheduler.schedule(PROFILES[self.strategy_index], info, take(self.cache))
             assert not isinstance(outcome, Failed), outcome
             fitting = {name for name, node in self.model.items() if not reasons(node, containers)}
             assert isinstance(outcome, Chosen) == bool(fitting)
             if isinstance(outcome, Chosen):
                 assert outcome.node in fitting
                 self.cache.handle(Assume(info, outcome.node))
-                self.put(self.made, outcome.node, containers)
+                self.put(self.serial, outcome.node, containers)
 
     @rule(containers=POD)
     def asked_in_full(self, containers: list[dict[str, str]]) -> None:
-        check(self.asked, take(self.cache), self.model, containers)
+        check(self.strategy_index, take(self.cache), self.model, containers)
 
     @invariant()
     def the_sums_are_those_of_the_model(self) -> None:

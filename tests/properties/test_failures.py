@@ -96,7 +96,7 @@ class Script:
     """The results of the calls at each point, in order; later calls succeed. Records the errors."""
 
     def __init__(self, whims: dict[str, list[Whim]]) -> None:
-        self._whims = {point: list(found) for point, found in whims.items()}
+        self._whims = {point: list(calls) for point, calls in whims.items()}
         self.errors: dict[str, list[float]] = {}
         self.cluster: VirtualCluster | None = None
 
@@ -266,7 +266,7 @@ async def play(case: Case) -> None:
             await cluster.create(pod(f"p{i}", cores, priority))
             await cluster.clock.advance(0.3)
         began = cluster.clock.now()
-        for i, at in sorted(case.deleted, key=lambda found: found[1]):
+        for i, at in sorted(case.deleted, key=lambda deletion: deletion[1]):
             await cluster.clock.advance(max(began + at - cluster.clock.now(), 0.0))
             await cluster.delete_pod(f"p{i}")
         await cluster.clock.advance(100.0)

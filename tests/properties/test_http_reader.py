@@ -50,15 +50,15 @@ def streams(draw: st.DrawFn) -> bytes:
 def read(pieces: list[bytes]) -> tuple[list[Request], int, int]:
     """The requests, the status of the refusal that ended them, and the number of unread bytes."""
     reader = RequestReader()
-    found: list[Request] = []
+    complete: list[Request] = []
     for piece in pieces:
         reader.feed(piece)
         try:
             while (request := reader.next()) is not None:
-                found.append(request)
+                complete.append(request)
         except BadRequestError as problem:
-            return found, problem.status, 0
-    return found, 0, len(reader)
+            return complete, problem.status, 0
+    return complete, 0, len(reader)
 
 
 @examples(2)

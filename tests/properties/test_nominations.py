@@ -31,12 +31,12 @@ class NominationsHistory(RuleBasedStateMachine):
         version = self.nominations.changes.version
         self.nominations.put(info, node)
         changed = self.nominations.changes.since(version)
-        known = [(on, known) for on, known in self.nominated if known.key == info.key]
-        assert changed == {node, *(on for on, _ in known)}
-        if [on for on, _ in known] == [node]:
-            self.nominated[self.nominated.index(known[0])] = (node, info)
+        earlier = [(on, earlier) for on, earlier in self.nominated if earlier.key == info.key]
+        assert changed == {node, *(on for on, _ in earlier)}
+        if [on for on, _ in earlier] == [node]:
+            self.nominated[self.nominated.index(earlier[0])] = (node, info)
         else:
-            self.nominated = [entry for entry in self.nominated if entry not in known] + [
+            self.nominated = [entry for entry in self.nominated if entry not in earlier] + [
                 (node, info)
             ]
 

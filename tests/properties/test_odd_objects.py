@@ -64,33 +64,33 @@ class Target:
 
     def odd(self, rng: Random, uid: str) -> Document:
         """A document, mostly of this name, with any values and up to two broken places."""
-        made = document(self.kind.type, rng)
+        fields = document(self.kind.type, rng)
         for part in ("metadata", "spec", "status"):
             if part in self.right and rng.random() < 0.95:
                 kept = {
                     name: value for name, value in self.right[part].items() if rng.random() < 0.8
                 }
-                made[part] = {**(made.get(part) or {}), **kept}
-        metadata = {**(made.get("metadata") or {}), **self.right["metadata"], "uid": uid}
-        made["metadata"] = metadata
+                fields[part] = {**(fields.get(part) or {}), **kept}
+        metadata = {**(fields.get("metadata") or {}), **self.right["metadata"], "uid": uid}
+        fields["metadata"] = metadata
         for _ in range(rng.randrange(3)):
-            made = broken(made, rng)
-        return self._of_its_name(made if isinstance(made, dict) else {"metadata": made})
+            fields = broken(fields, rng)
+        return self._of_its_name(fields if isinstance(fields, dict) else {"metadata": fields})
 
-    def _of_its_name(self, made: Document) -> Document:
+    def _of_its_name(self, fields: Document) -> Document:
         """Keeps the name, because another name is another object; removes the deletion time, which
         cannot be undone; keeps a pod from preempting.
         """
-        spec, metadata = made.get("spec"), made.setdefault("metadata", None)
+        spec, metadata = fields.get("spec"), fields.setdefault("metadata", None)
         if self.kind is PODS and (spec is None or isinstance(spec, dict)):
-            made["spec"] = {**(spec or {}), "preemptionPolicy": "Never"}
+            fields["spec"] = {**(spec or {}), "preemptionPolicy": "Never"}
         if isinstance(metadata, dict):
             if isinstance(metadata.get("deletionTimestamp"), str):
                 del metadata["deletionTimestamp"]
             for name in ("name", "namespace"):
                 if metadata.get(name) and isinstance(metadata[name], str):
                     metadata[name] = self.right["metadata"].get(name, "")
-        return made
+        return fields
 
 
 def looked_up(kind: WatchedKind) -> Target:
@@ -158,9 +158,9 @@ class Story:
         self.api = running.api
         self.good: list[str] = []
         for name in ("good-0", "good-1"):
-            made = node(name, "64", **{ZONE: f"zone-{name}"})
-            made["spec"]["taints"] = [GOOD]
-            self.api.put(NODES.path, name, made)
+            manifest = node(name, "64", **{ZONE: f"zone-{name}"})
+            manifest["spec"]["taints"] = [GOOD]
+            self.api.put(NODES.path, name, manifest)
 
     def add_good(self) -> None:
         name = f"good-pod-{len(self.good)}"
@@ -173,16 +173,16 @@ class Story:
                 ]
             }
         }
-        made = pod(
+        manifest = pod(
             name,
             "100m",
             tolerations=[toleration],
             nodeSelector={ZONE: f"zone-good-{len(self.good) % 2}"},
         )
         if len(self.good) % 3 == 0:
-            made["spec"]["affinity"] = affinity
-        made["metadata"]["labels"] = {"app": "good"}
-        self.api.put(PODS.path, f"default/{name}", made)
+            manifest["spec"]["affinity"] = affinity
+        manifest["metadata"]["labels"] = {"app": "good"}
+        self.api.put(PODS.path, f"default/{name}", manifest)
         self.good.append(name)
 
     async def take(self, step: tuple[str, int, int]) -> None:
@@ -193,17 +193,17 @@ class Story:
         match what:
             case "put":
                 metadata = there.get("metadata") if isinstance(there, dict) else None
-                known = metadata.get("uid") if isinstance(metadata, dict) else None
+                before = metadata.get("uid") if isinstance(metadata, dict) else None
                 uid = (
-                    known
-                    if isinstance(known, str) and known and rng.random() < 0.9
+                    before
+                    if isinstance(before, str) and before and rng.random() < 0.9
                     else f"uid-{self.api.version}"
                 )
-                made = target.odd(rng, uid)
+                odd = target.odd(rng, uid)
                 hostile = (
-                    {"metadata": made["metadata"]} if not isinstance(made["metadata"], dict) else {}
+                    {"metadata": odd["metadata"]} if not isinstance(odd["metadata"], dict) else {}
                 )
-                self.api.put(path, key, {**made, "metadata": {}} if hostile else made, hostile)
+                self.api.put(path, key, {**odd, "metadata": {}} if hostile else odd, hostile)
             case "delete" if there is not None:
                 hostile = broken(there, rng) if rng.random() < 0.5 else {}
                 self.api.delete(
@@ -274,8 +274,8 @@ def _with_its_node(right: Document, there: Any) -> Document:
 
 def _may_become(there: Any, right: Document) -> bool:
     """False if the pod would change its node: pods never do, so it must be deleted instead."""
-    name, wanted = _node_name(there), right.get("spec", {}).get("nodeName")
-    return not (isinstance(name, str) and name and wanted and name != wanted)
+    name, right_node = _node_name(there), right.get("spec", {}).get("nodeName")
+    return not (isinstance(name, str) and name and right_node and name != right_node)
 
 
 async def dumped(running: Daemon) -> tuple[list[Any], int]:
@@ -293,7 +293,7 @@ async def dumped(running: Daemon) -> tuple[list[Any], int]:
         key=lambda line: line["name"],
     )
     for line in nodes:
-        line["pods"] = sorted(line["pods"], key=lambda one: one["key"])
+        line["pods"] = sorted(line["pods"], key=lambda entry: entry["key"])
     queue = next(line for line in logs if line.get("of") == "queue")
     return nodes, sum(
         queue[place] for place in ("active", "backoff", "unschedulable", "gated", "in_flight")
@@ -311,7 +311,7 @@ def probes() -> list[Document]:
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": term["labelSelector"],
     }
-    asked: list[Document] = [
+    specs: list[Document] = [
         {},
         {"affinity": {"podAffinity": {required: [term]}}},
         {"affinity": {"podAntiAffinity": {required: [term]}}},
@@ -319,13 +319,13 @@ def probes() -> list[Document]:
         {"topologySpreadConstraints": [spread]},
         {"resourceClaims": CLAIMS},
     ]
-    found = []
+    pinned = []
     for name in ("odd-0", "odd-1", "good-0"):
-        found += [{**spec, "nodeSelector": {"kubernetes.io/hostname": name}} for spec in asked]
-    return [*found, {"priority": 1000}]
+        pinned += [{**spec, "nodeSelector": {"kubernetes.io/hostname": name}} for spec in specs]
+    return [*pinned, {"priority": 1000}]
 
 
-async def asked(running: Daemon) -> list[tuple[str, str]]:
+async def placed(running: Daemon) -> list[tuple[str, str]]:
     """The node of each probe, or why it has none."""
     for number, spec in enumerate(probes()):
         running.put_pod(f"probe-{number}", "90" if "priority" in spec else "10m", spec)
@@ -354,12 +354,12 @@ async def play(steps: list[tuple[str, int, int]], deleted: set[int]) -> None:
         await running.clock.advance(LONG)
         before = await settled(running)
         copied = running.api.copied(VirtualClock(), Random(2))
-        told = await asked(running)
+        told = await placed(running)
     fresh = Daemon(api=copied, clock=copied.clock)
-    async with daemon(options=OPTIONS, given=fresh):
+    async with daemon(options=OPTIONS, existing=fresh):
         after = await settled(fresh)
         assert before == after
-        assert told == await asked(fresh)
+        assert told == await placed(fresh)
 
 
 @examples(0.1)

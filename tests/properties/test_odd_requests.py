@@ -190,9 +190,9 @@ class Odd:
                 for key, field in shape.fields.items()
                 if field.required or rng.random() < 4 / (depth + 8)
             }
-            made = {key: self.value(shape.fields[key].shape, depth + 1) for key in sorted(some)}
+            fields = {key: self.value(shape.fields[key].shape, depth + 1) for key in sorted(some)}
             return {
-                **made,
+                **fields,
                 **({rng.choice(DIRECTIVES): self.anything()} if rng.random() < 0.05 else {}),
             }
         if shape.item is not None:
@@ -227,15 +227,15 @@ class Odd:
                 return rng.choice(TEXTS)
 
     def document(self, kind: Kind) -> Any:
-        made = self.value(TYPES[kind.type_name])
-        if isinstance(made, dict) and self.rng.random() < 0.9:
-            made = {**made, "apiVersion": kind.api_version, "kind": kind.kind}
-            metadata = made.get("metadata")
-            made["metadata"] = {
+        body = self.value(TYPES[kind.type_name])
+        if isinstance(body, dict) and self.rng.random() < 0.9:
+            body = {**body, "apiVersion": kind.api_version, "kind": kind.kind}
+            metadata = body.get("metadata")
+            body["metadata"] = {
                 **(metadata if isinstance(metadata, dict) else {}),
                 "name": self.rng.choice("ab"),
             }
-            made["metadata"].pop("namespace", None)
+            body["metadata"].pop("namespace", None)
             if self.rng.random() < 0.7:  # the part for which most of them are refused
                 for field in (
                     "annotations",
@@ -245,29 +245,29 @@ class Odd:
                     "generateName",
                     "uid",
                 ):
-                    made["metadata"].pop(field, None)
-        return made
+                    body["metadata"].pop(field, None)
+        return body
 
     def nearly_good(self, kind: Kind) -> Any:
         """An object that is accepted, so that later requests meet objects, or that is broken in one
         or two places.
         """
-        made = copy.deepcopy(GOOD.get(kind.type_name, {}))
-        made["metadata"] = {"name": self.rng.choice("ab"), "labels": {"a": "b"}}
+        body = copy.deepcopy(GOOD.get(kind.type_name, {}))
+        body["metadata"] = {"name": self.rng.choice("ab"), "labels": {"a": "b"}}
         for _ in range(self.rng.choice((0, 1, 1, 2, 3))):
-            self.change(made, TYPES[kind.type_name])
-        return made
+            self.change(body, TYPES[kind.type_name])
+        return body
 
     def change(self, document: Any, shape: Shape) -> None:
         """Puts a value into a random place of the document."""
         rng = self.rng
         while shape.fields is not None and isinstance(document, dict):
-            known = [
+            present = [
                 key for key in document if key in shape.fields and key not in ("apiVersion", "kind")
             ]
             key = (
-                rng.choice(known)
-                if known and rng.random() < 0.75
+                rng.choice(present)
+                if present and rng.random() < 0.75
                 else rng.choice(sorted(shape.fields))
             )
             below = shape.fields[key].shape
@@ -302,12 +302,12 @@ class Odd:
             "path": paths,
             "from": paths,
         }
-        made = {
+        patch = {
             key: self.rng.choice(values)
             for key, values in fields.items()
             if self.rng.random() < 0.95
         }
-        return {**made, "value": self.anything()} if self.rng.random() < 0.9 else made
+        return {**patch, "value": self.anything()} if self.rng.random() < 0.9 else patch
 
     def body(self, kind: Kind, how: str) -> bytes:
         rng = self.rng

@@ -126,7 +126,7 @@ def pod(
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Document]:
-    found = [node(name, draw(st.sampled_from([2, 3]))) for name in draw(st.permutations(NODES))]
+    objects = [node(name, draw(st.sampled_from([2, 3]))) for name in draw(st.permutations(NODES))]
     claimed = set()
     for i in range(draw(st.integers(0, 12))):
         on, terminating = (
@@ -135,7 +135,7 @@ def clusters(draw: st.DrawFn) -> list[Document]:
         )
         port = on not in claimed and draw(st.booleans())
         claimed |= {on} if port else set()
-        found.append(
+        objects.append(
             pod(
                 f"p{i}",
                 draw(st.sampled_from([-5, 0, 0, 5, 10, 20])),
@@ -151,14 +151,14 @@ def clusters(draw: st.DrawFn) -> list[Document]:
     for i in range(draw(st.integers(0, 2))):
         nominated, port = draw(st.sampled_from(NODES)), draw(st.booleans())
         priority = draw(st.sampled_from([5, 10, 20]))
-        found.append(pod(f"q{i}", priority, 5, app="web", nominated=nominated, port=port))
+        objects.append(pod(f"q{i}", priority, 5, app="web", nominated=nominated, port=port))
     for i in range(draw(st.integers(0, 2))):
         exempt = {
             f"p{i}": "2026-01-01T00:00:00Z" for i in draw(st.lists(st.integers(0, 12), max_size=2))
         }
         status = {"disruptionsAllowed": draw(st.integers(0, 2)), "disruptedPods": exempt}
         selector = {"matchLabels": {"app": draw(st.sampled_from(["web", "db", "other"]))}}
-        found.append(
+        objects.append(
             {
                 "apiVersion": "policy/v1",
                 "kind": "PodDisruptionBudget",
@@ -167,7 +167,7 @@ def clusters(draw: st.DrawFn) -> list[Document]:
                 "status": status,
             }
         )
-    return found
+    return objects
 
 
 PREEMPTORS = st.builds(
@@ -276,13 +276,13 @@ def test_all_nodes_at_once_one_by_one_and_the_model_agree(
     dry_runs = DryRuns()
     alone = one_by_one(attempt, limits)
     for _ in range(2):  # The second answer is remembered.
-        found = dry_runs.search(attempt, 0, len(attempt.snapshot), limits)
-        candidates = {at: told(dry_runs.candidate(at)) for at in found.candidates.tolist()}
+        result = dry_runs.search(attempt, 0, len(attempt.snapshot), limits)
+        candidates = {at: told(dry_runs.candidate(at)) for at in result.candidates.tolist()}
         assert candidates == {
             at: told(outcome) for at, outcome in alone.items() if isinstance(outcome, Candidate)
         }
         refused = Counter(outcome for outcome in alone.values() if isinstance(outcome, Status))
-        assert found.refused == (Counter() if candidates else refused)
+        assert result.refused == (Counter() if candidates else refused)
     assert state_of(attempt.snapshot) == before
     assert attempt.snapshot.columns.changes.version == version
     for at, outcome in alone.items():
@@ -329,23 +329,23 @@ def test_a_search_stops_at_the_same_node_as_a_walk(
             break
     dry_runs = DryRuns()
     for _ in range(2):
-        found = dry_runs.search(attempt, start, enough, limits, sound_only=sound_only)
-        assert found.candidates.tolist() == met
+        result = dry_runs.search(attempt, start, enough, limits, sound_only=sound_only)
+        assert result.candidates.tolist() == met
         if met:
             least = cheapest([candidate_at(outcomes, at) for at in met])
-            best = [dry_runs.candidate(at) for at in dry_runs.cheapest(found.candidates).tolist()]
+            best = [dry_runs.candidate(at) for at in dry_runs.cheapest(result.candidates).tolist()]
             assert list(map(told, best)) == list(map(told, least))
             breaking = [bool(candidate_at(outcomes, at).victims.pdb_violations) for at in met]
-            assert dry_runs.breaks_budgets(found.candidates).tolist() == breaking
+            assert dry_runs.breaks_budgets(result.candidates).tolist() == breaking
         else:
-            assert found.failure == next(iter(failed), None)
-            assert found.refused.total() == len(outcomes)
+            assert result.failure == next(iter(failed), None)
+            assert result.refused.total() == len(outcomes)
 
 
 def candidate_at(outcomes: dict[int, Candidate | Status], at: int) -> Candidate:
-    found = outcomes[at]
-    assert isinstance(found, Candidate)
-    return found
+    candidate = outcomes[at]
+    assert isinstance(candidate, Candidate)
+    return candidate
 
 
 # ------------------------------------------------------------------------------------- suppositions
@@ -462,12 +462,12 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
 
 @given(st.lists(st.tuples(VICTIMS, st.integers(0, 2)), min_size=1, max_size=6))
 def test_the_criteria_in_order_leave_the_cheapest_node(
-    made: list[tuple[list[Document], int]],
+    choices: list[tuple[list[Document], int]],
 ) -> None:
     """The victims are in any order, because extenders may reorder them."""
     candidates = [
         Candidate(f"n{i}", Victims(tuple(map(read, victims)), broken))
-        for i, (victims, broken) in enumerate(made)
+        for i, (victims, broken) in enumerate(choices)
     ]
 
     def highest(victims: tuple[PodInfo, ...]) -> int:

@@ -154,8 +154,8 @@ class QueueHistory(RuleBasedStateMachine):
             some, transitions = handle_and_follow(self.queue, message, self.model.now)
             effects += some
             assert TRANSITIONS.issuperset(transitions)
-        given = [effect.pod for effect in effects if isinstance(effect, HandOut)]
-        for queued, row in zip(given, self.model.handed_out, strict=True):
+        handed_out = [effect.pod for effect in effects if isinstance(effect, HandOut)]
+        for queued, row in zip(handed_out, self.model.handed_out, strict=True):
             assert queued.info.pod is row.pod, "another pod, or an old version"
             assert (queued.attempts, queued.enqueued_at) == (row.attempts, row.timestamp)
             self.flying[row.uid] = queued
@@ -236,7 +236,7 @@ class QueueHistory(RuleBasedStateMachine):
 
     # An order that waits takes the next pod at once. So there is at most one, or no pod would ever
     # be active.
-    @precondition(lambda self: not self.model.asked)
+    @precondition(lambda self: not self.model.open_questions)
     @rule()
     def asked_for_one(self) -> None:
         self.model.ask()
@@ -261,7 +261,7 @@ class QueueHistory(RuleBasedStateMachine):
         for uid in sorted(set(self.flying) - before):
             self.fail(uid, unschedulable, pending)
 
-    @precondition(lambda self: not self.model.asked)
+    @precondition(lambda self: not self.model.open_questions)
     @rule(unschedulable=REJECTORS, pending=PENDING)
     def tried_and_rejected(self, unschedulable: frozenset[str], pending: frozenset[str]) -> None:
         self.try_one(unschedulable, pending)
@@ -348,13 +348,13 @@ class QueueHistory(RuleBasedStateMachine):
 
     @invariant()
     def a_comparison_finds_nothing(self) -> None:
-        known = {f"ns/{row.name}": row.pod for row in self.model.rows}
+        pods = {f"ns/{row.name}": row.pod for row in self.model.rows}
         (listed,) = self.queue.handle(ListQueued(Nowhere()), self.model.now)
         assert isinstance(listed, Answer)
         assert isinstance(listed.value, tuple)
-        assert {*listed.value} == known.keys()
-        assert len(listed.value) == len(known)
-        order = ComparePending(Nowhere(), known, heal=True)
+        assert {*listed.value} == pods.keys()
+        assert len(listed.value) == len(pods)
+        order = ComparePending(Nowhere(), pods, heal=True)
         assert self.queue.handle(order, self.model.now) == (Answer(order, ()),)
 
 

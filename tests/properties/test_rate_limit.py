@@ -44,14 +44,14 @@ def test_a_clock_that_steps_back_gives_no_tokens() -> None:
 async def test_waiters_go_in_order_at_their_rate() -> None:
     clock, went = VirtualClock(), []
 
-    async def one(limit: RateLimit, number: int) -> None:
+    async def wait(limit: RateLimit, number: int) -> None:
         await limit.wait_turn()
         went.append((number, clock.now()))
 
     limit = RateLimit(2.0, 2, clock)
     async with anyio.create_task_group() as group:
         for number in range(5):
-            group.start_soon(one, limit, number)
+            group.start_soon(wait, limit, number)
         await clock.advance(2.0)
     assert went == [(0, 0.0), (1, 0.0), (2, 0.5), (3, 1.0), (4, 1.5)]
     unlimited = RateLimit(0.0, 0, clock)

@@ -243,8 +243,8 @@ def told(unfit: Unfit) -> tuple[object, ...]:
     names = (
         None if promised is None else (promised.node, [victim.key for victim in promised.victims])
     )
-    made = unfit.post_filtered
-    return unfit.message, unfit.rejected_by, names, made is None or made.denominate
+    result = unfit.post_filtered
+    return unfit.message, unfit.rejected_by, names, result is None or result.denominate
 
 
 class PlainScheduler:
@@ -267,20 +267,20 @@ def totals(candidates: Candidates, positions: Rows) -> Ints:
     return candidates.totals(nodes, positions)
 
 
-def compare(remembered: Candidates, plain: Candidates, start: int, wanted: int) -> None:
+def compare(remembered: Candidates, plain: Candidates, start: int, enough: int) -> None:
     """Both give the same answers; scores may differ by a constant."""
     assert remembered.order.tolist() == plain.order.tolist()
     assert not plain.rejected
     nodes = len(plain.order)
     every = np.arange(nodes)
-    found, looked_at = remembered.first_fitting(start % nodes, wanted % nodes + 1)
-    expected, expected_looks = plain.first_fitting(start % nodes, wanted % nodes + 1)
-    assert every[found].tolist() == every[expected].tolist()
+    fitting, looked_at = remembered.first_fitting(start % nodes, enough % nodes + 1)
+    expected, expected_looks = plain.first_fitting(start % nodes, enough % nodes + 1)
+    assert every[fitting].tolist() == every[expected].tolist()
     assert looked_at == expected_looks
-    if len(every[found]) > 1:
-        difference = totals(remembered, found) - totals(plain, expected)
+    if len(every[fitting]) > 1:
+        difference = totals(remembered, fitting) - totals(plain, expected)
         assert len(set(difference.tolist())) == 1
-    if not len(every[found]):
+    if not len(every[fitting]):
         why, expected_why = remembered.evaluation(), plain.evaluation()
         assert why.message(nodes) == expected_why.message(nodes)
         assert why.rejected_by() == expected_why.rejected_by()
@@ -315,7 +315,7 @@ class ReuseHistory(RuleBasedStateMachine):
         self.told: list[CacheMessage] = []
         self.nodes: dict[str, Node] = {}
         self.placed: dict[int, tuple[Pod, str]] = {}
-        self.made = 0
+        self.serial = 0
 
     def pod(self, number: int, kind: int, note: str = "") -> Pod:
         return make_pod(number, kind, note)
@@ -395,8 +395,8 @@ class ReuseHistory(RuleBasedStateMachine):
     def schedule(self, kinds: list[int], times: int) -> None:
         rebuilt = self.rebuilt()
         for kind in (self.kinds[drawn % len(self.kinds)] for drawn in kinds * times):
-            self.made += 1
-            number = self.made
+            self.serial += 1
+            number = self.serial
             info = PodInfo(self.pod(number, kind))
             # A pod of another template, so that the plugins remember nothing of it either.
             never_met = PodInfo(self.pod(number, kind, note=str(number)))
@@ -405,8 +405,8 @@ class ReuseHistory(RuleBasedStateMachine):
             assert type(outcome) is type(other), (outcome, other)
             assert not isinstance(outcome, Failed), outcome
             if isinstance(outcome, Chosen) and isinstance(other, Chosen):
-                found, expected = (outcome.node, outcome.feasible), (other.node, other.feasible)
-                assert found == expected
+                actual, expected = (outcome.node, outcome.feasible), (other.node, other.feasible)
+                assert actual == expected
                 self.placed[number] = (info.pod, outcome.node)
                 self.reserve(outcome, info, rebuilt)
                 self.tell(Assume(info, outcome.node), rebuilt)
@@ -418,8 +418,8 @@ class ReuseHistory(RuleBasedStateMachine):
     def reserve(self, chosen: Chosen, info: PodInfo, rebuilt: CacheState) -> None:
         assert self.PROFILE.reserve(chosen.state, info, chosen.node).ok
 
-    @rule(drawn=DRAWN, start=st.integers(0, 200), wanted=st.integers(0, 200))
-    def compare(self, drawn: int, start: int, wanted: int) -> None:
+    @rule(drawn=DRAWN, start=st.integers(0, 200), enough=st.integers(0, 200))
+    def compare(self, drawn: int, start: int, enough: int) -> None:
         """The candidates are asked alike, whatever was asked of the memory before."""
         snapshot = take(self.cache)
         info = PodInfo(self.pod(0, self.kinds[drawn % len(self.kinds)]))
@@ -429,7 +429,7 @@ class ReuseHistory(RuleBasedStateMachine):
                 memory = self.recall.memory(self.PROFILE, info, snapshot)
             remembered = None if memory is None else recalled(memory, info, snapshot)
             if remembered is not None:
-                compare(remembered, Plain(self.FRESH, info, snapshot), start, wanted)
+                compare(remembered, Plain(self.FRESH, info, snapshot), start, enough)
 
     def rebuilt(self) -> CacheState:
         cache = CacheState()
@@ -618,13 +618,13 @@ class FailingHistory(ReuseHistory):
         Broken.now[point, depends_on] = where
         self.node_put(node)
         for _ in range(times):
-            self.made += 1
-            info = PodInfo(make_pod(self.made, kind))
+            self.serial += 1
+            info = PodInfo(make_pod(self.serial, kind))
             outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
             if isinstance(outcome, Failed):
                 assert "is broken" in outcome.status.message
             elif isinstance(outcome, Chosen):
-                self.placed[self.made] = (info.pod, outcome.node)
+                self.placed[self.serial] = (info.pod, outcome.node)
                 self.tell(Assume(info, outcome.node))
             self.cache.validate()
         Broken.now.clear()

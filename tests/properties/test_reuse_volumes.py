@@ -85,7 +85,7 @@ class VolumeHistory(ReuseHistory):
     def begin(self, seed: int, crowd: int, drawn: list[int]) -> None:
         super().begin(seed, crowd, drawn)
         self.version = 0
-        self.known: dict[tuple[str, str], HasMetadata] = {}
+        self.stored: dict[tuple[str, str], HasMetadata] = {}
         ASSUMING.messages.clear()
         for name in NODES[:4]:
             self.node_put(make_node(name, "ab"[int(name[1]) % 2], True, "", 2000, False))
@@ -124,16 +124,16 @@ class VolumeHistory(ReuseHistory):
             self.tell(message, rebuilt)
         ASSUMING.messages.clear()
 
-    def put(self, found: dict[str, Any]) -> None:
+    def put(self, manifest: dict[str, Any]) -> None:
         """Objects come with increasing resource versions, as from an API server."""
         self.version += 1
-        found["metadata"] |= {
+        manifest["metadata"] |= {
             "resourceVersion": str(self.version),
-            "uid": f"{found['kind']} {found['metadata']['name']}",
+            "uid": f"{manifest['kind']} {manifest['metadata']['name']}",
         }
-        item = decode(found)
+        item = decode(manifest)
         assert item is not None
-        self.known[found["kind"], found["metadata"]["name"]] = item
+        self.stored[manifest["kind"], manifest["metadata"]["name"]] = item
         self.tell(ObjectPut(item))
 
     @rule(
@@ -153,9 +153,9 @@ class VolumeHistory(ReuseHistory):
         if bound >= 0:
             spec["volumeName"] = f"pv{bound}"
             metadata["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
-        found = document("PersistentVolumeClaim", "v1", f"c{number}", spec=spec)
-        found["metadata"] = metadata
-        self.put(found)
+        manifest = document("PersistentVolumeClaim", "v1", f"c{number}", spec=spec)
+        manifest["metadata"] = metadata
+        self.put(manifest)
 
     @rule(
         number=st.integers(0, VOLUMES - 1),
@@ -189,7 +189,7 @@ class VolumeHistory(ReuseHistory):
         name=st.sampled_from(CLASSES), waits=st.booleans(), zones=st.sampled_from(["", "a", "ab"])
     )
     def storage_class(self, name: str, waits: bool, zones: str) -> None:
-        wanted = {"matchLabelExpressions": [{"key": ZONE, "values": [*zones]}]}
+        topology = {"matchLabelExpressions": [{"key": ZONE, "values": [*zones]}]}
         self.put(
             document(
                 "StorageClass",
@@ -197,7 +197,7 @@ class VolumeHistory(ReuseHistory):
                 name,
                 provisioner=DRIVER if name == "fast" else "kubernetes.io/no-provisioner",
                 volumeBindingMode="WaitForFirstConsumer" if waits else "Immediate",
-                allowedTopologies=[wanted] if zones else [],
+                allowedTopologies=[topology] if zones else [],
             )
         )
 
@@ -238,9 +238,9 @@ class VolumeHistory(ReuseHistory):
 
     @rule(data=st.data())
     def object_removed(self, data: st.DataObject) -> None:
-        if self.known:
-            key = data.draw(st.sampled_from(sorted(self.known)))
-            self.tell(ObjectRemoved(self.known.pop(key)))
+        if self.stored:
+            key = data.draw(st.sampled_from(sorted(self.stored)))
+            self.tell(ObjectRemoved(self.stored.pop(key)))
 
     @rule()
     def unreserved(self) -> None:

@@ -76,7 +76,7 @@ class Toy:
 
     def all(self, kind: type[S]) -> list[S]:
         stored = self.store.list(KIND[kind.__name__])
-        return [read(one.document, kind) for one in stored]
+        return [read(item.document, kind) for item in stored]
 
     def touch(self, changes: Iterable[Change | None]) -> None:
         for change in changes:
@@ -87,8 +87,8 @@ class Toy:
         """Reports the next changes of a kind to the controllers."""
         for event in self.store.since(KIND[kind], self.seen[kind])[:most]:
             self.seen[kind] = event.after.revision
-            known = event.type != "DELETED"
-            act = self.cluster.put if known else self.cluster.remove
+            exists = event.type != "DELETED"
+            act = self.cluster.put if exists else self.cluster.remove
             self.touch([act(read(event.after.document, TYPES[kind]))])
 
     def work(self) -> None:
@@ -135,8 +135,8 @@ class Toy:
                 done = self.api.patch(KIND[kind], namespace, name, body, MERGE, subresource)
                 return done.document, False
             case Delete(kind, namespace, name, uid, grace):
-                wanted = Preconditions(uid=uid)
-                options = DeleteOptions(grace_period_seconds=grace, preconditions=wanted)
+                preconditions = Preconditions(uid=uid)
+                options = DeleteOptions(grace_period_seconds=grace, preconditions=preconditions)
                 done = self.api.delete(KIND[kind], namespace, name, options)
                 return done.document, self.store.find(KIND[kind], namespace, name) is None
             case _:
@@ -157,7 +157,7 @@ class Toy:
             elif late:
                 self.watch(self.rng.choice(late), 100)
             elif self.due:
-                self.due.sort(key=lambda one: one[0])
+                self.due.sort(key=lambda entry: entry[0])
                 self.now, item = max(self.now, self.due[0][0]), self.due.pop(0)[1]
                 self.dirty[item] = None
             else:
@@ -203,8 +203,8 @@ class Users:
         self.api.create(served, namespace, {"metadata": {"name": name}, **fields})
 
     def _any(self, kind: type[S]) -> S | None:
-        found = self.toy.all(kind)
-        return self.rng.choice(found) if found else None
+        documents = self.toy.all(kind)
+        return self.rng.choice(documents) if documents else None
 
     def act(self) -> None:
         self.number += 1
@@ -256,12 +256,12 @@ class Users:
             {"name": "a", "persistentVolumeClaim": {"claimName": f"c{self.rng.randrange(CLAIMS)}"}}
         ]
         if self.rng.random() < 0.5:
-            asked = {
+            claim_spec = {
                 "accessModes": ["ReadWriteOnce"],
                 "resources": {"requests": {"storage": "1Gi"}},
                 "storageClassName": self.rng.choice(("now", "later")),
             }
-            template = {"volumeClaimTemplate": {"spec": asked}}
+            template = {"volumeClaimTemplate": {"spec": claim_spec}}
             volumes.append({"name": "b", "ephemeral": template})
         spec = {
             "nodeName": self.rng.choice(("", "node-1", "node-2", "node-3")),

@@ -30,11 +30,11 @@ Contents = dict[Key, dict[str, Any]]
 
 
 def contents(store: Store) -> Contents:
-    found: Contents = {}
+    documents: Contents = {}
     for kind, stored in store.everything():
         metadata = stored.document["metadata"]
-        found[kind.kind, metadata.get("namespace", ""), metadata["name"]] = stored.document
-    return found
+        documents[kind.kind, metadata.get("namespace", ""), metadata["name"]] = stored.document
+    return documents
 
 
 class StoreHistory(RuleBasedStateMachine):
@@ -74,9 +74,9 @@ class StoreHistory(RuleBasedStateMachine):
             with pytest.raises(RefusedError, match="already exists"):
                 Api(self.store).create(kind, space, {"metadata": metadata, **spec})
         else:
-            made = Api(self.store).create(kind, space, {"metadata": metadata, **spec})
-            assert made.document["metadata"]["uid"] not in self.uids
-            self.uids.add(made.document["metadata"]["uid"])
+            created = Api(self.store).create(kind, space, {"metadata": metadata, **spec})
+            assert created.document["metadata"]["uid"] not in self.uids
+            self.uids.add(created.document["metadata"]["uid"])
         self.remember()
 
     @rule(kind=KINDS, space=SPACES, name=NAMES, label=WORDS, stale=st.booleans())
@@ -105,8 +105,8 @@ class StoreHistory(RuleBasedStateMachine):
             return
         body = {"metadata": {"labels": {"l": label}, **({"finalizers": None} if release else {})}}
         Api(self.store).patch(kind, space, name, body, MERGE, "")
-        found = self.store.find(kind, space, name)
-        assert found is None or not release or "deletionTimestamp" not in found["metadata"]
+        document = self.store.find(kind, space, name)
+        assert document is None or not release or "deletionTimestamp" not in document["metadata"]
         self.remember()
 
     @rule(kind=KINDS, space=SPACES, name=NAMES)

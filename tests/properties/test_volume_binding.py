@@ -68,11 +68,11 @@ class History:
         """A claim that was deleted after the pod came may have another volume now."""
         self.bound += 1
         for name, uid in self.uids[pod].items():
-            found = self.claims.get(name)
-            if found is None or found.metadata.uid != uid or pod not in self.cluster.pods():
+            pvc = self.claims.get(name)
+            if pvc is None or pvc.metadata.uid != uid or pod not in self.cluster.pods():
                 continue
-            its = self.volumes.get(found.spec.volume_name)
-            assert its is None or host(its) in ("", node), (pod, node, its)
+            pv = self.volumes.get(pvc.spec.volume_name)
+            assert pv is None or host(pv) in ("", node), (pod, node, pv)
 
     @property
     def claims(self) -> dict[str, PersistentVolumeClaim]:
@@ -137,15 +137,13 @@ class History:
     async def control(self) -> None:
         """The volume controller: of several volumes for a claim it takes any, and frees others."""
         controller, cluster = Controller(self.cluster), self.cluster
-        for name, found in self.claims.items():
-            if self.rng.random() < 0.5 or is_fully_bound(found):
+        for name, pvc in self.claims.items():
+            if self.rng.random() < 0.5 or is_fully_bound(pvc):
                 continue
-            mine = sorted(
-                n for n, v in self.volumes.items() if uid_of_claim(v) == found.metadata.uid
-            )
+            mine = sorted(n for n, v in self.volumes.items() if uid_of_claim(v) == pvc.metadata.uid)
             if mine:
                 await controller.bind(name, self.rng.choice(mine))
-            elif found.spec.storage_class_name == "made" and SELECTED in found.metadata.annotations:
+            elif pvc.spec.storage_class_name == "made" and SELECTED in pvc.metadata.annotations:
                 if self.ended or self.rng.random() < 0.8:
                     if f"for-{name}" in self.volumes:
                         await cluster.delete("PersistentVolume", f"for-{name}")
@@ -153,14 +151,14 @@ class History:
                 else:
                     none = {"metadata": {"annotations": {SELECTED: None}}}
                     await controller.patch_claim(name, none)
-        users = {found.metadata.uid: found for found in self.claims.values()}
-        for name, known in self.volumes.items():
-            if not uid_of_claim(known):
+        users = {pvc.metadata.uid: pvc for pvc in self.claims.values()}
+        for name, pv in self.volumes.items():
+            if not uid_of_claim(pv):
                 continue
-            its = users.get(uid_of_claim(known))
-            if its is None:
+            owner = users.get(uid_of_claim(pv))
+            if owner is None:
                 await cluster.delete("PersistentVolume", name)
-            elif is_fully_bound(its) and its.spec.volume_name != name:
+            elif is_fully_bound(owner) and owner.spec.volume_name != name:
                 freed: Document = {
                     "metadata": {"annotations": {CONTROLLED: None}},
                     "spec": {"claimRef": None},
@@ -172,15 +170,15 @@ class History:
 
     def can_run(self, pod: Pod) -> list[str]:
         """Nodes where the pod can run, of the pods with one claim or none."""
-        used = Counter(found.spec.node_name for found in self.cluster.pods().values())
-        nominated = {found.status.nominated_node_name for found in self.cluster.pods().values()}
+        used = Counter(each.spec.node_name for each in self.cluster.pods().values())
+        nominated = {each.status.nominated_node_name for each in self.cluster.pods().values()}
         names = self.uids[pod.metadata.name]
         if len(names) > 1 or not names.keys() <= self.claims.keys():
             return []
         possible = []
         for name in HOSTS:
-            known: Node = self.cluster.objects(NODES)["", name]
-            room = int(known.status.allocatable["cpu"]) - used[name]
+            on: Node = self.cluster.objects(NODES)["", name]
+            room = int(on.status.allocatable["cpu"]) - used[name]
             # Another pod may keep its nomination there although it cannot run now.
             if room > 0 and name not in nominated and all(self.has(it, name) for it in names):
                 possible.append(name)
@@ -188,15 +186,15 @@ class History:
 
     def has(self, name: str, node: str) -> bool:
         """True if the claim can have a volume on the node."""
-        found = self.claims[name]
-        if is_fully_bound(found):
-            its = self.volumes.get(found.spec.volume_name)
-            return its is not None and host(its) in ("", node)
-        if found.spec.storage_class_name == "made":
-            return found.metadata.annotations.get(SELECTED, node) == node
-        reserved = [v for v in self.volumes.values() if uid_of_claim(v) == found.metadata.uid]
+        pvc = self.claims[name]
+        if is_fully_bound(pvc):
+            pv = self.volumes.get(pvc.spec.volume_name)
+            return pv is not None and host(pv) in ("", node)
+        if pvc.spec.storage_class_name == "made":
+            return pvc.metadata.annotations.get(SELECTED, node) == node
+        reserved = [v for v in self.volumes.values() if uid_of_claim(v) == pvc.metadata.uid]
         free = [v for v in self.volumes.values() if v.spec.claim_ref is None]
-        return any(host(its) in ("", node) for its in reserved or free)
+        return any(host(pv) in ("", node) for pv in reserved or free)
 
 
 def uid_of_claim(volume: PersistentVolume) -> str:

@@ -156,7 +156,7 @@ class Volumes(RuleBasedStateMachine):
     @rule(data=st.data())
     def object_gone(self, data: st.DataObject) -> None:
         if self.objects:
-            names = sorted(self.objects, key=lambda known: (known[0].__name__, known[1]))
+            names = sorted(self.objects, key=lambda key: (key[0].__name__, key[1]))
             self.cache.handle(ObjectRemoved(self.objects.pop(data.draw(st.sampled_from(names)))))
 
     # ---------------------------------------------------------------------------------- the answers
@@ -177,10 +177,8 @@ class Volumes(RuleBasedStateMachine):
     def all_rows_equal_a_fresh_count(self) -> None:
         self.same(self.snapshot().all())
 
-    @rule(rows=st.lists(st.integers(0, 2), unique=True), wanted=st.integers(1, 3))
-    def rows_have_room_for_as_many_as_a_fresh_count_says(
-        self, rows: list[int], wanted: int
-    ) -> None:
+    @rule(rows=st.lists(st.integers(0, 2), unique=True), count=st.integers(1, 3))
+    def rows_have_room_for_as_many_as_a_fresh_count_says(self, rows: list[int], count: int) -> None:
         """Rows with plenty of room are not counted; the answer is the same."""
         snapshot = self.snapshot()
         some = [row for row in rows if row < snapshot.columns.size]
@@ -188,11 +186,11 @@ class Volumes(RuleBasedStateMachine):
         if self.room is None or not self.room.is_of(snapshot):
             self.room = NodeRoom(snapshot)
         fresh = NodeRoom(snapshot)
-        assert self.room.refresh(nodes, wanted)
+        assert self.room.refresh(nodes, count)
         assert fresh.refresh(nodes)
         for driver in self.room.room.keys() | fresh.room.keys():
             kept, counted = (
-                (room.room[driver][nodes.rows] >= wanted).tolist()
+                (room.room[driver][nodes.rows] >= count).tolist()
                 if driver in room.room
                 else [True] * nodes.size
                 for room in (self.room, fresh)

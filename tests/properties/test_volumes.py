@@ -67,19 +67,19 @@ NODE_CONFLICT, NO_MATCH, NO_ROOM, NO_VOLUME = REASONS.values()
 # ------------------------------------------------------------------------------ the plain reference
 
 
-def meets(labels: Mapping[str, str], wanted: NodeSelectorRequirement) -> bool | None:
+def meets(labels: Mapping[str, str], requirement: NodeSelectorRequirement) -> bool | None:
     """None if the requirement is not valid."""
-    have = labels.get(wanted.key)
-    match wanted.operator:
-        case "In" | "NotIn" if wanted.values:
-            return (have in wanted.values) == (wanted.operator == "In")
-        case "Exists" | "DoesNotExist" if not wanted.values:
-            return (have is not None) == (wanted.operator == "Exists")
-        case "Gt" | "Lt" if len(wanted.values) == 1 and wanted.values[0].isdigit():
+    have = labels.get(requirement.key)
+    match requirement.operator:
+        case "In" | "NotIn" if requirement.values:
+            return (have in requirement.values) == (requirement.operator == "In")
+        case "Exists" | "DoesNotExist" if not requirement.values:
+            return (have is not None) == (requirement.operator == "Exists")
+        case "Gt" | "Lt" if len(requirement.values) == 1 and requirement.values[0].isdigit():
             if have is None or not have.isdigit():
                 return False
-            bound = int(wanted.values[0])
-            return int(have) > bound if wanted.operator == "Gt" else int(have) < bound
+            bound = int(requirement.values[0])
+            return int(have) > bound if requirement.operator == "Gt" else int(have) < bound
     return None
 
 
@@ -92,7 +92,7 @@ def usable(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
             continue
         if any(f.operator not in ("In", "NotIn") or len(f.values) != 1 for f in term.match_fields):
             continue
-        if all(meets(labels, wanted) for wanted in term.match_expressions):
+        if all(meets(labels, requirement) for requirement in term.match_expressions):
             return True
     return False
 
@@ -124,8 +124,8 @@ class Reference:
         self.objects = objects
 
     def all(self, kind: type[Any]) -> list[Any]:
-        found = [item for item in self.objects if type(item) is kind]
-        return sorted(found, key=lambda item: (item.metadata.namespace, item.metadata.name))
+        items = [item for item in self.objects if type(item) is kind]
+        return sorted(items, key=lambda item: (item.metadata.namespace, item.metadata.name))
 
     def get(self, kind: type[Any], name: str) -> Any:
         return next((item for item in self.all(kind) if item.metadata.name == name), None)
@@ -133,28 +133,31 @@ class Reference:
     def sort_out(self, names: Sequence[str]) -> tuple[list[Any], list[Any]]:
         """The bound claims and those that wait. Raises Failed."""
         claims = [self.get(PersistentVolumeClaim, name) for name in names]
-        for name, one in zip(names, claims, strict=True):
-            if one is None:
+        for name, pvc in zip(names, claims, strict=True):
+            if pvc is None:
                 raise Failed(f'persistentvolumeclaim "{name}" not found')
-            if one.status.phase == "Lost":
+            if pvc.status.phase == "Lost":
                 raise Failed(
                     f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume '
-                    f'"{one.spec.volume_name}"'
+                    f'"{pvc.spec.volume_name}"'
                 )
-            if one.metadata.deletion_timestamp is not None:
+            if pvc.metadata.deletion_timestamp is not None:
                 raise Failed(f'persistentvolumeclaim "{name}" is being deleted')
         bound, waiting, immediate = [], [], False
-        for one in claims:
-            completed = "pv.kubernetes.io/bind-completed" in one.metadata.annotations
-            if one.spec.volume_name and completed:
-                bound.append(one)
+        for pvc in claims:
+            completed = "pv.kubernetes.io/bind-completed" in pvc.metadata.annotations
+            if pvc.spec.volume_name and completed:
+                bound.append(pvc)
                 continue
-            known = self.get(StorageClass, class_name(one))
-            if known is not None and known.volume_binding_mode is None:
-                raise Failed(f'VolumeBindingMode not set for StorageClass "{class_name(one)}"')
-            delayed = known is not None and known.volume_binding_mode == "WaitForFirstConsumer"
-            if delayed and not one.spec.volume_name:
-                waiting.append(one)
+            storage_class = self.get(StorageClass, class_name(pvc))
+            if storage_class is not None and storage_class.volume_binding_mode is None:
+                raise Failed(f'VolumeBindingMode not set for StorageClass "{class_name(pvc)}"')
+            delayed = (
+                storage_class is not None
+                and storage_class.volume_binding_mode == "WaitForFirstConsumer"
+            )
+            if delayed and not pvc.spec.volume_name:
+                waiting.append(pvc)
             else:
                 immediate = True
         if immediate:
@@ -169,25 +172,25 @@ class Reference:
         here = self.check_bound(bound, on)
         if here == NODE_CONFLICT:
             reasons.append(here)
-        unsatisfied, found = self.check_waiting(waiting, on)
+        unsatisfied, volumes = self.check_waiting(waiting, on)
         if unsatisfied:
             reasons.append(unsatisfied)
         if here == NO_VOLUME:
             reasons.append(here)
-        return reasons, found
+        return reasons, volumes
 
     def check_bound(self, bound: list[Any], on: Node) -> str:
         csi_node = self.get(CSINode, on.metadata.name)
-        for one in bound:
-            found = self.get(PersistentVolume, one.spec.volume_name)
-            if found is None:
+        for pvc in bound:
+            pv = self.get(PersistentVolume, pvc.spec.volume_name)
+            if pv is None:
                 return NO_VOLUME
-            affinity = found.spec.node_affinity
+            affinity = pv.spec.node_affinity
             selector = None if affinity is None else affinity.required
             plugins = "" if csi_node is None else csi_node.metadata.annotations.get(MIGRATED, "")
-            if found.spec.aws_elastic_block_store is not None and plugins:
+            if pv.spec.aws_elastic_block_store is not None and plugins:
                 try:
-                    selector = translated_affinity(found)
+                    selector = translated_affinity(pv)
                 except TranslationError as problem:
                     raise Failed(f"could not translate pv: {problem}") from None
             if not usable(selector, on.metadata.labels):
@@ -196,50 +199,50 @@ class Reference:
 
     def check_waiting(self, waiting: list[Any], on: Node) -> tuple[str, dict[str, list[str]]]:
         provision, match = [], []
-        for one in waiting:
-            selected = one.metadata.annotations.get(SELECTED)
+        for pvc in waiting:
+            selected = pvc.metadata.annotations.get(SELECTED)
             if selected is None:
-                match.append(one)
+                match.append(pvc)
             elif selected != on.metadata.name:
                 return NO_MATCH, {}
             else:
-                provision.append(one)
-        match.sort(key=lambda one: nano_value(one.spec.resources.requests.get("storage", 0)))
+                provision.append(pvc)
+        match.sort(key=lambda pvc: nano_value(pvc.spec.resources.requests.get("storage", 0)))
         chosen: list[str] = []
-        found: dict[str, list[str]] = {"bindings": [], "provisions": []}
-        for one in match:
-            best = self.match(one, on, chosen)
+        volumes: dict[str, list[str]] = {"bindings": [], "provisions": []}
+        for pvc in match:
+            best = self.match(pvc, on, chosen)
             if best is None:
-                provision.append(one)
+                provision.append(pvc)
             else:
                 chosen.append(best)
-                found["bindings"].append(f"{one.metadata.name}={best}")
-        for one in provision:
-            known = self.get(StorageClass, class_name(one))
-            if known.provisioner in ("", "kubernetes.io/no-provisioner"):
+                volumes["bindings"].append(f"{pvc.metadata.name}={best}")
+        for pvc in provision:
+            storage_class = self.get(StorageClass, class_name(pvc))
+            if storage_class.provisioner in ("", "kubernetes.io/no-provisioner"):
                 return NO_MATCH, {}
-            terms = known.allowed_topologies
+            terms = storage_class.allowed_topologies
             if terms and not any(
                 term.match_label_expressions
                 and all(
-                    on.metadata.labels.get(wanted.key) in wanted.values
-                    for wanted in term.match_label_expressions
+                    on.metadata.labels.get(requirement.key) in requirement.values
+                    for requirement in term.match_label_expressions
                 )
                 for term in terms
             ):
                 return NO_MATCH, {}
-            enough, capacity = self.has_room(known, one, on)
+            enough, capacity = self.has_room(storage_class, pvc, on)
             if not enough:
                 return NO_ROOM, {}
-            found["provisions"].append(f"{one.metadata.name}={capacity}")
-        return "", found
+            volumes["provisions"].append(f"{pvc.metadata.name}={capacity}")
+        return "", volumes
 
-    def match(self, one: Any, on: Node, chosen: Sequence[str]) -> str | None:
+    def match(self, pvc: Any, on: Node, chosen: Sequence[str]) -> str | None:
         try:
-            selects(one.spec.selector, {})
+            selects(pvc.spec.selector, {})
         except ValueError:
             raise Failed("error creating internal label selector for claim: ns/") from None
-        size = nano_value(one.spec.resources.requests.get("storage", 0))
+        size = nano_value(pvc.spec.resources.requests.get("storage", 0))
         smallest: tuple[int, str] | None = None
         for candidate in self.all(PersistentVolume):
             name, spec, reference = (
@@ -247,20 +250,20 @@ class Reference:
                 candidate.spec,
                 candidate.spec.claim_ref,
             )
-            if class_name(candidate) != class_name(one) or name in chosen:
+            if class_name(candidate) != class_name(pvc) or name in chosen:
                 continue
             is_its = reference is not None and (
-                (reference.namespace, reference.name) == ("ns", one.metadata.name)
-                and reference.uid in ("", one.metadata.uid)
+                (reference.namespace, reference.name) == ("ns", pvc.metadata.name)
+                and reference.uid in ("", pvc.metadata.uid)
             )
             if reference is not None and not is_its:
                 continue
             capacity = nano_value(spec.capacity.get("storage", 0))
             if (
                 capacity < size
-                or (spec.volume_mode or "Filesystem") != (one.spec.volume_mode or "Filesystem")
+                or (spec.volume_mode or "Filesystem") != (pvc.spec.volume_mode or "Filesystem")
                 or (spec.volume_attributes_class_name or "")
-                != (one.spec.volume_attributes_class_name or "")
+                != (pvc.spec.volume_attributes_class_name or "")
                 or candidate.metadata.deletion_timestamp is not None
             ):
                 continue
@@ -270,25 +273,25 @@ class Reference:
                 return name if allowed else None
             if (
                 candidate.status.phase == "Available"
-                and selects(one.spec.selector, candidate.metadata.labels)
+                and selects(pvc.spec.selector, candidate.metadata.labels)
                 and allowed
-                and set(one.spec.access_modes) <= set(spec.access_modes)
+                and set(pvc.spec.access_modes) <= set(spec.access_modes)
                 and (smallest is None or (capacity, name) < smallest)
             ):
                 smallest = capacity, name
         return None if smallest is None else smallest[1]
 
-    def has_room(self, known: StorageClass, one: Any, on: Node) -> tuple[bool, str]:
-        wanted = one.spec.resources.requests.get("storage")
-        driver = self.get(CSIDriver, known.provisioner)
-        if wanted is None or driver is None or not driver.spec.storage_capacity:
+    def has_room(self, storage_class: StorageClass, pvc: Any, on: Node) -> tuple[bool, str]:
+        size = pvc.spec.resources.requests.get("storage")
+        driver = self.get(CSIDriver, storage_class.provisioner)
+        if size is None or driver is None or not driver.spec.storage_capacity:
             return True, ""
         for capacity in self.all(CSIStorageCapacity):
             limit = capacity.maximum_volume_size
             limit = capacity.capacity if limit is None else limit
-            if capacity.storage_class_name != known.metadata.name or limit is None:
+            if capacity.storage_class_name != storage_class.metadata.name or limit is None:
                 continue
-            if value(limit) < value(wanted) or capacity.node_topology is None:
+            if value(limit) < value(size) or capacity.node_topology is None:
                 continue
             try:
                 if selects(capacity.node_topology, on.metadata.labels):
@@ -301,8 +304,8 @@ class Reference:
 # -------------------------------------------------------------------------------------- the objects
 
 
-def expressions(*wanted: tuple[str, str, list[str]]) -> list[dict[str, Any]]:
-    return [{"key": k, "operator": o, "values": v} for k, o, v in wanted]
+def expressions(*requirements: tuple[str, str, list[str]]) -> list[dict[str, Any]]:
+    return [{"key": k, "operator": o, "values": v} for k, o, v in requirements]
 
 
 REQUIREMENTS = [
@@ -383,14 +386,14 @@ ALLOWED = st.sampled_from(
 
 
 def without_none(**fields: Any) -> dict[str, Any]:
-    return {name: given for name, given in fields.items() if given is not None}
+    return {name: part for name, part in fields.items() if part is not None}
 
 
 class History(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cache = CacheState()
-        self.known = VolumeIndexes()
+        self.indexes = VolumeIndexes()
         self.stored: dict[tuple[type[Any], str], HasMetadata] = {}
         self.assumed: dict[tuple[type[Any], str], HasMetadata] = {}
         self.version = 0
@@ -421,17 +424,17 @@ class History(RuleBasedStateMachine):
     def put(self, document: dict[str, Any]) -> None:
         self.version += 1
         document["metadata"]["resourceVersion"] = str(self.version)
-        found = decode(document)
-        assert found is not None
-        self.stored[type(found), found.metadata.name] = found
-        self.assumed.pop((type(found), found.metadata.name), None)
-        self.tell(NodeAdded(found) if isinstance(found, Node) else ObjectPut(found))
+        item = decode(document)
+        assert item is not None
+        self.stored[type(item), item.metadata.name] = item
+        self.assumed.pop((type(item), item.metadata.name), None)
+        self.tell(NodeAdded(item) if isinstance(item, Node) else ObjectPut(item))
 
     def drop(self, kind: type[Any], name: str) -> None:
-        found = self.stored.pop((kind, name), None)
+        item = self.stored.pop((kind, name), None)
         self.assumed.pop((kind, name), None)
-        if found is not None:
-            self.tell(NodeDeleted(found) if isinstance(found, Node) else ObjectRemoved(found))
+        if item is not None:
+            self.tell(NodeDeleted(item) if isinstance(item, Node) else ObjectRemoved(item))
 
     # ------------------------------------------------------------------------------------- changes
 
@@ -601,22 +604,22 @@ class History(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, VOLUMES - 1), of=st.integers(0, CLAIMS - 1))
     def assume_volume(self, number: int, of: int) -> None:
-        known = Reference(self.now()).get(PersistentVolume, f"v{number}")
-        if known is not None:
+        pv = Reference(self.now()).get(PersistentVolume, f"v{number}")
+        if pv is not None:
             reference = msgspec.convert(
                 {"namespace": "ns", "name": f"c{of}", "uid": f"c{of}"},
                 ObjectReference,
             )
-            spec = msgspec.structs.replace(known.spec, claim_ref=reference)
-            self.assume(msgspec.structs.replace(known, spec=spec))
+            spec = msgspec.structs.replace(pv.spec, claim_ref=reference)
+            self.assume(msgspec.structs.replace(pv, spec=spec))
 
     @rule(number=st.integers(0, CLAIMS - 1), on=st.integers(0, NODES - 1))
     def assume_claim(self, number: int, on: int) -> None:
-        known = Reference(self.now()).get(PersistentVolumeClaim, f"c{number}")
-        if known is not None:
-            annotations = {**known.metadata.annotations, SELECTED: f"n{on}"}
-            metadata = msgspec.structs.replace(known.metadata, annotations=annotations)
-            self.assume(msgspec.structs.replace(known, metadata=metadata))
+        pvc = Reference(self.now()).get(PersistentVolumeClaim, f"c{number}")
+        if pvc is not None:
+            annotations = {**pvc.metadata.annotations, SELECTED: f"n{on}"}
+            metadata = msgspec.structs.replace(pvc.metadata, annotations=annotations)
+            self.assume(msgspec.structs.replace(pvc, metadata=metadata))
 
     def assume(self, item: HasMetadata) -> None:
         key = type(item), item.metadata.name
@@ -652,17 +655,17 @@ class History(RuleBasedStateMachine):
         assert isinstance(lend, Lend)
         snapshot, claims = lend.snapshot, [f"c{number}" for number in names]
         reference = Reference(self.now())
-        asked = as_pod(pod("p", *map(of_claim, claims)))
+        subject = as_pod(pod("p", *map(of_claim, claims)))
         try:
             bound, waiting = reference.sort_out(claims)
         except Failed as failed:
             message = f"^{re.escape(str(failed))}$"
             with pytest.raises((ClaimProblem, VolumeError), match=message):
-                claims_of(asked, snapshot.objects)
+                claims_of(subject, snapshot.objects)
             return
-        found = claims_of(asked, snapshot.objects)
-        assert found is not None
-        volumes = PodVolumes(found, snapshot, self.known)
+        claims_of_pod = claims_of(subject, snapshot.objects)
+        assert claims_of_pod is not None
+        volumes = PodVolumes(claims_of_pod, snapshot, self.indexes)
         self.compare(volumes, snapshot, reference, (bound, waiting), only)
 
     def compare(
@@ -697,12 +700,14 @@ class History(RuleBasedStateMachine):
                 continue
             assert [reason for bit, reason in REASONS.items() if key & bit] == reasons
             if not reasons:
-                given = volumes.on(on.metadata.name)
+                result = volumes.on(on.metadata.name)
                 assert {
-                    "bindings": [f"{c.metadata.name}={v.metadata.name}" for v, c in given.bindings],
+                    "bindings": [
+                        f"{c.metadata.name}={v.metadata.name}" for v, c in result.bindings
+                    ],
                     "provisions": [
                         f"{p.claim.metadata.name}={p.capacity.metadata.name if p.capacity else ''}"
-                        for p in given.provisions
+                        for p in result.provisions
                     ],
                 } == expected
 

@@ -18,15 +18,15 @@ README = ROOT / "README.md"
 
 def imported(text: str) -> dict[str, set[str]]:
     """The names that a module imports from each module below berth."""
-    found: dict[str, set[str]] = {}
+    names: dict[str, set[str]] = {}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "berth":
-            found.setdefault(str(node.module), set()).update(alias.name for alias in node.names)
+            names.setdefault(str(node.module), set()).update(alias.name for alias in node.names)
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "berth":
-                    found.setdefault(alias.name, set())
-    return found
+                    names.setdefault(alias.name, set())
+    return names
 
 
 def documented() -> set[str]:

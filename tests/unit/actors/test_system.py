@@ -16,7 +16,7 @@ class Counts(Instruments):
         super().__init__(Registry(), running.clock.now)
         self.decisions = self.attempts = 0
 
-    def decided(self, started: float, asked: float, ended: float) -> None:
+    def decided(self, started: float, began: float, ended: float) -> None:
         self.decisions += 1
 
     def attempt_ended(self, profile: str, result: str, seconds: float) -> None:
@@ -27,7 +27,7 @@ async def test_instruments_see_every_decision_also_where_metrics_are_served() ->
     for address in (None, SecureServing("127.0.0.1", free_port())):
         running = Daemon()
         counts = Counts(running)
-        async with daemon(options=Options(serving=address), given=running, instruments=counts):
+        async with daemon(options=Options(serving=address), existing=running, instruments=counts):
             running.put_node("n")
             running.put_pod("p")
             await running.advance(2)

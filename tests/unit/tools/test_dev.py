@@ -14,15 +14,15 @@ import pytest
 
 from berth.tools import dev
 
-Made = list[bool]
+Environments = list[bool]
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+def environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environments:
     """A project whose environments are only recorded: for each one, whether the old one is removed
     first.
     """
-    done: Made = []
+    done: Environments = []
 
     def create(folder: Path, *, with_pip: bool, clear: bool) -> None:
         done.append(clear)
@@ -68,18 +68,18 @@ Change = Callable[[Path, pytest.MonkeyPatch], None]
 
 @pytest.mark.parametrize("change", [another_python, another_lock, lost_interpreter, unfinished])
 def test_an_unsuitable_environment_is_made_again(
-    tmp_path: Path, made: Made, change: Change, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, environments: Environments, change: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change(tmp_path, monkeypatch)
     dev.setup()
-    assert made == [True, True]
+    assert environments == [True, True]
     dev.setup()
-    assert len(made) == 2
+    assert len(environments) == 2
 
 
-def test_a_suitable_environment_is_used(made: Made) -> None:
+def test_a_suitable_environment_is_used(environments: Environments) -> None:
     dev.setup()
-    assert made == [True]
+    assert environments == [True]
     assert sys.implementation.cache_tag in dev.STAMP.read_text()
 
 

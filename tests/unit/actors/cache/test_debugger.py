@@ -141,8 +141,8 @@ async def test_a_pending_pod_that_was_lost_returns_to_the_queue() -> None:
             pod("over", phase="Failed"),
         )
         running.put(pod("again", uid="second"), pod("queued"))
-        for known in (pod("again", uid="first"), pod("queued"), pod("bound"), pod("gone")):
-            running.queue.tell(PendingPodAdded(known))
+        for pending in (pod("again", uid="first"), pod("queued"), pod("bound"), pod("gone")):
+            running.queue.tell(PendingPodAdded(pending))
         running.cache.tell(AssignedPodAdded(running.pods["ns/bound"]))
         assert await running.debugger.compare() == (
             Difference("missed", "PendingPod", "ns/lost"),
@@ -180,20 +180,20 @@ async def test_a_change_during_a_comparison_is_not_a_difference() -> None:
         running.put(*(pod(f"p{number}", "n") for number in range(3 * SLICE)))
         for item in running.pods.values():
             running.cache.tell(AssignedPodAdded(item))
-        found: list[tuple[Difference, ...]] = []
+        comparisons: list[tuple[Difference, ...]] = []
         async with anyio.create_task_group() as group:
 
             async def compare() -> None:
-                found.append(await running.debugger.compare())
+                comparisons.append(await running.debugger.compare())
 
             group.start_soon(compare)
             turns = 0
-            while not found:
+            while not comparisons:
                 turns += 1
                 for number in (turns, 3 * SLICE - turns, 3 * SLICE + turns):
                     changed = pod(f"p{number}", "n", uid=f"{number} in turn {turns}")
                     running.put(changed)
                     running.cache.tell(AssignedPodAdded(changed))
                 await anyio.lowlevel.checkpoint()
-        assert found == [()]
+        assert comparisons == [()]
         assert turns > 3

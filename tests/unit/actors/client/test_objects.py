@@ -162,5 +162,5 @@ async def test_an_object_that_is_not_there_differs_from_one_that_cannot_be_read(
         (ApiError(403, "Forbidden", "no"), Status),
         (ConnectionFailedError("lost"), Status),
     ):
-        found = await ApiObjects(Server(failure)).get(Node, "a")
-        assert type(found) is expected
+        answer = await ApiObjects(Server(failure)).get(Node, "a")
+        assert type(answer) is expected

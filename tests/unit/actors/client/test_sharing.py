@@ -25,8 +25,8 @@ def pod(number: int, node: str = "", image: str = "i") -> Pod:
     )
 
 
-def copy_of(found: Pod) -> Pod:
-    return msgspec.json.decode(msgspec.json.encode(found), type=Pod)
+def copy_of(original: Pod) -> Pod:
+    return msgspec.json.decode(msgspec.json.encode(original), type=Pod)
 
 
 def test_equal_parts_are_kept_once_for_all_nodes() -> None:

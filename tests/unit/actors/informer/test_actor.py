@@ -20,7 +20,7 @@ NODES = 4 * SLICE
 
 class Source:
     async def changes(
-        self, known: Mapping[str, Node]
+        self, before: Mapping[str, Node]
     ) -> AsyncGenerator[ObjectsListed[Node] | ObjectChanged[Node] | ObjectDeleted[Node]]:
         yield ObjectsListed(
             tuple(msgspec.convert({"metadata": {"name": f"n{i}"}}, Node) for i in range(NODES))

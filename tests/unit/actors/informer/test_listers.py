@@ -59,8 +59,8 @@ class Setting:
         return self.answer
 
     async def wait(self, seconds: float = 60.0) -> None:
-        found = await self.listers.wait_for(self.check, seconds)
-        self.results.append((self.clock.now(), found))
+        answer = await self.listers.wait_for(self.check, seconds)
+        self.results.append((self.clock.now(), answer))
 
 
 @pytest.fixture
@@ -82,14 +82,14 @@ async def waiting(setting: Setting, seconds: float = 60.0) -> AsyncIterator[anyi
 
 
 def test_look_ups(setting: Setting) -> None:
-    one, node = claim(), Node(metadata=ObjectMeta(name="a"))
-    setting.put(one)
+    stored, node = claim(), Node(metadata=ObjectMeta(name="a"))
+    setting.put(stored)
     setting.put(node)
     listers = setting.listers
-    assert listers.get(PersistentVolumeClaim, "c", "ns") is one
+    assert listers.get(PersistentVolumeClaim, "c", "ns") is stored
     assert listers.get(PersistentVolumeClaim, "c") is None
     assert listers.get(Node, "a") is node
-    assert list(listers.every(PersistentVolumeClaim)) == [one]
+    assert list(listers.every(PersistentVolumeClaim)) == [stored]
 
 
 @pytest.mark.parametrize("read", [lambda it: it.get(Node, "a"), lambda it: it.every(Node)])
@@ -102,10 +102,10 @@ def test_kinds_that_are_not_listed(setting: Setting, read: Callable[[Listers], o
 
 
 def test_assumptions_go_to_the_cache(setting: Setting) -> None:
-    one = claim()
-    setting.listers.assume(one)
-    setting.listers.restore(one)
-    assert setting.cache.take() == [AssumeObject(one), RestoreObject(one)]
+    assumed = claim()
+    setting.listers.assume(assumed)
+    setting.listers.restore(assumed)
+    assert setting.cache.take() == [AssumeObject(assumed), RestoreObject(assumed)]
     assert setting.listers.get(PersistentVolumeClaim, "c", "ns") is None
 
 

@@ -23,10 +23,10 @@ OURS = frozenset(("default-scheduler",))
 
 
 def ours(name: str = "p", *, on: str = "", nominated: str = "", priority: int = 0) -> Pod:
-    made = pod(name, node=on, schedulerName="default-scheduler", priority=priority)
+    mine = pod(name, node=on, schedulerName="default-scheduler", priority=priority)
     return msgspec.structs.replace(
-        made,
-        status=msgspec.structs.replace(made.status, nominated_node_name=nominated, phase="Pending"),
+        mine,
+        status=msgspec.structs.replace(mine.status, nominated_node_name=nominated, phase="Pending"),
     )
 
 

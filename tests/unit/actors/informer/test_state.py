@@ -56,17 +56,17 @@ class Store(Generic[T]):
         return named
 
 
-def made(name: str, version: str = "1", uid: str = "") -> Pod:
+def pod(name: str, version: str = "1", uid: str = "") -> Pod:
     metadata = {"namespace": "ns", "name": name, "uid": uid or name, "resourceVersion": version}
     return msgspec.convert({"metadata": metadata}, Pod)
 
 
 def test_a_list_shows_what_is_new_changed_replaced_and_gone() -> None:
     store: Store[Pod] = Store()
-    first = (made("same"), made("changed"), made("replaced"), made("gone"))
+    first = (pod("same"), pod("changed"), pod("replaced"), pod("gone"))
     assert list(store.listed(first)) == [[Change(None, item)] for item in first]
     _, changed, replaced, gone = first
-    second = (made("new"), made("replaced", uid="other"), made("changed", "2"), made("same"))
+    second = (pod("new"), pod("replaced", uid="other"), pod("changed", "2"), pod("same"))
     assert list(store.listed(second)) == [
         [Change(None, second[0])],
         [Change(replaced, None), Change(None, second[1])],
@@ -79,8 +79,8 @@ def test_a_list_shows_what_is_new_changed_replaced_and_gone() -> None:
 
 def test_an_object_of_a_list_is_in_the_store_once_its_effects_are_there() -> None:
     store: Store[Pod] = Store()
-    effects = store.listed((made("a"), made("b")))
-    assert next(effects) == [Change(None, made("a"))]
+    effects = store.listed((pod("a"), pod("b")))
+    assert next(effects) == [Change(None, pod("a"))]
     assert list(store.objects) == ["ns/a"]
     assert len(list(effects)) == 1
     assert list(store.objects) == ["ns/a", "ns/b"]
@@ -94,17 +94,17 @@ def on(item: Pod, node: str, version: str = "") -> Pod:
 
 def test_a_pod_that_cannot_be_read_is_in_the_store_if_it_has_a_node() -> None:
     store = Store(pod_with_its_room)
-    assigned, pending = on(made("assigned"), "n", "1"), made("pending")
+    assigned, pending = on(pod("assigned"), "n", "1"), pod("pending")
     list(store.listed((assigned, pending)))
-    assert store.unread(made("assigned", "2")) == []
-    assert store.unread(made("pending", "2")) == [Change(pending, None)]
-    assert store.unread(made("never", "2")) == []
-    there = on(made("there", "2"), "n", "2")
+    assert store.unread(pod("assigned", "2")) == []
+    assert store.unread(pod("pending", "2")) == [Change(pending, None)]
+    assert store.unread(pod("never", "2")) == []
+    there = on(pod("there", "2"), "n", "2")
     assert store.unread(there) == [Change(None, on(there, "n"))]
     expected = [("assigned", True), ("pending", True), ("never", True), ("there", True)]
     assert store.named() == expected
     bound = on(pending, "m")
-    assert store.unread(on(made("pending", "3"), "m", "3")) == [Change(None, bound)]
+    assert store.unread(on(pod("pending", "3"), "m", "3")) == [Change(None, bound)]
     assert store.named() == []
     assert store.objects == {
         "ns/assigned": assigned,
@@ -113,19 +113,19 @@ def test_a_pod_that_cannot_be_read_is_in_the_store_if_it_has_a_node() -> None:
     }
     assert store.unreadable["ns/assigned"].problem == "why"
 
-    again = on(made("pending"), "m", "4")
+    again = on(pod("pending"), "m", "4")
     assert store.changed(again) == [Change(bound, again)]
-    assert store.deleted(made("never")) == []
+    assert store.deleted(pod("never")) == []
     assert store.deleted(there) == [Change(on(there, "n"), None)]
     assert store.named() == [("pending", False), ("never", False), ("there", False)]
 
 
 def test_a_list_keeps_the_objects_in_it_that_cannot_be_read() -> None:
     store = Store(pod_with_its_room)
-    first = on(made("first"), "n", "1")
-    list(store.listed((first, made("other"))))
-    news = list(store.listed((), [(made("first", "2"), "why"), (made("new", "2"), "why")]))
-    assert [change for changes in news for change in changes] == [Change(made("other"), None)]
+    first = on(pod("first"), "n", "1")
+    list(store.listed((first, pod("other"))))
+    news = list(store.listed((), [(pod("first", "2"), "why"), (pod("new", "2"), "why")]))
+    assert [change for changes in news for change in changes] == [Change(pod("other"), None)]
     assert store.unreadable.keys() == {"ns/first", "ns/new"}
     readable_again, missing = store.listed((first,))
     assert (readable_again, missing) == ([Change(first, first)], [])
@@ -135,34 +135,34 @@ def test_a_list_keeps_the_objects_in_it_that_cannot_be_read() -> None:
 
 def test_an_object_of_the_same_name_and_another_uid_is_another_object() -> None:
     store = Store(pod_with_its_room)
-    first = on(made("p"), "n", "1")
+    first = on(pod("p"), "n", "1")
     store.changed(first)
-    assert store.unread(made("p", "2", uid="other")) == [Change(first, None)]
-    assert store.unread(made("p", "3", uid="third")) == []
+    assert store.unread(pod("p", "2", uid="other")) == [Change(first, None)]
+    assert store.unread(pod("p", "3", uid="third")) == []
     assert store.named() == [("other", True), ("third", True)]
-    fourth = made("p", "4", uid="fourth")
+    fourth = pod("p", "4", uid="fourth")
     assert store.changed(fourth) == [Change(None, fourth)]
 
 
 def test_a_deleted_object_without_a_readable_name_is_found_by_its_uid() -> None:
     store: Store[Pod] = Store()
-    item = made("p")
+    item = pod("p")
     store.changed(item)
-    assert store.deleted(made("", uid="p")) == [Change(item, None)]
-    assert store.deleted(made("", uid="p")) == []
-    store.unread(made("q"))
-    store.deleted(made("", uid="q"))
+    assert store.deleted(pod("", uid="p")) == [Change(item, None)]
+    assert store.deleted(pod("", uid="p")) == []
+    store.unread(pod("q"))
+    store.deleted(pod("", uid="q"))
     assert not store.unreadable
 
 
 def test_an_object_without_a_readable_name_is_reported_and_has_no_stand_in() -> None:
     store: Store[Pod] = Store()
-    assert list(store.listed((made("p"),), [(made("", uid="u"), "why")])) == [
-        [Change(None, made("p"))],
+    assert list(store.listed((pod("p"),), [(pod("", uid="u"), "why")])) == [
+        [Change(None, pod("p"))],
         [],
     ]
-    assert [found.uid for found in store.unreadable.values()] == ["u"]
-    list(store.listed((made("p"),)))
+    assert [unread.uid for unread in store.unreadable.values()] == ["u"]
+    list(store.listed((pod("p"),)))
     assert not store.unreadable
 
 
@@ -193,7 +193,7 @@ def test_a_state_without_a_namespace_is_recognised_by_its_uid() -> None:
 
     store = Store(pod_with_its_room)
     assert store.unread(nameless("p")) == []  # it is not known which pod takes this room
-    there = on(made("p"), "n", "2")
+    there = on(pod("p"), "n", "2")
     assert store.unread(there) == [Change(None, on(there, "n"))]
     assert store.unreadable.keys() == {"ns/p"}
     assert store.unread(nameless("p")) == []
@@ -202,5 +202,5 @@ def test_a_state_without_a_namespace_is_recognised_by_its_uid() -> None:
     assert store.deleted(nameless("p")) == [Change(on(there, "n"), None)]
     assert not store.unreadable
     store.unread(nameless("q"))
-    assert store.changed(made("other", uid="q")) == [Change(None, made("other", uid="q"))]
+    assert store.changed(pod("other", uid="q")) == [Change(None, pod("other", uid="q"))]
     assert not store.unreadable

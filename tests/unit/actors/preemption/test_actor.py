@@ -153,53 +153,53 @@ class Room:
 async def room() -> AsyncIterator[Room]:
     async with serve() as url, anyio.create_task_group() as group:
         client = Watched(Connection(url))
-        made = Room(client)
-        clock = made.clock
-        boxes = made.mailboxes
+        parts = Room(client)
+        clock = parts.clock
+        boxes = parts.mailboxes
         api = ApiObjects(client)
-        binding = BindingActor(boxes, Extenders(), api, clock, made.in_binding, unread(clock))
+        binding = BindingActor(boxes, Extenders(), api, clock, parts.in_binding, unread(clock))
         actor = PreemptionActor(boxes, client, api, clock, Random(1), 16, unread(clock))
-        await group.start(QueueActor(boxes, made.queue_state, clock, unread(clock)).run)
+        await group.start(QueueActor(boxes, parts.queue_state, clock, unread(clock)).run)
         await group.start(binding.run)
         await group.start(actor.run)
         async with client:
-            yield made
+            yield parts
         group.cancel_scope.cancel()
-    made.mailboxes.close()
+    parts.mailboxes.close()
 
 
 PARKED, TRIED_AGAIN = "unschedulable", "backoff"
 
 
 async def test_victims_get_a_condition_an_event_and_are_deleted() -> None:
-    async with room() as made:
-        assert await made.make(await made.victim("a"), await made.victim("b")) == PARKED
+    async with room() as parts:
+        assert await parts.make(await parts.victim("a"), await parts.victim("b")) == PARKED
         for name in ("a", "b"):
-            victim = await made.get(name)
+            victim = await parts.get(name)
             assert victim is not None
             assert "deletionTimestamp" in victim["metadata"]
             (condition,) = (
                 c for c in victim["status"]["conditions"] if c["type"] == "DisruptionTarget"
             )
             assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
-        assert made.preempted() == ["a", "b"]
-        assert made.cache.take() == []
+        assert parts.preempted() == ["a", "b"]
+        assert parts.cache.take() == []
 
 
 async def test_patches_are_sent_in_order_up_to_a_refusal() -> None:
-    async with room() as made:
-        pods = [await made.create(name) for name in ("a", "b", "c")]
-        made.client.faults["PATCH", "b"] = ApiError(409, "Conflict", "it has changed")
+    async with room() as parts:
+        pods = [await parts.create(name) for name in ("a", "b", "c")]
+        parts.client.faults["PATCH", "b"] = ApiError(409, "Conflict", "it has changed")
         patches = tuple(
             Patch(Pod, pod.pod.metadata.name, {"metadata": {"labels": {"freed": "yes"}}}, "default")
             for pod in pods
         )
         with capture_logs() as logs:
-            made.preemption.tell(SendPatches(pods[0], patches))
+            parts.preemption.tell(SendPatches(pods[0], patches))
             while not logs:
                 await anyio.sleep(0.005)
-        assert made.client.written == ["PATCH a", "PATCH b"]
-        patched = await made.get("a")
+        assert parts.client.written == ["PATCH a", "PATCH b"]
+        patched = await parts.get("a")
         assert patched is not None
         assert patched["metadata"]["labels"] == {"freed": "yes"}
         (warning,) = logs
@@ -208,19 +208,19 @@ async def test_patches_are_sent_in_order_up_to_a_refusal() -> None:
 
 
 async def test_a_deletion_is_for_one_object_and_not_for_a_later_one_of_its_name() -> None:
-    async with room() as made:
-        pods = [await made.create(name) for name in ("a", "b")]
+    async with room() as parts:
+        pods = [await parts.create(name) for name in ("a", "b")]
         wrong = Deletion(Pod, "a", "another uid", "default")
         right = Deletion(Pod, "b", pods[1].uid, "default")
         with capture_logs() as logs:
-            made.preemption.tell(SendPatches(pods[0], (right, wrong)))
+            parts.preemption.tell(SendPatches(pods[0], (right, wrong)))
             with anyio.fail_after(10):
                 while not logs:
                     await anyio.sleep(0.005)
         (warning,) = logs
         assert (warning["event"], warning["name"]) == ("not deleted", "a")
-        assert await made.get("a") is not None
-        gone = await made.get("b")
+        assert await parts.get("a") is not None
+        gone = await parts.get("b")
         assert gone is None or "deletionTimestamp" in gone["metadata"]
 
 
@@ -232,222 +232,224 @@ async def test_a_deletion_is_for_one_object_and_not_for_a_later_one_of_its_name(
     ],
 )
 async def test_a_patch_that_cannot_be_sent_stops_nothing(patch: Patch, problem: str) -> None:
-    async with room() as made:
-        pod = await made.create("a")
+    async with room() as parts:
+        pod = await parts.create("a")
         with capture_logs() as logs:
-            made.preemption.tell(SendPatches(pod, (patch,)))
+            parts.preemption.tell(SendPatches(pod, (patch,)))
             while not logs:
                 await anyio.sleep(0.005)
         (warning,) = logs
         assert (warning["event"], warning["name"]) == ("not patched", "a")
         assert warning["error"].startswith(problem)
-        made.preemption.tell(
+        parts.preemption.tell(
             SendPatches(pod, (Patch(Pod, "a", {"metadata": {"labels": {"x": "y"}}}, "default"),))
         )
         with anyio.fail_after(10):
-            while (patched := await made.get("a")) is None or not patched["metadata"].get("labels"):
+            while (patched := await parts.get("a")) is None or not patched["metadata"].get(
+                "labels"
+            ):
                 await anyio.sleep(0.005)
 
 
 async def test_a_pod_that_is_being_deleted_is_not_evicted_again() -> None:
-    async with room() as made:
-        await made.victim("a")
-        await made.client.call("DELETE", f"{PODS}/a", dict)
-        going = PodInfo(await made.client.call("GET", f"{PODS}/a", Pod))
-        made.client.written.clear()
-        assert await made.make(going) == PARKED
-        assert made.client.written == []
-        assert made.preempted() == []
+    async with room() as parts:
+        await parts.victim("a")
+        await parts.client.call("DELETE", f"{PODS}/a", dict)
+        going = PodInfo(await parts.client.call("GET", f"{PODS}/a", Pod))
+        parts.client.written.clear()
+        assert await parts.make(going) == PARKED
+        assert parts.client.written == []
+        assert parts.preempted() == []
 
 
 async def test_a_victim_that_waits_on_permit_is_rejected_in_memory() -> None:
-    async with room() as made:
-        waiting = await made.create("waiting")
-        made.in_binding.wait(waiting, "n", {"Permit": 60.0}, 0.0)
-        assert await made.make(waiting) == PARKED
-        verdict = made.in_binding.take(waiting.uid)
+    async with room() as parts:
+        waiting = await parts.create("waiting")
+        parts.in_binding.wait(waiting, "n", {"Permit": 60.0}, 0.0)
+        assert await parts.make(waiting) == PARKED
+        verdict = parts.in_binding.take(waiting.uid)
         assert verdict is not None
         assert (verdict.message, verdict.plugin) == (
             "waiting on permit for pod: preempted",
             "DefaultPreemption",
         )
-        assert made.client.written == []
-        assert made.preempted() == ["waiting"]
+        assert parts.client.written == []
+        assert parts.preempted() == ["waiting"]
 
 
 @pytest.mark.parametrize("turned_away", [True, False])
 async def test_a_victim_whose_wait_ended_a_moment_ago_is_not_deleted(turned_away: bool) -> None:
-    async with room() as made:
-        waiting = await made.create("waiting")
-        made.in_binding.wait(waiting, "n", {"Permit": 60.0}, 0.0)
+    async with room() as parts:
+        waiting = await parts.create("waiting")
+        parts.in_binding.wait(waiting, "n", {"Permit": 60.0}, 0.0)
         if turned_away:
-            assert made.in_binding.reject(waiting.uid, "Permit", "no")
+            assert parts.in_binding.reject(waiting.uid, "Permit", "no")
         else:
-            assert made.in_binding.allow(waiting.uid, "Permit")
-        assert await made.make(waiting) == PARKED
-        verdict = made.in_binding.take(waiting.uid)
+            assert parts.in_binding.allow(waiting.uid, "Permit")
+        assert await parts.make(waiting) == PARKED
+        verdict = parts.in_binding.take(waiting.uid)
         assert verdict is not None
         assert verdict.message == ("no" if turned_away else "waiting on permit for pod: preempted")
-        assert made.client.written == []
+        assert parts.client.written == []
 
 
 async def test_a_victim_that_is_gone_counts_as_evicted() -> None:
-    async with room() as made:
-        gone = await made.create("gone", nodeName="n")
-        await made.client.call("DELETE", f"{PODS}/gone", dict)
-        assert await made.make(gone, await made.victim("b")) == PARKED
-        assert made.preempted() == ["b"]
+    async with room() as parts:
+        gone = await parts.create("gone", nodeName="n")
+        await parts.client.call("DELETE", f"{PODS}/gone", dict)
+        assert await parts.make(gone, await parts.victim("b")) == PARKED
+        assert parts.preempted() == ["b"]
 
 
 async def test_a_later_pod_of_a_victims_name_is_left_alone() -> None:
-    async with room() as made:
-        old = await made.create("a", nodeName="n")
-        await made.client.call("DELETE", f"{PODS}/a", dict)
-        await made.create("a", nodeName="n")
-        assert await made.make(old) == TRIED_AGAIN
-        follower = await made.get("a")
+    async with room() as parts:
+        old = await parts.create("a", nodeName="n")
+        await parts.client.call("DELETE", f"{PODS}/a", dict)
+        await parts.create("a", nodeName="n")
+        assert await parts.make(old) == TRIED_AGAIN
+        follower = await parts.get("a")
         assert follower is not None
         assert not [
             c for c in follower["status"].get("conditions", ()) if c["type"] == "DisruptionTarget"
         ]
-        assert made.preempted() == []
+        assert parts.preempted() == []
 
 
 @pytest.mark.parametrize("place", [("PATCH", "a/status"), ("DELETE", "a")])
 async def test_if_one_is_refused_the_last_one_stays_and_the_preemptor_tries_again(
     place: tuple[str, str],
 ) -> None:
-    async with room() as made:
-        made.client.faults[place] = ApiError(500, "InternalError", "it broke")
-        victims = [await made.victim(name) for name in ("a", "b", "c")]
-        assert await made.make(*victims) == TRIED_AGAIN
+    async with room() as parts:
+        parts.client.faults[place] = ApiError(500, "InternalError", "it broke")
+        victims = [await parts.victim(name) for name in ("a", "b", "c")]
+        assert await parts.make(*victims) == TRIED_AGAIN
         going = [
             name
             for name in ("a", "b", "c")
-            if "deletionTimestamp" in (await made.get(name) or {})["metadata"]
+            if "deletionTimestamp" in (await parts.get(name) or {})["metadata"]
         ]
         assert going in ([], ["b"]), "b is asked for beside a; c would go for nothing"
-        assert made.preempted() == going
+        assert parts.preempted() == going
 
 
 async def test_no_victim_goes_for_a_pod_that_is_gone() -> None:
-    async with room() as made:
-        victim, displaced = await made.victim("a"), await made.create("displaced")
-        preemptor = await made.held((await made.create("preemptor")).pod)
-        made.queue.tell(PendingPodDeleted(preemptor.pod))
-        made.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,), (displaced,)))
+    async with room() as parts:
+        victim, displaced = await parts.victim("a"), await parts.create("displaced")
+        preemptor = await parts.held((await parts.create("preemptor")).pod)
+        parts.queue.tell(PendingPodDeleted(preemptor.pod))
+        parts.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,), (displaced,)))
         await anyio.wait_all_tasks_blocked()
-        assert made.client.written == []
-        assert made.preempted() == []
+        assert parts.client.written == []
+        assert parts.preempted() == []
 
 
 async def test_displaced_pods_lose_their_nominations_and_are_tried_again() -> None:
-    async with room() as made:
-        await made.create("written")
-        await made.client.patch(
+    async with room() as parts:
+        await parts.create("written")
+        await parts.client.patch(
             f"{PODS}/written/status", {"status": {"nominatedNodeName": "n"}}, dict
         )
-        written = await made.held(await made.client.call("GET", f"{PODS}/written", Pod), hold=0)
-        unwritten = await made.held((await made.create("unwritten")).pod, hold=0, node="n")
-        elsewhere = await made.held((await made.create("elsewhere")).pod, hold=0, node="m")
-        made.cache.take()
+        written = await parts.held(await parts.client.call("GET", f"{PODS}/written", Pod), hold=0)
+        unwritten = await parts.held((await parts.create("unwritten")).pod, hold=0, node="n")
+        elsewhere = await parts.held((await parts.create("elsewhere")).pod, hold=0, node="m")
+        parts.cache.take()
         assert (
-            await made.make(await made.victim("a"), displaced=(written, unwritten, elsewhere))
+            await parts.make(await parts.victim("a"), displaced=(written, unwritten, elsewhere))
             == PARKED
         )
-        assert made.cache.take() == [Unnominate(i.key, i.uid) for i in (written, unwritten)]
-        cleared = [order for order in made.recorder.take() if isinstance(order, SetNominatedNode)]
+        assert parts.cache.take() == [Unnominate(i.key, i.uid) for i in (written, unwritten)]
+        cleared = [order for order in parts.recorder.take() if isinstance(order, SetNominatedNode)]
         assert cleared == [SetNominatedNode(info.pod, "") for info in (written, unwritten)]
-        places = [place_of(made.queue_state, info.key) for info in (written, unwritten, elsewhere)]
+        places = [place_of(parts.queue_state, info.key) for info in (written, unwritten, elsewhere)]
         assert places == [TRIED_AGAIN, TRIED_AGAIN, TRIED_AGAIN], (
             "the third may use what the others gave up"
         )
 
 
 async def test_no_pod_is_displaced_if_all_victims_are_being_deleted() -> None:
-    async with room() as made:
-        await made.victim("a")
-        await made.client.call("DELETE", f"{PODS}/a", dict)
-        going = PodInfo(await made.client.call("GET", f"{PODS}/a", Pod))
-        promised = await made.held((await made.create("promised")).pod, hold=0, node="n")
-        made.cache.take()
-        assert await made.make(going, displaced=(promised,)) == PARKED
-        assert made.cache.take() == []
-        assert place_of(made.queue_state, promised.key) == PARKED
+    async with room() as parts:
+        await parts.victim("a")
+        await parts.client.call("DELETE", f"{PODS}/a", dict)
+        going = PodInfo(await parts.client.call("GET", f"{PODS}/a", Pod))
+        promised = await parts.held((await parts.create("promised")).pod, hold=0, node="n")
+        parts.cache.take()
+        assert await parts.make(going, displaced=(promised,)) == PARKED
+        assert parts.cache.take() == []
+        assert place_of(parts.queue_state, promised.key) == PARKED
 
 
 async def test_a_deletion_without_an_answer_is_repeated() -> None:
     """The preemptor evicts no second victim meanwhile, however long that takes."""
-    async with room() as made:
-        victim = await made.victim("a")
-        made.client.faults["DELETE", "a"] = ConnectionFailedError("no answer")
-        preemptor = await made.held((await made.create("preemptor")).pod)
-        made.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,)))
+    async with room() as parts:
+        victim = await parts.victim("a")
+        parts.client.faults["DELETE", "a"] = ConnectionFailedError("no answer")
+        preemptor = await parts.held((await parts.create("preemptor")).pod)
+        parts.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,)))
         for _ in range(4):
             await anyio.wait_all_tasks_blocked()
-            await made.clock.advance(20.0)
-        assert made.client.written.count("DELETE a") >= 3
+            await parts.clock.advance(20.0)
+        assert parts.client.written.count("DELETE a") >= 3
         held: bool = await ask(
-            made.queue, lambda reply: IsHeld(reply, preemptor.key, preemptor.uid, HOLD)
+            parts.queue, lambda reply: IsHeld(reply, preemptor.key, preemptor.uid, HOLD)
         )
         assert held
-        made.client.faults.clear()
-        await made.clock.advance(20.0)
-        assert await made.ended(preemptor) == PARKED
-        assert made.preempted() == ["a"]
+        parts.client.faults.clear()
+        await parts.clock.advance(20.0)
+        assert await parts.ended(preemptor) == PARKED
+        assert parts.preempted() == ["a"]
 
 
 async def test_an_older_preemption_of_the_same_pod_is_not_carried_out() -> None:
-    async with room() as made:
-        victim = await made.victim("a")
-        preemptor = await made.held((await made.create("preemptor")).pod)
-        made.client.written.clear()
-        made.preemption.tell(Preempt(preemptor, "n", HOLD - 1, (victim,)))
+    async with room() as parts:
+        victim = await parts.victim("a")
+        preemptor = await parts.held((await parts.create("preemptor")).pod)
+        parts.client.written.clear()
+        parts.preemption.tell(Preempt(preemptor, "n", HOLD - 1, (victim,)))
         await anyio.wait_all_tasks_blocked()
-        assert made.client.written == []
+        assert parts.client.written == []
 
 
 async def test_no_further_victim_goes_once_the_preemptor_is_gone() -> None:
-    async with room() as made:
-        victims = [await made.victim(name) for name in "ab"]
-        preemptor = await made.held((await made.create("preemptor")).pod)
-        made.client.faults["DELETE", "a"] = made.client.faults["DELETE", "b"] = (
+    async with room() as parts:
+        victims = [await parts.victim(name) for name in "ab"]
+        preemptor = await parts.held((await parts.create("preemptor")).pod)
+        parts.client.faults["DELETE", "a"] = parts.client.faults["DELETE", "b"] = (
             ConnectionFailedError("no answer")
         )
-        made.preemption.tell(Preempt(preemptor, "n", HOLD, tuple(victims)))
+        parts.preemption.tell(Preempt(preemptor, "n", HOLD, tuple(victims)))
         with anyio.fail_after(10):
-            while "DELETE a" not in made.client.written:
+            while "DELETE a" not in parts.client.written:
                 await anyio.sleep(0.005)
-        made.queue.tell(PendingPodDeleted(preemptor.pod))
-        made.client.faults.clear()
-        made.client.written.clear()
-        await made.clock.advance(100.0)
-        assert made.client.written == []
+        parts.queue.tell(PendingPodDeleted(preemptor.pod))
+        parts.client.faults.clear()
+        parts.client.written.clear()
+        await parts.clock.advance(100.0)
+        assert parts.client.written == []
 
 
 async def test_a_lost_lease_ends_a_preemption_in_the_middle() -> None:
     """No write follows when the API server answers again, and no task is left running."""
-    async with room() as made:
-        victims = [await made.victim(name) for name in "abc"]
-        preemptor = await made.held((await made.create("preemptor")).pod)
+    async with room() as parts:
+        victims = [await parts.victim(name) for name in "abc"]
+        preemptor = await parts.held((await parts.create("preemptor")).pod)
         orders: Mailbox[PreemptionMessage] = Mailbox("orders")
-        boxes = msgspec.structs.replace(made.mailboxes, preemption=orders)
-        made.client.hangs = True
+        boxes = msgspec.structs.replace(parts.mailboxes, preemption=orders)
+        parts.client.hangs = True
         clock = VirtualClock()
         lost = PreemptionActor(
-            boxes, made.client, ApiObjects(made.client), clock, Random(1), 16, unread(clock)
+            boxes, parts.client, ApiObjects(parts.client), clock, Random(1), 16, unread(clock)
         )
         async with anyio.create_task_group() as gated:
             await gated.start(lost.run)
             orders.tell(Preempt(preemptor, "n", HOLD, tuple(victims), ()))
             with anyio.fail_after(10):
-                while len(made.client.written) < 2:
+                while len(parts.client.written) < 2:
                     await anyio.sleep(0.005)
             gated.cancel_scope.cancel()
-        made.client.hangs = False
+        parts.client.hangs = False
         await anyio.wait_all_tasks_blocked()
-        assert sorted(made.client.written) == ["PATCH a/status", "PATCH b/status"]
-        assert made.preempted() == []
+        assert sorted(parts.client.written) == ["PATCH a/status", "PATCH b/status"]
+        assert parts.preempted() == []
         orders.close()
 
 

@@ -56,13 +56,13 @@ def parked(*concerns: Concerns | None) -> ParkedPods:
     registrations = [
         hinting(plugin, Registration(ADDED, lambda *_: Hint.QUEUE, each)) for each in concerns
     ]
-    found = ParkedPods(HintTable({"s": {"Keyed": registrations}}))
+    pods = ParkedPods(HintTable({"s": {"Keyed": registrations}}))
     for name in ("a", "b", "c"):
         selector = {} if name == "a" else {"key": "x"}
         item = pod(name, schedulerName="s", nodeSelector=selector)
-        found.put(Entry(PodInfo(item), 0.0, 0), ("Keyed",), 0.0)
-    found.validate()
-    return found
+        pods.put(Entry(PodInfo(item), 0.0, 0), ("Keyed",), 0.0)
+    pods.validate()
+    return pods
 
 
 def concerned(waiting: ParkedPods, node: str, event: ClusterEvent = ADDED) -> list[str]:

@@ -75,7 +75,7 @@ def test_a_later_pod_of_the_same_name_inherits_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "word", "written"),
+    ("stored", "word", "written"),
     [
         ("", None, None),
         ("n1", None, None),
@@ -87,15 +87,15 @@ def test_a_later_pod_of_the_same_name_inherits_nothing() -> None:
     ],
 )
 def test_a_patch_where_the_pod_has_the_condition_already(
-    known: str, word: str | None, written: dict[str, str | None] | None
+    stored: str, word: str | None, written: dict[str, str | None] | None
 ) -> None:
-    wanted = order(word)
-    first = status_patch(order(None), wanted.pod, None, WALL)
+    message = order(word)
+    first = status_patch(order(None), message.pod, None, WALL)
     assert first is not None
-    status = {"conditions": first["status"]["conditions"], "nominatedNodeName": known}
+    status = {"conditions": first["status"]["conditions"], "nominatedNodeName": stored}
     metadata = {"namespace": "ns", "name": "p", "uid": "u"}
     pod = msgspec.convert({"metadata": metadata, "status": status}, Pod)
-    patch = status_patch(wanted, pod, None, WALL)
+    patch = status_patch(message, pod, None, WALL)
     if written is None:
         assert patch is None
     else:
@@ -120,29 +120,29 @@ def test_a_nomination_alone_joins_a_condition_that_waits() -> None:
 
 def test_the_clearing_on_its_way_does_not_undo_the_next_nomination() -> None:
     """The second attempt knew an older version of the pod than the first attempt wrote."""
-    state, known = RecorderState(SeriesTracker("here")), order(None).pod
-    known = msgspec.structs.replace(
-        known, status=msgspec.structs.replace(known.status, nominated_node_name="n1")
+    state, pod = RecorderState(SeriesTracker("here")), order(None).pod
+    pod = msgspec.structs.replace(
+        pod, status=msgspec.structs.replace(pod.status, nominated_node_name="n1")
     )
-    clearing, again = SetNominatedNode(known, ""), SetNominatedNode(known, "n1")
+    clearing, again = SetNominatedNode(pod, ""), SetNominatedNode(pod, "n1")
     state.handle(clearing, 0.0, WALL)
     work = state.take()
     assert work == clearing
     state.handle(again, 0.0, WALL)
     assert state.take() is None
-    assert state.patch(clearing, known, WALL) == {
+    assert state.patch(clearing, pod, WALL) == {
         "metadata": {"uid": "u"},
         "status": {"nominatedNodeName": None},
     }
     state.wrote(clearing)
     state.done(clearing)
     assert state.take() == again
-    assert state.patch(again, known, WALL) == {
+    assert state.patch(again, pod, WALL) == {
         "metadata": {"uid": "u"},
         "status": {"nominatedNodeName": "n1"},
     }
     state.wrote(again)
-    assert state.patch(again, known, WALL) is None
+    assert state.patch(again, pod, WALL) is None
 
 
 def test_a_condition_that_another_has_replaced_is_written_again() -> None:
@@ -153,9 +153,9 @@ def test_a_condition_that_another_has_replaced_is_written_again() -> None:
     )
     patch = state.patch(first, first.pod, WALL)
     assert patch is not None
-    known = msgspec.structs.replace(
+    pod = msgspec.structs.replace(
         first.pod, status=msgspec.convert(patch["status"], type(first.pod.status))
     )
-    assert state.patch(first, known, WALL) is None
+    assert state.patch(first, pod, WALL) is None
     state.wrote(second)
-    assert state.patch(first, known, WALL) is not None
+    assert state.patch(first, pod, WALL) is not None

@@ -28,8 +28,10 @@ def outbox(most_events: int = 100, most_conditions: int = 100) -> RecorderState:
     return RecorderState(SeriesTracker("here"), most_events, most_conditions)
 
 
-def condition(name: str, nominated: str | None = None, known: str = "") -> SetUnschedulable:
-    pod = Pod(metadata=ObjectMeta(name=name, uid=name), status=PodStatus(nominated_node_name=known))
+def condition(name: str, nominated: str | None = None, before: str = "") -> SetUnschedulable:
+    pod = Pod(
+        metadata=ObjectMeta(name=name, uid=name), status=PodStatus(nominated_node_name=before)
+    )
     return SetUnschedulable(pod, "Unschedulable", "no room", nominated)
 
 
@@ -40,11 +42,11 @@ def event(name: str) -> RecordEvent:
     )
 
 
-def nomination(name: str, node: str, known: str = "") -> SetNominatedNode:
-    return SetNominatedNode(condition(name, known=known).pod, node)
+def nomination(name: str, node: str, before: str = "") -> SetNominatedNode:
+    return SetNominatedNode(condition(name, before=before).pod, node)
 
 
-def given(
+def handle(
     state: RecorderState, *messages: SetUnschedulable | SetNominatedNode | RecordEvent
 ) -> RecorderState:
     for message in messages:
@@ -68,7 +70,7 @@ def taken(state: RecorderState, times: int) -> list[str]:
 
 
 def test_nominations_then_conditions_newest_first_then_events() -> None:
-    state = given(
+    state = handle(
         outbox(),
         event("a"),
         condition("a"),
@@ -77,12 +79,12 @@ def test_nominations_then_conditions_newest_first_then_events() -> None:
         condition("d"),
     )
     assert taken(state, 3) == ["c", "b", "d"]
-    state = given(outbox(), event("a"), event("b"), event("c"))
+    state = handle(outbox(), event("a"), event("b"), event("c"))
     assert taken(state, 4) == ["event of a", "event of b", "event of c", "nothing"]
 
 
 def test_every_fourth_turn_goes_to_the_oldest_work() -> None:
-    state = given(
+    state = handle(
         outbox(), *(condition(f"c{i}") for i in range(20)), *(event(f"e{i}") for i in range(5))
     )
     assert taken(state, 12) == [
@@ -93,7 +95,7 @@ def test_every_fourth_turn_goes_to_the_oldest_work() -> None:
 
 
 def test_a_newer_condition_of_a_pod_replaces_the_older_one() -> None:
-    state = given(outbox(), condition("a"), condition("b"), condition("a"))
+    state = handle(outbox(), condition("a"), condition("b"), condition("a"))
     assert taken(state, 3) == ["a", "b", "nothing"]
 
 
@@ -101,69 +103,69 @@ def test_a_newer_condition_of_a_pod_replaces_the_older_one() -> None:
     ("order", "is_first"),
     [
         (condition("x", "n1"), True),
-        (condition("x", "", known="n1"), True),
-        (condition("x", "n1", known="n1"), False),
+        (condition("x", "", before="n1"), True),
+        (condition("x", "n1", before="n1"), False),
         (condition("x", ""), False),
         (condition("x"), False),
         (nomination("x", "n1"), True),
-        (nomination("x", "", known="n1"), True),
+        (nomination("x", "", before="n1"), True),
         (nomination("x", ""), False),
     ],
 )
 def test_only_a_nomination_that_changes_goes_first(
     order: SetUnschedulable | SetNominatedNode, is_first: bool
 ) -> None:
-    state = given(outbox(), order, condition("later"))
+    state = handle(outbox(), order, condition("later"))
     assert (taken(state, 1) == ["x"]) == is_first
 
 
 def test_a_nomination_that_ends_before_it_is_written_is_an_ordinary_condition() -> None:
-    state = given(
+    state = handle(
         outbox(), condition("a", "n1"), condition("b"), condition("c", "n1"), condition("a", "")
     )
     assert taken(state, 3) == ["c", "a", "b"]
 
 
 def test_the_last_write_counts_more_than_the_known_pod() -> None:
-    state = given(outbox(), nomination("a", "n1"), condition("b"))
+    state = handle(outbox(), nomination("a", "n1"), condition("b"))
     write = state.take()
     assert isinstance(write, SetNominatedNode)
-    given(state, condition("a", ""), condition("c"))
+    handle(state, condition("a", ""), condition("c"))
     assert taken(state, 1) == ["c"], "it waits for the write that is under way"
     state.wrote(write)
     state.done(write)
     assert taken(state, 2) == ["a", "b"]
-    given(state, condition("d"), nomination("e", "n1"))
+    handle(state, condition("d"), nomination("e", "n1"))
     assert taken(state, 1) == ["e"]
 
 
 def test_a_full_outbox_drops_the_oldest_but_no_nomination() -> None:
     state = outbox(most_events=2, most_conditions=2)
     for pod in "abcd":
-        given(state, event(pod), condition(pod), condition(f"{pod}!", "n1"))
+        handle(state, event(pod), condition(pod), condition(f"{pod}!", "n1"))
     expected = {"a!", "b!", "c!", "d!", "c", "d", "event of c", "event of d", "nothing"}
     assert set(taken(state, 9)) == expected
 
 
 def test_an_event_that_could_not_be_delivered_waits_in_front() -> None:
-    state = given(outbox(most_events=2), event("a"), event("b"))
+    state = handle(outbox(most_events=2), event("a"), event("b"))
     first = state.take()
     assert first is not None
     state.put_back(first)
     assert taken(state, 1) == ["event of a"]
-    state = given(outbox(most_events=2), event("a"), event("b"))
+    state = handle(outbox(most_events=2), event("a"), event("b"))
     first = state.take()
     assert first is not None
-    given(state, event("c"))
+    handle(state, event("c"))
     state.put_back(first)
     assert taken(state, 3) == ["event of b", "event of c", "nothing"], "it is the oldest"
 
 
 def test_an_event_that_counts_is_written_once_at_a_time() -> None:
-    state = given(outbox(), event("a"))
+    state = handle(outbox(), event("a"))
     first = state.take()
     assert isinstance(first, Event)
-    given(state, event("a"))
+    handle(state, event("a"))
     assert state.take() is None
     state.put_back(first)
     second = state.take()

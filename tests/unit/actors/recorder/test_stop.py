@@ -27,7 +27,7 @@ class Server:
 
     def __init__(self, unanswered: int) -> None:
         self.ready = anyio.Event()
-        self.asked = 0
+        self.calls = 0
         self.written: set[str] = set()
         self._unanswered = unanswered
 
@@ -40,8 +40,8 @@ class Server:
         content_type: str = "",
     ) -> T:
         await self.ready.wait()
-        self.asked += 1
-        if self.asked <= self._unanswered:
+        self.calls += 1
+        if self.calls <= self._unanswered:
             raise ConnectionFailedError("the connection was closed")
         assert isinstance(body, Event)
         self.written.add(body.regarding.name)
@@ -89,5 +89,5 @@ async def test_a_lost_write_does_not_keep_the_others_from_being_written() -> Non
 async def test_it_gives_up_after_as_many_lost_writes_as_there_are_writers() -> None:
     server = Server(unanswered=10 * EVENTS)
     state = await stopped(server)
-    assert server.asked == WRITERS
+    assert server.calls == WRITERS
     assert len(state) > EVENTS - WRITERS

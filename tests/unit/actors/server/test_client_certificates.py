@@ -21,7 +21,7 @@ def certificate(*uids: str) -> bytes:
     parts = [x509.NameAttribute(NameOID.COMMON_NAME, "someone")]
     parts += [x509.NameAttribute(UID, uid) for uid in uids]
     key = ec.generate_private_key(ec.SECP256R1())
-    made = (
+    signed = (
         x509.CertificateBuilder()
         .subject_name(x509.Name(parts))
         .issuer_name(x509.Name(parts))
@@ -31,7 +31,7 @@ def certificate(*uids: str) -> bytes:
         .not_valid_after(NOW + timedelta(hours=1))
         .sign(key, hashes.SHA256())
     )
-    return made.public_bytes(Encoding.DER)
+    return signed.public_bytes(Encoding.DER)
 
 
 @pytest.mark.parametrize("reads_uid", [True, False])

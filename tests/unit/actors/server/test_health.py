@@ -8,7 +8,7 @@ from berth.actors.client.tenure import NEVER, Tenure
 from berth.actors.server.health import Check, Health, leader_election, ping
 from berth.actors.server.request import Answer, Request
 from berth.config.types import LeaderElectionConfiguration
-from tests.kit.serving import asked
+from tests.kit.serving import request_for
 
 
 def health(**problems: str) -> Health:
@@ -21,7 +21,7 @@ def health(**problems: str) -> Health:
 
 
 def ask(target: str, **problems: str) -> tuple[int, str]:
-    answer: Answer = health(**problems).answer(asked(target))
+    answer: Answer = health(**problems).answer(request_for(target))
     assert isinstance(answer.body, bytes)
     return answer.status, answer.body.decode()
 

@@ -40,15 +40,15 @@ CLIENT = "extendedKeyUsage=clientAuth"
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    made = Authority(tmp_path_factory.mktemp("authority"))
-    made.issue("server", "IP:127.0.0.1", "DNS:localhost")
-    made.issue("other", "DNS:other.example", "DNS:*.wild.example")
-    made.sign("jane", CLIENT)
-    made.sign_itself("proxies")
-    made.sign("front", CLIENT, by="proxies")
-    made.sign("impostor", CLIENT, by="proxies")
-    made.sign_itself("stranger", CLIENT)
-    return made
+    authorities = Authority(tmp_path_factory.mktemp("authority"))
+    authorities.issue("server", "IP:127.0.0.1", "DNS:localhost")
+    authorities.issue("other", "DNS:other.example", "DNS:*.wild.example")
+    authorities.sign("jane", CLIENT)
+    authorities.sign_itself("proxies")
+    authorities.sign("front", CLIENT, by="proxies")
+    authorities.sign("impostor", CLIENT, by="proxies")
+    authorities.sign_itself("stranger", CLIENT)
+    return authorities
 
 
 async def whole_path(request: Request) -> Answer:
@@ -324,13 +324,13 @@ async def test_authorities_are_looked_up_and_followed(authority: Authority) -> N
         "requestheader-allowed-names": '["front"]',
     }
     clock, reviewer = SystemClock(), Reviewer()
-    found = ClientAuthorities(Authentication(), clock, reachable=True)
+    authorities = ClientAuthorities(Authentication(), clock, reachable=True)
     reviewer.config_map = published
     with anyio.move_on_after(0.05):
-        await found.follow(reviewer)
-    assert len(found.certificates()) == 2
-    assert found.current().headers.usernames == ("X-Remote-User",)
-    assert found.current().headers.allowed_names == ("front",)
+        await authorities.follow(reviewer)
+    assert len(authorities.certificates()) == 2
+    assert authorities.current().headers.usernames == ("X-Remote-User",)
+    assert authorities.current().headers.allowed_names == ("front",)
 
 
 async def test_what_is_no_request_is_refused_and_not_logged(authority: Authority) -> None:
@@ -383,14 +383,14 @@ async def test_idle_clients_make_room_for_others(
 ) -> None:
     monkeypatch.setattr(https, "MOST_CONNECTIONS", 4)
     monkeypatch.setattr(https, "MOST_OF_HOST", 3)
-    made: list[Ends] = []
+    connections: list[Ends] = []
 
     async def connect(host: str, *, greets: bool = True) -> asyncio.StreamReader:
         tls = {"ssl": trusting(authority), "server_hostname": "localhost"} if greets else {}
-        made.append(
+        connections.append(
             await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0), **tls)  # type: ignore[arg-type]
         )
-        return made[-1][0]
+        return connections[-1][0]
 
     async with served(files(authority)) as (port, _):
         polite = await connect("127.0.0.2")
@@ -404,7 +404,7 @@ async def test_idle_clients_make_room_for_others(
             assert await crowd[0].read() == b""
         assert not polite.at_eof()
         assert not crowd[1].at_eof()
-        for _, writer in made:
+        for _, writer in connections:
             writer.transport.abort()
 
 

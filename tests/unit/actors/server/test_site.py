@@ -21,7 +21,7 @@ from berth.actors.telemetry.measures import Counter, Registry
 from berth.config.options import HEALTH_PATHS
 from tests.kit.clock import VirtualClock
 from tests.kit.reviewer import Reviewer
-from tests.kit.serving import asked
+from tests.kit.serving import request_for
 
 UNAUTHORIZED = """{
   "kind": "Status",
@@ -64,7 +64,7 @@ class Served:
 
     async def ask(self, target: str, token: str = "", method: str = "GET") -> tuple[int, str]:
         headers = (("Authorization", f"Bearer {token}"),) if token else ()
-        answer = await self.site.respond(asked(target, *headers, method=method))
+        answer = await self.site.respond(request_for(target, *headers, method=method))
         assert isinstance(answer.body, bytes)
         return answer.status, answer.body.decode()
 
@@ -112,7 +112,7 @@ async def test_system_masters_need_no_review() -> None:
     served.reviewer.add("admin", "admin", "system:masters")
     assert await served.ask("/metrics", "admin") == (200, "/metrics")
     assert await served.ask("/nothere", "admin") == (404, "404 page not found\n")
-    assert served.reviewer.asked == ["tokenreviews"]
+    assert served.reviewer.reviews == ["tokenreviews"]
 
 
 async def test_if_nobody_can_be_asked_only_the_open_paths_are_shown() -> None:
@@ -137,11 +137,11 @@ async def test_answers_are_remembered_for_their_time() -> None:
         assert (await served.ask("/metrics", "secret"))[0] == 403
         assert (await served.ask("/metrics", "wrong"))[0] == 401
     reviews = ["tokenreviews", "subjectaccessreviews", "tokenreviews"]
-    assert served.reviewer.asked == reviews
+    assert served.reviewer.reviews == reviews
     served.reviewer.rights.add((NOBODY, "/metrics"))
     await served.clock.advance(5.0)  # the time of a refusal
     assert (await served.ask("/metrics", "secret"))[0] == 200
-    assert served.reviewer.asked == [*reviews, "subjectaccessreviews"]
+    assert served.reviewer.reviews == [*reviews, "subjectaccessreviews"]
     served.reviewer.rights.clear()
     served.reviewer.users.clear()
     await served.clock.advance(4.0)

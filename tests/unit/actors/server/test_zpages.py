@@ -12,7 +12,7 @@ import yaml
 
 from berth.actors.server.request import Answer
 from berth.actors.server.zpages import ConfigurationPage, FlagsPage, StatusPage, process_start
-from tests.kit.serving import asked
+from tests.kit.serving import request_for
 
 STARTED = datetime(2026, 11, 22, 10, 27, 29, tzinfo=UTC)
 VERSION = f"1.36.2+berth.{version('berth-scheduler')}"
@@ -30,7 +30,7 @@ def status(seconds: float = 19.5) -> StatusPage:
 
 
 async def ask(page: StatusPage | FlagsPage, accept: str = "") -> tuple[Answer, str]:
-    answer = await page.show(asked("/page", *((("Accept", accept),) if accept else ())))
+    answer = await page.show(request_for("/page", *((("Accept", accept),) if accept else ())))
     assert isinstance(answer.body, bytes)
     return answer, answer.body.decode()
 
@@ -108,7 +108,7 @@ async def test_a_form_that_is_not_known_is_refused(accept: str) -> None:
 
 async def test_the_configuration() -> None:
     answer = await ConfigurationPage(lambda: {"kind": "KubeSchedulerConfiguration"}).show(
-        asked("/configz")
+        request_for("/configz")
     )
     assert answer.body == b'{"componentconfig":{"kind":"KubeSchedulerConfiguration"}}'
     assert answer.content_type == "application/json"
@@ -117,7 +117,7 @@ async def test_the_configuration() -> None:
 async def test_the_configuration_has_no_private_key() -> None:
     tls = {"certData": "Yw==", "keyData": "c2VjcmV0"}
     extenders = [{"urlPrefix": "https://a", "tlsConfig": tls}, {"urlPrefix": "https://b"}]
-    answer = await ConfigurationPage(lambda: {"extenders": extenders}).show(asked("/configz"))
+    answer = await ConfigurationPage(lambda: {"extenders": extenders}).show(request_for("/configz"))
     assert answer.body == (
         b'{"componentconfig":{"extenders":[{"urlPrefix":"https://a","tlsConfig":{"certData":"Yw=="'
         b'}},{"urlPrefix":"https://b"}]}}'

@@ -53,10 +53,10 @@ def families(**gates: bool) -> dict[str, AnyFamily]:
 
 
 def test_each_family_that_kube_scheduler_printed_is_there_with_its_labels() -> None:
-    found = families()
+    by_name = families()
     assert {
         name: (family.kind, family.stability, set(family.labels))
-        for name, family in found.items()
+        for name, family in by_name.items()
         if name in PRINTED
     } == PRINTED
 

@@ -44,7 +44,7 @@ class Watched(Daemon):
 @asynccontextmanager
 async def scheduler(cpu: str = "4") -> AsyncIterator[Watched]:
     running = Watched()
-    async with daemon(given=running, instruments=running.instruments):
+    async with daemon(existing=running, instruments=running.instruments):
         running.put_node("n", cpu)
         await running.advance(1)
         yield running
@@ -91,9 +91,9 @@ async def test_every_kind_of_series_that_shows_zero_is_there_from_the_start() ->
         expected = {("active",), ("backoff",), ("gated",), ("unschedulable",)}
         assert set(read.numbers("pending_pods")) == expected
         assert set(read.numbers("goroutines")) >= {("binding",), ("Filter",), ("Score",)}
-        asked = read.numbers("plugin_evaluation_total")
-        assert asked["NodeResourcesFit", "Score", PROFILE] == 0
-        assert asked["VolumeZone", "PreFilter", PROFILE] == 0
+        evaluations = read.numbers("plugin_evaluation_total")
+        assert evaluations["NodeResourcesFit", "Score", PROFILE] == 0
+        assert evaluations["VolumeZone", "PreFilter", PROFILE] == 0
         assert read.numbers("inflight_events") == {("PodPopped",): 0}
         assert read.numbers("leader_election_master_status") == {("kube-scheduler",): 0}
 
@@ -106,11 +106,11 @@ async def test_nodes_are_scored_and_plugins_counted_and_timed() -> None:
         await running.advance(2)
         points = await running.numbers("framework_extension_point_duration_seconds")
         assert points["PreScore", "Success", PROFILE] == points["Score", "Success", PROFILE] == 1
-        asked = await running.numbers("plugin_evaluation_total")
-        assert asked["NodeResourcesFit", "PreFilter", PROFILE] == 1
-        assert asked["NodeResourcesFit", "Filter", PROFILE] == 2
-        assert asked["NodeResourcesFit", "Score", PROFILE] == 2
-        assert ("NodePorts", "Filter", PROFILE) not in asked  # It returned SKIP in PreFilter.
+        evaluations = await running.numbers("plugin_evaluation_total")
+        assert evaluations["NodeResourcesFit", "PreFilter", PROFILE] == 1
+        assert evaluations["NodeResourcesFit", "Filter", PROFILE] == 2
+        assert evaluations["NodeResourcesFit", "Score", PROFILE] == 2
+        assert ("NodePorts", "Filter", PROFILE) not in evaluations  # It returned SKIP in PreFilter.
         timed = await running.numbers("plugin_execution_duration_seconds")
         assert timed["NodeResourcesFit", "PreFilter", "Success"] == 1
         assert timed["NodeResourcesFit", "Score", "Success"] == 1
@@ -194,8 +194,8 @@ def test_counters_go_on_when_profiles_are_replaced() -> None:
     cache = CacheStatistics(0, 0, 0, 0, 0)
     for number in (5, 7, 2, 3):  # Two profiles, each read twice.
         instruments.count(queue, cache, counted(number))
-    asked = Reader(instruments.registry).numbers("plugin_evaluation_total")
-    assert asked == {("Fit", "Filter", PROFILE): 10}
+    evaluations = Reader(instruments.registry).numbers("plugin_evaluation_total")
+    assert evaluations == {("Fit", "Filter", PROFILE): 10}
 
 
 async def test_durations_are_those_of_the_clock() -> None:

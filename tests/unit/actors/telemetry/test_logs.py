@@ -17,7 +17,7 @@ from berth.actors.telemetry.logs import MOST_REPEATED, Repeats, configure_logs
 from berth.config.options import LoggingOptions
 
 HEAD = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} test_logs\.py:\d+\] ")
-KNOWN: dict[str, str] = {}
+EMPTY: dict[str, str] = {}
 TEXT, JSON = LoggingOptions(verbosity=2), LoggingOptions("json", 2)
 
 
@@ -122,7 +122,7 @@ def fail(where: str, form: str, times: int) -> None:
     log = get_logger(__name__)
     for _ in range(times):
         try:
-            KNOWN[where]
+            EMPTY[where]
         except KeyError as failure:
             log.exception(
                 "plugin failed", plugin="Price", exc_info=failure, repeats=("Price", where)

@@ -25,13 +25,13 @@ class Time:
         call(*args)
 
 
-def made() -> tuple[PointTimes, Reader, Time]:
+def new_times() -> tuple[PointTimes, Reader, Time]:
     registry, time = Registry(), Time()
     return PointTimes(Families(registry, DEFAULTS), "p", lambda: time.now), Reader(registry), time
 
 
 def test_an_interval_ends_where_the_next_one_begins_or_with_a_code() -> None:
-    times, read, at = made()
+    times, read, at = new_times()
     record = times.plain
     at(1.0, record.enter, PRE_FILTER)
     at(1.001, record.enter, FILTER)
@@ -49,7 +49,7 @@ def test_an_interval_ends_where_the_next_one_begins_or_with_a_code() -> None:
 
 
 def test_a_pre_filter_with_kept_answers_counts_as_a_hint_too() -> None:
-    times, read, at = made()
+    times, read, at = new_times()
     record = times.plain
     at(1.0, record.enter, RECALL)
     at(1.5, record.enter, FILTER)
@@ -70,14 +70,14 @@ def test_a_pre_filter_with_kept_answers_counts_as_a_hint_too() -> None:
 
 
 def test_what_is_put_away_takes_its_time_from_the_beginning_of_the_recall() -> None:
-    times, read, at = made()
+    times, read, at = new_times()
     at(1.0, times.plain.enter, RECALL)
     at(1.25, times.plain.kept)
     assert read.distribution("store_schedule_results_duration_seconds", "p").sum == 0.25
 
 
 def test_an_interval_without_an_end_is_counted_later() -> None:
-    times, read, at = made()
+    times, read, at = new_times()
     at(1.0, times.plain.enter, FILTER)
     times.settle()
     assert read.numbers(DURATION) == {}
@@ -89,7 +89,7 @@ def test_an_interval_without_an_end_is_counted_later() -> None:
 
 
 def test_a_decision_that_begins_anew_does_not_count_twice() -> None:
-    times, read, at = made()
+    times, read, at = new_times()
     record = times.plain
     at(1.0, record.enter, RECALL)
     at(1.5, record.enter, FILTER)
@@ -103,7 +103,9 @@ def test_a_decision_that_begins_anew_does_not_count_twice() -> None:
 
 
 def test_a_plugin_is_timed_by_its_answer() -> None:
-    times, read, at = made()
+    times, read, at = new_times()
     at(5.5, times.detailed.ran, "Fit", "Filter", Code.UNSCHEDULABLE, 5.0)
-    found = read.distribution("plugin_execution_duration_seconds", "Fit", "Filter", "Unschedulable")
-    assert found == Distribution((0,) * 20 + (1,), 0.5)
+    distribution = read.distribution(
+        "plugin_execution_duration_seconds", "Fit", "Filter", "Unschedulable"
+    )
+    assert distribution == Distribution((0,) * 20 + (1,), 0.5)

@@ -96,12 +96,12 @@ def closing(tracing: Tracing | None) -> Iterator[Tracing]:
 
 
 def attributes(span: Span) -> dict[str, str]:
-    return {found.key: found.value.string_value for found in span.attributes}
+    return {attribute.key: attribute.value.string_value for attribute in span.attributes}
 
 
 def children(spans: list[Span], parent: Span) -> list[Span]:
-    found = [span for span in spans if span.parent_span_id == parent.span_id]
-    return sorted(found, key=lambda span: span.start_time_unix_nano)
+    below = [span for span in spans if span.parent_span_id == parent.span_id]
+    return sorted(below, key=lambda span: span.start_time_unix_nano)
 
 
 async def test_an_attempt_is_a_span_with_one_for_each_extension_point_and_plugin(
@@ -112,7 +112,7 @@ async def test_an_attempt_is_a_span_with_one_for_each_extension_point_and_plugin
     with closing(traced(monkeypatch, running, **{ENDPOINT: endpoint})) as tracing:
         registry = Registry()
         instruments = Instruments(registry, running.clock.now, tracing=tracing)
-        async with daemon(given=running, instruments=instruments):
+        async with daemon(existing=running, instruments=instruments):
             running.put_node("n")
             running.put_node("m")
             running.put_pod("p")
@@ -163,7 +163,7 @@ async def test_the_sampler_leaves_attempts_out(
     variables = {ENDPOINT: endpoint, "OTEL_TRACES_SAMPLER": "always_off"}
     with closing(traced(monkeypatch, running, **variables)) as tracing:
         instruments = Instruments(Registry(), running.clock.now, tracing=tracing)
-        async with daemon(given=running, instruments=instruments):
+        async with daemon(existing=running, instruments=instruments):
             running.put_node("n")
             running.put_pod("p")
             await running.advance(2)
@@ -180,7 +180,7 @@ async def test_an_endpoint_that_cannot_be_reached_holds_nothing_up(
     tracing = traced(monkeypatch, running, **variables)
     assert tracing is not None
     instruments = Instruments(Registry(), running.clock.now, tracing=tracing)
-    async with daemon(given=running, instruments=instruments):
+    async with daemon(existing=running, instruments=instruments):
         running.put_node("n")
         running.put_pod("p")
         await running.advance(2)
@@ -224,9 +224,9 @@ def test_no_traces_are_made_unless_they_are_asked_for(
 def test_what_cannot_be_sent_is_said_in_one_line(
     variables: dict[str, str], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {ENDPOINT: "http://localhost:4318", **variables}
+    settings = {ENDPOINT: "http://localhost:4318", **variables}
     with capture_logs() as lines:
-        assert traced(monkeypatch, Daemon(), **given) is None
+        assert traced(monkeypatch, Daemon(), **settings) is None
     (line,) = lines
     assert (line["event"], line["reason"]) == ("tracing is off", reason)
 
@@ -236,10 +236,10 @@ def test_without_the_libraries_one_line_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with capture_logs() as lines:
-        found = traced(
+        tracing = traced(
             monkeypatch, Daemon(), OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="http://localhost:4318"
         )
-    assert found is None
+    assert tracing is None
     (line,) = lines
     assert line["reason"] == (
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, and the libraries are missing: "

@@ -189,11 +189,11 @@ async def test_a_stream_is_not_idle() -> None:
 
 @in_virtual_time
 async def test_a_client_that_reads_no_answers_gets_no_more_until_it_reads() -> None:
-    asked, size = 0, 1 << 20
+    requests, size = 0, 1 << 20
 
     def big(_: Request) -> Response:
-        nonlocal asked
-        asked += 1
+        nonlocal requests
+        requests += 1
         return Response(b"x" * size)
 
     async with listen(big) as url:
@@ -203,11 +203,11 @@ async def test_a_client_that_reads_no_answers_gets_no_more_until_it_reads() -> N
         await asyncio.sleep(
             1
         )  # by then the server has done everything that it does before the client reads
-        assert 0 < asked < 50
+        assert 0 < requests < 50
         answered = await reader.read()
         writer.close()
         await writer.wait_closed()
-    assert asked == 100
+    assert requests == 100
     assert answered.count(b"HTTP/1.1 200 OK\r\n") == 100
     assert len(answered) > 100 * size
 

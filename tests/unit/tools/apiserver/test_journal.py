@@ -40,8 +40,8 @@ def names(store: Store) -> list[str]:
 
 @pytest.fixture
 def disk() -> Iterator[Disk]:
-    with failing_disk() as made:
-        yield made
+    with failing_disk() as failing:
+        yield failing
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ EVENT: dict[str, Any] = {
 def test_the_objects_that_a_selector_selects(
     kind: str, document: dict[str, Any], labels: str, fields: str, selected: bool
 ) -> None:
-    served = next(known for known in BY_KIND.values() if known.kind == kind)
+    served = next(each for each in BY_KIND.values() if each.kind == kind)
     matches = matches_of(served, labels, fields)
     assert matches is not None
     assert matches(document) == selected

@@ -126,10 +126,10 @@ async def test_the_scheduler_makes_a_claim_that_ends_with_its_pod() -> None:
     owner |= {"uid": (await pod_in(cluster, "one")).metadata.uid}
     metadata = {"generateName": "one-extended-", "ownerReferences": [owner]}
     body = {**TEMPLATE["spec"], "metadata": metadata}
-    made = await cluster.call("POST", devices.CLAIMS.path("ns"), ResourceClaim, body)
-    assert made.metadata.name.startswith("one-extended-")
-    assert await claims_in(cluster) == [made]
-    again = {**body, "metadata": {"name": made.metadata.name}}
+    created = await cluster.call("POST", devices.CLAIMS.path("ns"), ResourceClaim, body)
+    assert created.metadata.name.startswith("one-extended-")
+    assert await claims_in(cluster) == [created]
+    again = {**body, "metadata": {"name": created.metadata.name}}
     with pytest.raises(ApiError, match="already exists"):
         await cluster.call("POST", devices.CLAIMS.path("ns"), ResourceClaim, again)
     await cluster.delete(PODS, "ns", "one", grace=0)

@@ -16,16 +16,16 @@ LEASE = "kube-system/kube-scheduler"
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def arguments_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file with the arguments of kubectl, in place of which a script says what kubectl says."""
-    script, asked = tmp_path / "kubectl", tmp_path / "asked"
+    script, arguments_file = tmp_path / "kubectl", tmp_path / "asked"
     script.write_text(
-        f'#!/bin/sh\necho "$@" > {asked}\n'
+        f'#!/bin/sh\necho "$@" > {arguments_file}\n'
         'echo "Forwarding from 127.0.0.1:4321 -> 10259"\nexec sleep 60\n'
     )
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    return asked
+    return arguments_file
 
 
 async def lead(client: Client, holder: str) -> None:
@@ -42,13 +42,13 @@ async def run_pod(client: Client, name: str) -> None:
 @pytest.mark.parametrize(
     ("host", "pod"), [("berth-7d4f-x2", "berth-7d4f-x2"), ("node-1", "kube-scheduler-node-1")]
 )
-async def test_the_pod_of_the_leader_is_asked(asked: Path, host: str, pod: str) -> None:
+async def test_the_pod_of_the_leader_is_asked(arguments_file: Path, host: str, pod: str) -> None:
     async with serve(0) as url, Client(Connection(url)) as client:
         await lead(client, f"{host}_7f3c")
         await run_pod(client, pod)
         async with forwarded(Connection(url), LEASE, "file", "") as server:
             assert server == "https://127.0.0.1:4321"
-            command = asked.read_text().split()  # noqa: ASYNC240 - a few bytes
+            command = arguments_file.read_text().split()  # noqa: ASYNC240 - a few bytes
     flags = ["--kubeconfig=file", "port-forward", "--namespace=kube-system"]
     assert command == [*flags, f"pod/{pod}", ":10259"]
 

@@ -93,7 +93,7 @@ CLUSTER = [
 ]
 
 
-def asked(tmp_path: Path, *extra: str, configuration: Document | None = None) -> str:
+def explanation(tmp_path: Path, *extra: str, configuration: Document | None = None) -> str:
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(CLUSTER))
     arguments = ["-f", str(tmp_path / "cluster.yaml"), "--pod", "urgent", *extra]
     if configuration is not None:
@@ -113,7 +113,7 @@ def rows(report: str) -> dict[str, list[str]]:
 
 
 def test_the_victims_and_why_each_other_node_was_not_chosen(tmp_path: Path) -> None:
-    report = asked(tmp_path)
+    report = explanation(tmp_path)
     table = rows(report[report.index("nodes where preemption would help") :])
     assert list(table) == ["best", "equal", "early", "crowded", "dear", "bound"]
     assert table == {
@@ -145,7 +145,7 @@ def test_the_victims_and_why_each_other_node_was_not_chosen(tmp_path: Path) -> N
 
 
 def test_the_json_has_the_same_fields_as_the_recordings(tmp_path: Path) -> None:
-    preemption = json.loads(asked(tmp_path, "-o", "json"))["preemption"]
+    preemption = json.loads(explanation(tmp_path, "-o", "json"))["preemption"]
     assert preemption.keys() == {"nominatedNode", "victims", "alternatives", "candidates"}
     assert preemption["nominatedNode"] == "best"
     assert preemption["alternatives"] == ["best", "equal"]
@@ -158,9 +158,9 @@ def test_the_json_has_the_same_fields_as_the_recordings(tmp_path: Path) -> None:
 
 def test_nodes_whose_budgets_must_not_be_violated_are_not_candidates(tmp_path: Path) -> None:
     args = {"name": "DefaultPreemption", "args": {"neverBreakBudgets": True}}
-    candidates = json.loads(asked(tmp_path, "-o", "json", configuration={"pluginConfig": [args]}))[
-        "preemption"
-    ]
+    candidates = json.loads(
+        explanation(tmp_path, "-o", "json", configuration={"pluginConfig": [args]})
+    )["preemption"]
     assert candidates["candidates"].keys() == {"best", "equal", "early", "crowded", "dear"}
 
 
@@ -169,10 +169,13 @@ def test_no_pod_goes_if_that_would_violate_a_budget(
 ) -> None:
     bound = {"best", "crowded", "dear", "early", "equal", "solid"}
     monkeypatch.setattr(
-        f"{__name__}.CLUSTER", [made for made in CLUSTER if made["metadata"]["name"] not in bound]
+        f"{__name__}.CLUSTER",
+        [document for document in CLUSTER if document["metadata"]["name"] not in bound],
     )
     args = {"name": "DefaultPreemption", "args": {"neverBreakBudgets": True}}
-    decision = json.loads(asked(tmp_path, "-o", "json", configuration={"pluginConfig": [args]}))
+    decision = json.loads(
+        explanation(tmp_path, "-o", "json", configuration={"pluginConfig": [args]})
+    )
     assert decision["preemption"] is None
     assert decision["preemptionMessage"].endswith(
         "preemption: 0/2 nodes are available: 1 Preemption is not helpful for scheduling, "
@@ -181,11 +184,11 @@ def test_no_pod_goes_if_that_would_violate_a_budget(
 
 
 def victims(*priorities: int) -> Victims:
-    made = [
+    documents = [
         {"metadata": {"name": str(i)}, "spec": {"priority": value}}
         for i, value in enumerate(priorities)
     ]
-    return Victims(tuple(PodInfo(msgspec.convert(document, Pod)) for document in made))
+    return Victims(tuple(PodInfo(msgspec.convert(document, Pod)) for document in documents))
 
 
 @pytest.mark.parametrize(
@@ -233,10 +236,10 @@ def test_a_nomination_by_a_users_plugin_is_shown(
     rock = pod("rock", 4, "solid")
     rock["metadata"]["namespace"] = "default"
     rock["spec"]["priority"] = 0
-    wanted = PodInfo(
+    preemptor = PodInfo(
         msgspec.convert({"metadata": {"name": "p"}, "spec": {**rock["spec"], "priority": 1}}, Pod)
     )
-    decision = decide(profile, wanted, snapshot_of([node("best"), node("solid"), rock], set()))
+    decision = decide(profile, preemptor, snapshot_of([node("best"), node("solid"), rock], set()))
     assert isinstance(decision, Decision)
     assert decision.preemption is not None
     assert decision.preemption.nominated_node == "solid"

@@ -105,8 +105,8 @@ def test_matching_objects_are_adopted_and_others_released() -> None:
     owner = workload(ReplicaSet)
     free, mine, lost = pod("free"), pod("mine", owner), pod("lost", owner, labels={"app": "y"})
     other, ending = pod("other", workload(ReplicaSet, "v")), pod("ending", deletionTimestamp=THEN)
-    found, writes = claim(owner, [free, mine, lost, other, ending])
-    assert [p.metadata.name for p in found] == ["free", "mine"]
+    owned, writes = claim(owner, [free, mine, lost, other, ending])
+    assert [p.metadata.name for p in owned] == ["free", "mine"]
     patches = {w.name: w.body["metadata"] for w in writes if isinstance(w, Patch)}
     assert patches == {
         "free": {"ownerReferences": [reference_to(owner)], "resourceVersion": "1"},
@@ -208,17 +208,19 @@ def replica_set_of(
 def test_a_deployment_creates_a_replica_set_and_scales_it_step_by_step() -> None:
     spec = {"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}}
     owner = workload(Deployment, **spec)
-    (made,) = [write for write in deployment.reconcile(owner, [], NOW) if isinstance(write, Create)]
-    assert made.document["spec"]["replicas"] == 4
-    assert made.document["metadata"]["name"] == f"w-{template_hash(TEMPLATE)}"
+    (first,) = [
+        write for write in deployment.reconcile(owner, [], NOW) if isinstance(write, Create)
+    ]
+    assert first.document["spec"]["replicas"] == 4
+    assert first.document["metadata"]["name"] == f"w-{template_hash(TEMPLATE)}"
 
     def sizes(old: tuple[int, int], new: tuple[int, int]) -> dict[str, int]:
         sets = [replica_set_of(owner, "old", "h", *old), replica_set_of(owner, "new", "i", *new)]
         writes = deployment.reconcile(owner, sets, NOW)
-        asked = {
+        replicas = {
             w.name: w.body.get("spec", {}).get("replicas") for w in writes if isinstance(w, Patch)
         }
-        return {name: size for name, size in asked.items() if size is not None}
+        return {name: size for name, size in replicas.items() if size is not None}
 
     assert sizes((4, 4), (1, 0)) == {"old": 3}
     assert sizes((3, 3), (1, 0)) == {"new": 2}
@@ -257,7 +259,7 @@ def retaining(deleted: str, scaled: str) -> Document:
 
 def test_each_replica_gets_the_claims_of_its_name() -> None:
     owner = set_with_claims(replicas=2)
-    claim_, made = (
+    claim_, created_pod = (
         write.document
         for write in stateful_set.reconcile(owner, [], [], NOW)
         if isinstance(write, Create)
@@ -265,7 +267,7 @@ def test_each_replica_gets_the_claims_of_its_name() -> None:
     assert claim_["metadata"]["name"] == "data-w-0"
     assert claim_["metadata"]["labels"] == LABELS
     assert "ownerReferences" not in claim_["metadata"]
-    assert made["spec"]["volumes"] == [
+    assert created_pod["spec"]["volumes"] == [
         {"name": "data", "persistentVolumeClaim": {"claimName": "data-w-0"}}
     ]
     again = stateful_set.reconcile(owner, [], [claim_of("data-w-0")], NOW)
@@ -285,8 +287,8 @@ def test_claims_are_kept_or_deleted_by_the_retention_policy() -> None:
     def owners_after(policy: Document, replicas: int, *have: str) -> list[list[str]]:
         owner = set_with_claims(replicas=replicas, **policy)
         pods = [pod("w-0", owner), pod("w-1", owner)]
-        known: dict[str, HasMetadata] = {"uid-w": owner, "uid-w-1": pods[1]}
-        claims = [claim_of("data-w-1", *(known[uid] for uid in have))]
+        by_uid: dict[str, HasMetadata] = {"uid-w": owner, "uid-w-1": pods[1]}
+        claims = [claim_of("data-w-1", *(by_uid[uid] for uid in have))]
         writes = stateful_set.reconcile(owner, pods, claims, NOW)
         patches = [write for write in writes if isinstance(write, Patch)]
         changed = [
@@ -306,9 +308,9 @@ def test_claims_are_kept_or_deleted_by_the_retention_policy() -> None:
     assert owners_after(retaining("Delete", "Delete"), 2, "uid-w-1") == [["uid-w"]]
     assert owners_after(retaining("Retain", "Retain"), 2, "uid-w") == [[]]
     owner = set_with_claims(replicas=1, **retaining("Delete", "Retain"))
-    made = stateful_set.reconcile(owner, [], [], NOW)[0]
-    assert isinstance(made, Create)
-    assert made.document["metadata"]["ownerReferences"] == [reference_to(owner)]
+    new = stateful_set.reconcile(owner, [], [], NOW)[0]
+    assert isinstance(new, Create)
+    assert new.document["metadata"]["ownerReferences"] == [reference_to(owner)]
 
 
 # -- daemons, jobs
@@ -379,8 +381,8 @@ def test_an_indexed_job_runs_each_index() -> None:
     owner = workload(Job, completions=4, parallelism=4, completionMode="Indexed")
     pods = [pod(f"p{i}", owner, "Succeeded", annotations={job.INDEX: str(i)}) for i in (0, 1, 3)]
     writes = job.reconcile(owner, pods, NOW)
-    (made,) = [write.document for write in writes if isinstance(write, Create)]
-    assert made["metadata"]["annotations"][job.INDEX] == "2"
+    (new,) = [write.document for write in writes if isinstance(write, Create)]
+    assert new["metadata"]["annotations"][job.INDEX] == "2"
     assert status(writes)["completedIndexes"] == "0-1,3"
 
 

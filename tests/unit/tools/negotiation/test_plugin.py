@@ -107,9 +107,9 @@ class Server:
         self.written.append((verb, name, msgspec.json.decode(msgspec.json.encode(body))))
 
     def put(self, kind: type[Any], document: Document) -> Any:
-        made = msgspec.convert(document, kind)
-        self.snapshot.objects.put(made)
-        return made
+        item = msgspec.convert(document, kind)
+        self.snapshot.objects.put(item)
+        return item
 
 
 class Api:
@@ -117,8 +117,8 @@ class Api:
         self.server = server
 
     async def get(self, kind: type[Any], name: str, namespace: str = "") -> Any:
-        found = self.server.get(kind, name, namespace)
-        return error("not found") if found is None else found
+        item = self.server.get(kind, name, namespace)
+        return error("not found") if item is None else item
 
     async def create(self, kind: type[Any], body: Mapping[str, Any], namespace: str = "") -> Any:
         if self.server.get(kind, body["metadata"]["name"], namespace) is not None:
@@ -134,8 +134,8 @@ class Api:
             self.server.put(kind, self.server.late)
             self.server.late = None
         before = self.server.get(kind, name, namespace)
-        wanted = changes["metadata"].get("resourceVersion", before.metadata.resource_version)
-        if wanted != before.metadata.resource_version:
+        version = changes["metadata"].get("resourceVersion", before.metadata.resource_version)
+        if version != before.metadata.resource_version:
             return error("the object has been modified")
         part = "status" if subresource else "spec"
         self.server.wrote("patch", name, changes[part])
@@ -244,7 +244,7 @@ def test_a_pod_without_negotiated_claims_is_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "code", "reason"),
+    ("documents", "code", "reason"),
     [
         ([], Code.UNSCHEDULABLE_AND_UNRESOLVABLE, 'could not find ResourceClaim "default/c"'),
         (
@@ -269,8 +269,8 @@ def test_a_pod_without_negotiated_claims_is_skipped() -> None:
         ),
     ],
 )
-def test_claims_that_end_the_attempt(found: list[Document], code: Code, reason: str) -> None:
-    status = Attempt(pod("c"), *found).pre_filter()
+def test_claims_that_end_the_attempt(documents: list[Document], code: Code, reason: str) -> None:
+    status = Attempt(pod("c"), *documents).pre_filter()
     assert (status.code, status.reasons) == (code, (reason,))
 
 
@@ -308,9 +308,9 @@ def test_only_unused_claims_on_other_nodes_are_given_up() -> None:
             row_by_row: Any = False
             supposed: Any = None
 
-        found = attempt.plugin.post_filter(Failed())
-        assert found.status.code is Code.UNSCHEDULABLE
-        return found.status.message, [it for it in found.patches if isinstance(it, Patch)]
+        result = attempt.plugin.post_filter(Failed())
+        assert result.status.code is Code.UNSCHEDULABLE
+        return result.status.message, [it for it in result.patches if isinstance(it, Patch)]
 
     elsewhere = {"availableOnNodes": on("nowhere"), "shareable": True}
     message, (patch,) = given_up(
@@ -345,8 +345,8 @@ async def test_several_claims_wait_for_the_drivers_to_answer_first() -> None:
     assert (status.code, status.reasons) == (Code.PENDING, (INFORM,))
     ((_, _, proposal),) = attempt.server.written
     assert proposal == {"potentialNodes": ["a", "b", "c"]}
-    asked = (claim(), claim("d"), context("", "a", "b", "c", c=[]))
-    waiting = await Attempt(pod("c", "d"), *asked).place()
+    documents = (claim(), claim("d"), context("", "a", "b", "c", c=[]))
+    waiting = await Attempt(pod("c", "d"), *documents).place()
     assert waiting.reasons == (INFORM,)
     answered = Attempt(pod("c", "d"), claim(), claim("d"), context("", *"abc", c=["b"], d=[]))
     assert (await answered.place("c")).reasons == (ALLOCATE,)
@@ -399,8 +399,8 @@ async def test_a_context_that_the_informer_does_not_have_yet_is_changed() -> Non
 
 def read(attempt: Attempt, name: str = "c") -> list[str]:
     """The pods that a claim is reserved for."""
-    found: ResourceClaim = attempt.server.get(ResourceClaim, name, "default")
-    return [user.name for user in found.status.reserved_for]
+    stored: ResourceClaim = attempt.server.get(ResourceClaim, name, "default")
+    return [user.name for user in stored.status.reserved_for]
 
 
 async def test_allocated_claims_are_reserved_and_the_context_is_deleted() -> None:
@@ -461,9 +461,9 @@ async def test_a_claim_that_another_pod_takes_meanwhile() -> None:
 
 
 def wakes_by(kind: str, attempt: Attempt, old: Any, new: Any, action: Action) -> bool:
-    made = negotiating(attempt.server)
+    with_server = negotiating(attempt.server)
     event: Any = (kind, action)
-    return wakes(made, "PodSchedulingContext", event, attempt.info.pod, old, new)
+    return wakes(with_server, "PodSchedulingContext", event, attempt.info.pod, old, new)
 
 
 def test_a_claim_of_the_pod_wakes_it_and_so_does_one_that_becomes_free() -> None:
@@ -490,19 +490,19 @@ def test_the_answers_for_all_claims_wake_the_pod() -> None:
         kind = POD_SCHEDULING_CONTEXTS.kind
         return wakes_by(kind, attempt, before, after, Action.UPDATE_OTHER)
 
-    asked, answered = context("", "a"), context("", "a", c=[], d=["a"])
-    assert wakes_pod(asked, answered)
-    assert not wakes_pod(asked, context("", "a", c=["a"])), "an answer is missing"
+    unanswered, answered = context("", "a"), context("", "a", c=[], d=["a"])
+    assert wakes_pod(unanswered, answered)
+    assert not wakes_pod(unanswered, context("", "a", c=["a"])), "an answer is missing"
     assert not wakes_pod(answered, context("a", "a", c=[], d=["a"])), "it is the scheduler's write"
-    assert not wakes_pod(asked, context("", "a", owner="q", c=[], d=["a"]))
+    assert not wakes_pod(unanswered, context("", "a", owner="q", c=[], d=["a"]))
 
 
 def test_a_claim_of_v1alpha2_wakes_a_pod_that_dynamic_resources_gates() -> None:
     attempt = Attempt(pod("c"), claim())
-    made = negotiating(attempt.server)
+    with_server = negotiating(attempt.server)
     event: Any = (RESOURCE_CLAIMS.full_name, Action.ADD)
     new = msgspec.convert(claim(), ResourceClaim)
-    assert wakes(made, "DynamicResources", event, pod("c"), None, new)
-    assert not wakes(made, "DynamicResources", event, pod("other"), None, new)
+    assert wakes(with_server, "DynamicResources", event, pod("c"), None, new)
+    assert not wakes(with_server, "DynamicResources", event, pod("other"), None, new)
     nodes: Any = (Resource.NODE, Action.ADD)
-    assert wakes(made, "PodSchedulingContext", nodes, pod("c"))
+    assert wakes(with_server, "PodSchedulingContext", nodes, pod("c"))

@@ -19,25 +19,25 @@ from berth.config.options import LoggingOptions, MetricsOptions, NamedCertificat
 from berth.config.types import Duration, KubeSchedulerConfiguration
 
 
-def given(**texts: str) -> Flags:
+def flags_of(**texts: str) -> Flags:
     """Flags from their texts; underscores stand for dashes."""
     named = {name.replace("_", "-"): text for name, text in texts.items()}
     return Flags({name: [FLAGS[name].kind.parse(text)] for name, text in named.items()})
 
 
 def test_the_defaults_are_those_of_the_options() -> None:
-    options, default = options_from(given()), Options()
+    options, default = options_from(flags_of()), Options()
     assert options.serving is not None
     assert options.serving.secure_port == 10259
     for field in ("max_unschedulable", "feature_gates", "authentication", "authorization"):
         assert getattr(options, field) == getattr(default, field), field
     assert options.metrics == MetricsOptions()
-    assert logging_from(given()) == LoggingOptions()
+    assert logging_from(flags_of()) == LoggingOptions()
     assert options.flags["secure-port"] == "10259"
 
 
 def test_flags_fill_the_options() -> None:
-    flags = given(
+    flags = flags_of(
         bind_address="127.0.0.1",
         secure_port="10359",
         tls_sni_cert_key="a.crt,a.key:a.com",
@@ -71,15 +71,15 @@ def test_flags_fill_the_options() -> None:
 
 
 def test_port_0_serves_nothing() -> None:
-    assert options_from(given(secure_port="0", tls_cipher_suites="any")).serving is None
+    assert options_from(flags_of(secure_port="0", tls_cipher_suites="any")).serving is None
 
 
 def test_the_log() -> None:
-    flags = given(v="4", vmodule="a=2", log_text_split_stream="true")
+    flags = flags_of(v="4", vmodule="a=2", log_text_split_stream="true")
     assert logging_from(flags) == LoggingOptions("text", 4, (("a", 2),), split_stream=True)
-    assert logging_from(given(logging_format="json", log_text_split_stream="1")) == LoggingOptions(
-        "json"
-    )
+    assert logging_from(
+        flags_of(logging_format="json", log_text_split_stream="1")
+    ) == LoggingOptions("json")
 
 
 @pytest.mark.parametrize(
@@ -125,19 +125,19 @@ def test_the_log() -> None:
 )
 def test_a_problem_names_its_flag(texts: dict[str, str], problem: str) -> None:
     with pytest.raises(FlagError) as refused:
-        options_from(given(**texts))
-    (found,) = refused.value.problems
-    assert found.startswith(problem)
+        options_from(flags_of(**texts))
+    (text,) = refused.value.problems
+    assert text.startswith(problem)
 
 
 def test_every_problem_is_named() -> None:
     with pytest.raises(FlagError) as refused:
-        options_from(given(secure_port="-1", tls_min_version="x", feature_gates="A=1"))
+        options_from(flags_of(secure_port="-1", tls_min_version="x", feature_gates="A=1"))
     assert len(refused.value.problems) == 3
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("m,l: 'a,b'\n", {"m,l": frozenset({"a", "b"})}),
         ("- m", "expected a mapping from METRIC,LABEL to text"),
@@ -146,22 +146,22 @@ def test_every_problem_is_named() -> None:
         (None, "cannot be read: No such file"),
     ],
 )
-def test_the_manifest_of_labels(tmp_path: Path, text: str | None, found: Any) -> None:
+def test_the_manifest_of_labels(tmp_path: Path, text: str | None, expected: Any) -> None:
     manifest = tmp_path / "labels.yaml"
     if text is not None:
         manifest.write_text(text)
-    flags = given(allow_metric_labels_manifest=str(manifest))
-    if isinstance(found, dict):
-        assert options_from(flags).metrics.allow_labels == found
+    flags = flags_of(allow_metric_labels_manifest=str(manifest))
+    if isinstance(expected, dict):
+        assert options_from(flags).metrics.allow_labels == expected
         return
     with pytest.raises(FlagError) as refused:
         options_from(flags)
     (problem,) = refused.value.problems
-    assert problem.startswith(f"--allow-metric-labels-manifest: {manifest}: {found}")
+    assert problem.startswith(f"--allow-metric-labels-manifest: {manifest}: {expected}")
 
 
 def test_labels_come_from_the_flag_or_the_manifest() -> None:
-    flags = given(allow_metric_labels="m,l=a", allow_metric_labels_manifest="file")
+    flags = flags_of(allow_metric_labels="m,l=a", allow_metric_labels_manifest="file")
     with pytest.raises(FlagError, match="--allow-metric-labels-manifest, not both"):
         options_from(flags)
 
@@ -172,21 +172,21 @@ CONNECTION = {"kubeconfig": "k", "kube_api_qps": "5", "kube_api_burst": "7", "pr
 
 def test_flags_of_the_election_count_with_a_file_and_deprecated_flags_do_not() -> None:
     default = KubeSchedulerConfiguration()
-    found = with_flags(default, given(config="file", **ELECTION, **CONNECTION))
-    assert not found.leader_election.leader_elect
-    assert found.leader_election.resource_name == "mine"
-    assert found.leader_election.lease_duration == default.leader_election.lease_duration
-    assert found.client_connection == default.client_connection
-    assert found.enable_profiling
+    settings = with_flags(default, flags_of(config="file", **ELECTION, **CONNECTION))
+    assert not settings.leader_election.leader_elect
+    assert settings.leader_election.resource_name == "mine"
+    assert settings.leader_election.lease_duration == default.leader_election.lease_duration
+    assert settings.client_connection == default.client_connection
+    assert settings.enable_profiling
 
 
 def test_without_a_file_deprecated_flags_count_too() -> None:
-    found = with_flags(KubeSchedulerConfiguration(), given(**ELECTION, **CONNECTION))
-    connection = found.client_connection
+    settings = with_flags(KubeSchedulerConfiguration(), flags_of(**ELECTION, **CONNECTION))
+    connection = settings.client_connection
     assert (connection.kubeconfig, connection.qps, connection.burst) == ("k", 5, 7)
-    assert not found.enable_profiling
-    assert found.enable_contention_profiling
-    assert not found.leader_election.leader_elect
+    assert not settings.enable_profiling
+    assert settings.enable_contention_profiling
+    assert not settings.leader_election.leader_elect
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_without_a_file_deprecated_flags_count_too() -> None:
 def test_a_flag_without_effect_is_warned_of_in_one_line(
     texts: dict[str, str], warning: str
 ) -> None:
-    (found,) = warnings_about(given(**texts))
-    assert found.startswith(warning)
+    (line,) = warnings_about(flags_of(**texts))
+    assert line.startswith(warning)
 
 
 def test_a_flag_without_effect_that_has_its_default_is_fine() -> None:
-    assert warnings_about(given(disable_http2_serving="false", emulated_version="1.36")) == []
-    assert warnings_about(given(http2_max_streams_per_connection="0", v="4")) == []
+    assert warnings_about(flags_of(disable_http2_serving="false", emulated_version="1.36")) == []
+    assert warnings_about(flags_of(http2_max_streams_per_connection="0", v="4")) == []
 
 
 def test_a_deprecated_flag_that_has_its_effect_is_fine() -> None:
-    assert warnings_about(given(kubeconfig="k", kube_api_qps="5")) == []
+    assert warnings_about(flags_of(kubeconfig="k", kube_api_qps="5")) == []

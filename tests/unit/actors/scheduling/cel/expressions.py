@@ -8,8 +8,8 @@ from berth.actors.scheduling.kube.devices import Device
 
 def outcome(expression: str) -> bool | str:
     """Returns the result, or the message of the error."""
-    found = selector(expression)
+    compiled = selector(expression)
     try:
-        return found.error or found.matches("x", Device())
+        return compiled.error or compiled.matches("x", Device())
     except CelError as problem:
         return str(problem)

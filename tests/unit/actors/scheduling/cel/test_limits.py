@@ -32,9 +32,9 @@ SECONDS = 20
 def outcome(expression: str) -> str:
     """Returns the result as text, or the error."""
     begin = process_time()
-    found = Selector(expression)
+    compiled = Selector(expression)
     try:
-        result = found.error or str(found.matches("d", DEVICE))
+        result = compiled.error or str(compiled.matches("d", DEVICE))
     except CelError as problem:
         result = str(problem)
     assert process_time() - begin < SECONDS, expression[:200]
@@ -362,12 +362,12 @@ CALLS = st.sampled_from(
 @st.composite
 def typed_expressions(draw: st.DrawFn) -> str:
     """An expression that the checker mostly accepts, because its operands have unknown types."""
-    found = draw(VALUES)
+    text = draw(VALUES)
     for call in draw(st.lists(CALLS, min_size=1, max_size=6)):
         other = draw(VALUES)
-        joined = "".join({"A": f"({found})", "B": f"({other})"}.get(char, char) for char in call)
-        found = f"dyn({joined})"
-    return f"{found} == {draw(VALUES)}"
+        joined = "".join({"A": f"({text})", "B": f"({other})"}.get(char, char) for char in call)
+        text = f"dyn({joined})"
+    return f"{text} == {draw(VALUES)}"
 
 
 @given(typed_expressions())

@@ -10,24 +10,24 @@ from berth.actors.scheduling.kube.devices import Device, DeviceAttribute, Device
 DRIVER = "dra.example.com"
 
 
-def value(given: object) -> DeviceAttribute:
+def value(raw: object) -> DeviceAttribute:
     """An attribute of the type of a Python value; a version begins with v."""
-    match given:
+    match raw:
         case bool():
-            return DeviceAttribute(bool_=given)
+            return DeviceAttribute(bool_=raw)
         case int():
-            return DeviceAttribute(int_=given)
-        case str() if given[:1] == "v" and given[1:2].isdigit():
-            return DeviceAttribute(version=given[1:])
+            return DeviceAttribute(int_=raw)
+        case str() if raw[:1] == "v" and raw[1:2].isdigit():
+            return DeviceAttribute(version=raw[1:])
         case str():
-            return DeviceAttribute(string=given)
+            return DeviceAttribute(string=raw)
         case _:
-            raise TypeError(given)
+            raise TypeError(raw)
 
 
 def device(capacity: dict[str, str] | None = None, **attributes: object) -> Device:
     return Device(
-        attributes={name: value(given) for name, given in attributes.items()},
+        attributes={name: value(raw) for name, raw in attributes.items()},
         capacity={name: DeviceCapacity(value=text) for name, text in (capacity or {}).items()},
     )
 
@@ -58,7 +58,7 @@ device.attributes["dra.example.com"]["version"].isGreaterThan(semver("0.0.1"))
 
 
 @pytest.mark.parametrize(
-    ("expression", "given", "expected"),
+    ("expression", "tested", "expected"),
     [
         ("true", Device(), True),
         ("false", Device(), False),
@@ -133,11 +133,11 @@ device.attributes["dra.example.com"]["version"].isGreaterThan(semver("0.0.1"))
     ],
 )
 def test_selects_devices_as_kubernetes_tests_it(
-    expression: str, given: Device, expected: bool
+    expression: str, tested: Device, expected: bool
 ) -> None:
-    found = selector(expression)
-    assert found.error == ""
-    assert found.matches(DRIVER, given) is expected
+    compiled = selector(expression)
+    assert compiled.error == ""
+    assert compiled.matches(DRIVER, tested) is expected
 
 
 GPU = Device(
@@ -181,13 +181,13 @@ GPU = Device(
     ],
 )
 def test_examples_of_selectors(expression: str) -> None:
-    found = selector(expression)
-    assert found.error == ""
-    assert found.matches("gpu.example.com", GPU)
+    compiled = selector(expression)
+    assert compiled.error == ""
+    assert compiled.matches("gpu.example.com", GPU)
 
 
 @pytest.mark.parametrize(
-    ("expression", "given", "message"),
+    ("expression", "tested", "message"),
     [
         (
             'device.attributes["no-such-domain"].noSuchAttr.isGreaterThan(quantity("0"))',
@@ -235,11 +235,11 @@ def test_examples_of_selectors(expression: str) -> None:
         ),
     ],
 )
-def test_errors_at_run_time(expression: str, given: Device, message: str) -> None:
-    found = selector(expression)
-    assert found.error == ""
+def test_errors_at_run_time(expression: str, tested: Device, message: str) -> None:
+    compiled = selector(expression)
+    assert compiled.error == ""
     with pytest.raises(CelError, match=message.replace("(", r"\(")):
-        found.matches(DRIVER, given)
+        compiled.matches(DRIVER, tested)
 
 
 @pytest.mark.parametrize(
@@ -281,10 +281,10 @@ def test_errors_at_run_time(expression: str, given: Device, message: str) -> Non
     ],
 )
 def test_errors_of_compilation(expression: str, error: str) -> None:
-    found = selector(expression)
-    assert error in found.error
+    compiled = selector(expression)
+    assert error in compiled.error
     with pytest.raises(CelError):
-        found.matches(DRIVER, Device())
+        compiled.matches(DRIVER, Device())
 
 
 def test_an_error_shows_its_place() -> None:

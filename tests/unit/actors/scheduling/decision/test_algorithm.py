@@ -70,15 +70,15 @@ def decide(
     scheduler: Scheduler, info: PodInfo, snapshot: Snapshot, answer: Callable[[Question], Answer]
 ) -> tuple[Outcome, list[Question]]:
     steps = scheduler.steps(PROFILE, info, snapshot, extended=True)
-    asked: list[Question] = []
-    given: Answer | None = None
+    questions: list[Question] = []
+    reply: Answer | None = None
     while True:
         try:
-            question = next(steps) if given is None else steps.send(given)
+            question = next(steps) if reply is None else steps.send(reply)
         except StopIteration as done:
-            return done.value, asked
-        asked.append(question)
-        given = answer(question)
+            return done.value, questions
+        questions.append(question)
+        reply = answer(question)
 
 
 def keeping(*kept: str) -> Callable[[Question], Answer]:
@@ -123,19 +123,19 @@ def test_extenders_that_leave_no_node_are_named(cache: CacheState) -> None:
 def test_an_extender_that_fails_is_asked_once(cache: CacheState) -> None:
     scheduler = Scheduler(Random(0))
     for _ in ATTEMPTS:
-        outcome, asked = decide(scheduler, pod(), take(cache), lambda _: error("out of order"))
+        outcome, questions = decide(scheduler, pod(), take(cache), lambda _: error("out of order"))
         assert isinstance(outcome, Failed)
         assert outcome.status.message == "out of order"
-        assert len(asked) == 1
+        assert len(questions) == 1
 
 
 def test_the_nominated_node_comes_first_unless_an_extender_takes_it(cache: CacheState) -> None:
     scheduler, info = Scheduler(Random(0)), pod()
     cache.handle(Nominate(info, "n2"))
     for _ in ATTEMPTS:
-        outcome, asked = decide(scheduler, info, take(cache), keeping("n2", "n3"))
+        outcome, questions = decide(scheduler, info, take(cache), keeping("n2", "n3"))
         assert isinstance(outcome, Chosen)
-        assert (outcome.node, outcome.evaluated, len(asked)) == ("n2", 1, 1)
-        outcome, asked = decide(scheduler, info, take(cache), keeping("n1"))
+        assert (outcome.node, outcome.evaluated, len(questions)) == ("n2", 1, 1)
+        outcome, questions = decide(scheduler, info, take(cache), keeping("n1"))
         assert isinstance(outcome, Chosen)
-        assert (outcome.node, len(asked)) == ("n1", 2)
+        assert (outcome.node, len(questions)) == ("n1", 2)

@@ -46,7 +46,7 @@ from tests.kit.examples import examples
 from tests.kit.handle import NoApi
 
 Answer = Status | PreFilterResult | None  # None raises
-MADE: list[str] = []
+RAN: list[str] = []
 NAMES = "ABCD"
 NOBODY_GOES = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 NO_VICTIMS = "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
@@ -58,7 +58,7 @@ class _Answering(PreFilterPlugin, FilterPlugin):
     def pre_filter(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
-        MADE.append(self.name)
+        RAN.append(self.name)
         if self.answer is None:
             raise OSError("no disk")
         return self.answer
@@ -107,9 +107,9 @@ def web() -> PodInfo:
 
 def scheduled(*answers: Answer) -> tuple[Outcome, list[str]]:
     """The outcome, and the plugins that ran."""
-    MADE.clear()
+    RAN.clear()
     outcome = Scheduler(Random(1)).schedule(profile_with(answers), web(), cluster())
-    return outcome, MADE[: len(answers)]
+    return outcome, RAN[: len(answers)]
 
 
 def message(*answers: Answer) -> str:
@@ -167,8 +167,8 @@ def test_who_is_parked_for_whom(
     ],
 )
 def test_who_runs(answers: tuple[Answer, ...], ran: str) -> None:
-    _, made = scheduled(*answers)
-    assert "".join(dict.fromkeys(made)) == ran
+    _, names = scheduled(*answers)
+    assert "".join(dict.fromkeys(names)) == ran
 
 
 @pytest.mark.parametrize(

@@ -56,17 +56,17 @@ def seen() -> list[dict[str, str]]:
 
 def test_nobody_runs(seen: list[dict[str, str]]) -> None:
     look(None)
-    (found,) = seen
-    assert found.keys() == {"at"}
-    assert found["at"].startswith(f"{__file__}:")
+    (fields,) = seen
+    assert fields.keys() == {"at"}
+    assert fields["at"].startswith(f"{__file__}:")
 
 
 def test_a_plugin_calls_others(seen: list[dict[str, str]]) -> None:
     info = PodInfo(Pod())
     profile_with(Looking).reserve(CycleState(), info, "n")
-    (found,) = seen
-    assert (found["plugin"], found["pod"]) == ("Looking", info.key)
-    assert found["at"].startswith(f"{__file__}:")
+    (fields,) = seen
+    assert (fields["plugin"], fields["pod"]) == ("Looking", info.key)
+    assert fields["at"].startswith(f"{__file__}:")
 
 
 def test_a_hint_has_no_self(seen: list[dict[str, str]]) -> None:

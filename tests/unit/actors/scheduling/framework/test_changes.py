@@ -11,7 +11,7 @@ from berth.actors.scheduling.framework.changes import pod_changes
 from berth.actors.scheduling.framework.events import Action
 from berth.actors.scheduling.kube.core import Pod
 
-MADE = {"name": "gpu", "resourceClaimName": "p-gpu"}
+STATUS = {"name": "gpu", "resourceClaimName": "p-gpu"}
 MAPPING = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
 EXTENDED = {"resourceClaimName": "p-extended", "requestMappings": [MAPPING]}
 
@@ -23,9 +23,9 @@ def pod(**status: Any) -> Pod:
 @pytest.mark.parametrize(
     ("before", "after", "changed"),
     [
-        ({}, {"resourceClaimStatuses": [MADE]}, True),
-        ({"resourceClaimStatuses": [{"name": "gpu"}]}, {"resourceClaimStatuses": [MADE]}, True),
-        ({"resourceClaimStatuses": [MADE]}, {"resourceClaimStatuses": [MADE]}, False),
+        ({}, {"resourceClaimStatuses": [STATUS]}, True),
+        ({"resourceClaimStatuses": [{"name": "gpu"}]}, {"resourceClaimStatuses": [STATUS]}, True),
+        ({"resourceClaimStatuses": [STATUS]}, {"resourceClaimStatuses": [STATUS]}, False),
         ({}, {"extendedResourceClaimStatus": EXTENDED}, True),
         (
             {"extendedResourceClaimStatus": EXTENDED},

@@ -61,5 +61,5 @@ def test_what_is_counted_is_what_a_recount_gives(
 
 @given(st.lists(st.booleans(), min_size=1, max_size=2000).filter(any))
 def test_the_nth_mark_is_where_the_nth_true_is(marks: list[bool]) -> None:
-    found = [nth_true(np.array(marks), number) for number in range(sum(marks))]
-    assert found == [place for place, mark in enumerate(marks) if mark]
+    places = [nth_true(np.array(marks), number) for number in range(sum(marks))]
+    assert places == [place for place, mark in enumerate(marks) if mark]

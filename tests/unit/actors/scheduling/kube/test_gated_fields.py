@@ -11,7 +11,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.config.feature_gates import DEFAULTS
 
-ASKED = {"requests": {"cpu": "2"}}
+REQUESTS = {"requests": {"cpu": "2"}}
 
 
 def pod(**parts: Any) -> Pod:
@@ -31,12 +31,12 @@ def tolerations(*operators: str) -> list[dict[str, str]]:
     [
         (
             "PodLevelResources",
-            {"spec": {"resources": ASKED, "nodeName": "n"}},
+            {"spec": {"resources": REQUESTS, "nodeName": "n"}},
             {"spec": {"nodeName": "n"}},
         ),
         (
             "InPlacePodLevelResourcesVerticalScaling",
-            {"status": {"phase": "Running", "resources": ASKED}},
+            {"status": {"phase": "Running", "resources": REQUESTS}},
             {"status": {"phase": "Running"}},
         ),
         (

@@ -87,14 +87,14 @@ def test_every_field_of_every_kind_may_be_null() -> None:
 
 
 def test_a_null_in_a_list_or_a_map_is_the_zero_value_as_in_go() -> None:
-    found = Reader(Node).read(
+    node = Reader(Node).read(
         b'{"metadata": {"name": "n", "labels": {"a": null}}, "spec": {"taints": [null]},'
         b' "status": {"images": [{"names": [null]}, null], "allocatable": {"cpu": null}}}'
     )
-    assert found.metadata.labels == {"a": ""}
-    assert [taint.key for taint in found.spec.taints] == [""]
-    assert [image.names for image in found.status.images] == [("",), ()]
-    assert found.status.allocatable == {"cpu": 0}
+    assert node.metadata.labels == {"a": ""}
+    assert [taint.key for taint in node.spec.taints] == [""]
+    assert [image.names for image in node.status.images] == [("",), ()]
+    assert node.status.allocatable == {"cpu": 0}
     budget = Reader(PodDisruptionBudget).read(
         b'{"spec": null, "status": {"disruptedPods": {"p": null}}}'
     )

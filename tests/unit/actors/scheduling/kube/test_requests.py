@@ -26,7 +26,7 @@ def container(name: str = "c", restart: str | None = None, **requests: str) -> d
 
 
 @pytest.mark.parametrize(
-    ("given", "cpu"),
+    ("subject", "cpu"),
     [
         (pod(containers=[container(cpu="100m"), container(cpu="1")]), 1100),
         (pod(containers=[container(cpu="1")], initContainers=[container(cpu="2")]), 2000),
@@ -48,8 +48,8 @@ def container(name: str = "c", restart: str | None = None, **requests: str) -> d
         (pod(containers=[container(cpu="0.5m"), container(cpu="0.5m")]), 1),
     ],
 )
-def test_cpu(given: Pod, cpu: int) -> None:
-    assert pod_requests(given)["cpu"] == cpu
+def test_cpu(subject: Pod, cpu: int) -> None:
+    assert pod_requests(subject)["cpu"] == cpu
 
 
 INFEASIBLE = [{"type": "PodResizePending", "reason": "Infeasible"}]
@@ -59,12 +59,12 @@ def reported(
     name: str = "c", resources: str | None = None, allocated: str | None = None
 ) -> dict[str, Any]:
     """A container's status with these amounts of cpu."""
-    found: dict[str, Any] = {"name": name}
+    status: dict[str, Any] = {"name": name}
     if resources is not None:
-        found["resources"] = {"requests": {"cpu": resources}}
+        status["resources"] = {"requests": {"cpu": resources}}
     if allocated is not None:
-        found["allocatedResources"] = {"cpu": allocated}
-    return found
+        status["allocatedResources"] = {"cpu": allocated}
+    return status
 
 
 ONE_OF_EACH: dict[str, Any] = {
@@ -196,17 +196,17 @@ def limited(name: str = "c", restart: str | None = None, **limits: str) -> dict[
 
 
 def test_exact_requests_are_those_of_the_spec_whatever_the_status() -> None:
-    given = pod(
+    subject = pod(
         {"containerStatuses": [reported(resources="9", allocated="9")]},
         containers=[container(cpu="0.5m", memory="1Mi"), container("d", cpu="0.1m")],
         resources={"requests": {"memory": "3Mi", "nvidia.com/gpu": "7"}},
         overhead={"memory": "1Mi", "cpu": "1m"},
     )
-    assert exact_requests(given.spec) == {"cpu": 1_600_000, "memory": (4 << 20) * 10**9}
+    assert exact_requests(subject.spec) == {"cpu": 1_600_000, "memory": (4 << 20) * 10**9}
 
 
 @pytest.mark.parametrize(
-    ("given", "cpu"),
+    ("subject", "cpu"),
     [
         (pod(containers=[limited(cpu="100m"), limited("d", cpu="1")]), 1100),
         (pod(containers=[limited(cpu="1")], initContainers=[limited("i", cpu="2")]), 2000),
@@ -220,8 +220,8 @@ def test_exact_requests_are_those_of_the_spec_whatever_the_status() -> None:
         (pod(containers=[limited(cpu="0")], overhead={"cpu": "250m"}), 0),
     ],
 )
-def test_exact_limits_add_overhead_only_where_there_is_a_limit(given: Pod, cpu: int) -> None:
-    assert exact_limits(given.spec) == {"cpu": cpu * MILLI}
+def test_exact_limits_add_overhead_only_where_there_is_a_limit(subject: Pod, cpu: int) -> None:
+    assert exact_limits(subject.spec) == {"cpu": cpu * MILLI}
 
 
 def test_a_pod_without_limits_has_none() -> None:

@@ -18,7 +18,7 @@ REQUIREMENT = st.builds(Requirement, KEY, st.sampled_from(["In", "NotIn"]), VALU
     Requirement, KEY, st.sampled_from(["Exists", "DoesNotExist"])
 )
 SELECTOR = st.lists(REQUIREMENT, max_size=3).map(
-    lambda found: Selector(tuple(found))
+    lambda requirements: Selector(tuple(requirements))
 ) | st.sampled_from([EVERYTHING, NOTHING])
 
 

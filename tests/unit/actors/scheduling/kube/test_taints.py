@@ -33,7 +33,7 @@ LARGEST = 2**63 - 1
 )
 def test_comparison(operator: str, bound: str, value: str, expected: bool) -> None:
     toleration = Toleration(key="sla", operator=operator, value=bound)
-    for key, found in (("sla", expected), ("other", False)):
+    for key, tolerated in (("sla", expected), ("other", False)):
         taint = Taint(key=key, value=value, effect="NoSchedule")
-        assert tolerates(toleration, taint) == found
-        assert Tolerations([toleration]).tolerate(taint) == found
+        assert tolerates(toleration, taint) == tolerated
+        assert Tolerations([toleration]).tolerate(taint) == tolerated

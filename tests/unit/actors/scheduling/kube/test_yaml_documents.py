@@ -16,7 +16,7 @@ from tests.kit.calls import CallCounter
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "values"),
     [
         ("", []),
         ("# nothing", []),
@@ -47,10 +47,10 @@ from tests.kit.calls import CallCounter
         ("a: |\n  x: [\n  y\n", [{"a": "x: [\ny\n"}]),
     ],
 )
-def test_a_text_is_read_as_kubectl_reads_it(text: str, found: list[Any]) -> None:
+def test_a_text_is_read_as_kubectl_reads_it(text: str, values: list[Any]) -> None:
     read = documents(text.encode())
-    assert read == found
-    assert repr(read) == repr(found)  # 1 is not True, nor 1.0
+    assert read == values
+    assert repr(read) == repr(values)  # 1 is not True, nor 1.0
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(

@@ -42,9 +42,9 @@ def test_weights(
     weighed: list[WeightedTerm], namespace: str, labels: dict[str, str], around: dict[str, str]
 ) -> None:
     sums: dict[str, int] = {}
-    for one in weighed:
-        if one.term.matches(namespace, labels, around):
-            sums[one.term.topology_key] = sums.get(one.term.topology_key, 0) + one.weight
+    for entry in weighed:
+        if entry.term.matches(namespace, labels, around):
+            sums[entry.term.topology_key] = sums.get(entry.term.topology_key, 0) + entry.weight
     expected = {key: max(-MAX_WEIGHT, min(weight, MAX_WEIGHT)) for key, weight in sums.items()}
     weights = TermWeights(tuple(weighed))
     assert weights.weigh(namespace, labels, around) == expected
@@ -61,10 +61,10 @@ def test_namespaces_are_added_by_name(
     terms: list[AffinityTerm], namespaces: dict[str, dict[str, str]]
 ) -> None:
     for term, resolved in zip(terms, with_namespaces(terms, namespaces), strict=True):
-        found = {
+        selected = {
             name for name, labels in namespaces.items() if term.namespace_selector.matches(labels)
         }
-        added = set() if term.namespace_selector == EVERYTHING else found
+        added = set() if term.namespace_selector == EVERYTHING else selected
         assert resolved.namespaces == term.namespaces | added
         assert (resolved.selector, resolved.namespace_selector) == (
             term.selector,

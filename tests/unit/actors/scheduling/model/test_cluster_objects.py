@@ -34,7 +34,7 @@ def objects() -> ClusterObjects:
     return objects
 
 
-def found(objects: ClusterObjects) -> PersistentVolumeClaim | None:
+def claim_in(objects: ClusterObjects) -> PersistentVolumeClaim | None:
     objects.validate()
     return objects.get(PersistentVolumeClaim, "c", "ns")
 
@@ -42,13 +42,13 @@ def found(objects: ClusterObjects) -> PersistentVolumeClaim | None:
 @pytest.fixture
 def assuming(objects: ClusterObjects) -> ClusterObjects:
     assert objects.assume(ASSUMED) == ""
-    assert found(objects) is ASSUMED
+    assert claim_in(objects) is ASSUMED
     assert objects.assumed() == [ASSUMED]
     return objects
 
 
 def test_look_ups(objects: ClusterObjects) -> None:
-    assert found(objects) is STORED
+    assert claim_in(objects) is STORED
     assert objects.get(PersistentVolumeClaim, "c") is None
     assert objects.get(StorageClass, "c", "ns") is None
     assert objects.within(PersistentVolumeClaim, "ns") == {"c": STORED}
@@ -64,16 +64,16 @@ def test_look_ups(objects: ClusterObjects) -> None:
 
 def test_restoring(assuming: ClusterObjects) -> None:
     assuming.restore(ASSUMED)
-    assert found(assuming) is STORED
+    assert claim_in(assuming) is STORED
     assert assuming.assumed() == []
     assuming.restore(ASSUMED)
-    assert found(assuming) is STORED
+    assert claim_in(assuming) is STORED
 
 
 def test_only_the_assumed_version_is_restored(assuming: ClusterObjects) -> None:
     assuming.restore(claim("4"))
     assuming.restore(claim("6"))
-    assert found(assuming) is ASSUMED
+    assert claim_in(assuming) is ASSUMED
 
 
 @pytest.mark.parametrize(
@@ -91,38 +91,38 @@ def test_a_newer_version_ends_an_assumption(
     assuming: ClusterObjects, news: PersistentVolumeClaim, ends: bool
 ) -> None:
     assuming.put(news)
-    assert found(assuming) is (news if ends else ASSUMED)
+    assert claim_in(assuming) is (news if ends else ASSUMED)
     assert assuming.assumed() == ([] if ends else [ASSUMED])
     assuming.restore(ASSUMED)
-    assert found(assuming) is news
+    assert claim_in(assuming) is news
 
 
 def test_a_deleted_object_is_gone_though_it_is_assumed(assuming: ClusterObjects) -> None:
     assuming.remove(STORED)
-    assert found(assuming) is None
+    assert claim_in(assuming) is None
     assert assuming.assumed() == []
     assuming.restore(ASSUMED)
-    assert found(assuming) is None
+    assert claim_in(assuming) is None
 
 
 def test_an_object_may_be_assumed_again(assuming: ClusterObjects) -> None:
     again, written = claim(note="again"), claim("7", note="written")
     assert assuming.assume(again) == ""
-    assert found(assuming) is again
+    assert claim_in(assuming) is again
     assert assuming.assume(written) == ""  # the API server's answer, before its watch has it
-    assert found(assuming) is written
+    assert claim_in(assuming) is written
     assuming.put(claim("6"))
-    assert found(assuming) is written
+    assert claim_in(assuming) is written
     assuming.restore(again)
-    assert found(assuming) is written
+    assert claim_in(assuming) is written
     echo = claim("8")
     assuming.put(echo)
-    assert found(assuming) is echo
+    assert claim_in(assuming) is echo
     assert assuming.assumed() == []
 
 
 @pytest.mark.parametrize(
-    ("wanted", "problem"),
+    ("assumed", "problem"),
     [
         (claim(name="d"), "PersistentVolumeClaim ns/d does not exist"),
         (claim("4"), "PersistentVolumeClaim ns/c is out of sync (stored: 5, assume: 4)"),
@@ -134,10 +134,10 @@ def test_an_object_may_be_assumed_again(assuming: ClusterObjects) -> None:
     ],
 )
 def test_refused_assumptions(
-    objects: ClusterObjects, wanted: PersistentVolumeClaim, problem: str
+    objects: ClusterObjects, assumed: PersistentVolumeClaim, problem: str
 ) -> None:
-    assert objects.assume(wanted) == problem
-    assert found(objects) is STORED
+    assert objects.assume(assumed) == problem
+    assert claim_in(objects) is STORED
     assert objects.assumed() == []
 
 
@@ -148,10 +148,10 @@ def test_versions_that_are_no_numbers_only_have_to_be_equal() -> None:
     assumed = claim("a", note="assumed")
     assert objects.assume(assumed) == ""
     objects.put(claim("a"))
-    assert found(objects) is assumed
+    assert claim_in(objects) is assumed
     news = claim("b")
     objects.put(news)
-    assert found(objects) is news
+    assert claim_in(objects) is news
 
 
 def test_every_change_of_what_look_ups_find_is_logged(objects: ClusterObjects) -> None:
@@ -195,7 +195,7 @@ def test_an_assumption_ends_when_the_assumed_version_arrives(objects: ClusterObj
     assert objects.assumed() == [written]
     objects.put(written)
     assert objects.assumed() == []
-    assert found(objects) == written
+    assert claim_in(objects) == written
 
 
 def test_the_version_of_the_api_server_is_no_assumption(objects: ClusterObjects) -> None:
@@ -206,7 +206,7 @@ def test_the_version_of_the_api_server_is_no_assumption(objects: ClusterObjects)
 def test_the_version_of_the_api_server_ends_an_assumption(assuming: ClusterObjects) -> None:
     assert assuming.assume(claim()) == ""
     assert assuming.assumed() == []
-    assert found(assuming) is STORED
+    assert claim_in(assuming) is STORED
 
 
 def test_an_object_of_the_schedulers_own_is_there_until_it_is_restored(

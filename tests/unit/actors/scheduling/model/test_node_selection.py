@@ -79,8 +79,8 @@ def test_weights(labels: list[dict[str, str]], weighed: list[tuple[NodeSelectorT
         for node in nodes
     ]
     by_name = dict(zip((node.metadata.name for node in nodes), expected, strict=True))
-    found = NodeTerms(weighed).weigh(view)
-    assert {view.name(i): int(weight) for i, weight in enumerate(found)} == by_name
+    weights = NodeTerms(weighed).weigh(view)
+    assert {view.name(i): int(weight) for i, weight in enumerate(weights)} == by_name
     matching = NodeTerms([(term, 1) for term, _ in weighed]).match(view)
     anywhere = {
         node.metadata.name: node_selector_matches([term for term, _ in weighed], node)
@@ -160,5 +160,5 @@ def test_thousands_of_terms_are_evaluated_together() -> None:
         )
         for i in range(-5000, 5000)
     ]
-    found = NodeTerms([(term, 1) for term in terms]).weigh(snapshot.rows(snapshot.columns.order))
-    assert np.array_equal(np.sort(found), [5000, 5001, 5002, 5003])
+    weights = NodeTerms([(term, 1) for term in terms]).weigh(snapshot.rows(snapshot.columns.order))
+    assert np.array_equal(np.sort(weights), [5000, 5001, 5002, 5003])

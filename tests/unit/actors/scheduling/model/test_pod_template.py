@@ -56,7 +56,7 @@ def claim(name: str, *, read_only: bool = False) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("pod", "other", "same"),
     [
         (using(claim("a")), using(claim("b")), True),
         (using(claim("a")), using(claim("b"), name="q", node="n"), True),
@@ -73,11 +73,11 @@ def claim(name: str, *, read_only: bool = False) -> dict[str, Any]:
         ),
     ],
 )
-def test_the_names_of_claims_do_not_count(one: Pod, other: Pod, same: bool) -> None:
-    assert same_template(one, other) is same
+def test_the_names_of_claims_do_not_count(pod: Pod, other: Pod, same: bool) -> None:
+    assert same_template(pod, other) is same
     templates = Templates()
-    first, second = templates.of(one), templates.of(other)
+    first, second = templates.of(pod), templates.of(other)
     assert (first is second) is same
-    assert (PodTemplate(one) == PodTemplate(other)) is same
+    assert (PodTemplate(pod) == PodTemplate(other)) is same
     if same:
-        assert hash(PodTemplate(one)) == hash(PodTemplate(other))
+        assert hash(PodTemplate(pod)) == hash(PodTemplate(other))

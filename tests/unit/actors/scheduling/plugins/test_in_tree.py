@@ -44,19 +44,19 @@ def profile(**plugins: Any) -> Profile:
     plugin set.
     """
     points = {
-        point: given
-        if isinstance(given, dict)
-        else {"disabled": [{"name": "*"}], "enabled": [{"name": given}]}
-        for point, given in plugins.items()
+        point: plugin
+        if isinstance(plugin, dict)
+        else {"disabled": [{"name": "*"}], "enabled": [{"name": plugin}]}
+        for point, plugin in plugins.items()
     }
     document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": points}]}
     return profiles_of(from_mapping(document), NoApi())["default-scheduler"]
 
 
-def decided(asked: Profile, **spec: Any) -> Decision | Failure:
+def decided(used: Profile, **spec: Any) -> Decision | Failure:
     metadata = {"namespace": "default", "name": "p", "labels": {"app": "web"}}
     pod = msgspec.convert({"metadata": metadata, "spec": {"containers": [{}], **spec}}, Pod)
-    return decide(asked, PodInfo(pod), snapshot_of(NODES, {"default-scheduler"}))
+    return decide(used, PodInfo(pod), snapshot_of(NODES, {"default-scheduler"}))
 
 
 def off(plugin: str) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def pod(**spec: Any) -> PodInfo:
 
 def running(name: str, on: str, **spec: Any) -> dict[str, Any]:
     metadata = {"namespace": "default", "name": name, "uid": name, "labels": {"app": "web"}}
-    given = {"containers": [{}], "nodeName": on, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": given}
+    fields = {"containers": [{}], "nodeName": on, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": fields}
 
 
 def cluster(*objects: dict[str, Any]) -> Snapshot:
@@ -70,9 +70,9 @@ def test_images_of_any_size() -> None:
 @pytest.mark.parametrize("weight", [100, (1 << 31) - 1])
 def test_weights_of_any_size(weight: int) -> None:
     in_a = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
-    known = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+    in_any = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
     soft = [{"weight": weight, "preference": in_a}] * 3 + [
-        {"weight": weight, "preference": known}
+        {"weight": weight, "preference": in_any}
     ] * 3
     preferred = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": soft}}
     assert scores("NodeAffinity", pod(affinity=preferred), cluster(node("a"), node("b"))) == {
@@ -92,10 +92,10 @@ def test_weights_of_any_size(weight: int) -> None:
         running("y", "a", affinity=both),
         running("z", "b", affinity=both),
     ]
-    found = scores(
+    by_node = scores(
         "InterPodAffinity", pod(affinity=both), cluster(node("a"), node("b"), node("c"), *pods)
     )
-    assert found == {"a": 200, "b": 100, "c": 0}
+    assert by_node == {"a": 200, "b": 100, "c": 0}
     away = scores(
         "InterPodAffinity",
         pod(affinity={"podAntiAffinity": terms}),

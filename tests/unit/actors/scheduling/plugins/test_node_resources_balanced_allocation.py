@@ -24,18 +24,18 @@ ARGS = {"resources": [{"name": name} for name in ("cpu", "memory", GPU)]}
 GPUS = device_class("gpus", extendedResourceName=GPU)
 
 
-def scores(snapshot: Snapshot, asked: Document, **gates: bool) -> dict[str, int]:
+def scores(snapshot: Snapshot, document: Document, **gates: bool) -> dict[str, int]:
     """The score of each node; nothing if PreScore skips the pod."""
     plugin = NodeResourcesBalancedAllocation(ARGS, handle(**gates))
     rules = Rules({"preScore": [(plugin, 1)], "score": [(plugin, 1)]})
-    state, waiting = CycleState(), decode(asked)
+    state, waiting = CycleState(), decode(document)
     assert isinstance(waiting, Pod)
     info = PodInfo(waiting)
     rules.pre_score(state, info, snapshot.all())
     return {
         name: score
-        for found in rules.score(state, info, snapshot.all())
-        for name, score in zip(snapshot.columns.names, found.scores.tolist(), strict=True)
+        for result in rules.score(state, info, snapshot.all())
+        for name, score in zip(snapshot.columns.names, result.scores.tolist(), strict=True)
     }
 
 
@@ -51,10 +51,10 @@ def nodes() -> list[Document]:
 
 def test_devices_are_one_of_the_balanced_resources() -> None:
     devices = resource_slice("n1", *(f"d{number}" for number in range(8)))
-    asked, empty = pod({GPU: 1}), {"n1": 75, "n2": 75}
-    assert scores(cluster(*nodes(), GPUS, devices), asked) == {"n1": 76, "n2": 75}
-    assert scores(cluster(*nodes(), devices), asked) == empty
-    assert scores(cluster(*nodes(), GPUS, devices), asked, DRAExtendedResource=False) == empty
+    with_gpu, empty = pod({GPU: 1}), {"n1": 75, "n2": 75}
+    assert scores(cluster(*nodes(), GPUS, devices), with_gpu) == {"n1": 76, "n2": 75}
+    assert scores(cluster(*nodes(), devices), with_gpu) == empty
+    assert scores(cluster(*nodes(), GPUS, devices), with_gpu, DRAExtendedResource=False) == empty
 
 
 def test_allocated_devices_count() -> None:

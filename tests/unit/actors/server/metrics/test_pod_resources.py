@@ -108,8 +108,8 @@ def test_pods_of_one_template_have_lines_of_their_own() -> None:
         metadata=msgspec.structs.replace(first.metadata, name="b"),
         spec=msgspec.structs.replace(first.spec, node_name="n"),
     )
-    found = [(line.split('"')[3], line.split('"')[5]) for line in samples_of(first, second)]
-    assert found == [("", "a"), ("n", "b")]
+    labels = [(line.split('"')[3], line.split('"')[5]) for line in samples_of(first, second)]
+    assert labels == [("", "a"), ("n", "b")]
 
 
 def test_the_text_of_many_pods_comes_in_parts_with_one_heading_a_family() -> None:
@@ -120,7 +120,7 @@ def test_the_text_of_many_pods_comes_in_parts_with_one_heading_a_family() -> Non
 
 
 def test_a_disabled_family_is_left_out() -> None:
-    given = pod("p", containers=[container({"cpu": "1"}, cpu="1")])
-    (text,) = PodResources(lambda: [given], ("kube_pod_resource_limit",)).parts()
+    subject = pod("p", containers=[container({"cpu": "1"}, cpu="1")])
+    (text,) = PodResources(lambda: [subject], ("kube_pod_resource_limit",)).parts()
     assert b"kube_pod_resource_request{" in text
     assert b"kube_pod_resource_limit" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.actors.server.health import Check, Health
 from berth.actors.server.metrics.slis import HealthMeasures
 from berth.actors.telemetry.measures import Registry
-from tests.kit.serving import asked
+from tests.kit.serving import request_for
 
 
 async def test_every_check_of_a_group_is_counted_unless_it_is_excluded() -> None:
@@ -18,13 +18,13 @@ async def test_every_check_of_a_group_is_counted_unless_it_is_excluded() -> None
     groups = {"healthz": [check("leaderElection")], "livez": [], "readyz": [check("shutdown")]}
     health = Health(groups, measures)
     assert b"healthcheck" not in await measures.text()
-    health.answer(asked("/healthz"))
-    health.answer(asked("/healthz?exclude=leaderElection"))
-    health.answer(asked("/healthz/leaderElection"))
-    health.answer(asked("/livez"))
-    health.answer(asked("/readyz"))
+    health.answer(request_for("/healthz"))
+    health.answer(request_for("/healthz?exclude=leaderElection"))
+    health.answer(request_for("/healthz/leaderElection"))
+    health.answer(request_for("/livez"))
+    health.answer(request_for("/readyz"))
     problems["shutdown"] = "process is shutting down"
-    health.answer(asked("/readyz?verbose"))
+    health.answer(request_for("/readyz?verbose"))
     assert (await measures.text()).decode() == (
         "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single"
         " healthcheck.\n"

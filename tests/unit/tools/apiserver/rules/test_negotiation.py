@@ -29,12 +29,12 @@ def api() -> Api:
     return api
 
 
-def made(**fields: Any) -> Document:
+def document_of(**fields: Any) -> Document:
     return {"metadata": {"name": "it"}, **fields}
 
 
-CLAIM = made(spec={"resourceClassName": "gpu"})
-CLASS = made(driverName="gpu.example.com")
+CLAIM = document_of(spec={"resourceClassName": "gpu"})
+CLASS = document_of(driverName="gpu.example.com")
 
 
 def refusal(api: Api, kind: Kind, document: Document) -> str:
@@ -47,8 +47,8 @@ def refusal(api: Api, kind: Kind, document: Document) -> str:
 def set_status(api: Api, kind: Kind, **status: Any) -> Document:
     patch = {"status": status}
     document = api.patch(kind, "default", "it", patch, MERGE, "status").document
-    found: Document = document["status"]
-    return found
+    written: Document = document["status"]
+    return written
 
 
 def refused_status(api: Api, kind: Kind, **status: Any) -> str:
@@ -60,7 +60,7 @@ def refused_status(api: Api, kind: Kind, **status: Any) -> str:
 def test_claims_of_both_versions_may_have_the_same_name(api: Api) -> None:
     api.create(CLAIMS, "default", CLAIM)
     of_v1 = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
-    api.create(of_v1, "default", made(spec={}))
+    api.create(of_v1, "default", document_of(spec={}))
     assert api.store.get(CLAIMS, "default", "it")["apiVersion"] == API
     assert api.store.get(of_v1, "default", "it")["apiVersion"] == "resource.k8s.io/v1"
 
@@ -73,27 +73,31 @@ def test_a_claim_waits_for_its_pod_by_default(api: Api) -> None:
 @pytest.mark.parametrize(
     ("kind", "document", "expected"),
     [
-        (CLAIMS, made(spec={}), "spec.resourceClassName: Required value"),
-        (CLAIMS, made(spec={"resourceClassName": "A"}), "spec.resourceClassName: Invalid value"),
+        (CLAIMS, document_of(spec={}), "spec.resourceClassName: Required value"),
         (
             CLAIMS,
-            made(spec={"resourceClassName": "gpu", "allocationMode": "Soon"}),
+            document_of(spec={"resourceClassName": "A"}),
+            "spec.resourceClassName: Invalid value",
+        ),
+        (
+            CLAIMS,
+            document_of(spec={"resourceClassName": "gpu", "allocationMode": "Soon"}),
             'spec.allocationMode: Unsupported value: "Soon"',
         ),
-        (CLASSES, made(), "driverName: Required value"),
+        (CLASSES, document_of(), "driverName: Required value"),
         (
             CLASSES,
-            made(driverName="d", suitableNodes={"nodeSelectorTerms": []}),
+            document_of(driverName="d", suitableNodes={"nodeSelectorTerms": []}),
             "suitableNodes.nodeSelectorTerms: Required value",
         ),
         (
             CONTEXTS,
-            made(spec={"potentialNodes": ["a", "a"]}),
+            document_of(spec={"potentialNodes": ["a", "a"]}),
             'spec.potentialNodes[1]: Duplicate value: "a"',
         ),
         (
             CONTEXTS,
-            made(spec={"potentialNodes": [f"n{i}" for i in range(129)]}),
+            document_of(spec={"potentialNodes": [f"n{i}" for i in range(129)]}),
             "spec.potentialNodes: Too many: 129: must have at most 128 items",
         ),
     ],
@@ -141,7 +145,7 @@ def test_an_allocation_does_not_change(api: Api) -> None:
 
 
 def test_the_answers_of_drivers_name_nodes_once(api: Api) -> None:
-    api.create(CONTEXTS, "default", made(spec={}))
+    api.create(CONTEXTS, "default", document_of(spec={}))
     answer = {"name": "c", "unsuitableNodes": ["a", "a"]}
     problem = refused_status(api, CONTEXTS, resourceClaims=[answer])
     assert problem.startswith("status.resourceClaims[0].unsuitableNodes[1]: Duplicate value")
@@ -156,14 +160,14 @@ def test_clients_prefer_v1() -> None:
 
 def cells(kind: Kind, document: Document) -> list[Any]:
     row = table(kind, [document], revision="1", now=datetime.now(UTC))["rows"][0]
-    found: list[Any] = row["cells"]
-    return found
+    values: list[Any] = row["cells"]
+    return values
 
 
 def test_tables() -> None:
     spec = {"resourceClassName": "gpu", "allocationMode": "Immediate"}
     freed = {"allocation": {}, "deallocationRequested": True}
     assert cells(CLASSES, CLASS)[:2] == ["it", "gpu.example.com"]
-    assert cells(CLAIMS, made(spec=spec))[:4] == ["it", "gpu", "Immediate", "pending"]
-    assert cells(CLAIMS, made(spec=spec, status=freed))[3] == "allocated,deallocating"
-    assert cells(CONTEXTS, made(spec={"selectedNode": "n"}))[:2] == ["it", "n"]
+    assert cells(CLAIMS, document_of(spec=spec))[:4] == ["it", "gpu", "Immediate", "pending"]
+    assert cells(CLAIMS, document_of(spec=spec, status=freed))[3] == "allocated,deallocating"
+    assert cells(CONTEXTS, document_of(spec={"selectedNode": "n"}))[:2] == ["it", "n"]

@@ -105,11 +105,11 @@ def test_pods_that_do_not_use_the_device_stay() -> None:
 
 def test_a_taint_may_be_tolerated_for_some_time_after_it_was_added() -> None:
     toleration = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
-    found, slices = used(toleration), slice_of(TAINT)
-    (again,) = decide(found, slices, after=10)
+    subject, slices = used(toleration), slice_of(TAINT)
+    (again,) = decide(subject, slices, after=10)
     assert isinstance(again, Again)
     assert again.seconds == 20
-    assert len(decide(found, slices, after=30)) == 3
+    assert len(decide(subject, slices, after=30)) == 3
     forever = {"operator": "Exists", "effect": "NoExecute"}
     assert decide(used(forever), slices, after=1000) == []
 

@@ -96,7 +96,10 @@ def test_devices_on_the_network_exist_once(file: Path) -> None:
     text = "{driver: d.com, network: true, nodeSelector: {zone: a}, nodes: [n9], devices: []}"
     (pool,) = pools_of(file, text)
     ((term,),) = (pool.specs[0]["nodeSelector"]["nodeSelectorTerms"],)
-    assert [one["key"] for one in term["matchExpressions"]] == ["zone", "kubernetes.io/hostname"]
+    assert [expression["key"] for expression in term["matchExpressions"]] == [
+        "zone",
+        "kubernetes.io/hostname",
+    ]
 
 
 def test_a_device_is_offered_whole_and_in_parts(file: Path) -> None:
@@ -137,8 +140,8 @@ def test_a_slice_has_as_many_devices_as_it_may(file: Path, taints: str, sizes: l
         f"{{driver: d.com, nodes: [node-1], devices: [{{name: x, count: 200, taints: {taints}}}]}}"
     )
     (pool,) = pools_of(file, text)
-    found = [len(spec["devices"]) for spec in pool.specs]
-    assert found == (sizes)
+    numbers = [len(spec["devices"]) for spec in pool.specs]
+    assert numbers == (sizes)
 
 
 BROKEN = [
@@ -198,8 +201,8 @@ def test_a_missing_file_is_refused(file: Path) -> None:
 
 
 def test_the_built_in_file_has_devices_and_their_classes() -> None:
-    found = pools(read_inventories(DEVICES), NODES)
-    assert [(pool.driver, pool.name) for pool in found] == [
+    built_in = pools(read_inventories(DEVICES), NODES)
+    assert [(pool.driver, pool.name) for pool in built_in] == [
         ("gpu.example.com", "node-1"),
         ("gpu.example.com", "node-2"),
         ("mig.example.com", "node-3"),

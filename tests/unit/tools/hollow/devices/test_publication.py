@@ -44,8 +44,8 @@ class Server:
                     metadata = {**document["metadata"], "resourceVersion": str(self.version)}
                     name = metadata["name"]
                     have = self.slices.get(name)
-                    wanted = None if have is None else have["metadata"]["resourceVersion"]
-                    assert document["metadata"].get("resourceVersion") == wanted
+                    version = None if have is None else have["metadata"]["resourceVersion"]
+                    assert document["metadata"].get("resourceVersion") == version
                     metadata["uid"] = f"uid-{name}"
                     self.slices[name] = {**document, "metadata": metadata}
                 case Withdraw(name, uid):
@@ -55,8 +55,8 @@ class Server:
     def numbers(self) -> dict[str, tuple[int, int]]:
         """Generation and number of slices of each slice's pool."""
         return {
-            name: (one["spec"]["pool"]["generation"], one["spec"]["pool"]["resourceSliceCount"])
-            for name, one in self.slices.items()
+            name: (each["spec"]["pool"]["generation"], each["spec"]["pool"]["resourceSliceCount"])
+            for name, each in self.slices.items()
         }
 
 

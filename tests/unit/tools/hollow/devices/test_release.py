@@ -47,11 +47,11 @@ def test_pods_that_are_gone_replaced_or_finished_lose_their_reservation() -> Non
     gone, replaced = pod("gone"), pod("replaced")
     others = ({"apiGroup": "x", "resource": "y", "uid": "z"},)
     users = runs, ended, unbound, going, gone, replaced
-    found = claim("c", *users, others=others, allocated=True)
+    subject = claim("c", *users, others=others, allocated=True)
     present = runs, ended, unbound, going, pod("replaced", uid="new")
-    body = changed(decide(ClaimRelease(), found, *present, gone=["uid-gone"]))
+    body = changed(decide(ClaimRelease(), subject, *present, gone=["uid-gone"]))
     left = body["status"]["reservedFor"]
-    assert [one["uid"] for one in left] == ["uid-runs", "uid-going", "z"]
+    assert [user["uid"] for user in left] == ["uid-runs", "uid-going", "z"]
     assert "allocation" not in body["status"]
 
 
@@ -81,8 +81,8 @@ def test_a_claim_that_is_allocated_again_keeps_its_finalizer() -> None:
 
 def test_an_allocation_without_the_finalizer_belongs_to_somebody_else() -> None:
     user = pod("p", phase="Succeeded")
-    found = claim("c", user, allocated=True, finalizers=[])
-    body = changed(decide(ClaimRelease(), found, user))
+    subject = claim("c", user, allocated=True, finalizers=[])
+    body = changed(decide(ClaimRelease(), subject, user))
     assert body == {"metadata": {}, "status": {"reservedFor": None}}
 
 
@@ -100,8 +100,8 @@ def test_the_claim_of_a_finished_or_replaced_pod_is_deleted() -> None:
     controller, user = ClaimRelease(), pod("p", on="n1")
     own = owned(claim("c"), user)
     assert decide(controller, own, user) == []
-    for found in (pod("p", phase="Failed"), pod("p", uid="new")):
-        (write,) = decide(controller, own, found)
+    for owner in (pod("p", phase="Failed"), pod("p", uid="new")):
+        (write,) = decide(controller, own, owner)
         assert isinstance(write, Delete)
         assert (write.name, write.uid) == ("c", "uid-c")
     # the garbage collector deletes the claim of a pod that is gone
@@ -113,20 +113,20 @@ def test_the_claim_of_a_finished_or_replaced_pod_is_deleted() -> None:
 
 def test_a_pod_that_nobody_has_heard_of_may_be_new() -> None:
     controller, user = ClaimRelease(), pod("p")
-    found = claim("c", user, allocated=True)
-    (write,) = decide(controller, found)
+    subject = claim("c", user, allocated=True)
+    (write,) = decide(controller, subject)
     assert isinstance(write, Again)
     assert 0 < write.seconds <= 2
-    assert decide(controller, found, user, now=NOW + timedelta(seconds=1)) == []
-    assert isinstance(decide(controller, found, now=NOW + timedelta(seconds=2))[0], Again)
-    body = changed(decide(controller, found, now=NOW + timedelta(seconds=4)))
+    assert decide(controller, subject, user, now=NOW + timedelta(seconds=1)) == []
+    assert isinstance(decide(controller, subject, now=NOW + timedelta(seconds=2))[0], Again)
+    body = changed(decide(controller, subject, now=NOW + timedelta(seconds=4)))
     assert body["status"] == {"reservedFor": None, "allocation": None}
 
 
 def test_one_pod_may_be_missing_while_another_is_gone() -> None:
     new, gone = pod("new"), pod("gone")
-    found = claim("c", new, gone, allocated=True)
-    patch, again = decide(ClaimRelease(), found, gone=["uid-gone"])
+    subject = claim("c", new, gone, allocated=True)
+    patch, again = decide(ClaimRelease(), subject, gone=["uid-gone"])
     assert isinstance(patch, Patch)
     assert patch.body["status"] == {"reservedFor": [consumer(new)]}
     assert isinstance(again, Again)

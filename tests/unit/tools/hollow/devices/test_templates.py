@@ -104,7 +104,7 @@ def test_an_allocated_claim_is_reserved_for_a_pod_on_a_node() -> None:
     (write,) = decide(second, claim("c", first, allocated=True))
     assert isinstance(write, Patch)
     assert write.body["metadata"] == {"resourceVersion": "1"}
-    assert [one["uid"] for one in write.body["status"]["reservedFor"]] == [
+    assert [user["uid"] for user in write.body["status"]["reservedFor"]] == [
         "uid-first",
         "uid-second",
     ]

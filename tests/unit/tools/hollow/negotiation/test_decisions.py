@@ -87,15 +87,15 @@ def answers(writes: list[Write]) -> dict[str, list[str]]:
 
 def allocated(writes: list[Write]) -> dict[str, str]:
     """The claims that are allocated, with the node."""
-    found = {}
+    handles = {}
     for protects, allocates in zip(writes[::2], writes[1::2], strict=True):
         assert isinstance(protects, Patch)
         assert isinstance(allocates, Patch)
         assert protects.body["metadata"]["finalizers"] == [FINALIZER]
         status = allocates.body["status"]
         assert status["driverName"] == "gpu.example.com"
-        found[allocates.name] = status["allocation"]["resourceHandles"][0]["data"]
-    return found
+        handles[allocates.name] = status["allocation"]["resourceHandles"][0]["data"]
+    return handles
 
 
 def test_claims_are_allocated_for_a_selected_node_with_room() -> None:
@@ -109,26 +109,26 @@ def test_claims_are_allocated_for_a_selected_node_with_room() -> None:
 
 
 def test_nodes_without_room_for_all_claims_of_the_pod_are_unsuitable() -> None:
-    known = cluster(claim("used", "a"), pod("c", "d"), claim("c"), claim("d"), room="2")
-    assert answers(answer(known, context("a", "a", "b"))) == {"c": ["a"], "d": ["a"]}
-    assert answers(answer(known, context("", "b"))) == {"c": [], "d": []}
+    objects = cluster(claim("used", "a"), pod("c", "d"), claim("c"), claim("d"), room="2")
+    assert answers(answer(objects, context("a", "a", "b"))) == {"c": ["a"], "d": ["a"]}
+    assert answers(answer(objects, context("", "b"))) == {"c": [], "d": []}
     same = [{"name": name, "unsuitableNodes": ["a"]} for name in ("c", "d")]
-    assert answer(known, context("a", "a", "b", resourceClaims=same)) == []
+    assert answer(objects, context("a", "a", "b", resourceClaims=same)) == []
 
 
 def test_claims_that_need_no_negotiation_get_no_answer() -> None:
     other = claim("o", resource_class="other")
-    found = (claim("a", "x"), claim("i", mode="Immediate"), claim("g", "", GONE), other)
-    known = cluster(pod("a", "i", "g", "o", "missing"), *found)
-    assert answer(known, context("b", "b")) == []
+    claims = (claim("a", "x"), claim("i", mode="Immediate"), claim("g", "", GONE), other)
+    objects = cluster(pod("a", "i", "g", "o", "missing"), *claims)
+    assert answer(objects, context("b", "b")) == []
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_the_context_of_a_pod_that_is_gone_is_deleted(is_known: bool) -> None:
-    known = cluster(pod("c"), claim("c"))
+    objects = cluster(pod("c"), claim("c"))
     if not is_known:
-        known.remove(pod("c"))
-    (write,) = answer(known, context("a", "a", owner="uid-before" if is_known else "uid-p"))
+        objects.remove(pod("c"))
+    (write,) = answer(objects, context("a", "a", owner="uid-before" if is_known else "uid-p"))
     assert isinstance(write, Delete)
     assert (write.kind, write.name) == ("PodSchedulingContext", "p")
 
@@ -139,10 +139,10 @@ def test_a_pod_that_the_driver_has_not_heard_of_has_to_wait() -> None:
 
 def test_immediate_claims_get_the_first_node_with_room() -> None:
     nodes = [read({"metadata": metadata_of(name)}, Node) for name in ("b", "a", "c")]
-    known = cluster(*nodes, claim("used", "a"))
-    assert allocated(allocate_immediately(known, claim("c", mode="Immediate"))) == {"c": "b"}
-    assert allocate_immediately(known, claim("c")) == []
-    assert allocate_immediately(known, claim("c", "a", mode="Immediate")) == []
+    objects = cluster(*nodes, claim("used", "a"))
+    assert allocated(allocate_immediately(objects, claim("c", mode="Immediate"))) == {"c": "b"}
+    assert allocate_immediately(objects, claim("c")) == []
+    assert allocate_immediately(objects, claim("c", "a", mode="Immediate")) == []
 
 
 def test_claims_without_users_are_freed() -> None:

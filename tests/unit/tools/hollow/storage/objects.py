@@ -120,7 +120,7 @@ def owned_by(owner: Pod) -> Document:
 
 def patches(writes: list[Write]) -> list[tuple[str, str, Document]]:
     """Kind, subresource and body of each patch, the body without the resourceVersion."""
-    found: list[tuple[str, str, Document]] = []
+    contents: list[tuple[str, str, Document]] = []
     for write in writes:
         assert isinstance(write, Patch)
         assert write.body["metadata"]["resourceVersion"], "the patch may undo another write"
@@ -128,11 +128,11 @@ def patches(writes: list[Write]) -> list[tuple[str, str, Document]]:
         del body["metadata"]["resourceVersion"]
         if not body["metadata"]:
             del body["metadata"]
-        found.append((write.kind, write.subresource, body))
-    return found
+        contents.append((write.kind, write.subresource, body))
+    return contents
 
 
-def made(writes: list[Write]) -> list[Document]:
+def created(writes: list[Write]) -> list[Document]:
     return [write.document for write in writes if isinstance(write, Create)]
 
 

@@ -8,8 +8,8 @@ from berth.tools.hollow.storage import attachment
 from berth.tools.hollow.storage.attachment import attachment_name, new_attachment
 from tests.unit.tools.hollow.storage.objects import (
     LATER,
+    created,
     deleted,
-    made,
     patches,
     volume,
 )
@@ -28,7 +28,7 @@ def existing(attached: bool, name: str = "", **metadata: str) -> VolumeAttachmen
 
 
 def test_a_volume_is_attached_once_a_pod_uses_it_and_detached_when_none_does() -> None:
-    (document,) = made(attachment.reconcile("n1", [CSI], []))
+    (document,) = created(attachment.reconcile("n1", [CSI], []))
     assert document["spec"] == {
         "attacher": "d",
         "nodeName": "n1",
@@ -45,7 +45,7 @@ def test_a_volume_is_attached_once_a_pod_uses_it_and_detached_when_none_does() -
 
 def test_each_volume_has_one_attachment_to_a_node() -> None:
     other = volume("w", csi={"driver": "d", "volumeHandle": "other"})
-    names = {attachment_name(one, node) for one in (CSI, other) for node in ("n1", "n2")}
+    names = {attachment_name(each, node) for each in (CSI, other) for node in ("n1", "n2")}
     assert len(names) == 4
 
 

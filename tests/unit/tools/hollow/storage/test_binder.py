@@ -56,11 +56,11 @@ def decide_volume(
 
 
 def test_the_smallest_volume_that_is_large_enough_is_chosen() -> None:
-    found = [volume("small", "1Gi"), volume("large", "3Gi"), volume("fits", "2Gi")]
-    chosen = find_free(claim(size="1500Mi"), found)
+    free = [volume("small", "1Gi"), volume("large", "3Gi"), volume("fits", "2Gi")]
+    chosen = find_free(claim(size="1500Mi"), free)
     assert chosen is not None
     assert chosen.metadata.name == "fits"
-    assert find_free(claim(size="4Gi"), found) is None
+    assert find_free(claim(size="4Gi"), free) is None
 
 
 def test_few_access_modes_come_before_a_small_size() -> None:
@@ -91,14 +91,14 @@ def test_a_volume_that_does_not_match_is_not_chosen(
 
 
 def test_class_selector_and_modes_match() -> None:
-    wanted = claim(
+    pvc = claim(
         accessModes=["ReadWriteOnce"],
         volumeMode=None,
         storageClassName=None,
         selector={"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
     )
     fits = volume(storageClassName="", metadata={"labels": {"disk": "x"}}, volumeMode=None)
-    assert find_free(wanted, [fits]) is fits
+    assert find_free(pvc, [fits]) is fits
     old = claim(
         storageClassName=None,
         metadata={"annotations": {"volume.beta.kubernetes.io/storage-class": "s"}},
@@ -108,36 +108,36 @@ def test_class_selector_and_modes_match() -> None:
 
 def test_an_empty_beta_annotation_counts_before_the_class() -> None:
     without = {"annotations": {"volume.beta.kubernetes.io/storage-class": ""}}
-    wanted, free = claim(metadata=without, storageClassName="s"), volume(storageClassName="")
-    assert find_free(wanted, [volume(), free]) is free
+    pvc, free = claim(metadata=without, storageClassName="s"), volume(storageClassName="")
+    assert find_free(pvc, [volume(), free]) is free
 
 
 def test_a_reserved_volume_needs_neither_class_nor_labels_but_the_size() -> None:
-    wanted = claim(size="2Gi")
+    pvc = claim(size="2Gi")
     reserved = volume(
-        size="2Gi", phase="Bound", storageClassName="x", claimRef=reference(wanted, uid=False)
+        size="2Gi", phase="Bound", storageClassName="x", claimRef=reference(pvc, uid=False)
     )
-    assert find_reserved(wanted, [reserved]) is reserved
+    assert find_reserved(pvc, [reserved]) is reserved
     assert find_reserved(claim(size="3Gi"), [reserved]) is None
-    other = volume(size="2Gi", claimRef={**reference(wanted), "uid": "another"})
-    assert find_reserved(wanted, [other]) is None
+    other = volume(size="2Gi", claimRef={**reference(pvc), "uid": "another"})
+    assert find_reserved(pvc, [other]) is None
 
 
 # -- claims
 
 
 def test_binding_writes_the_volume_first_then_the_claim_then_its_status() -> None:
-    found, wanted = volume(size="2Gi"), claim()
-    ((kind, _, body),) = patches(decide(wanted, storage_class=CLASS, free=(found,)))
+    pv, pvc = volume(size="2Gi"), claim()
+    ((kind, _, body),) = patches(decide(pvc, storage_class=CLASS, free=(pv,)))
     assert kind == "PersistentVolume"
     assert body["metadata"] == {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
     assert body["spec"]["claimRef"]["uid"] == "uid-c"
-    found = volume(
+    pv = volume(
         size="2Gi",
         metadata={"annotations": {BOUND_BY_CONTROLLER: "yes"}},
         claimRef=body["spec"]["claimRef"],
     )
-    assert patches(decide(wanted, storage_class=CLASS, reserved=(found,))) == [
+    assert patches(decide(pvc, storage_class=CLASS, reserved=(pv,))) == [
         ("PersistentVolume", "status", {"status": {"phase": "Bound"}}),
         (
             "PersistentVolumeClaim",
@@ -148,22 +148,22 @@ def test_binding_writes_the_volume_first_then_the_claim_then_its_status() -> Non
             },
         ),
     ]
-    found = volume(size="2Gi", phase="Bound", claimRef=body["spec"]["claimRef"])
-    wanted = claim(metadata={"annotations": BOUND}, volumeName="v")
+    pv = volume(size="2Gi", phase="Bound", claimRef=body["spec"]["claimRef"])
+    pvc = claim(metadata={"annotations": BOUND}, volumeName="v")
     status = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}}
-    assert patches(decide(wanted, named=found)) == [
+    assert patches(decide(pvc, named=pv)) == [
         ("PersistentVolumeClaim", "status", {"status": status})
     ]
-    wanted = claim(metadata={"annotations": BOUND}, volumeName="v", status=status)
-    assert decide(wanted, named=found) == []
+    pvc = claim(metadata={"annotations": BOUND}, volumeName="v", status=status)
+    assert decide(pvc, named=pv) == []
 
 
 def test_claims_decided_at_the_same_time_choose_different_volumes() -> None:
     binder = Binder()
-    found = Surroundings(free=(volume("v1"), volume("v2")))
+    around = Surroundings(free=(volume("v1"), volume("v2")))
 
     def chosen(name: str) -> list[str]:
-        writes = binder.reconcile_claim(claim(name), found)
+        writes = binder.reconcile_claim(claim(name), around)
         return [write.name for write in writes if hasattr(write, "name")]
 
     assert [chosen("a"), chosen("b"), chosen("c")] == [["v1"], ["v2"], []]
@@ -173,26 +173,26 @@ def test_claims_decided_at_the_same_time_choose_different_volumes() -> None:
     binder.forget_claim("n/c")
     assert chosen("a") == ["v1"]
     newer = volume("v1", metadata={"resourceVersion": "2"})
-    found = Surroundings(free=(newer, volume("v2")))
+    around = Surroundings(free=(newer, volume("v2")))
     assert chosen("d") == ["v1"], "a volume that has changed since is chosen anew"
     assert chosen("a") == []
 
 
 def test_a_claim_that_waits_for_its_consumer_gets_only_a_volume_reserved_for_it() -> None:
-    wanted = claim()
-    assert decide(wanted, storage_class=WAITING, free=(volume(),)) == []
-    reserved = volume(claimRef=reference(wanted))
+    pvc = claim()
+    assert decide(pvc, storage_class=WAITING, free=(volume(),)) == []
+    reserved = volume(claimRef=reference(pvc))
     ((kind, subresource, _), (_, _, body)) = patches(
-        decide(wanted, storage_class=WAITING, reserved=(reserved,), free=(volume("w"),))
+        decide(pvc, storage_class=WAITING, reserved=(reserved,), free=(volume("w"),))
     )
     assert (kind, subresource) == ("PersistentVolume", "status")
     assert body["spec"] == {"volumeName": "v"}
 
 
 def test_a_volume_reserved_by_its_user_gets_the_uid_only() -> None:
-    wanted = claim()
-    reserved = volume(claimRef=reference(wanted, uid=False))
-    ((_, _, body),) = patches(decide(wanted, storage_class=CLASS, reserved=(reserved,)))
+    pvc = claim()
+    reserved = volume(claimRef=reference(pvc, uid=False))
+    ((_, _, body),) = patches(decide(pvc, storage_class=CLASS, reserved=(reserved,)))
     assert "metadata" not in body
     assert body["spec"]["claimRef"]["uid"] == "uid-c"
 
@@ -217,10 +217,8 @@ def test_a_claim_that_names_its_volume_gets_it_or_waits(
 
 
 def test_a_claim_that_names_its_volume_is_not_marked_as_bound_by_the_controller() -> None:
-    wanted = claim(volumeName="v")
-    ((_, _, body),) = patches(
-        decide(wanted, named=volume(phase="Bound", claimRef=reference(wanted)))
-    )
+    pvc = claim(volumeName="v")
+    ((_, _, body),) = patches(decide(pvc, named=volume(phase="Bound", claimRef=reference(pvc))))
     assert body == {"metadata": {"annotations": BOUND}}
 
 
@@ -235,36 +233,36 @@ def test_a_claim_that_names_its_volume_is_not_marked_as_bound_by_the_controller(
 def test_a_bound_claim_without_its_volume_is_lost(named: PersistentVolume | None) -> None:
     mine: Document = {"metadata": {"annotations": BOUND}, "volumeName": "v"}
     status = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
-    wanted = claim(phase="Bound", status=status, **mine)
+    pvc = claim(phase="Bound", status=status, **mine)
     lost = {"phase": "Lost", "capacity": None, "accessModes": None}
-    assert patches(decide(wanted, named=named)) == [
+    assert patches(decide(pvc, named=named)) == [
         ("PersistentVolumeClaim", "status", {"status": lost})
     ]
     assert decide(claim(phase="Lost", **mine), named=named) == []
 
 
 def test_a_claim_without_a_class_gets_the_default_class_if_no_volume_matches() -> None:
-    wanted = claim(storageClassName=None)
+    pvc = claim(storageClassName=None)
     default = storage_class("usual")
-    assert patches(decide(wanted, default_class=default)) == [
+    assert patches(decide(pvc, default_class=default)) == [
         ("PersistentVolumeClaim", "", {"spec": {"storageClassName": "usual"}})
     ]
     free = (volume(storageClassName=None),)
-    ((kind, _, _),) = patches(decide(wanted, default_class=default, free=free))
+    ((kind, _, _),) = patches(decide(pvc, default_class=default, free=free))
     assert kind == "PersistentVolume"
     assert decide(claim(storageClassName=""), default_class=default) == []
 
 
 def test_the_provisioner_is_asked_once_the_place_is_known() -> None:
-    asked = {"annotations": {PROVISIONER: "d", BETA_PROVISIONER: "d"}}
+    metadata = {"annotations": {PROVISIONER: "d", BETA_PROVISIONER: "d"}}
     assert patches(decide(claim(), storage_class=CLASS)) == [
-        ("PersistentVolumeClaim", "", {"metadata": asked})
+        ("PersistentVolumeClaim", "", {"metadata": metadata})
     ]
-    assert decide(claim(metadata=asked), storage_class=CLASS) == []
+    assert decide(claim(metadata=metadata), storage_class=CLASS) == []
     assert decide(claim(), storage_class=WAITING) == []
     selected = claim(metadata={"annotations": {SELECTED_NODE: "n1"}})
     assert patches(decide(selected, storage_class=WAITING)) == [
-        ("PersistentVolumeClaim", "", {"metadata": asked})
+        ("PersistentVolumeClaim", "", {"metadata": metadata})
     ]
     static = storage_class(provisioner="kubernetes.io/no-provisioner")
     assert decide(claim(), storage_class=static) == []
@@ -276,32 +274,32 @@ def test_the_provisioner_is_asked_once_the_place_is_known() -> None:
 
 @pytest.mark.parametrize("reserved", [None, {"namespace": "n", "name": "c"}])
 def test_a_new_volume_becomes_available(reserved: Document | None) -> None:
-    found = volume(phase="Pending", claimRef=reserved)
-    assert patches(decide_volume(found)) == [
+    pv = volume(phase="Pending", claimRef=reserved)
+    assert patches(decide_volume(pv)) == [
         ("PersistentVolume", "status", {"status": {"phase": "Available"}})
     ]
     assert decide_volume(volume(claimRef=reserved)) == []
 
 
 def test_a_volume_is_bound_once_the_claim_names_it() -> None:
-    found = volume(claimRef=reference(claim()))
-    assert decide_volume(found, claim()) == []
-    assert patches(decide_volume(found, claim(volumeName="v"))) == [
+    pv = volume(claimRef=reference(claim()))
+    assert decide_volume(pv, claim()) == []
+    assert patches(decide_volume(pv, claim(volumeName="v"))) == [
         ("PersistentVolume", "status", {"status": {"phase": "Bound"}})
     ]
 
 
 @pytest.mark.parametrize("other", [None, claim(metadata={"uid": "newer"})])
 def test_a_volume_is_released_when_its_claim_is_gone(other: PersistentVolumeClaim | None) -> None:
-    found = volume(phase="Bound", claimRef=reference(claim()))
+    pv = volume(phase="Bound", claimRef=reference(claim()))
     released = [("PersistentVolume", "status", {"status": {"phase": "Released"}})]
-    assert patches(decide_volume(found, other)) == released
+    assert patches(decide_volume(pv, other)) == released
     binder = Binder()
-    assert binder.reconcile_volume(found, other, False, NOW) == [Again(QUARANTINE_SECONDS)], (
+    assert binder.reconcile_volume(pv, other, False, NOW) == [Again(QUARANTINE_SECONDS)], (
         "the watch of claims may be late"
     )
     late = NOW + timedelta(seconds=QUARANTINE_SECONDS)
-    assert patches(binder.reconcile_volume(found, other, False, late)) == released
+    assert patches(binder.reconcile_volume(pv, other, False, late)) == released
     assert decide_volume(volume(phase="Released", claimRef=reference(claim())), other) == []
 
 
@@ -325,17 +323,17 @@ def test_a_volume_is_released_when_its_claim_is_gone(other: PersistentVolumeClai
 def test_a_released_volume_that_nothing_can_reclaim_has_failed(
     spec: Document, metadata: Document, message: str | None
 ) -> None:
-    found = volume(phase="Released", claimRef=reference(claim()), metadata=metadata, **spec)
+    pv = volume(phase="Released", claimRef=reference(claim()), metadata=metadata, **spec)
     failed = {"status": {"phase": "Failed", "message": message}}
     expected = [("PersistentVolume", "status", failed)] if message else []
-    assert patches(decide_volume(found)) == expected
+    assert patches(decide_volume(pv)) == expected
 
 
 def test_a_volume_whose_claim_is_bound_elsewhere_is_unbound_or_released() -> None:
     elsewhere = claim(volumeName="w")
     mine = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
-    found = volume(phase="Bound", claimRef=reference(elsewhere), metadata=mine)
-    assert patches(decide_volume(found, elsewhere)) == [
+    pv = volume(phase="Bound", claimRef=reference(elsewhere), metadata=mine)
+    assert patches(decide_volume(pv, elsewhere)) == [
         (
             "PersistentVolume",
             "",

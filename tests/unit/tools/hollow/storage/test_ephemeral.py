@@ -6,14 +6,14 @@ from berth.actors.scheduling.kube.storage import CSINode
 from berth.tools.hollow.documents import reference_to
 from berth.tools.hollow.objects import Pod, read
 from berth.tools.hollow.storage import csi_node, ephemeral
-from tests.unit.tools.hollow.storage.objects import LATER, made, node, pod
+from tests.unit.tools.hollow.storage.objects import LATER, created, node, pod
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"storageClassName": "s"}}
 
 
 def test_a_pod_owns_the_claim_of_its_ephemeral_volume() -> None:
     user = pod("p", "c", ephemeral=TEMPLATE)
-    (document,) = made(ephemeral.reconcile(user, {"c"}))
+    (document,) = created(ephemeral.reconcile(user, {"c"}))
     assert document["metadata"] == {
         "name": "p-scratch",
         "namespace": "n",
@@ -39,7 +39,7 @@ def test_odd_volumes_are_tolerated() -> None:
 
 def test_a_node_gets_a_csi_node_unless_it_has_one() -> None:
     of = node("n1", "zone-a")
-    (document,) = made(csi_node.reconcile(of, None))
+    (document,) = created(csi_node.reconcile(of, None))
     assert document["metadata"]["name"] == "n1"
     (owner,) = document["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], "controller" in owner) == ("Node", "uid-n1", False)

@@ -31,8 +31,8 @@ from tests.unit.tools.hollow.storage.objects import (
     ZONE,
     Document,
     claim,
+    created,
     deleted,
-    made,
     metadata_of,
     node,
     patches,
@@ -80,8 +80,8 @@ def zones(document: Document) -> list[str]:
 
 
 def test_a_volume_is_made_for_a_claim() -> None:
-    wanted = asking(size="2Gi", accessModes=["ReadWriteOncePod"], volumeMode="Block")
-    (document,) = made(decide(storage_class(reclaimPolicy="Retain"), wanted))
+    pvc = asking(size="2Gi", accessModes=["ReadWriteOncePod"], volumeMode="Block")
+    (document,) = created(decide(storage_class(reclaimPolicy="Retain"), pvc))
     assert document["metadata"] == {
         "name": "pvc-uid-c",
         "annotations": {PROVISIONED_BY: "d"},
@@ -94,7 +94,7 @@ def test_a_volume_is_made_for_a_claim() -> None:
     assert (spec["claimRef"]["name"], spec["claimRef"]["uid"]) == ("c", "uid-c")
     assert zones(document)[0] in ("zone-a", "zone-b")
     volumes = (read(document, PersistentVolume),)
-    assert decide(storage_class(), wanted, volumes=volumes) == [], "it is made once"
+    assert decide(storage_class(), pvc, volumes=volumes) == [], "it is made once"
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_a_volume_is_made_for_a_claim() -> None:
     ],
 )
 def test_every_provisioner_has_a_csi_driver(name: str, driver: str) -> None:
-    wanted = claim(metadata={"annotations": {PROVISIONER: name}})
-    (document,) = made(decide(storage_class(provisioner=name), wanted))
+    pvc = claim(metadata={"annotations": {PROVISIONER: name}})
+    (document,) = created(decide(storage_class(provisioner=name), pvc))
     assert document["spec"]["csi"]["driver"] == driver
     assert document["metadata"]["annotations"] == {PROVISIONED_BY: name}
 
@@ -128,12 +128,12 @@ def test_no_volume_is_made_for_a_claim_that_does_not_ask(other: PersistentVolume
 
 def test_the_volume_of_a_selected_node_belongs_to_its_zone() -> None:
     assert decide(waiting_class("zone-a", "zone-b"), asking()) == [], "no node is selected yet"
-    (document,) = made(decide(waiting_class("zone-a", "zone-b"), asking(on="n2")))
+    (document,) = created(decide(waiting_class("zone-a", "zone-b"), asking(on="n2")))
     assert zones(document) == ["zone-b"]
-    (document,) = made(decide(waiting_class(), asking(on="n1")))
+    (document,) = created(decide(waiting_class(), asking(on="n1")))
     assert zones(document) == ["zone-a"], "the driver's topology keys"
     anywhere = {"n1": Place(node("n1", "zone-a"))}
-    (document,) = made(decide(waiting_class(), asking(on="n1"), places=anywhere))
+    (document,) = created(decide(waiting_class(), asking(on="n1"), places=anywhere))
     assert "nodeAffinity" not in document["spec"]
 
 
@@ -154,13 +154,13 @@ def test_a_node_that_cannot_get_the_volume_is_given_back_to_the_scheduler(
 
 def test_immediate_volumes_are_spread_over_the_allowed_zones() -> None:
     claims = [asking(f"c{i}") for i in range(20)]
-    found = {tuple(zones(one)) for one in made(decide(storage_class(), *claims))}
-    assert found == {("zone-a",), ("zone-b",)}
+    chosen = {tuple(zones(pv)) for pv in created(decide(storage_class(), *claims))}
+    assert chosen == {("zone-a",), ("zone-b",)}
     terms = [{"matchLabelExpressions": [{"key": ZONE, "values": ["zone-b"]}]}]
     only = storage_class(allowedTopologies=terms)
-    assert {tuple(zones(one)) for one in made(decide(only, *claims))} == {("zone-b",)}
+    assert {tuple(zones(pv)) for pv in created(decide(only, *claims))} == {("zone-b",)}
     assert decide(only, asking(), places={}) == []
-    (document,) = made(decide(storage_class(), asking(), places={}))
+    (document,) = created(decide(storage_class(), asking(), places={}))
     assert "nodeAffinity" not in document["spec"]
 
 
@@ -175,7 +175,7 @@ def test_a_provisioner_may_take_its_time_or_never_answer() -> None:
     assert after(0, asking(on="n1")) == [Again(5.0)]
     assert after(3, asking(on="n1"), asking("b", on="n1")) == [Again(2.0)]
     writes = after(5, asking(on="n1"), asking("b", on="n1"))
-    assert [one["metadata"]["name"] for one in made(writes)] == ["pvc-uid-c"]
+    assert [pv["metadata"]["name"] for pv in created(writes)] == ["pvc-uid-c"]
     assert writes[-1] == Again(3.0)
     assert after(6, asking(on="n2")) == [Again(5.0)], "another node is another request"
     never = waiting_class(parameters={PROVISION_SECONDS: "never"})
@@ -231,7 +231,7 @@ def in_zone(zone: str, size: str, name: str = "v") -> PersistentVolume:
 def test_no_more_is_provisioned_than_is_left() -> None:
     claims = [asking(name, on="n1", size="2Gi") for name in ("a", "b", "c")]
     writes = decide(waiting_class(), *claims, capacities=(room("zone-a", "5Gi"),))
-    assert [one["metadata"]["name"] for one in made(writes)] == ["pvc-uid-a", "pvc-uid-b"]
+    assert [pv["metadata"]["name"] for pv in created(writes)] == ["pvc-uid-a", "pvc-uid-b"]
     ((_, _, body),) = patches(writes[2:])
     assert body == {"metadata": {"annotations": {SELECTED_NODE: None}}}
     not_yet_subtracted = (in_zone("zone-a", "3Gi"),)
@@ -241,7 +241,7 @@ def test_no_more_is_provisioned_than_is_left() -> None:
         volumes=not_yet_subtracted,
         capacities=(room("zone-a", "5Gi"),),
     )
-    assert [one["metadata"]["name"] for one in made(writes)] == ["pvc-uid-a"]
+    assert [pv["metadata"]["name"] for pv in created(writes)] == ["pvc-uid-a"]
     assert decide(waiting_class(), *claims, capacities=(room("zone-a", "5Gi", None),)) == []
 
 
@@ -253,14 +253,14 @@ def test_a_volume_is_no_larger_than_the_largest_allowed() -> None:
         asking("b", on="n1", size="2Gi"),
         capacities=(of,),
     )
-    assert [one["metadata"]["name"] for one in made(writes)] == ["pvc-uid-a"]
+    assert [pv["metadata"]["name"] for pv in created(writes)] == ["pvc-uid-a"]
 
 
 def test_immediate_volumes_go_where_room_is_left() -> None:
     claims = [asking(f"c{i}") for i in range(4)]
     rooms = (room("zone-a", "0"), room("zone-b", "3Gi"))
     writes = decide(storage_class(), *claims, capacities=rooms)
-    assert [zones(one) for one in made(writes)] == [["zone-b"]] * 3
+    assert [zones(pv) for pv in created(writes)] == [["zone-b"]] * 3
     assert len(writes) == 3, "the last claim waits for room"
 
 

@@ -74,8 +74,8 @@ REQUIRED = ("name", "uid", "resourceVersion", "kind", "metadata")
 def without(value: Any) -> Iterator[Any]:
     """Copies of a document in each of which one optional field is null."""
     if isinstance(value, list):
-        for i, one in enumerate(value):
-            yield from ([*value[:i], less, *value[i + 1 :]] for less in without(one))
+        for i, item in enumerate(value):
+            yield from ([*value[:i], less, *value[i + 1 :]] for less in without(item))
     if isinstance(value, dict):
         for field, inner in value.items():
             if field not in REQUIRED:

@@ -105,10 +105,10 @@ class Counting(FilterPlugin):
 
     name = "Counting"
     depends_on = DependsOn.NODE
-    asked = 0
+    evaluated = 0
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
-        Counting.asked += nodes.alive
+        Counting.evaluated += nodes.alive
 
 
 def profile_with(plugin: type[Plugin]) -> Profile:
@@ -148,10 +148,10 @@ def test_what_is_remembered_is_not_what_a_plugin_normalises() -> None:
 def test_what_nodes_answered_is_kept_only_with_opportunistic_batching(remembers: bool) -> None:
     cache, scheduler = CacheState(), Scheduler(Random(1), remembers=remembers)
     profile = profile_with(Counting)
-    Counting.asked = 0
+    Counting.evaluated = 0
     for name in NAMES:
         cache.handle(NodeAdded(make_node(name)))
     for _ in range(4):
         chosen(scheduler, cache, profile)
     # Answers are kept from the second pod on.
-    assert Counting.asked == (6 if remembers else 12)
+    assert Counting.evaluated == (6 if remembers else 12)

@@ -69,8 +69,8 @@ def test_shares_have_ids_of_their_own() -> None:
         "allowMultipleAllocations": True,
         "capacity": {"memory": {"value": "4"}, "cores": {"value": "2"}},
     }
-    asked: Any = {"capacity": {"requests": {"memory": "1", "cores": "1"}}}
-    two = claim("c", request("x", **asked), request("y", **asked))
+    sizes: Any = {"capacity": {"requests": {"memory": "1", "cores": "1"}}}
+    two = claim("c", request("x", **sizes), request("y", **sizes))
     x, y = written_for(two, resource_slice("n", shared)).devices.results
     assert x.device == y.device == "d"
     assert x.consumed_capacity == {"memory": "1", "cores": "1"}
@@ -99,8 +99,8 @@ def test_the_configuration_of_classes_comes_first_and_once() -> None:
     ]
     devices = resource_slice("n", "a", "b", "c")
     requests = [request("r", of="two"), request("s", of="one"), request("t", of="two")]
-    asked = claim("c", *requests, config=[config("4"), config("5", "t", "s"), config("6", "u")])
-    assert written(written_for(asked, devices, *classes)) == [
+    subject = claim("c", *requests, config=[config("4"), config("5", "t", "s"), config("6", "u")])
+    assert written(written_for(subject, devices, *classes)) == [
         ("FromClass", "3", "r", "t"),
         *(("FromClass", "1", "s"), ("FromClass", "2", "s")),
         ("FromClaim", "4"),
@@ -111,13 +111,13 @@ def test_the_configuration_of_classes_comes_first_and_once() -> None:
 
 def test_the_configuration_of_the_chosen_sub_request() -> None:
     classes = [device_class(name, config=[config(name)]) for name in ("one", "two")]
-    asked = claim(
+    subject = claim(
         "c",
         first("r", request("many", 9, of="one"), request("few", of="two")),
         config=[config("1", "r"), config("2", "r/many"), config("3", "r/few"), config("4", "few")],
     )
     expected = [("FromClass", "two", "r/few"), ("FromClaim", "1", "r"), ("FromClaim", "3", "r/few")]
-    assert written(written_for(asked, resource_slice("n", "a"), *classes)) == expected
+    assert written(written_for(subject, resource_slice("n", "a"), *classes)) == expected
 
 
 def zones(*names: str, key: str = "zone") -> Document:
@@ -134,8 +134,8 @@ THIS = {
 
 def test_the_nodes_where_the_devices_can_be_used() -> None:
     def nodes(*slices: Document) -> Any:
-        asked = claim("c", request(count=len(slices)))
-        selector = written_for(asked, *slices).node_selector
+        subject = claim("c", request(count=len(slices)))
+        selector = written_for(subject, *slices).node_selector
         return None if selector is None else msgspec.json.decode(msgspec.json.encode(selector))
 
     def slice_of(name: str, device: Document | str = "d", **spec: Any) -> Document:

@@ -37,17 +37,20 @@ def find(claims: list[Document], *objects: Document, steps: int = 10**5) -> list
     """Returns the devices that node n gives, each as "request device"; claims stand one after the
     other, with "|" between them. A string is the problem; None stands for no solution.
     """
-    known = ClusterObjects()
+    stored = ClusterObjects()
     classes: dict[str, DeviceClass] = {}
     for document in (CLASS, *objects):
         item = decode(document)
         assert item is not None
-        known.put(item)
+        stored.put(item)
         if isinstance(item, DeviceClass):
             classes[item.metadata.name] = item
-    inventory = Inventory(known)
+    inventory = Inventory(stored)
     inventory.refresh()
-    requests = [claim_requests(msgspec.convert(one, ResourceClaim), classes.get) for one in claims]
+    requests = [
+        claim_requests(msgspec.convert(claim_document, ResourceClaim), classes.get)
+        for claim_document in claims
+    ]
     try:
         result = allocate(requests, inventory.pools(N), inventory, Steps(steps))
     except AllocationError as problem:
@@ -65,8 +68,8 @@ def find(claims: list[Document], *objects: Document, steps: int = 10**5) -> list
 
 
 def every(name: str = "r", **more: Any) -> Document:
-    asked = {"deviceClassName": "gpu", "allocationMode": "All", **more}
-    return {"name": name, "exactly": asked}
+    fields = {"deviceClassName": "gpu", "allocationMode": "All", **more}
+    return {"name": name, "exactly": fields}
 
 
 def first(name: str, *subs: Document) -> Document:
@@ -136,9 +139,9 @@ def test_devices_that_claims_hold() -> None:
 
 def test_a_claim_has_32_devices_at_most() -> None:
     devices = resource_slice("n", *(f"d{number:02}" for number in range(40)))
-    found = find([claim("c", request(count=32))], devices)
-    assert isinstance(found, list)
-    assert len(found) == 32
+    devices_of_claim = find([claim("c", request(count=32))], devices)
+    assert isinstance(devices_of_claim, list)
+    assert len(devices_of_claim) == 32
     limit = "number of requested devices 33 exceeds the claim limit of 32"
     for requests in ([request(count=33)], [request("x", 20), request("y", 13)]):
         assert find([claim("c", *requests)], devices) == f"claim default/c: {limit}"
@@ -151,12 +154,12 @@ def test_a_claim_has_32_devices_at_most() -> None:
 
 def test_a_sub_request_that_needs_too_many_devices_is_left_out() -> None:
     devices = resource_slice("n", *(f"d{number:02}" for number in range(40)))
-    asked = claim("c", first("x", request("s", 20), request("t", 1)), request("y", 20))
-    found = find([asked], devices)
-    assert isinstance(found, list)
-    assert found[:2] == ["x/t d00", "y d01"]
-    asked = claim("c", first("x", every("all"), request("two", 2)), request("y", 2))
-    assert find([asked], devices) == ["x/two d00", "x/two d01", "y d02", "y d03"]
+    subject = claim("c", first("x", request("s", 20), request("t", 1)), request("y", 20))
+    picked = find([subject], devices)
+    assert isinstance(picked, list)
+    assert picked[:2] == ["x/t d00", "y d01"]
+    subject = claim("c", first("x", every("all"), request("two", 2)), request("y", 2))
+    assert find([subject], devices) == ["x/two d00", "x/two d01", "y d02", "y d03"]
 
 
 # ------------------------------------------------------------------------------------- all devices
@@ -175,25 +178,25 @@ def test_all_devices() -> None:
 
 
 def test_all_devices_need_complete_and_valid_pools() -> None:
-    asked = [claim("c", every())]
+    claims = [claim("c", every())]
     whole = resource_slice("n", "a")
     part = resource_slice("n", "b", name="s", pool={"name": "p", "resourceSliceCount": 2})
     twice = resource_slice("n", "b", "b", name="s", pool={"name": "p", "resourceSliceCount": 1})
     problem = f"claim default/c, request r: asks for all devices, but resource pool {DRIVER}/p is"
-    assert find(asked, whole, part) == f"{problem} currently being updated"
-    found = find(asked, whole, twice)
-    assert isinstance(found, str)
-    assert found.startswith(f"{problem} currently invalid")
+    assert find(claims, whole, part) == f"{problem} currently being updated"
+    problem_of = find(claims, whole, twice)
+    assert isinstance(problem_of, str)
+    assert problem_of.startswith(f"{problem} currently invalid")
     # Another node's pool does not matter.
-    assert find(asked, whole, resource_slice("m", "a", "a")) == ["r a"]
+    assert find(claims, whole, resource_slice("m", "a", "a")) == ["r a"]
 
 
 def test_all_devices_as_a_sub_request() -> None:
     sizes = resource_slice("n", having("a", size=1), having("b", size=2), having("c", size=2))
     large = every("large", **attribute("size", 2))
-    asked = [claim("c", first("x", large, request("any")))]
-    assert find(asked, sizes) == ["x/large b", "x/large c"]
-    assert find(asked, sizes, allocated("held", "n", "c")) == ["x/any a"]
+    claims = [claim("c", first("x", large, request("any")))]
+    assert find(claims, sizes) == ["x/large b", "x/large c"]
+    assert find(claims, sizes, allocated("held", "n", "c")) == ["x/any a"]
 
 
 # ------------------------------------------------------------------------------------ admin access
@@ -218,13 +221,13 @@ def test_admin_access() -> None:
 def test_the_first_sub_request_that_is_available() -> None:
     sizes = resource_slice("n", having("a", size=1), having("b", size=2))
     two, large = request("two", 2, **attribute("size", 2)), request("l", **attribute("size", 2))
-    asked = first("x", two, large, request("any"))
-    assert find([claim("c", asked)], sizes) == ["x/l b"]
-    assert find([claim("c", asked)], sizes, allocated("held", "n", "b")) == ["x/any a"]
+    falling_back = first("x", two, large, request("any"))
+    assert find([claim("c", falling_back)], sizes) == ["x/l b"]
+    assert find([claim("c", falling_back)], sizes, allocated("held", "n", "b")) == ["x/any a"]
     assert find([claim("c", first("x", two))], sizes) is None
     # A later request may take an earlier one to its next sub_request.
-    assert find([claim("c", asked, large)], sizes) == ["x/any a", "l b"]
-    assert find([claim("c", asked, first("y", large, request("any")))], sizes) == [
+    assert find([claim("c", falling_back, large)], sizes) == ["x/any a", "l b"]
+    assert find([claim("c", falling_back, first("y", large, request("any")))], sizes) == [
         *("x/l b", "y/any a")
     ]
 
@@ -233,7 +236,7 @@ def test_the_first_sub_request_that_is_available() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "problem"),
+    ("malformed", "problem"),
     [
         (request(of="no"), "could not retrieve device class no: "),
         (request(of=""), "missing device class name (unsupported request type?)"),
@@ -241,42 +244,42 @@ def test_the_first_sub_request_that_is_available() -> None:
         (request(selectors=[{}]), "CEL expression empty (unsupported selector type?)"),
     ],
 )
-def test_requests_that_cannot_be_understood(asked: Document, problem: str) -> None:
-    found = find([claim("c", asked)], resource_slice("n", "a"))
-    assert isinstance(found, str)
-    assert found.startswith("claim default/c, request r")
-    assert problem in found
+def test_requests_that_cannot_be_understood(malformed: Document, problem: str) -> None:
+    error = find([claim("c", malformed)], resource_slice("n", "a"))
+    assert isinstance(error, str)
+    assert error.startswith("claim default/c, request r")
+    assert problem in error
 
 
 def test_a_constraint_of_an_unknown_type() -> None:
-    asked = claim("c", request(), constraints=[{"requests": ["r"]}])
+    subject = claim("c", request(), constraints=[{"requests": ["r"]}])
     problem = "claim default/c, constraint #0: empty constraint (unsupported constraint type?)"
-    assert find([asked], resource_slice("n", "a")) == problem
+    assert find([subject], resource_slice("n", "a")) == problem
 
 
-@pytest.mark.parametrize("asked", [request, every], ids=["one", "all"])
-def test_selectors_that_fail(asked: Any) -> None:
+@pytest.mark.parametrize("requested", [request, every], ids=["one", "all"])
+def test_selectors_that_fail(requested: Any) -> None:
     devices = resource_slice("n", "a")
     wrong, missing = where("noSuchVar"), attribute("no", 1)
     for selectors, problem in (
         (wrong, "claim default/c: selector #0: CEL compile error: "),
         (missing, "claim default/c: selector #0: CEL runtime error: "),
     ):
-        found = find([claim("c", asked(**selectors))], devices)
-        assert isinstance(found, str)
-        assert found.startswith(problem)
-    found = find([claim("c", asked())], devices, device_class("gpu", "true", "noSuchVar"))
-    assert isinstance(found, str)
-    assert found.startswith("class gpu: selector #1: CEL compile error: ")
+        error = find([claim("c", requested(**selectors))], devices)
+        assert isinstance(error, str)
+        assert error.startswith(problem)
+    error = find([claim("c", requested())], devices, device_class("gpu", "true", "noSuchVar"))
+    assert isinstance(error, str)
+    assert error.startswith("class gpu: selector #1: CEL compile error: ")
     # A device of another node, or one that is taken, is not looked at.
     assert find([claim("c", request(**missing))], devices, allocated("held", "n", "a")) is None
 
 
 def test_attributes_that_are_lists_are_not_read() -> None:
-    asked = claim("c", request(**where("true")))
-    found = find([asked], resource_slice("n", having("a", x=None)))
-    assert isinstance(found, str)
-    assert "unsupported attribute value" in found
+    subject = claim("c", request(**where("true")))
+    error = find([subject], resource_slice("n", having("a", x=None)))
+    assert isinstance(error, str)
+    assert "unsupported attribute value" in error
 
 
 def test_a_search_that_takes_too_many_steps() -> None:
@@ -345,8 +348,8 @@ def test_constraints_for_some_requests() -> None:
 
 def test_all_devices_against_a_constraint_is_an_error() -> None:
     devices = resource_slice("n", having("a", x=1), having("b", x=2))
-    asked = claim("c", every(), constraints=[{"matchAttribute": f"{DRIVER}/x"}])
-    assert find([asked], devices) == (
+    subject = claim("c", every(), constraints=[{"matchAttribute": f"{DRIVER}/x"}])
+    assert find([subject], devices) == (
         f"claim default/c, request r: cannot add device {DRIVER}/n/b because a claim constraint "
         "would not be satisfied"
     )
@@ -411,13 +414,13 @@ def test_counters_are_not_exceeded() -> None:
 
 def test_shared_devices_are_charged_once() -> None:
     memory = {"memory": {"value": "4"}}
-    one = taking("1")
+    unit = taking("1")
     parts = counters(1, consuming("a", 1, shared=True, capacity=memory))
     share = {"shareID": "s", "consumedCapacity": {"memory": "1"}}
-    assert find([claim("c", one), claim("d", one)], *parts) == ["r a", "|", "r a"]
-    assert find([claim("c", one)], *parts, allocated("held", "n", "a", **share)) == ["r a"]
+    assert find([claim("c", unit), claim("d", unit)], *parts) == ["r a", "|", "r a"]
+    assert find([claim("c", unit)], *parts, allocated("held", "n", "a", **share)) == ["r a"]
     # A share without any capacity is not seen as a use.
-    assert find([claim("c", one)], *parts, allocated("held", "n", "a", shareID="s")) is None
+    assert find([claim("c", unit)], *parts, allocated("held", "n", "a", shareID="s")) is None
 
 
 def test_shares_of_nothing_are_uses_too() -> None:
@@ -431,11 +434,11 @@ def test_shares_of_nothing_are_uses_too() -> None:
 
 def test_a_shared_device_that_is_given_back_stays_charged() -> None:
     """A device without capacity also stays in use, and is not charged again."""
-    asked = [claim("c", first("x", request("two", 2), request("one")))]
-    assert find(asked, *counters(1, consuming("a", 1, shared=True))) == ["x/one a"]
+    claims = [claim("c", first("x", request("two", 2), request("one")))]
+    assert find(claims, *counters(1, consuming("a", 1, shared=True))) == ["x/one a"]
     capacity = {"memory": {"value": "4"}}
-    assert find(asked, *counters(1, consuming("a", 1, shared=True, capacity=capacity))) is None
-    assert find(asked, *counters(1, consuming("a", 1))) == ["x/one a"]
+    assert find(claims, *counters(1, consuming("a", 1, shared=True, capacity=capacity))) is None
+    assert find(claims, *counters(1, consuming("a", 1))) == ["x/one a"]
 
 
 def test_another_device_of_the_same_counters_as_a_shared_one() -> None:
@@ -482,10 +485,10 @@ def test_shares_of_a_device() -> None:
 
 def test_shares_and_all_devices() -> None:
     devices = resource_slice("n", shared("a"), shared("b", "1"), {"name": "none"})
-    asked = every(capacity={"requests": {"memory": "2"}})
-    assert find([claim("c", asked)], devices) == ["r a"]
+    all_devices = every(capacity={"requests": {"memory": "2"}})
+    assert find([claim("c", all_devices)], devices) == ["r a"]
     held = allocated("held", "n", "a", shareID="s", consumedCapacity={"memory": "3"})
-    assert find([claim("c", asked)], devices, held) is None
+    assert find([claim("c", all_devices)], devices, held) is None
 
 
 def test_backtracking_gives_shares_back() -> None:

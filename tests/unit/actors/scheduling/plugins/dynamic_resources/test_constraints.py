@@ -13,15 +13,15 @@ def device(value: int) -> Device:
     return msgspec.convert({"name": "d", "attributes": {"x": {"int": value}}}, Device)
 
 
-def made(kind: str, *requests: str) -> Constraint:
-    given = {kind: f"{DRIVER}/x", "requests": requests}
-    constraint = constraint_of(msgspec.convert(given, DeviceConstraint))
+def constraint_by(kind: str, *requests: str) -> Constraint:
+    document = {kind: f"{DRIVER}/x", "requests": requests}
+    constraint = constraint_of(msgspec.convert(document, DeviceConstraint))
     assert constraint is not None
     return constraint
 
 
 def test_equal_values() -> None:
-    same = made("matchAttribute")
+    same = constraint_by("matchAttribute")
     assert same.add("r", "", device(1), DRIVER)
     assert not same.add("s", "", device(2), DRIVER)
     assert same.add("s", "", device(1), DRIVER)
@@ -32,7 +32,7 @@ def test_equal_values() -> None:
 
 
 def test_different_values() -> None:
-    different = made("distinctAttribute")
+    different = constraint_by("distinctAttribute")
     assert different.add("r", "", device(1), DRIVER)
     assert not different.add("s", "", device(1), DRIVER)
     assert different.add("s", "", device(2), DRIVER)
@@ -42,7 +42,7 @@ def test_different_values() -> None:
 
 def test_the_last_device_of_a_request_is_compared() -> None:
     """As in kube-scheduler: it keeps one value for each request."""
-    different = made("distinctAttribute")
+    different = constraint_by("distinctAttribute")
     assert different.add("r", "", device(1), DRIVER)
     assert different.add("r", "", device(2), DRIVER)
     assert different.add("r", "", device(1), DRIVER)
@@ -53,7 +53,7 @@ def test_the_last_device_of_a_request_is_compared() -> None:
 
 def test_requests_that_it_holds_for() -> None:
     for names, held in (((), True), (("r",), True), (("r/s",), True), (("s", "r/t"), False)):
-        same = made("matchAttribute", *names)
+        same = constraint_by("matchAttribute", *names)
         assert same.add("r", "s", device(1), DRIVER)
         assert same.add("r", "s", device(2), DRIVER) != held
 

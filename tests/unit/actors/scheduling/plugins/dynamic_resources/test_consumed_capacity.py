@@ -15,12 +15,12 @@ RANGE = {"min": "2", "step": "4", "max": "12"}
 
 def taken(requested: str | None, value: str = "16", **policy: Any) -> str | None:
     """The amount as it is written; None if the device cannot meet the request."""
-    given: dict[str, Any] = {"value": value}
+    document: dict[str, Any] = {"value": value}
     if policy:
-        given["requestPolicy"] = policy
-    capacity = {"memory": msgspec.convert(given, DeviceCapacity)}
-    found = consumed_capacity(capacity, {} if requested is None else {"memory": requested})
-    return None if found is None else str(found["memory"].text)
+        document["requestPolicy"] = policy
+    capacity = {"memory": msgspec.convert(document, DeviceCapacity)}
+    consumed = consumed_capacity(capacity, {} if requested is None else {"memory": requested})
+    return None if consumed is None else str(consumed["memory"].text)
 
 
 def test_without_a_policy() -> None:

@@ -41,7 +41,7 @@ def container(name: str, count: int | str, sidecar: bool = False, of: str = GPU)
     return {"name": name, "resources": {"requests": requests}, **always}
 
 
-def asked(*running: Document, init: list[Document] | None = None) -> tuple[list[Any], list[Any]]:
+def needed(*running: Document, init: list[Document] | None = None) -> tuple[list[Any], list[Any]]:
     """The requests with their counts, and the mappings as "container request"."""
     document = {"spec": {"containers": [*running], "initContainers": init or []}}
     pod = msgspec.convert(document, Pod)
@@ -51,24 +51,24 @@ def asked(*running: Document, init: list[Document] | None = None) -> tuple[list[
         assert request.exactly is not None
         assert request.exactly.device_class_name == "gpus"
         counts.append((request.name, request.exactly.count))
-    return counts, [f"{one.container} {one.request}" for one in mappings]
+    return counts, [f"{mapping.container} {mapping.request}" for mapping in mappings]
 
 
 def test_every_running_container_has_a_request() -> None:
-    assert asked(container("a", 1), container("b", 0), container("c", 2)) == (
+    assert needed(container("a", 1), container("b", 0), container("c", 2)) == (
         [("container-0-request-1", 1), ("container-2-request-1", 2)],
         ["a container-0-request-1", "c container-2-request-1"],
     )
-    assert asked(container("a", "1500m")) == ([], [])
+    assert needed(container("a", "1500m")) == ([], [])
 
 
 def test_init_containers_use_the_devices_of_later_ones() -> None:
-    enough = asked(container("a", 2), init=[container("i", 2)])
+    enough = needed(container("a", 2), init=[container("i", 2)])
     assert enough == (
         [("container-1-request-1", 2)],
         ["a container-1-request-1", "i container-1-request-1"],
     )
-    more = asked(container("a", 2), init=[container("i", 3)])
+    more = needed(container("a", 2), init=[container("i", 3)])
     assert more == (
         [("container-0-request-1", 1), ("container-1-request-1", 2)],
         ["a container-1-request-1", "i container-1-request-1", "i container-0-request-1"],
@@ -76,8 +76,8 @@ def test_init_containers_use_the_devices_of_later_ones() -> None:
 
 
 def test_init_containers_share_the_largest_request() -> None:
-    found = asked(container("a", 1), init=[container("i", 2), container("j", 4)])
-    assert found == (
+    shared = needed(container("a", 1), init=[container("i", 2), container("j", 4)])
+    assert shared == (
         [("container-1-request-1", 3), ("container-2-request-1", 1)],
         [
             "a container-2-request-1",
@@ -89,7 +89,7 @@ def test_init_containers_share_the_largest_request() -> None:
 
 def test_sidecars_run_from_their_place_on() -> None:
     init = [container("i", 1), container("s", 1, sidecar=True), container("j", 1)]
-    assert asked(init=init) == (
+    assert needed(init=init) == (
         # The last one runs beside the sidecar, and has a request of its own.
         [("container-1-request-1", 1), ("container-2-request-1", 1)],
         ["s container-1-request-1", "i container-1-request-1", "j container-2-request-1"],
@@ -98,9 +98,9 @@ def test_sidecars_run_from_their_place_on() -> None:
 
 def test_several_resources_and_classes() -> None:
     other = "example.com/nic"
-    one = container("a", 1)
-    one["resources"]["requests"][other] = "2"
-    pod = msgspec.convert({"spec": {"containers": [one]}}, Pod)
+    with_both = container("a", 1)
+    with_both["resources"]["requests"][other] = "2"
+    pod = msgspec.convert({"spec": {"containers": [with_both]}}, Pod)
     by_resource = classes(gpus(), gpus("nics", resource=other))
     requests, mappings = requests_for(pod, [other, GPU, "example.com/none"], by_resource)
     named = [(it.name, it.exactly and it.exactly.device_class_name) for it in requests]
@@ -112,8 +112,8 @@ def test_the_class_of_a_resource() -> None:
     old, new = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
     def chosen(*documents: Document) -> str:
-        found = classes_by_resource(msgspec.convert([*documents], list[DeviceClass]))
-        return found[GPU].metadata.name
+        by_resource = classes_by_resource(msgspec.convert([*documents], list[DeviceClass]))
+        return by_resource[GPU].metadata.name
 
     assert chosen(gpus("b", old), gpus("a", new), gpus("c", old)) == "a"
     assert chosen(gpus("b", old), gpus("a", old)) == "a"

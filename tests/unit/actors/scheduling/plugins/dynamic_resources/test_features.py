@@ -29,7 +29,7 @@ from tests.kit.storage import answered, as_pod, rejected
 NOT_ALLOCATED = "cannot allocate all claims"
 
 
-def asked() -> Document:
+def pod_with_claim() -> Document:
     return using(pod({"cpu": 1}), "c")
 
 
@@ -37,8 +37,8 @@ def answer(*objects: Document, **gates: bool) -> str:
     """The plugin's message about a node for a pod with the claim "c"; "" if it accepts it."""
     plugin = DynamicResources({}, handle(**gates))
     snapshot = cluster(node(), device_class(), *objects)
-    found = answered(plugin, asked(), snapshot)
-    return rejected(found).get("n", "") if isinstance(found, dict) else found.message
+    reply = answered(plugin, pod_with_claim(), snapshot)
+    return rejected(reply).get("n", "") if isinstance(reply, dict) else reply.message
 
 
 def failure(*objects: Document, **gates: bool) -> str:

@@ -52,16 +52,18 @@ class Attempt:
     """An attempt at a pod in a cluster of these objects."""
 
     def __init__(self, document: Document, *objects: Document, **args: str) -> None:
-        made = handle()
+        api = handle()
         self.snapshot: Snapshot = cluster(*objects)
-        made.objects = cast("Any", self.snapshot.objects)
-        self.plugin = DynamicResources(args, made)
+        api.objects = cast("Any", self.snapshot.objects)
+        self.plugin = DynamicResources(args, api)
         self.info = PodInfo(msgspec.convert(document, Pod))
         self.state = CycleState()
 
     def pre_filter(self) -> tuple[Code, str] | None:
-        found = self.plugin.pre_filter(self.state, self.info, self.snapshot)
-        return None if not isinstance(found, Status) or found.ok else (found.code, found.message)
+        result = self.plugin.pre_filter(self.state, self.info, self.snapshot)
+        return (
+            None if not isinstance(result, Status) or result.ok else (result.code, result.message)
+        )
 
     def filter(self) -> dict[str, str]:
         """Why each node is rejected; "" if it passes."""
@@ -81,8 +83,8 @@ class Attempt:
 
     def score(self) -> list[int]:
         self.run()
-        found: list[int] = self.plugin.score(self.state, self.info, self.snapshot.all()).tolist()
-        return found
+        scores: list[int] = self.plugin.score(self.state, self.info, self.snapshot.all()).tolist()
+        return scores
 
     def post_filter(self) -> PostFiltered:
         failed = SimpleNamespace(state=self.state, info=self.info, snapshot=self.snapshot)
@@ -149,11 +151,11 @@ def test_a_claim_that_is_being_allocated() -> None:
 def test_nodes_with_devices_pass() -> None:
     nodes = [node("a"), node("b")]
     devices = resource_slice("a", "d")
-    found = Attempt(with_claims("c"), *nodes, CLASS, devices, claim("c")).run()
-    assert found == {"a": "", "b": "cannot allocate all claims"}
+    messages = Attempt(with_claims("c"), *nodes, CLASS, devices, claim("c")).run()
+    assert messages == {"a": "", "b": "cannot allocate all claims"}
     twice = resource_slice("b", "d", "d")
-    found = Attempt(with_claims("c"), *nodes, CLASS, devices, twice, claim("c")).run()
-    assert found == {"a": "", "b": "invalid resource pools were encountered"}
+    messages = Attempt(with_claims("c"), *nodes, CLASS, devices, twice, claim("c")).run()
+    assert messages == {"a": "", "b": "invalid resource pools were encountered"}
 
 
 def test_a_selector_that_fails_ends_the_attempt() -> None:
@@ -191,13 +193,13 @@ def test_scores_prefer_the_first_sub_requests() -> None:
         expression = {"cel": {"expression": size.format(DRIVER, number)}}
         return {"name": name, **request(selectors=[expression])["exactly"]}
 
-    asked = claim("c", {"name": "r", "firstAvailable": [sub("s", 1), sub("t", 2), sub("u", 3)]})
+    subject = claim("c", {"name": "r", "firstAvailable": [sub("s", 1), sub("t", 2), sub("u", 3)]})
     slices = [
         resource_slice(name, {"name": "d", "attributes": {"size": {"int": number}}})
         for name, number in (("a", 3), ("b", 1))
     ]
     nodes = [node("a"), node("b")]
-    assert Attempt(with_claims("c"), *nodes, CLASS, *slices, asked).score() == [6, 8]
+    assert Attempt(with_claims("c"), *nodes, CLASS, *slices, subject).score() == [6, 8]
     plain = Attempt(with_claims("c"), *nodes, CLASS, *slices, claim("c"))
     assert plain.score() == [0, 0]
 
@@ -205,11 +207,11 @@ def test_scores_prefer_the_first_sub_requests() -> None:
 def test_extended_resources() -> None:
     gpus = device_class("gpu", extendedResourceName=GPU)
     nodes = [node("a"), node("b", gpu=4), node("c")]
-    asked = pod({GPU: 1, "example.com/nic": 1})
+    subject = pod({GPU: 1, "example.com/nic": 1})
     devices = resource_slice("a", "d")
     expected = {"a": "", "b": "", "c": "cannot allocate all claims"}
     assert Attempt(pod({GPU: 1}), *nodes, gpus, devices).run() == expected
-    assert Attempt(asked, *nodes, gpus, devices).run() == dict.fromkeys(
+    assert Attempt(subject, *nodes, gpus, devices).run() == dict.fromkeys(
         "abc", "cannot fit resource"
     )
 
@@ -219,8 +221,8 @@ def test_extended_resources() -> None:
 
 def deallocated(attempt: Attempt) -> tuple[str, list[str]]:
     attempt.run()
-    found = attempt.post_filter()
-    return found.status.message, [it.name for it in found.patches if isinstance(it, Patch)]
+    result = attempt.post_filter()
+    return result.status.message, [it.name for it in result.patches if isinstance(it, Patch)]
 
 
 def test_an_allocation_that_no_node_can_use_is_given_up() -> None:
@@ -255,9 +257,9 @@ def test_a_claim_for_extended_resources_that_is_left_over_is_deleted() -> None:
     gpus = device_class("gpu", extendedResourceName=GPU)
     attempt = Attempt(pod({GPU: 1}), node(), gpus, resource_slice("n", "d"), left_over())
     assert attempt.run() == {"n": "cannot schedule extended resource claim"}
-    found = attempt.post_filter()
-    assert found.status.message == "deletion of ResourceClaim completed"
-    assert [it.name for it in found.patches] == ["p-extended", "p-extended"]
+    result = attempt.post_filter()
+    assert result.status.message == "deletion of ResourceClaim completed"
+    assert [it.name for it in result.patches] == ["p-extended", "p-extended"]
 
 
 # ------------------------------------------------------------------------------------------- hints
@@ -267,17 +269,17 @@ def hint(
     resource: Resource, document: Document, old: object, new: object, *objects: Document
 ) -> Hint:
     attempt = Attempt(document, node(), CLASS, *objects)
-    (asked,) = [
+    (function,) = [
         it.hint for it in attempt.plugin.events_to_register() if it.event.resource == resource
     ]
-    assert asked is not None
-    return asked(attempt.info.pod, old, new)
+    assert function is not None
+    return function(attempt.info.pod, old, new)
 
 
 def read(document: Document) -> ResourceClaim:
-    found = decode(uid(document))
-    assert isinstance(found, ResourceClaim)
-    return found
+    item = decode(uid(document))
+    assert isinstance(item, ResourceClaim)
+    return item
 
 
 @pytest.mark.parametrize(
@@ -295,8 +297,8 @@ def read(document: Document) -> ResourceClaim:
 )
 def test_changes_of_claims(old: Document | None, new: Document, expected: Hint) -> None:
     before = None if old is None else read(old)
-    found = hint(Resource.RESOURCE_CLAIM, with_claims("c"), before, read(new), uid(claim("c")))
-    assert found == expected
+    answer = hint(Resource.RESOURCE_CLAIM, with_claims("c"), before, read(new), uid(claim("c")))
+    assert answer == expected
 
 
 def test_a_change_does_not_help_while_another_claim_is_missing() -> None:

@@ -30,11 +30,11 @@ def read(document: Document, **metadata: Any) -> ResourceClaim:
     return msgspec.convert(document, ResourceClaim)
 
 
-def claims(entry: Document, *there: ResourceClaim, made: Any = ()) -> list[str] | str:
+def claims(entry: Document, *there: ResourceClaim, statuses: Any = ()) -> list[str] | str:
     document = {
         "metadata": {"name": "p", "namespace": "default", "uid": "u"},
         "spec": {"containers": [], "resourceClaims": [{"name": "e", **entry}]},
-        "status": {"resourceClaimStatuses": list(made)},
+        "status": {"resourceClaimStatuses": list(statuses)},
     }
     objects = ClusterObjects()
     for item in there:
@@ -58,20 +58,20 @@ def test_claims_by_name() -> None:
 
 
 def test_claims_from_templates() -> None:
-    template, made = {"resourceClaimTemplateName": "t"}, {"name": "e", "resourceClaimName": "c"}
+    template, status = {"resourceClaimTemplateName": "t"}, {"name": "e", "resourceClaimName": "c"}
     waits = 'pod "default/p": ResourceClaim not created yet'
     assert claims(template) == waits
-    assert claims(template, made=[{**made, "name": "other"}]) == waits
+    assert claims(template, statuses=[{**status, "name": "other"}]) == waits
     own = read(claim("c"), ownerReferences=[OWNER])
-    assert claims(template, own, made=[made]) == ["c"]
+    assert claims(template, own, statuses=[status]) == ["c"]
     foreign = "ResourceClaim default/c was not created for Pod default/p (Pod is not owner)"
-    assert claims(template, read(claim("c")), made=[made]) == foreign
+    assert claims(template, read(claim("c")), statuses=[status]) == foreign
     # No claim is needed.
-    assert claims(template, made=[{"name": "e"}]) == []
+    assert claims(template, statuses=[{"name": "e"}]) == []
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "message"),
+    ("malformed", "code", "message"),
     [
         (request(), None, ""),
         (
@@ -92,8 +92,8 @@ def test_claims_from_templates() -> None:
         ),
     ],
 )
-def test_classes_of_requests(asked: Document, code: Code | None, message: str) -> None:
-    status = check_requests(read(claim("c", asked)), {"gpu": DeviceClass()}.get, EVERY_FEATURE)
+def test_classes_of_requests(malformed: Document, code: Code | None, message: str) -> None:
+    status = check_requests(read(claim("c", malformed)), {"gpu": DeviceClass()}.get, EVERY_FEATURE)
     assert (status and status.code, status.message if status else "") == (code, message)
 
 
@@ -134,8 +134,8 @@ def test_the_time_to_prepare_devices() -> None:
 
 
 def test_devices_that_are_allocated_at_the_end_of_time() -> None:
-    found = prepared(READY, **NEEDS)
-    assert found.status.allocation is not None
-    late = replace(found.status.allocation, allocation_timestamp="9999-12-31T23:59:59Z")
-    found = replace(found, status=replace(found.status, allocation=late))
-    assert prepared_by(found, 10.0) == datetime.max.replace(tzinfo=UTC)
+    subject = prepared(READY, **NEEDS)
+    assert subject.status.allocation is not None
+    late = replace(subject.status.allocation, allocation_timestamp="9999-12-31T23:59:59Z")
+    subject = replace(subject, status=replace(subject.status, allocation=late))
+    assert prepared_by(subject, 10.0) == datetime.max.replace(tzinfo=UTC)

@@ -27,7 +27,9 @@ def pool(count: int = 1, generation: int = 1, name: str = "p") -> Document:
 
 
 def seen(*documents: Document) -> NodePools:
-    slices = [Slice(msgspec.convert(one, ResourceSlice), lambda *_: 0) for one in documents]
+    slices = [
+        Slice(msgspec.convert(document, ResourceSlice), lambda *_: 0) for document in documents
+    ]
     try:
         served = slices_targeting(N, slices)
     except AllocationError as problem:
@@ -134,8 +136,8 @@ def test_counters() -> None:
     assert of(good, *more, count=3) == twice.format("e")
     # What devices of other nodes consume matters too.
     far = resource_slice("m", consuming("no", "memory"), name="m", **pool(3))
-    found = of(good, counters("c", "set", **pool(3)), far, count=3)
-    assert found == "slice m, device d: consumesCounters: counter set no not found"
+    problem = of(good, counters("c", "set", **pool(3)), far, count=3)
+    assert problem == "slice m, device d: consumesCounters: counter set no not found"
 
 
 def test_the_order_of_pools() -> None:

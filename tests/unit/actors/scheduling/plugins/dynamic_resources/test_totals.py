@@ -161,7 +161,7 @@ def test_a_resource_without_a_class_needs_no_slices() -> None:
 def test_changes_are_followed() -> None:
     snapshot, totals = cluster(node(), GPUS, resource_slice("n", gpu("a", "4Gi"))), DeviceTotals()
     assert counted(snapshot, totals=totals) == {"n": (1, 0)}
-    for document, wanted in (
+    for document, expected in (
         (device_class("gpus", LARGE, extendedResourceName=GPU), (0, 0)),
         (resource_slice("n", gpu("a", "4Gi"), gpu("b", "16Gi"), gpu("c", "16Gi")), (2, 0)),
         (allocated("held", "n", "a", "b"), (2, 1)),
@@ -170,7 +170,7 @@ def test_changes_are_followed() -> None:
         item = decode(document)
         assert item is not None
         snapshot.objects.put(item)
-        assert counted(snapshot, totals=totals) == {"n": wanted}
+        assert counted(snapshot, totals=totals) == {"n": expected}
 
 
 def test_only_the_nodes_of_a_view_are_counted() -> None:

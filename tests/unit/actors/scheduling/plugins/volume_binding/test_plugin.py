@@ -40,7 +40,7 @@ SELECTED = "volume.kubernetes.io/selected-node"
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 DONE = {"pv.kubernetes.io/bind-completed": "yes"}
-ASKED = pod("p", of_claim("c"))
+WITH_CLAIM = pod("p", of_claim("c"))
 NODES = (node("a", host="a", zone="x"), node("b", host="b", zone="y"))
 WAITS = thing("StorageClass", "s", volumeBindingMode="WaitForFirstConsumer")
 DYNAMIC = {**WAITS, "provisioner": "driver"}
@@ -68,7 +68,7 @@ def bound(name: str = "c", to: str = "v", **parts: Any) -> Document:
     return claim(name, to, annotations=DONE, **parts)
 
 
-def decided(*objects: Document, document: Document = ASKED) -> Status | dict[str, Status]:
+def decided(*objects: Document, document: Document = WITH_CLAIM) -> Status | dict[str, Status]:
     return answered(PLUGIN, document, cluster(*NODES, *objects))
 
 
@@ -273,7 +273,7 @@ def test_disks_of_in_tree_plugins_on_nodes_that_use_csi() -> None:
     nodes.append(thing("CSINode", "old", annotations={MIGRATED: "kubernetes.io/gce-pd"}))
     zone = {"topology.kubernetes.io/zone": "x"}
     disk = volume("v", zone, awsElasticBlockStore={"volumeID": "vol-1"})
-    assert rejected(answered(PLUGIN, ASKED, cluster(*nodes, bound(), disk))) == {
+    assert rejected(answered(PLUGIN, WITH_CLAIM, cluster(*nodes, bound(), disk))) == {
         "there": NODE_CONFLICT
     }
 
@@ -396,8 +396,10 @@ def topology(*answer: Document) -> Document:
     return {**DYNAMIC, "allowedTopologies": list(answer)}
 
 
-def labelled(*wanted: tuple[str, list[str]]) -> Document:
-    return {"matchLabelExpressions": [{"key": key, "values": values} for key, values in wanted]}
+def labelled(*values_by_key: tuple[str, list[str]]) -> Document:
+    return {
+        "matchLabelExpressions": [{"key": key, "values": values} for key, values in values_by_key]
+    }
 
 
 @pytest.mark.parametrize(
@@ -538,7 +540,7 @@ def test_scores(objects: list[Document], shape: list[Document] | None, expected:
     snapshot = cluster(*NODES, DYNAMIC, *objects)
     points = ("preFilter", "filter", "preScore", "score")
     rules = Rules({point: [(plugin, 1)] for point in points})
-    state, info = CycleState(), PodInfo(as_pod(ASKED))
+    state, info = CycleState(), PodInfo(as_pod(WITH_CLAIM))
     assert rules.pre_filter(state, info, snapshot).status.ok
     nodes = snapshot.all()
     rules.pre_score(state, info, nodes)
@@ -548,7 +550,7 @@ def test_scores(objects: list[Document], shape: list[Document] | None, expected:
 
 def test_without_the_gate_nothing_is_scored() -> None:
     snapshot = cluster(*NODES, DYNAMIC, wants())
-    state, info = CycleState(), PodInfo(as_pod(ASKED))
+    state, info = CycleState(), PodInfo(as_pod(WITH_CLAIM))
     PLUGIN.pre_filter(state, info, snapshot)
     assert PLUGIN.pre_score(state, info, snapshot.all()) is SKIP
 
