@@ -49,7 +49,7 @@ class Berth:
         ended = (record["pod"] for record in records if record["result"] == result)
         return ["{namespace}/{name}".format_map(pod) for pod in ended]
 
-    async def says(self, text: str, seconds: float = 20.0) -> str:
+    async def says(self, text: str, seconds: float = 60.0) -> str:
         """Waits for a line that contains this text and returns it. Fails the test if the process
         ends first.
         """
