@@ -107,8 +107,8 @@ HUGE: dict[str, Document] = {
 
 
 def calls(spec: Document, nodes: int) -> int:
-    """The calls for three pods of one template, of which the third is remembered. Each node already
-    has a pod of a different app.
+    """Returns the calls for three pods of one template, of which the third is remembered. Each node
+    already has a pod of a different app.
     """
     objects: list[Document] = []
     for i in range(nodes):

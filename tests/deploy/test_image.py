@@ -80,7 +80,7 @@ def test_the_ignored_files_are_none_that_are_copied() -> None:
 
 
 def dependencies(folder: Path) -> Path:
-    """A folder from which everything but berth can be imported."""
+    """Returns a folder from which everything but berth can be imported."""
     folder.mkdir()
     for path in Path(sysconfig.get_path("purelib")).iterdir():
         if "berth" not in path.name:
@@ -109,7 +109,7 @@ def write_wheels(lock: Path, folder: Path) -> None:
 
 
 def python_without_index(folder: Path) -> Path:
-    """A folder with a `python3` that calls write_wheels for `pip download`."""
+    """Returns a folder with a `python3` that calls write_wheels for `pip download`."""
     folder.mkdir()
     script = folder / "python3"
     script.write_text(

@@ -56,7 +56,7 @@ def overlay_of(name: str) -> tuple[Document, ...]:
 
 
 def accepted(document: Document) -> Document:
-    """The object as the embedded API server stores it, if it knows the kind."""
+    """Returns the object as the embedded API server stores it, if it knows the kind."""
     kind = BY_KIND.get((document["apiVersion"], document["kind"]))
     if kind is None:
         return document

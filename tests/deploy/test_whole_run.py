@@ -13,7 +13,7 @@ from tests.kit.whole_run import INTEGRATION, OUTPUT, WholeRun
 
 
 def session(*paths: Any, failed: int = 0, worker: bool = False, args: Any = ("tests",)) -> Any:
-    """A session that ran the tests of these modules."""
+    """Returns a session that ran the tests of these modules."""
     config = SimpleNamespace(args=args, **({"workeroutput": {}} if worker else {}))
     items = [SimpleNamespace(path=path) for path in paths]
     return SimpleNamespace(items=items, testsfailed=failed, config=config, exitstatus=0)

@@ -78,14 +78,14 @@ def install(project: Path, site: Path) -> None:
 
 
 def exchanges(block: Block) -> list[tuple[str, str]]:
-    """The commands of a console block, each with its output."""
+    """Returns the commands of a console block, each with its output."""
     parts = re.split(r"^\$ (.*)\n", block.text, flags=re.MULTILINE)
     assert not parts[0].strip(), f"{block}: expected a line that begins with $"
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def preview(command: str, folder: Path) -> str:
-    """The preemption part of `berth explain -o json`, indented for the page."""
+    """Returns the preemption part of `berth explain -o json`, indented for the page."""
     decision = msgspec.json.decode(run_berth(f"{command} -o json", folder))
     return msgspec.json.format(msgspec.json.encode(decision["preemption"])).decode() + "\n"
 

@@ -10,7 +10,7 @@ FIRST, NEXT = "### Misc flags\n", "\n## Health and metrics\n"
 
 
 def tables() -> str:
-    """A heading and a table for each group."""
+    """Returns a heading and a table for each group."""
     return "\n".join(
         "\n".join(
             (

@@ -61,7 +61,7 @@ def _refusing(*paths: str) -> Daemon:
 
 
 def printed(command: str, folder: Path) -> str:
-    """The output of a command in the folder with the logs."""
+    """Returns the output of a command in the folder with the logs."""
     shell = subprocess.run(
         ["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False, timeout=20
     )
@@ -69,5 +69,5 @@ def printed(command: str, folder: Path) -> str:
 
 
 def settled(text: str) -> str:
-    """The text without what is different in every run."""
+    """Returns the text without what is different in every run."""
     return SECONDS.sub("seconds=0.004", HEAD.sub(r"\g<1>1122 10:27:41.995337      18 \2:40]", text))

@@ -10,7 +10,7 @@ KIND = "stateDiagram-v2"
 
 
 def drawn() -> str:
-    """The text of a mermaid block: the places, and an arrow for all moves from one to another."""
+    """Returns a mermaid block: the places, and an arrow for all moves from one to another."""
     lines = [f'    state "{place}" as {_name(place)}' for place in Place if " " in place]
     for start in Place:
         for target in Place:
@@ -21,7 +21,7 @@ def drawn() -> str:
 
 
 def shown() -> Block:
-    """The block on the page."""
+    """Returns the block on the page."""
     (block,) = (block for block in blocks(ARCHITECTURE, "mermaid") if block.text.startswith(KIND))
     return block
 

@@ -37,7 +37,7 @@ RUN = [each for each in COMMANDS if not each.startswith(tuple(NOT_RUN))]
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command of a shell prints. Skips the test if its program is not there."""
+    """Returns the output of a shell's command. Skips the test if its program is not there."""
     for program in PROGRAMS:
         if program in command and (why := missing(program)):
             pytest.skip(why)
@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def without_cluster(command: str) -> str:
-    """A command, without the part that a cluster would have to answer."""
+    """Returns a command without the part that a cluster would have to answer."""
     token = '"$(kubectl -n kube-system create token berth --duration=24h)"'
     return (
         command.replace(" | kubectl apply -f -", "")

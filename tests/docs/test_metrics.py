@@ -33,7 +33,7 @@ RECORDED = json.loads((ROOT / "tests/golden/data/kube_scheduler_metrics.json").r
 
 
 def registry() -> Registry:
-    """All families of /metrics."""
+    """Returns all families of /metrics."""
     metrics = Registry()
     Families(metrics, dict.fromkeys(DEFAULTS, True))
     register_sizes(metrics, Mailboxes(), dict)
@@ -102,7 +102,7 @@ async def test_the_queries_return_data(tmp_path: Path) -> None:
 
 
 def grown(family: AnyFamily) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The children of a family, one of them with the values that the queries select."""
+    """Yields the children of a family, one of them with the values that the queries select."""
     if family.labels:
         family.child(*("POST" if label == "verb" else "x" for label in family.labels))
     yield from family.children()

@@ -37,7 +37,7 @@ REMOVED = {"--no-leader-elect"}  # the changelog names them
 
 
 def commands() -> dict[str, frozenset[str]]:
-    """The flags of every `berth` subcommand."""
+    """Returns the flags of every `berth` subcommand."""
     flags_of = {}
     context = click.Context(main)
     for name in main.list_commands(context):
@@ -57,12 +57,12 @@ def prose(page: Path) -> str:
 
 
 def slug(heading: str) -> str:
-    """The anchor of a heading."""
+    """Returns the anchor of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def table_under(heading: str, page: Path = CONFIGURATION) -> dict[str, str]:
-    """The first two columns of all tables in a section of a page."""
+    """Returns the first two columns of all tables in a section of a page."""
     section = page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return {match[1]: match[2].strip() for match in ROW.finditer(section)}
 

@@ -22,7 +22,7 @@ def load(folder: Path, category: str) -> list[dict[str, Any]]:
 
 
 def difference(got: dict[str, Any], expect: dict[str, Any]) -> dict[str, Any]:
-    """The keys in which a decision differs, each with (expected, got)."""
+    """Returns the keys in which a decision differs, each with (expected, got)."""
     if "error" in expect or "error" in got:
         return {} if "error" in expect and "error" in got else {"error": (expect, got)}
     assert got.keys() == expect.keys()

@@ -29,7 +29,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def completed_by_berth(document: Any, gates: dict[str, bool]) -> Any:
-    """The configuration with all its defaults. Raises ConfigError."""
+    """Returns the configuration with all its defaults. Raises ConfigError."""
     configuration = from_mapping(document)
     problems = plugin_problems(configuration, IN_TREE, gates)
     if problems:

@@ -19,7 +19,7 @@ MOST_LOOSE_FILES = 4
 
 
 def misplaced(path: Path) -> list[str]:
-    """The imports of a module that name its own top-level folder, or another one without berth."""
+    """Returns a module's imports that name its own top-level folder, or another without berth."""
     top, *below = path.relative_to(ROOT).parts
     wrong = []
     for node in ast.walk(ast.parse(path.read_text())):

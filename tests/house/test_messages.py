@@ -32,7 +32,7 @@ def matches(source: str) -> Iterator[ast.Match]:
 
 
 def handled(source: str) -> set[str]:
-    """The messages that `match message` takes, whatever is in them."""
+    """Returns the messages that `match message` takes, whatever is in them."""
     names = set()
     for match in matches(source):
         if ast.unparse(match.subject) != "message":

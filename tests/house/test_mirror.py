@@ -13,12 +13,12 @@ TOP = ROOT / "src/berth"
 
 
 def mirrored(folder: Path) -> Path:
-    """The folder of the tree that a folder of tests/unit belongs to."""
+    """Returns the folder of the tree that a folder of tests/unit belongs to."""
     return TOP / folder.relative_to(UNIT)
 
 
 def names(folder: Path) -> set[str]:
-    """The modules and folders in a folder, without what only Python needs."""
+    """Returns the modules and folders in a folder, without what only Python needs."""
     return {path.stem for path in folder.iterdir()} - {"__init__", "__pycache__"}
 
 

@@ -21,7 +21,7 @@ def module_name(path: Path) -> str:
 
 
 def called_pure() -> list[str]:
-    """The modules with "Pure" in a docstring."""
+    """Returns the modules with "Pure" in a docstring."""
     modules = []
     for folder in ("actors", "config", "tools"):
         for path in sorted((ROOT / folder).rglob("*.py")):

@@ -166,7 +166,7 @@ async def started(running: Pipeline, *pods: Pod) -> None:
 
 
 async def stopped(running: Pipeline, reason: str) -> bool:
-    """What the binding actor answers to a preemption of the pod p."""
+    """Returns the binding actor's answer to a preemption of the pod p."""
     answer: bool = await ask(
         running.binding, lambda reply: StopBinding(reply, "p", "DefaultPreemption", reason)
     )

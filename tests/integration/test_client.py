@@ -83,7 +83,7 @@ async def who(request: web.BaseRequest) -> web.StreamResponse:
 
 
 def refusing(*tokens: str) -> Handler:
-    """Like `who`, but answers 401 for any token except these."""
+    """Returns a handler like `who` that answers 401 for any token except these."""
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         if request.headers.get("Authorization") not in [f"Bearer {token}" for token in tokens]:
@@ -213,7 +213,7 @@ print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "s
 def plugin(
     folder: Path, status: dict[str, Any], version: str = V1, **fields: Any
 ) -> dict[str, Any]:
-    """A user whose credentials come from a command that numbers its tokens by its runs."""
+    """Returns a user whose credentials come from a command that numbers its tokens by its runs."""
     (folder / "plugin.py").write_text(SCRIPT)
     env = [{"name": "STATUS", "value": json.dumps(status)}]
     args = [str(folder / "plugin.py"), str(folder / "runs")]
@@ -488,7 +488,7 @@ class WatchServer:
 
 
 async def told_of(client: Client, number: int) -> list[WatchUpdate[Pod]]:
-    """The first `number` changes that a reflector reports."""
+    """Returns the first `number` changes that a reflector reports."""
     told: list[WatchUpdate[Pod]] = []
     with anyio.fail_after(10):
         reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))

@@ -26,7 +26,7 @@ def answering(*statuses: int) -> AbstractAsyncContextManager[str]:
 
 
 async def values_of(registry: Registry) -> dict[str, Any]:
-    """The labels but the host, and the value, or the number and the sum of a histogram."""
+    """Returns the labels but the host, and the value, or the number and the sum of a histogram."""
     await registry.refresh()
     values: dict[str, Any] = {}
     for family in registry.families():

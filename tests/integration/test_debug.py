@@ -149,7 +149,7 @@ async def test_a_scheduler_that_does_not_answer_is_not_a_difference() -> None:
 
 
 def serving(options: Options, debug: Debug) -> Callable[..., Coroutine[Any, Any, None]]:
-    """A server that shows these debug pages."""
+    """Returns a server that shows these debug pages."""
     assert options.serving is not None
     shown = PageSources(Health({"livez": ()}), {}, dict, debug, Registry())
     return ServerActor(options.serving, options, shown, Random(1)).run

@@ -53,7 +53,7 @@ def test_the_sample_is_placed() -> None:
 
 
 async def page(url: str) -> int:
-    """The status of a page, once its server is there."""
+    """Returns the status of a page, once its server is there."""
     async with aiohttp.ClientSession() as session:
         while True:
             try:

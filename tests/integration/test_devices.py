@@ -27,7 +27,7 @@ TEMPLATE = {"metadata": {"name": "one"}, "spec": {"spec": REQUESTS}}
 
 @asynccontextmanager
 async def hollow(nodes: int = 1, devices: Path | None = None) -> AsyncIterator[Cluster]:
-    """A toy cluster without a scheduler; with this file, its nodes have devices."""
+    """Runs a toy cluster without a scheduler; with this file, its nodes have devices."""
     async with cluster() as running:
         await running.start_hollow(map(hollow_node, range(1, nodes + 1)))
         if devices is not None:
@@ -70,7 +70,7 @@ def in_phases(**numbers: int) -> Callable[[list[Document]], bool]:
 
 
 def results(claims: list[Document]) -> list[Document]:
-    """The allocated devices of all claims."""
+    """Returns the allocated devices of all claims."""
     return [
         result
         for claim in claims

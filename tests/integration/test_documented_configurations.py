@@ -156,7 +156,7 @@ def wanting(name: str, scheduler: str = "default-scheduler", **more: str) -> dic
 
 
 async def placed(cluster: VirtualCluster, *pods: dict[str, Any]) -> list[str]:
-    """The nodes of the pods, which come one by one."""
+    """Returns the nodes of the pods, which come one by one."""
     for document in pods:
         await cluster.create(document)
         await cluster.clock.advance(2.0)

@@ -54,7 +54,7 @@ def message(cluster: VirtualCluster, name: str = "p") -> str:
 
 
 def held(cluster: VirtualCluster) -> Counter[tuple[str, str]]:
-    """The devices that claims hold."""
+    """Returns the devices that claims hold."""
     return Counter(
         (result.pool, result.device)
         for each in cluster.objects(CLAIMS).values()
@@ -171,7 +171,7 @@ async def test_a_claim_that_is_not_there_keeps_the_pod_out_of_the_queue() -> Non
 
 
 def at_first_status(fault: Fault) -> Callable[[str, str, object], Fault]:
-    """A fault for the first write of an allocation."""
+    """Returns a fault for the first write of an allocation."""
     pending = [fault]
 
     def choose(method: str, path: str, body: object) -> Fault:
@@ -266,7 +266,7 @@ ATTACHED = {"name": "gpu-0", "bindingConditions": ["ready"], "bindingFailureCond
 
 
 async def prepare(cluster: VirtualCluster, condition: str) -> None:
-    """The driver reports a condition of the device of claim c."""
+    """Reports a condition of the device of claim c, as the driver does."""
     allocation = read(cluster).status.allocation
     assert allocation is not None
     (result,) = allocation.devices.results
@@ -280,7 +280,7 @@ async def prepare(cluster: VirtualCluster, condition: str) -> None:
 
 
 def waits(cluster: VirtualCluster) -> dict[tuple[str, ...], float]:
-    """The waits for binding conditions, by profile, driver and outcome, each with a device."""
+    """Returns the numbers of waits for binding conditions, by profile, driver and outcome."""
     read = Reader(cluster.instruments.registry)
     waited = read.numbers("dra_bindingconditions_wait_duration_seconds")
     assert waited == read.numbers("dra_bindingconditions_allocations_total")

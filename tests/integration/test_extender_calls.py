@@ -36,7 +36,7 @@ SOON = Duration(0.3)
 
 
 def snapshot() -> Snapshot:
-    """Nodes a and b with pods a0, a1, b0, b1."""
+    """Returns nodes a and b with pods a0, a1, b0, b1."""
     documents: list[dict[str, object]] = []
     for node in ("a", "b"):
         documents.append({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
@@ -57,7 +57,7 @@ def snapshot() -> Snapshot:
 
 
 async def kept(*extenders: Extender) -> list[str] | Status:
-    """The nodes that these extenders leave of all nodes, or the error."""
+    """Returns the nodes that these extenders leave of all nodes, or the error."""
     view = snapshot().all()
     async with Extenders(extenders) as asking:
         answer = await asking.filter(POD, view)
@@ -185,7 +185,7 @@ def preempting(extender: SmallExtender, **fields: Any) -> Extender:
 async def preempted(
     *extenders: Extender, pod: Pod = POD, **candidates: list[str]
 ) -> dict[str, tuple[list[str], int]] | Status:
-    """The candidates (node=victims) that these extenders leave, by node, or the error."""
+    """Returns the candidates (node=victims) that these extenders leave, by node, or the error."""
     view = snapshot()
     infos = {
         info.pod.metadata.name: info

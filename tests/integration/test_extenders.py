@@ -36,8 +36,8 @@ SOON = "300ms"
 
 
 def entry(extender: SmallExtender, *verbs: str, **fields: Any) -> Document:
-    """The configuration of an extender with these verbs, names of nodes in place of nodes, and 5
-    seconds.
+    """Returns the configuration of an extender with these verbs, names of nodes in place of nodes,
+    and 5 seconds.
     """
     paths = {f"{verb}Verb": verb for verb in verbs}
     weight = {"weight": 1} if "prioritize" in verbs else {}

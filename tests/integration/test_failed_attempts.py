@@ -247,7 +247,7 @@ async def test_a_preemptor_has_one_set_of_victims_at_a_time(
 
 
 def preempted(cluster: VirtualCluster) -> set[tuple[str, str]]:
-    """The (preemptor's uid, node) of every Preempted event."""
+    """Returns the (preemptor's uid, node) of every Preempted event."""
     notes = [
         str(w.body) for w in cluster.writes if w.method == "POST" and w.path.endswith("/events")
     ]

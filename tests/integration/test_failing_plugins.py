@@ -48,7 +48,7 @@ class Leaving(PreBindPlugin):
 
 
 async def told(running: Pipeline) -> list[tuple[str, str]]:
-    """The failures that users can read. Conditions and events must agree."""
+    """Returns the failures that users can read. Conditions and events must agree."""
     messages = running.recorder.take()
     conditions = [
         (m.pod.metadata.name, m.reason, m.message)

@@ -186,7 +186,7 @@ class Churn:
         await self._client.call("DELETE", f"{PODS_PATH}/{name}", dict, now)
 
     async def _nodes(self) -> None:
-        """Nodes change, and some are deleted and created again."""
+        """Changes nodes, and deletes and creates some again."""
         for i in range(60):
             name = f"n{self._rng.randrange(NODES)}"
             patch = {"metadata": {"labels": {"topology.kubernetes.io/zone": f"zone-{i % 4}"}}}
@@ -202,7 +202,7 @@ PODS_PATH = "/api/v1/namespaces/default/pods"
 
 
 def pending(store: Store) -> set[str]:
-    """The pods without a node, read from the server's store because listing them is slow."""
+    """Returns the pods without a node, from the server's store because listing them is slow."""
     documents = [stored.document for stored in store.list(BY_KIND["v1", "Pod"], "default")]
     return {item["metadata"]["name"] for item in documents if not item["spec"].get("nodeName")}
 

@@ -51,7 +51,7 @@ def asks(cpu: str) -> Document:
 
 
 def fitting(gates: str, pending: Document, objects: list[Document]) -> list[str]:
-    """The nodes that fit."""
+    """Returns the nodes that fit."""
     line = {"name": "s", "config": None, "objects": objects, "pod": pending}
     arguments = ["--scenario", "-", "-o", "json", "--feature-gates", gates]
     result = CliRunner().invoke(explain, arguments, input=msgspec.json.encode(line).decode())
@@ -159,7 +159,7 @@ async def test_the_scheduler_drops_what_counts_only_with_a_gate(
 
 
 async def with_a_preemptor(running: Pipeline) -> None:
-    """A full node, a pod that makes room for itself there, and one that fits in any case."""
+    """Creates a full node, a pod that preempts there, and one that fits in any case."""
     running.store.evicting = anyio.Event()
     await running.add_node(msgspec.convert(node(), Node))
     low = pod("low", nodeName="n", container={"resources": asks("4")})

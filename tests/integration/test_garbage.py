@@ -51,7 +51,7 @@ def pod(name: str, cpu: int) -> Pod:
 
 
 async def live(running: Pipeline, number: int) -> None:
-    """Pods come, wait on Permit, are bound or refused by the API server, and go."""
+    """Creates pods that wait on Permit, are bound or refused by the API server, and go."""
     pods = [pod(f"p-{number}-{i}", 1_000 if i == 1 else 1) for i in range(PODS)]
     running.store.refusals.append(ApiError(500, "InternalError", "internal error"))
     for item in pods:

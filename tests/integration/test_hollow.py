@@ -32,7 +32,7 @@ def workload(kind: str, name: str, template_: Document | None = None, **spec: An
 
 
 def rolled_out(replicas: int) -> Callable[[Document], bool]:
-    """The condition that `kubectl rollout status` waits for."""
+    """Returns the condition that `kubectl rollout status` waits for."""
 
     def holds(status: Document) -> bool:
         counts = {

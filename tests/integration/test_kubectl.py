@@ -61,7 +61,7 @@ async def client(kubectl: Kubectl) -> AsyncIterator[Client]:
 
 
 def plain(document: Document) -> Any:
-    """The object without its identity, fields derived from its identity, and nulls."""
+    """Returns the object without its identity, fields derived from its identity, and nulls."""
     text = json.dumps(document).replace(document["metadata"]["uid"], "the uid")
     manifest = json.loads(
         text, object_hook=lambda mapping: {k: v for k, v in mapping.items() if v is not None}

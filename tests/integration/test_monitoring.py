@@ -45,7 +45,7 @@ class Prometheus:
         self._session = session
 
     async def ask(self, path: str, **query: str) -> Any:
-        """The data of an answer. Raises ClientError if there is none."""
+        """Returns the data of an answer. Raises ClientError if there is none."""
         async with self._session.get(f"{self._url}/api/v1/{path}", params=query) as response:
             answer = await response.json()
             assert answer["status"] == "success", answer
@@ -55,7 +55,7 @@ class Prometheus:
         return bool((await self.ask("query", query=query))["result"])
 
     async def health_of_rules(self) -> set[str]:
-        """The health of all rules; that of a rule that was not evaluated yet is unknown."""
+        """Returns the health of all rules; that of a rule that was not evaluated yet is unknown."""
         groups = (await self.ask("rules"))["groups"]
         return {rule["health"] for group in groups for rule in group["rules"]}
 
@@ -73,7 +73,7 @@ class Prometheus:
 
 @asynccontextmanager
 async def prometheus(folder: Path, port: int) -> AsyncIterator[Prometheus]:
-    """A Prometheus that scrapes a port of this machine, and knows the alerts."""
+    """Runs a Prometheus that scrapes a port of this machine, and knows the alerts."""
     scraped = {
         "job_name": "berth",
         "scheme": "https",
@@ -127,7 +127,7 @@ async def busy(cluster: Cluster) -> None:
 
 
 def queries() -> list[str]:
-    """Those of the dashboard, and those of the alerts without their limits."""
+    """Returns the queries of the dashboard, and those of the alerts without their limits."""
     panels = json.loads(DASHBOARD.read_text())["panels"]
     shown = [target["expr"] for panel in panels for target in panel.get("targets", ())]
     rules = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]

@@ -53,7 +53,7 @@ def budget(name: str, least: int) -> Document:
 
 
 def large_node(number: int) -> Document:
-    """A hollow node with 4 cores."""
+    """Returns a hollow node with 4 cores."""
     document = hollow_node(number)
     room = {"cpu": "4", "memory": "32Gi", "pods": "110"}
     document["status"]["allocatable"] = document["status"]["capacity"] = room

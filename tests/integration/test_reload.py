@@ -129,7 +129,7 @@ def of(name: str, scheduler: str) -> dict[str, Any]:
 
 
 def bindings(cluster: VirtualCluster) -> Counter[str]:
-    """How often each pod was bound."""
+    """Returns how often each pod was bound."""
     paths = (write.path.split("/") for write in cluster.writes if write.path.endswith("/binding"))
     return Counter(parts[-2] for parts in paths)
 

@@ -28,7 +28,7 @@ class Hesitant(PermitPlugin):
 
 
 async def story(verbosity: int, cpu: str = "1", *, permit: bool = False) -> list[Line]:
-    """The lines about a pod that finds no room, until a node is added, and one second more."""
+    """Returns the lines about a pod without room, until one second after a node is added."""
     configure_logs(LoggingOptions(verbosity=verbosity))
     enabled = {"multiPoint": {"enabled": [{"name": "Hesitant"}] if permit else []}}
     with capture_logs() as logs:

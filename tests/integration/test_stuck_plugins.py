@@ -99,7 +99,7 @@ async def in_plugin(running: Daemons, site: Path, way: str) -> AsyncIterator[Ber
 
 
 def told(scheduler: Berth, event: str) -> dict[str, Any]:
-    """The fields of the only log line with this event."""
+    """Returns the fields of the only log line with this event."""
     matching = [line for line in scheduler.output.splitlines() if f'"{event}"' in line]
     assert len(matching) == 1, scheduler.output
     fields: dict[str, Any] = json.loads(matching[0])

@@ -340,7 +340,7 @@ def test_objects_survive_the_killing_of_the_server(tmp_path: Path) -> None:
 
 
 def complaint_of(*arguments: str) -> str:
-    """The single line in which a berth command says why it ends."""
+    """Returns the single line in which a berth command says why it ends."""
     command = [sys.executable, "-m", "berth.actors", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")

@@ -121,7 +121,7 @@ class Controller:
 
 
 def writes(cluster: VirtualCluster) -> list[tuple[str, Any]]:
-    """The writes to volumes and claims."""
+    """Returns the writes to volumes and claims."""
     return [
         (write.path, write.body) for write in cluster.writes if "persistentvolume" in write.path
     ]

@@ -77,7 +77,7 @@ class Storage:
             await self.running.create("Pod", {"metadata": {"name": f"p{i}"}, "spec": spec})
 
     async def written(self) -> int:
-        """The number of writes to volumes and claims by schedulers."""
+        """Returns the number of writes to volumes and claims by schedulers."""
         if self.static:
             return sum("claimRef" in volume["spec"] for volume in await self.running.all(VOLUMES))
         claims = await self.running.all(CLAIMS)
@@ -88,7 +88,7 @@ class Storage:
         return sorted(it["metadata"]["name"] for it in volumes if it["spec"].get("claimRef"))
 
     async def check(self) -> None:
-        """Each pod was bound once, to a node that its volume allows; each volume has one claim."""
+        """Checks that each pod is bound once, where its volume is, with one claim a volume."""
         self.running.assert_bound_once(COUNT)
         volumes, claims = await self.running.by_name(VOLUMES), await self.running.by_name(CLAIMS)
         taken = [claim["spec"]["volumeName"] for claim in claims.values()]

@@ -33,7 +33,7 @@ OFFLINE = (
 
 
 def ran(*command: str | Path, folder: Path) -> str:
-    """What a command prints that has to succeed, with nothing on Python's path."""
+    """Returns the output of a command that has to succeed, with nothing on Python's path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         command,
@@ -49,7 +49,7 @@ def ran(*command: str | Path, folder: Path) -> str:
 
 
 def built(source: Path, target: str, folder: Path) -> Path:
-    """The distribution that hatchling makes of a project."""
+    """Returns the distribution that hatchling makes of a project."""
     ran(sys.executable, "-m", "hatchling", "build", "-t", target, "-d", folder, folder=source)
     (distribution,) = folder.iterdir()
     return distribution
@@ -74,8 +74,8 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_of(*distributions: str) -> set[str]:
-    """The files and folders in site-packages of these distributions, and of all that they require
-    without extras.
+    """Returns the files and folders in site-packages of these distributions, and of all that they
+    require without extras.
     """
     files: set[str] = set()
     seen, waiting = set(), [*distributions]
@@ -123,7 +123,7 @@ class Environment:
         self.before = self.installed()
 
     def installed(self) -> set[str]:
-        """The names in site-packages."""
+        """Returns the names in site-packages."""
         return {path.name for path in self.site.iterdir() if path.name != "__pycache__"}
 
     def pip(self, *arguments: str | Path) -> None:
@@ -136,15 +136,15 @@ class Environment:
         self.pip("uninstall", "--quiet", "--yes", name)
 
     def berth(self, *arguments: str) -> str:
-        """What `berth` prints there."""
+        """Returns the output of `berth` there."""
         return ran(self.program, *arguments, folder=self.neutral)
 
     def run(self, *arguments: str) -> str:
-        """What Python prints in a folder with nothing in it."""
+        """Returns the output of Python in an empty folder."""
         return ran(self.python, *arguments, folder=self.neutral)
 
     def finds(self, *modules: str) -> list[str]:
-        """Those of these top-level modules that can be imported."""
+        """Returns those of these top-level modules that can be imported."""
         code = "import importlib.util, sys; print(*filter(importlib.util.find_spec, sys.argv[1:]))"
         return self.run("-c", code, *modules).split()
 

@@ -121,8 +121,8 @@ class Authority:
         return base64.b64encode((self.folder / name).read_bytes()).decode()
 
     def server(self, name: str, *, asks_clients: bool = False) -> ssl.SSLContext:
-        """A server's context with this certificate. With `asks_clients` it refuses clients without
-        a certificate of this authority.
+        """Returns a server's context with this certificate. With `asks_clients` it refuses clients
+        without a certificate of this authority.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_verify_locations(self.path("ca.crt"))

@@ -35,7 +35,7 @@ class Instruction(msgspec.Struct, frozen=True):
         return shlex.split(self.text)
 
     def pairs(self) -> dict[str, str]:
-        """The names and values of ENV and LABEL."""
+        """Returns the names and values of ENV and LABEL."""
         pairs = (word.partition("=") for word in self.words())
         return {name: value for name, _, value in pairs}
 
@@ -70,7 +70,7 @@ class Stage:
         self.labels: dict[str, str] = {}
 
     def path(self, inside: str) -> Path:
-        """A path of the stage on this machine."""
+        """Returns a path of the stage on this machine."""
         absolute = inside if inside.startswith("/") else f"{self.workdir}/{inside}"
         return self.root / absolute.lstrip("/")
 

@@ -39,12 +39,12 @@ class Daemon:
         await self.clock.settle()
 
     def node_of(self, name: str) -> str:
-        """The node of a pod in the default namespace, or ""."""
+        """Returns the node of a pod in the default namespace, or ""."""
         host: str = self.api.documents(PODS.path)[f"default/{name}"]["spec"].get("nodeName", "")
         return host
 
     def message_of(self, name: str) -> str:
-        """The message of the PodScheduled condition of a pod in the default namespace, or ""."""
+        """Returns the message of the PodScheduled condition of a pod in "default", or ""."""
         conditions = self.api.documents(PODS.path)[f"default/{name}"]["status"].get(
             "conditions", ()
         )

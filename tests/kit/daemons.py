@@ -151,7 +151,7 @@ class Daemons(ClusterClient):
         return (first, second) if first.count(LEADS) else (second, first)
 
     async def lease(self) -> Document:
-        """The spec of the schedulers' lease."""
+        """Returns the spec of the schedulers' lease."""
         lease: Document = (await self.client.call("GET", LEASE, dict))["spec"]
         return lease
 

@@ -27,7 +27,7 @@ def device_class(name: str = "gpu", *expressions: str, **spec: Any) -> Document:
 
 
 def resource_slice(node: str, *devices: str | Document, name: str = "", **spec: Any) -> Document:
-    """A slice with these devices, the only one of the pool that is named after its node."""
+    """Returns a slice with these devices, the only one of the pool that is named after its node."""
     return {
         "apiVersion": API,
         "kind": "ResourceSlice",
@@ -57,13 +57,13 @@ def claim(name: str, *requests: Document, **devices: Any) -> Document:
 
 
 def using(pod: Document, *claims: str) -> Document:
-    """The pod, with these claims."""
+    """Returns the pod, with these claims."""
     pod["spec"]["resourceClaims"] = [{"name": name, "resourceClaimName": name} for name in claims]
     return pod
 
 
 def allocated(name: str, pool: str, *devices: str, **result: Any) -> Document:
-    """A claim with devices of a pool; `result` is added to each of its results."""
+    """Returns a claim with devices of a pool; `result` is added to each of its results."""
     results = [
         {"request": "r", "driver": DRIVER, "pool": pool, "device": device, **result}
         for device in devices
@@ -74,7 +74,7 @@ def allocated(name: str, pool: str, *devices: str, **result: Any) -> Document:
 def node(
     name: str = "n", labels: Mapping[str, str] | None = None, /, **allocatable: int | str
 ) -> Document:
-    """A node; the resource `gpu` stands for GPU."""
+    """Returns a node; the resource `gpu` stands for GPU."""
     amounts = {GPU if name == "gpu" else name: str(amount) for name, amount in allocatable.items()}
     return {
         "apiVersion": "v1",
@@ -85,7 +85,7 @@ def node(
 
 
 def pod(requests: Mapping[str, str | int], name: str = "p", on: str = "") -> Document:
-    """A pod with one container."""
+    """Returns a pod with one container."""
     container = {"name": "c", "resources": {"requests": dict(requests)}}
     return {
         "apiVersion": "v1",
@@ -100,7 +100,7 @@ def cluster(*objects: Document) -> Snapshot:
 
 
 def handle(**gates: bool) -> NoApi:
-    """A handle with these feature gates."""
+    """Returns a handle with these feature gates."""
     assert gates.keys() <= DEFAULTS.keys()
     no_api = NoApi()
     no_api.feature_gates = {**DEFAULTS, **gates}

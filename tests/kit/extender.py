@@ -71,7 +71,7 @@ async def hang(_: Body) -> Any:
 
 
 def error(_: Body) -> Any:
-    """The error answer of extender/v1."""
+    """Returns the error answer of extender/v1."""
     return {"Error": "not today"}
 
 

@@ -16,7 +16,7 @@ from tests.kit.handle import NoApi
 
 
 def profile(args: dict[str, dict[str, Any]] | None = None) -> Profile:
-    """The default profile; `args` maps plugin names to their arguments."""
+    """Returns the default profile; `args` maps plugin names to their arguments."""
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -49,14 +49,14 @@ def wakes(
 
 
 def pod(name: str = "p", node: str = "", labels: dict[str, str] | None = None, **spec: Any) -> Pod:
-    """A pod of the namespace `ns` whose uid is its name; `spec` is as in a manifest."""
+    """Returns a pod of the namespace `ns` whose uid is its name; `spec` is as in a manifest."""
     metadata = {"namespace": "ns", "name": name, "uid": name, "labels": labels or {}}
     return msgspec.convert({"metadata": metadata, "spec": {**spec, "nodeName": node}}, Pod)
 
 
 def node(name: str = "n", labels: dict[str, str] | None = None, **parts: Any) -> Node:
-    """A node; `parts` may be taints and unschedulable (spec), allocatable and declaredFeatures
-    (status).
+    """Returns a node; `parts` may be taints and unschedulable (spec), allocatable and
+    declaredFeatures (status).
     """
     spec = {key: parts.pop(key) for key in ("taints", "unschedulable") if key in parts}
     return msgspec.convert(

@@ -7,7 +7,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 def no_room(nodes: int, reasons: str, *, preemption: str = NOT_HELPFUL) -> str:
-    """The message for `nodes` nodes of which none is available and none can be helped by
+    """Returns the message for `nodes` nodes of which none is available and none can be helped by
     preemption.
     """
     head = f"0/{nodes} nodes are available:"

@@ -74,7 +74,7 @@ def document(kind: Any, rng: Random) -> Any:
 
 
 def broken(value: Any, rng: Random) -> Any:
-    """A copy of the document with a hostile value in one place."""
+    """Returns a copy of the document with a hostile value in one place."""
     if isinstance(value, dict) and value and rng.random() < 0.9:
         name = rng.choice(sorted(value))
         return {**value, name: broken(value[name], rng)}

@@ -184,7 +184,7 @@ class Pipeline:
         self.queue.tell(PendingPodAdded(pod))
 
     def nominated(self) -> list[tuple[str, str]]:
-        """The nominations that the recorder was sent alone so far; takes all its messages out."""
+        """Returns the nominations that the recorder was sent alone; takes all its messages out."""
         return [
             (order.pod.metadata.name, order.nominated_node)
             for order in self.recorder.take()
@@ -194,8 +194,8 @@ class Pipeline:
 
 @asynccontextmanager
 async def pipeline(*plugins: type[Plugin], **gates: bool) -> AsyncIterator[Pipeline]:
-    """A pipeline with these feature gates, which runs until the block is left; its states are
-    validated then.
+    """Runs a pipeline with these feature gates until the block is left, then validates its
+    states.
     """
     running = Pipeline(plugins, gates)
     async with anyio.create_task_group() as group:

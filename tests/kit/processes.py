@@ -37,11 +37,11 @@ class Berth:
         return self._output.read_text()
 
     def count(self, text: str) -> int:
-        """The number of lines that contain this text."""
+        """Returns the number of lines that contain this text."""
         return sum(text in line for line in self.output.splitlines())
 
     def attempts(self, result: str) -> list[str]:
-        """The pods of the attempts with this result, in order. The log must be in JSON."""
+        """Returns the pods of the attempts with this result, in order. The log must be in JSON."""
         lines = (
             line for line in self.output.splitlines() if line.startswith("{") and line.endswith("}")
         )

@@ -76,7 +76,7 @@ class Kept(Generic[T]):
 
 
 def answer(queue: QueueState, order: Callable[[ReplyTo[T]], QueueMessage]) -> T:
-    """The queue's answer to an order that needs no time."""
+    """Returns the queue's answer to an order that needs no time."""
     reply: Kept[T] = Kept()
     for effect in queue.handle(order(reply), 0.0):
         if isinstance(effect, Answer):
@@ -86,25 +86,25 @@ def answer(queue: QueueState, order: Callable[[ReplyTo[T]], QueueMessage]) -> T:
 
 
 def dump_of(queue: QueueState, keys: tuple[str, ...]) -> tuple[QueuedPodDump, ...]:
-    """The pods of these keys, as far as they are in the queue."""
+    """Returns the pods of these keys, as far as they are in the queue."""
     return answer(queue, lambda reply: DumpQueued(reply, keys))
 
 
 def place_of(queue: QueueState, key: str) -> Place:
-    """The place of the pod of this key."""
+    """Returns the place of the pod of this key."""
     pods = dump_of(queue, (key,))
     return pods[0].place if pods else Place.OUTSIDE
 
 
 def story_of(queue: QueueState, key: str) -> tuple[StoryStep, ...]:
-    """The latest moves of the pod of this key, the oldest first."""
+    """Returns the latest moves of the pod of this key, the oldest first."""
     return answer(queue, lambda reply: ShowStory(reply, key))
 
 
 def handle_and_follow(
     queue: QueueState, message: QueueMessage, now: float
 ) -> tuple[Sequence[Effect], list[Transition]]:
-    """The effects of a message, and the moves that the queue made, in order.
+    """Returns the effects of a message, and the moves that the queue made, in order.
 
     They are worked out from the effects and from the places before and after.
     """

@@ -245,7 +245,7 @@ class QueueModel:
         return registrations is None or any(r.event.matches(change.event) for r in registrations)
 
     def worth(self, row: Row, change: ClusterChanged) -> int:
-        """0 if no plugin that rejected the pod accepts the change."""
+        """Returns how a change wakes a pod; 0 if no plugin that rejected it accepts the change."""
         subject = change.new if change.new is not None else change.old
         if change.event.resource is Resource.WILDCARD:
             return (

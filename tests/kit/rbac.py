@@ -79,7 +79,7 @@ class Grant(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def attributes_of(method: str, url: str) -> Attributes:
-    """The attributes of a request to an API server."""
+    """Returns the attributes of a request to an API server."""
     split = urlsplit(url)
     parts = [unquote(part) for part in split.path.strip("/").split("/")]
     if parts[0] == "api" and len(parts) >= 3:
@@ -107,8 +107,8 @@ def attributes_of(method: str, url: str) -> Attributes:
 
 
 def implied(attributes: Attributes, body: Any) -> Iterator[Attributes]:
-    """The further rights that the API server asks for because of a request's body: to write an
-    allocation, and to block the deletion of an owner.
+    """Yields the further rights that the API server asks for because of a request's body: to write
+    an allocation, and to block the deletion of an owner.
     """
     if not isinstance(body, Mapping):
         return
@@ -158,7 +158,7 @@ class Authorizer:
             self._grant(role, BUILT_IN[role], "")
 
     def granting(self, access: Attributes) -> list[Right]:
-        """The rights by which this is allowed; none if it is not."""
+        """Returns the rights that allow the request; none if it is not allowed."""
         if access.path:
             return [
                 Right(role, access.verb, "", access.path)

@@ -33,7 +33,7 @@ OUR_GROUPS = ("", "apps", "policy")
 
 
 def shipped() -> list[Document]:
-    """The shipped roles and bindings, with the lease of the overlay in-place."""
+    """Returns the shipped roles and bindings, with the lease of the overlay in-place."""
     manifests = [document for file in ROLES for document in documents(file.read_bytes())]
     for document in manifests:
         for rule in document.get("rules", ()):
@@ -65,11 +65,11 @@ class Rights:
             self.used.update(granting)
 
     def unused(self) -> list[Right]:
-        """The shipped rights that were not used so far."""
+        """Returns the shipped rights that were not used so far."""
         return [right for right in self._authorizer.shipped if right not in self.used]
 
     def unused_roles(self) -> list[str]:
-        """The bound roles of which no right was used so far."""
+        """Returns the bound roles of which no right was used so far."""
         used = {right.role for right in self.used}
         return [role for role in self._authorizer.roles if role not in used]
 
@@ -78,7 +78,7 @@ RIGHTS = Rights(Authorizer(shipped(), NAMESPACE, ACCOUNT))
 
 
 def forbidden(access: Attributes) -> str:
-    """The API server's message."""
+    """Returns the API server's message about a request that is not allowed."""
     if access.path:
         return f'User "{USER}" cannot {access.verb} path "{access.path}"'
     where = f'in the namespace "{access.namespace}"' if access.namespace else "at the cluster scope"
@@ -106,15 +106,15 @@ _answer = Server.answer
 
 
 def authorized(server: Server, request: Request) -> Response | Follow:
-    """The embedded API server's answer, if the service account may ask for it. Other clients may
-    do everything.
+    """Returns the embedded API server's answer, if the service account may ask for it. Other
+    clients may do everything.
     """
     return refusal(request) or _answer(server, request)
 
 
 def refusal(request: Request) -> Response | None:
-    """The answer to a request that the service account may not make. None if it may, or if another
-    client asks.
+    """Returns the answer to a request that the service account may not make. None if it may, or if
+    another client asks.
     """
     if request.headers.get("authorization") != f"Bearer {TOKEN}":
         return None
@@ -136,7 +136,7 @@ def refusal(request: Request) -> Response | None:
 
 
 def _mapping(body: object | None) -> Any:
-    """The body of a request as far as it is an object."""
+    """Returns the body of a request as far as it is an object."""
     if isinstance(body, bytes):
         try:
             return msgspec.json.decode(body)

@@ -30,7 +30,7 @@ def request_for(
     method: str = "GET",
     certificates: tuple[bytes, ...] = (),
 ) -> Request:
-    """The request for a target such as /livez?verbose."""
+    """Returns the request for a target such as /livez?verbose."""
     parts = urlsplit(target)
     query = parse_qs(parts.query, keep_blank_values=True)
     return Request(unquote(parts.path), method, query, CIMultiDict(headers), certificates)

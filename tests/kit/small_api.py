@@ -280,7 +280,7 @@ class _Response:
 
 
 def _key(path: str) -> str:
-    """The key of .../namespaces/NAMESPACE/pods/NAME[/status]."""
+    """Returns the key of .../namespaces/NAMESPACE/pods/NAME[/status]."""
     parts = path.strip("/").split("/")
     at = parts.index("namespaces")
     return f"{parts[at + 1]}/{parts[at + 3]}"
@@ -294,8 +294,8 @@ def _is_selected(path: str, document: Any) -> bool:
 
 
 def _with(document: Any, where: list[str], value: Any) -> Any:
-    """A copy of the document with a value at a path of names and list indexes. Missing parts are
-    made.
+    """Returns a copy of the document with a value at a path of names and list indexes. Missing
+    parts are made.
     """
     if not where:
         return value

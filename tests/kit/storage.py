@@ -20,7 +20,7 @@ _CLUSTER_WIDE = {"PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "Vo
 
 
 def thing(kind: str, name: str, **parts: Any) -> dict[str, Any]:
-    """An object in JSON; labels, annotations, namespace and ownerReferences are metadata."""
+    """Returns a document; labels, annotations, namespace and ownerReferences are metadata."""
     metadata = {"name": name, "uid": name}
     if kind not in _CLUSTER_WIDE | {"Node"}:
         metadata["namespace"] = parts.pop("namespace", "ns")
@@ -35,7 +35,7 @@ def node(name: str, **labels: str) -> dict[str, Any]:
 
 
 def pod(name: str, *volumes: dict[str, Any], on: str = "", namespace: str = "ns") -> dict[str, Any]:
-    """A pod with these volumes, which are named v0, v1, ..."""
+    """Returns a pod with these volumes, which are named v0, v1, ..."""
     named = [{"name": f"v{i}", **volume} for i, volume in enumerate(volumes)]
     return thing("Pod", name, namespace=namespace, spec={"volumes": named, "nodeName": on})
 
@@ -45,7 +45,7 @@ def of_claim(name: str) -> dict[str, Any]:
 
 
 def claim(name: str, volume: str = "", namespace: str = "ns", **parts: Any) -> dict[str, Any]:
-    """A claim bound to a volume; parts that are no metadata belong to the spec."""
+    """Returns a claim bound to a volume; parts that are no metadata belong to the spec."""
     metadata = {
         field: parts.pop(field) for field in ("annotations", "ownerReferences") if field in parts
     }
@@ -72,7 +72,8 @@ def as_pod(document: dict[str, Any]) -> Pod:
 def answered(
     plugin: Plugin, document: dict[str, Any], snapshot: Snapshot, *, pre_filter: bool = True
 ) -> Status | dict[str, Status]:
-    """The plugin's answer about each node, or its PreFilter's if that ends it. Raises PluginError.
+    """Returns the plugin's answer about each node, or its PreFilter's if that ends it. Raises
+    PluginError.
 
     Without `pre_filter`, only its Filter is asked.
     """
@@ -92,6 +93,6 @@ def answered(
 
 
 def rejected(answer: Status | dict[str, Status]) -> dict[str, str]:
-    """The nodes that a plugin rejected, each with the message."""
+    """Returns the nodes that a plugin rejected, each with the message."""
     assert isinstance(answer, dict), answer
     return {name: status.message for name, status in answer.items() if status is not SUCCESS}

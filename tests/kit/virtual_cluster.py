@@ -223,14 +223,14 @@ class VirtualCluster:
         await self.api.delete(BY_KIND[version, kind], namespace, name)
 
     def objects(self, kind: WatchedKind) -> dict[tuple[str, str], Any]:
-        """The objects of a kind by namespace and name."""
+        """Returns the objects of a kind by namespace and name."""
         return dict(self.api._shelves[kind.path].items)
 
     async def delete_pod(self, name: str, grace: int = 0) -> None:
         await self.api.delete(BY_KIND["v1", "Pod"], "default", name, grace)
 
     def pods(self) -> dict[str, Pod]:
-        """The pods of the namespace default by name."""
+        """Returns the pods of the namespace default by name."""
         items = self.api._shelves[PODS.path].items
         return {name: pod for (_, name), pod in items.items()}
 
@@ -276,8 +276,8 @@ async def virtual_cluster(
     lags: Mapping[type[Any], float] | None = None,
     file: ConfigurationFile | None = None,
 ) -> AsyncIterator[VirtualCluster]:
-    """A running scheduler with these plugins besides the default ones; they must be registered.
-    `args` are those of plugins by name. With a file, its configuration counts, and it may change.
+    """Runs a scheduler with these plugins besides the default ones; they must be registered. `args`
+    are those of plugins by name. With a file, its configuration counts, and it may change.
     """
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -57,7 +57,7 @@ class WholeRun:
             )
 
     def _of_these_tests(self, session: pytest.Session) -> set[str] | None:
-        """None if these are not all of the integration tests."""
+        """Returns the rights that these tests did not use; None if they are not all of them."""
         modules: set[Path] = {item.path for item in session.items}
         whole = modules.issuperset(INTEGRATION.glob("test_*.py"))
         if not whole or self._deselected or any("::" in each for each in session.config.args):

@@ -109,7 +109,7 @@ def claims_of(counted: Counted) -> tuple[str, ...]:
 
 
 def interleaved(zones: list[list[str]]) -> Iterator[str]:
-    """The first node of each zone, then the second of each, and so on."""
+    """Yields the first node of each zone, then the second of each, and so on."""
     zones = [list(zone) for zone in zones]
     while any(zones):
         for zone in zones:

@@ -78,7 +78,7 @@ BALANCED = {"resources": RESOURCES_ARGS}
 
 
 def selected(device: Mapping[str, Any], expressions: Iterable[str]) -> bool | None:
-    """What the selectors of a class say of a device; None if one fails."""
+    """Returns the answer of the selectors of a class about a device; None if one fails."""
     for expression in expressions:
         if expression == SELECTORS[0]:
             model = device.get("attributes", {}).get("model", {}).get("string")
@@ -260,7 +260,7 @@ class Devices(RuleBasedStateMachine):
         return total, taken
 
     def _expressions(self, resource: str) -> list[str] | None:
-        """The selectors of the class that provides a resource; None if there is none."""
+        """Returns the selectors of the class that provides a resource; None if there is none."""
         classes = [
             document
             for (kind, name), document in sorted(self.documents.items())

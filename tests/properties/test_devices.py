@@ -226,7 +226,7 @@ class Slow:
 
     @staticmethod
     def _takes(request: dict[str, Any], device: Device) -> int | None:
-        """What a request takes of the device's memory; None if it cannot."""
+        """Returns the device's memory that a request takes; None if the device has too little."""
         requested = request.get("capacity", {}).get("requests", {}).get("memory")
         if "memory" not in device.capacity:
             return None if requested is not None else 0

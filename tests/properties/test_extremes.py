@@ -133,7 +133,7 @@ def take(cache: CacheState) -> Snapshot:
 
 
 def exact(text: str, resource: str) -> Fraction:
-    """The exact amount in the resource's unit."""
+    """Returns the exact amount in the resource's unit."""
     units = {"m": Fraction(1, 1000), "E": Fraction(10**18), "Ei": Fraction(1 << 60)}
     number = next(
         (Fraction(text[: -len(u)]) * times for u, times in units.items() if text.endswith(u)), None

@@ -48,7 +48,7 @@ def streams(draw: st.DrawFn) -> bytes:
 
 
 def read(pieces: list[bytes]) -> tuple[list[Request], int, int]:
-    """The requests, the status of the refusal that ended them, and the number of unread bytes."""
+    """Returns the requests, the status of the refusal that ended them, and the unread bytes."""
     reader = RequestReader()
     complete: list[Request] = []
     for piece in pieces:

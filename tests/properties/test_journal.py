@@ -71,7 +71,7 @@ class JournalHistory(RuleBasedStateMachine):
         return self.acknowledged[max(self.acknowledged)]
 
     def end(self) -> bytes:
-        """The length of the file if the process is killed now."""
+        """Returns the length of the file if the process is killed now."""
         self.journal.__exit__(None, None, None)
         return self.path.read_bytes()
 

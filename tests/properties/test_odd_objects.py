@@ -63,7 +63,7 @@ class Target:
         self.key = f"{namespace}/{name}" if namespace else name
 
     def odd(self, rng: Random, uid: str) -> Document:
-        """A document, mostly of this name, with any values and up to two broken places."""
+        """Returns a document, mostly of this name, with any values and up to two broken places."""
         fields = document(self.kind.type, rng)
         for part in ("metadata", "spec", "status"):
             if part in self.right and rng.random() < 0.95:
@@ -252,7 +252,7 @@ class Story:
 
 
 def _identity(there: Any) -> Document:
-    """The fields that no update changes."""
+    """Returns the fields that no update changes."""
     metadata = there.get("metadata") if isinstance(there, dict) else None
     uid = metadata.get("uid") if isinstance(metadata, dict) else None
     return {"uid": uid} if isinstance(uid, str) and uid else {}
@@ -279,7 +279,7 @@ def _may_become(there: Any, right: Document) -> bool:
 
 
 async def dumped(running: Daemon) -> tuple[list[Any], int]:
-    """The cached nodes, and the number of pods in the queue."""
+    """Returns the cached nodes, and the number of pods in the queue."""
     with capture_logs() as logs:
         signal.raise_signal(DUMP)
         with anyio.fail_after(10):
@@ -301,7 +301,7 @@ async def dumped(running: Daemon) -> tuple[list[Any], int]:
 
 
 def probes() -> list[Document]:
-    """Pods that fit on at most one node, and together make decisions look at everything."""
+    """Returns pods, each for at most one node, whose decisions together look at everything."""
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "odd"}}}
     by_team = {**term, "namespaceSelector": {"matchLabels": {"team": "a"}}}
@@ -326,7 +326,7 @@ def probes() -> list[Document]:
 
 
 async def placed(running: Daemon) -> list[tuple[str, str]]:
-    """The node of each probe, or why it has none."""
+    """Returns the node of each probe, or the reason why it has none."""
     for number, spec in enumerate(probes()):
         running.put_pod(f"probe-{number}", "90" if "priority" in spec else "10m", spec)
         await running.advance(3)

@@ -180,7 +180,7 @@ class Odd:
         return {self.rng.choice(TEXTS): self.anything(depth + 1) for _ in many}
 
     def value(self, shape: Shape, depth: int = 0) -> Any:
-        """A value of the type, except for one in forty."""
+        """Returns a value of the type, except for one in forty."""
         rng = self.rng
         if rng.random() < 0.025 or depth > 8:
             return self.anything()
@@ -249,8 +249,8 @@ class Odd:
         return body
 
     def nearly_good(self, kind: Kind) -> Any:
-        """An object that is accepted, so that later requests meet objects, or that is broken in one
-        or two places.
+        """Returns an object that is accepted, so that later requests meet objects, or that is
+        broken in one or two places.
         """
         body = copy.deepcopy(GOOD.get(kind.type_name, {}))
         body["metadata"] = {"name": self.rng.choice("ab"), "labels": {"a": "b"}}

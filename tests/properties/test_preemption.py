@@ -99,7 +99,7 @@ def pod(
     port: bool = False,
     terminating: bool = False,
 ) -> Document:
-    """A pod; `cpu` is in tenths of a core, `started` in minutes."""
+    """Returns a pod; `cpu` is in tenths of a core, `started` in minutes."""
     container: Document = {"name": "c", "resources": {"requests": {"cpu": f"{cpu}00m"}}}
     if port:
         container["ports"] = [{"hostPort": 80, "containerPort": 80}]
@@ -205,8 +205,8 @@ def fits(preemptor: Document, objects: list[Document], on: str) -> bool:
 
 
 def slowly(preemptor: Document, objects: list[Document], on: str) -> tuple[list[str], int] | None:
-    """The victims and the number of violated budgets; None if the pod does not fit even without all
-    pods of lower priority.
+    """Returns the victims and the number of violated budgets; None if the pod does not fit even
+    without all pods of lower priority.
     """
 
     def rank(victim: Document) -> tuple[int, str]:
@@ -257,7 +257,7 @@ def told(outcome: Candidate | Status) -> object:
 
 
 def one_by_one(attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Candidate | Status]:
-    """The result for every node that may help, by its position in the node tree's order."""
+    """Returns the result for every node that may help, by its position in the node tree's order."""
     order = attempt.snapshot.columns.order
     return {
         at: dry_run(attempt, [int(order[at])], limits)[0]
@@ -356,7 +356,7 @@ def infos(seen: Snapshot) -> dict[str, dict[str, PodInfo]]:
 
 
 def state_of(seen: Snapshot) -> object:
-    """Everything that rules can read of the rows."""
+    """Returns everything that rules can read of the rows."""
     columns = seen.columns
     columns.counts.validate()
     assert not columns.counts.removed_terminating

@@ -103,7 +103,7 @@ def make_pod(name: str, uid: int, priority: int, *, gated: bool, label: str = ""
 
 
 def heal(name: str, pod: Pod | None) -> ComparePending:
-    """The comparison that gives the queue the state of a pod that it should have."""
+    """Returns the comparison that gives the queue the state of a pod that it should have."""
     return ComparePending(Nowhere(), {f"ns/{name}": pod}, heal=True)
 
 
@@ -183,7 +183,7 @@ class QueueHistory(RuleBasedStateMachine):
         self.send(heal(name, pod) if healed else PendingPodAdded(pod))
 
     def some(self, pick: int) -> Pod:
-        """One of the pods."""
+        """Returns one of the pods."""
         return self.model.rows[pick % len(self.model.rows)].pod
 
     @precondition(lambda self: len(self.model.rows) < len(NAMES))

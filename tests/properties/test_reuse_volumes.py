@@ -125,7 +125,7 @@ class VolumeHistory(ReuseHistory):
         ASSUMING.messages.clear()
 
     def put(self, manifest: dict[str, Any]) -> None:
-        """Objects come with increasing resource versions, as from an API server."""
+        """Puts an object with the next resource version, as an API server does."""
         self.version += 1
         manifest["metadata"] |= {
             "resourceVersion": str(self.version),

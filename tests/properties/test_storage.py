@@ -126,7 +126,7 @@ class Toy:
         return True
 
     def _written(self, write: Write) -> tuple[Document, bool]:
-        """The server's answer, and True if the object is gone."""
+        """Returns the server's answer, and True if the object is gone."""
         match write:
             case Create(kind, document):
                 namespace = document["metadata"].get("namespace", "")
@@ -284,7 +284,7 @@ class Users:
                 self.api.patch(CLAIM, NS, claim.metadata.name, body, MERGE, "")
 
     def reserve(self) -> None:
-        """The scheduler binds a free volume of the class to a waiting claim."""
+        """Binds a free volume of the class to a waiting claim, as the scheduler does."""
         claim = self._any(PersistentVolumeClaim)
         if claim is None or claim.spec.volume_name:
             return

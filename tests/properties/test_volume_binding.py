@@ -39,7 +39,7 @@ KINDS = (PersistentVolume, PersistentVolumeClaim, Pod, Node)
 
 
 def host(volume: PersistentVolume) -> str:
-    """The only node that the volume allows; "" if it allows all."""
+    """Returns the only node that the volume allows; "" if it allows all."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return ""
@@ -65,7 +65,7 @@ class History:
         return self.rng.choice((Fault.REFUSED, Fault.LOST, Fault.UNANSWERED))
 
     def check_binding(self, pod: str, node: str) -> None:
-        """A claim that was deleted after the pod came may have another volume now."""
+        """Checks a bound pod's volumes, except those of claims that were made again meanwhile."""
         self.bound += 1
         for name, uid in self.uids[pod].items():
             pvc = self.claims.get(name)
@@ -135,7 +135,7 @@ class History:
             await controller.patch_claim(self.rng.choice(sorted(self.claims)), label)
 
     async def control(self) -> None:
-        """The volume controller: of several volumes for a claim it takes any, and frees others."""
+        """Acts as the volume controller: gives a claim any of its volumes, and frees the others."""
         controller, cluster = Controller(self.cluster), self.cluster
         for name, pvc in self.claims.items():
             if self.rng.random() < 0.5 or is_fully_bound(pvc):
@@ -169,7 +169,7 @@ class History:
     # ---------------------------------------------------------------------------------- the end
 
     def can_run(self, pod: Pod) -> list[str]:
-        """Nodes where the pod can run, of the pods with one claim or none."""
+        """Returns the nodes where a pod with at most one claim can run."""
         used = Counter(each.spec.node_name for each in self.cluster.pods().values())
         nominated = {each.status.nominated_node_name for each in self.cluster.pods().values()}
         names = self.uids[pod.metadata.name]

@@ -47,7 +47,7 @@ HELD.append(f"{GCE}/projects/UNSPECIFIED/zones/UNSPECIFIED/disks/a")
 
 
 def said(room: NodeRoom, nodes: NodeView) -> dict[str, object]:
-    """Everything that is known about the nodes of a view."""
+    """Returns everything that is known about the nodes of a view."""
     rows = nodes.rows
     free = {driver: column[rows].tolist() for driver, column in room.room.items()}
     nowhere = [False] * nodes.size

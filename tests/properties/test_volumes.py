@@ -68,7 +68,7 @@ NODE_CONFLICT, NO_MATCH, NO_ROOM, NO_VOLUME = REASONS.values()
 
 
 def meets(labels: Mapping[str, str], requirement: NodeSelectorRequirement) -> bool | None:
-    """None if the requirement is not valid."""
+    """Returns whether the labels meet the requirement; None if it is not valid."""
     have = labels.get(requirement.key)
     match requirement.operator:
         case "In" | "NotIn" if requirement.values:
@@ -84,7 +84,7 @@ def meets(labels: Mapping[str, str], requirement: NodeSelectorRequirement) -> bo
 
 
 def usable(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
-    """The node's name is not known: requirements on fields only have to be valid."""
+    """True if the labels meet the selector. Requirements on fields only have to be valid."""
     if selector is None:
         return True
     for term in selector.node_selector_terms:
@@ -131,7 +131,7 @@ class Reference:
         return next((item for item in self.all(kind) if item.metadata.name == name), None)
 
     def sort_out(self, names: Sequence[str]) -> tuple[list[Any], list[Any]]:
-        """The bound claims and those that wait. Raises Failed."""
+        """Returns the bound claims and those that wait. Raises Failed."""
         claims = [self.get(PersistentVolumeClaim, name) for name in names]
         for name, pvc in zip(names, claims, strict=True):
             if pvc is None:
@@ -167,7 +167,7 @@ class Reference:
     def find(
         self, bound: list[Any], waiting: list[Any], on: Node
     ) -> tuple[list[str], dict[str, list[str]]]:
-        """The reasons against a node; volumes and provisions. Raises Failed."""
+        """Returns the reasons against a node; volumes and provisions. Raises Failed."""
         reasons = []
         here = self.check_bound(bound, on)
         if here == NODE_CONFLICT:
@@ -599,7 +599,7 @@ class History(RuleBasedStateMachine):
     # ------------------------------------------------------------------------------------ assuming
 
     def now(self) -> list[HasMetadata]:
-        """The objects as the next decision must see them."""
+        """Returns the objects as the next decision must see them."""
         return [self.assumed.get(key, item) for key, item in self.stored.items()]
 
     @rule(number=st.integers(0, VOLUMES - 1), of=st.integers(0, CLAIMS - 1))

@@ -17,7 +17,7 @@ README = ROOT / "README.md"
 
 
 def imported(text: str) -> dict[str, set[str]]:
-    """The names that a module imports from each module below berth."""
+    """Returns the names that a module imports from each module below berth."""
     names: dict[str, set[str]] = {}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "berth":
@@ -30,7 +30,7 @@ def imported(text: str) -> dict[str, set[str]]:
 
 
 def documented() -> set[str]:
-    """The words in code on docs/plugins.md."""
+    """Returns the words in code on docs/plugins.md."""
     prose = re.sub(r"^```.*?^```$", "", PLUGINS.read_text(), flags=re.MULTILINE | re.DOTALL)
     examples = (block.text for block in blocks(PLUGINS, "python"))
     spans = (*examples, *re.findall(r"`([^`]+)`", prose))

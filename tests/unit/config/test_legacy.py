@@ -36,7 +36,7 @@ def converted(version: str, text: str = "") -> Conversion:
 
 
 def weights(conversion: Conversion) -> dict[str, int]:
-    """The weights of the scores that v1beta2 knew."""
+    """Returns the weights of the scores that v1beta2 knew."""
     configuration = from_mapping(conversion.document)
     assert plugin_problems(configuration, IN_TREE, DEFAULTS) == []
     (profile,) = configuration.profiles

@@ -54,7 +54,7 @@ def another_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lost_interpreter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python of the environment has been removed, so its link is broken."""
+    """Removes the Python of the environment, so that its link is broken."""
     (folder / ".venv/bin/python").unlink()
     (folder / ".venv/bin/python").symlink_to(folder / "gone")
 

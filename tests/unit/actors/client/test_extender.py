@@ -64,7 +64,7 @@ def pod(name: str = "p", **container: Any) -> Pod:
 
 
 def nodes(*names: str) -> NodeView:
-    """A view of these nodes in this order; the cluster has more nodes."""
+    """Returns a view of these nodes in this order; the cluster has more nodes."""
     snapshot = snapshot_of([node(name) for name in (*sorted(names), "other")], set())
     return snapshot.rows(np.array([snapshot.columns.row_of[name] for name in names]))
 

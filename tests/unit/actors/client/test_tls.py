@@ -70,7 +70,7 @@ def greet(client: ssl.SSLContext, server: ssl.SSLContext, name: str = HOST) -> s
 
 
 def server(authority: Authority, *names: str) -> ssl.SSLContext:
-    """The context of a server that presents these certificates, and itself accepts anything."""
+    """Returns the context of a server with these certificates, which accepts any client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("ALL:@SECLEVEL=0")
     chain = authority.folder / "chain"

@@ -13,7 +13,7 @@ from berth.actors.command.cli import main
 
 
 def said(*args: str) -> str:
-    """The standard output of a command that succeeds."""
+    """Returns the standard output of a command that succeeds."""
     result = CliRunner().invoke(main, list(args))
     assert result.exit_code == 0, result.output
     return result.stdout

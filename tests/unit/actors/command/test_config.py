@@ -173,7 +173,7 @@ def test_the_schema_accepts_what_is_valid(schema: Any) -> None:
 
 
 def _set_fields(value: Any) -> Any:
-    """A document without the nulls that kube-scheduler writes."""
+    """Returns a document without the nulls that kube-scheduler writes."""
     if isinstance(value, dict):
         return {name: _set_fields(item) for name, item in value.items() if item is not None}
     return [_set_fields(item) for item in value] if isinstance(value, list) else value

@@ -87,7 +87,7 @@ class Story:
             self.events.append(f"gated part has stopped, holder {self.leases.holder!r}")
 
     def leads(self) -> bool:
-        """What the metric says."""
+        """Returns the value of the metric."""
         return self.status() == {("kube-scheduler",): 1}
 
     def recorded(self) -> list[str]:

@@ -104,7 +104,7 @@ class Room:
         return PodInfo(await self.client.call("POST", PODS, Pod, body))
 
     async def victim(self, name: str, **spec: Any) -> PodInfo:
-        """A pod that terminates for ever once it is deleted, because of a finalizer."""
+        """Returns a pod that terminates for ever once it is deleted, because of a finalizer."""
         return await self.create(
             name, nodeName="n", metadata={"finalizers": ["berth.dev/stays"]}, **spec
         )
@@ -139,7 +139,7 @@ class Room:
         return await self.ended(preemptor)
 
     def preempted(self) -> list[str]:
-        """The names in the events so far, which are taken out."""
+        """Returns the names in the events so far, which are taken out."""
         events = self.recorder.take()
         assert all(
             isinstance(message, RecordEvent) and message.reason == "Preempted" for message in events

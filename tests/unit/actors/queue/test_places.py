@@ -70,7 +70,7 @@ class Watched(Harness):
 
 
 def outside(queue: Watched) -> None:
-    """The queue does not know the pod."""
+    """Leaves the pod unknown to the queue."""
 
 
 def active(queue: Watched) -> None:

@@ -44,7 +44,7 @@ def test_a_pod_that_failed_comes_after_pods_of_the_same_priority(queue: Harness)
 
 
 def backoffs(queue: Harness, attempts: int, *, error: bool) -> list[float]:
-    """The seconds that the pod backs off after each of this many failed attempts."""
+    """Returns the seconds that the pod backs off after each of this many failed attempts."""
     seconds = []
     for _ in range(attempts):
         queue.fail(queue.pop(), *([] if error else ["Unknown"]), error=error)

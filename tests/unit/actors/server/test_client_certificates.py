@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def certificate(*uids: str) -> bytes:
-    """A certificate of the user "someone", in DER."""
+    """Returns a certificate of the user "someone", in DER."""
     parts = [x509.NameAttribute(NameOID.COMMON_NAME, "someone")]
     parts += [x509.NameAttribute(UID, uid) for uid in uids]
     key = ec.generate_private_key(ec.SECP256R1())

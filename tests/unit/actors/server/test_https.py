@@ -103,8 +103,8 @@ async def serving_with(
 def trusting(
     authority: Authority | None = None, client: str = "", version: ssl.TLSVersion | None = None
 ) -> ssl.SSLContext:
-    """A client's context, with a certificate if `client` names one. Trusts everybody without an
-    authority.
+    """Returns a client's context, with a certificate if `client` names one. Trusts everybody
+    without an authority.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if authority is None or client:
@@ -127,7 +127,7 @@ async def ask(
     target: str = "/page",
     method: str = "GET",
 ) -> tuple[int, str]:
-    """The status and the body. Raises OSError if the connection or its handshake fails."""
+    """Returns the status and the body. Raises OSError if the connection or its handshake fails."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=name)
     try:
         lines = "".join(f"{header}\r\n" for header in headers)
@@ -142,7 +142,7 @@ async def ask(
 
 
 async def name_of(port: int, name: str) -> str:
-    """The common name of the certificate that is shown to whoever asks for this name."""
+    """Returns the common name of the certificate that is shown to whoever asks for this name."""
     _, writer = await asyncio.open_connection(
         "127.0.0.1", port, ssl=trusting(), server_hostname=name
     )

@@ -22,7 +22,7 @@ TEXT, JSON = LoggingOptions(verbosity=2), LoggingOptions("json", 2)
 
 
 def text_of(line: str) -> str:
-    """The line with its severity, and without the rest of its head."""
+    """Returns the line with its severity, and without the rest of its head."""
     assert HEAD.match(line), line
     return HEAD.sub(r"\1 ", line)
 

@@ -64,7 +64,7 @@ def body(kind: str, message: bytes, api_version: str = "v1") -> bytes:
 
 
 def read(kind: str, message: bytes, api_version: str = "v1") -> dict[str, Any]:
-    """The decoded message without its kind."""
+    """Returns the decoded message without its kind."""
     document = decoded(body(kind, message, api_version))
     assert (document.pop("kind"), document.pop("apiVersion")) == (kind, api_version)
     return document
@@ -368,7 +368,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def values(draw: st.DrawFn, shape: Shape) -> Any:
-    """A value of a type, in which every object has some of its fields."""
+    """Draws a value of a type, in which every object has some of its fields."""
     if shape.item is not None:
         return [draw(values(shape.item)) for _ in range(draw(st.integers(1, 2)))]
     if shape.values is not None:

@@ -23,7 +23,7 @@ def ago(**span: int) -> str:
 
 
 def aged(metadata: Document | None = None, **fields: Any) -> Document:
-    """An object that is five minutes old."""
+    """Returns an object that is five minutes old."""
     return {
         "metadata": {"name": "it", "creationTimestamp": ago(minutes=5), **(metadata or {})},
         **fields,
@@ -33,7 +33,7 @@ def aged(metadata: Document | None = None, **fields: Any) -> Document:
 def shown(
     plural: str, document: Document, *, wide: bool = False, group: str | None = None
 ) -> dict[str, Any]:
-    """The cells of an object's row by column."""
+    """Returns the cells of an object's row by column."""
     kind = KIND[plural] if group is None else Kind(group, "v1", plural, plural, namespaced=True)
     answer = table(kind, [document], revision="7", now=NOW)
     cells = answer["rows"][0]["cells"]
@@ -109,8 +109,8 @@ def pod(
     metadata: Document | None = None,
     **status: Any,
 ) -> Document:
-    """A pod with these container statuses. `sidecars` are the positions of the init containers that
-    always restart.
+    """Returns a pod with these container statuses. `sidecars` are the positions of the init
+    containers that always restart.
     """
     init_specs: list[Document] = [{"name": f"i{n}"} for n in range(len(inits))]
     for n in sidecars:

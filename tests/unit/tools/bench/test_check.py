@@ -49,7 +49,7 @@ def nothing(done: int, every: int) -> None:
 
 
 def mixed(number: int) -> list[Pod]:
-    """Pods of every kind in turn. Some fit nowhere, and some fit only after preemption."""
+    """Returns pods of every kind in turn. Some fit nowhere, and some fit only after preemption."""
     specs: list[tuple[dict[str, Any], int]] = [(spec, 100) for spec in SPECS.values()]
     specs += [({"priority": 20}, 2_000), ({}, 9_000), ({"nodeSelector": {"zone": "none"}}, 100)]
     return [make_pod(100 + i, *specs[i % len(specs)]) for i in range(number)]

@@ -19,7 +19,7 @@ async def test_pauses_and_stalls_of_each_window(monkeypatch: pytest.MonkeyPatch)
     loop, held_up, reads = asyncio.get_running_loop(), 0.0, count()
 
     def now() -> float:
-        """The loop's time and its delay, plus a microsecond for each reading."""
+        """Returns the loop's time and its delay, plus a microsecond for each reading."""
         return loop.time() + held_up + next(reads) / 1e6
 
     monkeypatch.setattr("berth.tools.bench.pauses.time.perf_counter", now)

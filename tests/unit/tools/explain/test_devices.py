@@ -44,7 +44,7 @@ def device(name: str, **parts: Any) -> Document:
 
 
 def at(name: str, numa: int | None) -> Document:
-    """A device, with the attribute numa unless it is None."""
+    """Returns a device, with the attribute numa unless it is None."""
     return device(name, attributes={} if numa is None else {"numa": {"int": numa}})
 
 
@@ -75,20 +75,20 @@ def rows_of(words: DeviceSupply) -> list[tuple[str, str, str, str]]:
 
 
 def short(words: DeviceSupply) -> list[Row]:
-    """The claim, the request and the problem of the only node, which gives nothing."""
+    """Returns the claim, the request and the problem of the only node, which gives nothing."""
     assert not words.provided
     assert all(entry.nodes == ("n",) for entry in words.short)
     return [(entry.claim, entry.request, entry.why) for entry in words.short]
 
 
 def why(words: DeviceSupply) -> str:
-    """The only problem of the only node."""
+    """Returns the only problem of the only node."""
     (row,) = short(words)
     return row[2]
 
 
 def on(*devices: str | Document, **spec: Any) -> tuple[Document, Document, Document]:
-    """The class and one node with these devices."""
+    """Returns the class and one node with these devices."""
     return GPUS, node(), resource_slice("n", *devices, **spec)
 
 
@@ -332,7 +332,7 @@ def partition(name: str, amount: str, **parts: Any) -> Document:
 
 
 def partitions(*devices: Document, counters: str = "memory") -> tuple[Document, ...]:
-    """The class, one node, and a pool of partitions with 40Gi of memory."""
+    """Returns the class, one node, and a pool of partitions with 40Gi of memory."""
     pool: Document = {"pool": {"name": "n", "generation": 1, "resourceSliceCount": 2}}
     sets = [{"name": "gpu-0", "counters": {counters: {"value": "40Gi"}}}]
     return (

@@ -44,7 +44,7 @@ def node(name: str, cpu: int = 4) -> Document:
 def pod(
     name: str, cpu: int, on: str = "", priority: int = 0, started: int = 9, app: str = ""
 ) -> Document:
-    """A pod; `started` is the hour of its start."""
+    """Returns a pod; `started` is the hour of its start."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
     spec = {"containers": [container], "priorityClassName": f"p{priority}"} | (
         {"nodeName": on} if on else {}
@@ -55,7 +55,7 @@ def pod(
 
 
 def budget(name: str) -> Document:
-    """A budget that allows no disruption."""
+    """Returns a budget that allows no disruption."""
     spec = {"selector": {"matchLabels": {"app": name}}}
     return {
         "apiVersion": "policy/v1",
@@ -107,7 +107,7 @@ def explanation(tmp_path: Path, *extra: str, configuration: Document | None = No
 
 
 def rows(report: str) -> dict[str, list[str]]:
-    """The cells of the table lines that begin with a node's name, by that name."""
+    """Returns the cells of the table lines that begin with a node's name, by that name."""
     cells = ([cell.strip() for cell in line.split("│")[1:-1]] for line in report.splitlines())
     return {row[0]: row[1:] for row in cells if row and row[0]}
 

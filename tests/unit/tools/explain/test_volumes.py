@@ -49,7 +49,7 @@ def waiting(
 
 
 def free(name: str, size: str = "10Gi", on: str = "", **parts: Any) -> Document:
-    """An available volume of the class local, for one node if that is named."""
+    """Returns an available volume of the class local, for one node if that is named."""
     fields: Document = {
         "capacity": {"storage": size},
         "accessModes": ["ReadWriteOnce"],
@@ -97,7 +97,7 @@ def in_words(
 
 
 def the(rows: list[Demand]) -> tuple[str, str, str, str]:
-    """The only demand, with the nodes that it leaves out in one text."""
+    """Returns the only demand, with the nodes that it leaves out in one text."""
     (demand,) = rows
     return (demand.volume, demand.state, demand.meaning, shown(demand))
 

@@ -55,7 +55,7 @@ def workload(kind: type[S], name: str = "w", status: Document | None = None, /, 
 
 
 def metadata_of(name: str, *owners: HasMetadata, **metadata: Any) -> Document:
-    """The metadata of an object in the namespace n that these control."""
+    """Returns the metadata of an object in the namespace n that these control."""
     named = {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": "1"}
     return {**named, "ownerReferences": [reference_to(owner) for owner in owners], **metadata}
 

@@ -69,7 +69,7 @@ def claim(name: str = "c", mode: str = "WaitForFirstConsumer", **status: Any) ->
 def context(
     selected: str = "", *potential: str, owner: str = "p", **unsuitable: list[str]
 ) -> Document:
-    """A context with the answers for these claims."""
+    """Returns a context with the answers for these claims."""
     answers = [{"name": name, "unsuitableNodes": nodes} for name, nodes in unsuitable.items()]
     owners = [{"kind": "Pod", "name": "p", "uid": owner, "controller": True}]
     return {
@@ -172,7 +172,7 @@ class Attempt:
         return status
 
     def reasons(self) -> dict[str, str]:
-        """The nodes that are rejected, with the reason."""
+        """Returns the nodes that are rejected, with the reason."""
         assert self.pre_filter() is SUCCESS
         view = self.snapshot.all()
         verdicts = self.plugin.filter(self.state, self.info, view)
@@ -202,7 +202,7 @@ class Attempt:
 
 
 def negotiating(server: Server) -> Profile:
-    """The profile of `berth demo --negotiation`."""
+    """Returns the profile of `berth demo --negotiation`."""
     return profiles_of(load_file(NEGOTIATION), Handle(server))["default-scheduler"]
 
 
@@ -398,7 +398,7 @@ async def test_a_context_that_the_informer_does_not_have_yet_is_changed() -> Non
 
 
 def read(attempt: Attempt, name: str = "c") -> list[str]:
-    """The pods that a claim is reserved for."""
+    """Returns the pods that a claim is reserved for."""
     stored: ResourceClaim = attempt.server.get(ResourceClaim, name, "default")
     return [user.name for user in stored.status.reserved_for]
 

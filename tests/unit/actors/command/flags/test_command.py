@@ -11,7 +11,7 @@ from berth.actors.command.flags.table import FLAGS, GROUPS, Flags
 
 
 def parsed(*args: str) -> tuple[Result, list[Flags]]:
-    """The result of a command with these arguments, and its flags if it was called."""
+    """Returns the result of a command with these arguments, and its flags if it was called."""
     called: list[Flags] = []
 
     @click.command(cls=FlagCommand)

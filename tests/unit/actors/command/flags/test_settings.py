@@ -20,7 +20,7 @@ from berth.config.types import Duration, KubeSchedulerConfiguration
 
 
 def flags_of(**texts: str) -> Flags:
-    """Flags from their texts; underscores stand for dashes."""
+    """Returns flags with these values; underscores stand for dashes."""
     named = {name.replace("_", "-"): text for name, text in texts.items()}
     return Flags({name: [FLAGS[name].kind.parse(text)] for name, text in named.items()})
 

@@ -361,7 +361,7 @@ CALLS = st.sampled_from(
 
 @st.composite
 def typed_expressions(draw: st.DrawFn) -> str:
-    """An expression that the checker mostly accepts, because its operands have unknown types."""
+    """Draws an expression that the checker mostly accepts: its operands have unknown types."""
     text = draw(VALUES)
     for call in draw(st.lists(CALLS, min_size=1, max_size=6)):
         other = draw(VALUES)

@@ -11,7 +11,7 @@ DRIVER = "dra.example.com"
 
 
 def value(raw: object) -> DeviceAttribute:
-    """An attribute of the type of a Python value; a version begins with v."""
+    """Returns an attribute of the type of a Python value; a version begins with v."""
     match raw:
         case bool():
             return DeviceAttribute(bool_=raw)

@@ -52,7 +52,7 @@ def take(cache: CacheState) -> Snapshot:
 
 
 def pod(*nodes: str) -> PodInfo:
-    """A pod that may run on these nodes only."""
+    """Returns a pod that may run on these nodes only."""
     fields = [{"key": "metadata.name", "operator": "In", "values": nodes}]
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}
     document = {

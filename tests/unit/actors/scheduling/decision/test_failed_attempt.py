@@ -22,7 +22,7 @@ from berth.tools.explain.handle import ReadOnlyHandle
 
 class _Nowhere:
     def set(self, value: Snapshot) -> None:
-        """The snapshot is taken from the effect."""
+        """Does nothing: the snapshot is taken from the effect."""
 
 
 def test_only_nodes_that_are_full_may_be_helped() -> None:

@@ -73,7 +73,7 @@ INVALID = 'applying score defaultWeights on Score plugins: plugin "Disk" returns
 
 
 class _Disk(Plugin):
-    """`does` is what the test has it do at its extension point."""
+    """A plugin that calls `does` at its extension point."""
 
     name = "Disk"
     does: ClassVar[Callable[[], Any]]
@@ -187,7 +187,7 @@ def profile_with(plugin: type[_Disk]) -> Profile:
 
 
 async def told(plugin: type[_Disk], does: Callable[[], Any]) -> str:
-    """What the user reads of the first attempt that a pod makes."""
+    """Returns the text that the user reads about the first attempt of a pod."""
     profile = profile_with(type("Doing", (plugin,), {"does": staticmethod(does)}))
     pod = decode(POD)
     assert isinstance(pod, Pod)
@@ -208,7 +208,7 @@ async def told(plugin: type[_Disk], does: Callable[[], Any]) -> str:
 
 
 async def bound(profile: Profile, state: CycleState, info: PodInfo, node: str) -> Status:
-    """The first answer after a node is chosen that is no success."""
+    """Returns the first answer after a node is chosen that is no success."""
     status = profile.reserve(state, info, node)
     if status.ok:
         status, _ = profile.permit(state, info, node)

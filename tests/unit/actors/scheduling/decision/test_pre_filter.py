@@ -106,7 +106,7 @@ def web() -> PodInfo:
 
 
 def scheduled(*answers: Answer) -> tuple[Outcome, list[str]]:
-    """The outcome, and the plugins that ran."""
+    """Returns the outcome, and the plugins that ran."""
     RAN.clear()
     outcome = Scheduler(Random(1)).schedule(profile_with(answers), web(), cluster())
     return outcome, RAN[: len(answers)]

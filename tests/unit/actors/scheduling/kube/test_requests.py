@@ -58,7 +58,7 @@ INFEASIBLE = [{"type": "PodResizePending", "reason": "Infeasible"}]
 def reported(
     name: str = "c", resources: str | None = None, allocated: str | None = None
 ) -> dict[str, Any]:
-    """A container's status with these amounts of cpu."""
+    """Returns a container's status with these amounts of cpu."""
     status: dict[str, Any] = {"name": name}
     if resources is not None:
         status["resources"] = {"requests": {"cpu": resources}}

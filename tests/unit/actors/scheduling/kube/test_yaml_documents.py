@@ -123,7 +123,7 @@ def test_a_value_is_read_from_its_json_and_its_yaml(value: Any) -> None:
 
 
 def refusal(raw: bytes) -> str:
-    """The reason for which bytes are refused, or ""."""
+    """Returns the reason for which bytes are refused, or ""."""
     try:
         documents(raw)
     except YamlError as refused:

@@ -40,8 +40,8 @@ SPREAD = [
 
 
 def profile(**plugins: Any) -> Profile:
-    """A profile. `points` maps extension points to the only plugins enabled there, or to a whole
-    plugin set.
+    """Returns a profile. `points` maps extension points to the only plugins enabled there, or to a
+    whole plugin set.
     """
     points = {
         point: plugin

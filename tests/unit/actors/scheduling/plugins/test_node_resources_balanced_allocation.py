@@ -25,7 +25,7 @@ GPUS = device_class("gpus", extendedResourceName=GPU)
 
 
 def scores(snapshot: Snapshot, document: Document, **gates: bool) -> dict[str, int]:
-    """The score of each node; nothing if PreScore skips the pod."""
+    """Returns the score of each node; nothing if PreScore skips the pod."""
     plugin = NodeResourcesBalancedAllocation(ARGS, handle(**gates))
     rules = Rules({"preScore": [(plugin, 1)], "score": [(plugin, 1)]})
     state, waiting = CycleState(), decode(document)

@@ -55,7 +55,7 @@ def a_class(name: str = "gpus", resource: str | None = GPU) -> DeviceClass:
 
 
 def refused(document: Document, *objects: Document, **gates: bool) -> dict[str, str]:
-    """The nodes that are rejected, each with the message."""
+    """Returns the nodes that are rejected, each with the message."""
     return rejected(answered(NodeResourcesFit({}, handle(**gates)), document, cluster(*objects)))
 
 

@@ -33,7 +33,7 @@ def pod(
     made_claims: dict[str, str | None] | None = None,
     **metadata: Any,
 ) -> Pod:
-    """A pod with these entries in spec.resourceClaims; `made_claims` are in its status."""
+    """Returns a pod with these entries in spec.resourceClaims; `made_claims` are in its status."""
     status: Document = {"phase": phase}
     if made_claims:
         status["resourceClaimStatuses"] = [
@@ -76,7 +76,7 @@ def claim(
     allocation: Document = ALLOCATION,
     **metadata: Any,
 ) -> ResourceClaim:
-    """A claim that is reserved for these pods and `others`; with its finalizer if allocated."""
+    """Returns a claim reserved for these pods and `others`, with a finalizer if allocated."""
     status: Document = {"reservedFor": [*map(consumer, pods), *others]}
     if allocated:
         status["allocation"] = allocation

@@ -19,7 +19,7 @@ DRIVER = "d.com"
 
 
 def pool(*slices: Sequence[str], node: Node | None = NODE, name: str = "n1") -> Pool:
-    """A pool with a slice for each of these lists of devices."""
+    """Returns a pool with a slice for each of these lists of devices."""
     specs = [
         {"driver": DRIVER, "nodeName": name, "devices": [{"name": device} for device in devices]}
         for devices in slices

@@ -32,7 +32,7 @@ def decide(
 
 
 def changed(writes: list[Write]) -> Document:
-    """The body of the only write, which must not undo somebody else's."""
+    """Returns the body of the only write, and checks that it cannot undo somebody else's write."""
     (write,) = writes
     assert isinstance(write, Patch)
     body = {**write.body, "metadata": {**write.body["metadata"]}}

@@ -32,7 +32,7 @@ def claim(
     resource_class: str = "gpu",
     **status: Any,
 ) -> ResourceClaim:
-    """A claim, allocated on a node if one is given."""
+    """Returns a claim, allocated on a node if there is one."""
     allocation = {"allocation": {"resourceHandles": [{"data": on}]}} if on else {}
     document = {
         "metadata": metadata_of(name, namespace="n", **(metadata or {})),
@@ -77,7 +77,7 @@ def cluster(*objects: HasMetadata, room: str = "1") -> Cluster:
 
 
 def answers(writes: list[Write]) -> dict[str, list[str]]:
-    """The unsuitable nodes that are reported for each claim."""
+    """Returns the unsuitable nodes that are reported for each claim."""
     (patch,) = writes
     assert isinstance(patch, Patch)
     assert (patch.kind, patch.subresource) == ("PodSchedulingContext", "status")
@@ -86,7 +86,7 @@ def answers(writes: list[Write]) -> dict[str, list[str]]:
 
 
 def allocated(writes: list[Write]) -> dict[str, str]:
-    """The claims that are allocated, with the node."""
+    """Returns the claims that are allocated, with the node."""
     handles = {}
     for protects, allocates in zip(writes[::2], writes[1::2], strict=True):
         assert isinstance(protects, Patch)

@@ -69,7 +69,7 @@ def claim(
 
 
 def reference(of: PersistentVolumeClaim, *, uid: bool = True) -> Document:
-    """The claimRef of a volume for a claim."""
+    """Returns the claimRef of a volume for a claim."""
     named = {"namespace": of.metadata.namespace, "name": of.metadata.name}
     return {**named, "uid": of.metadata.uid} if uid else named
 
@@ -114,7 +114,7 @@ def pod(
 
 
 def owned_by(owner: Pod) -> Document:
-    """The metadata of an object that the pod controls."""
+    """Returns the metadata of an object that the pod controls."""
     return {"ownerReferences": [reference_to(owner)]}
 
 

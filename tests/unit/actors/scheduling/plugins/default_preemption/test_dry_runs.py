@@ -64,7 +64,7 @@ class Cluster:
             assert self.promised(pod(f"before-{number}", priority=9)) == "late"
 
     def promised(self, pending: Pod) -> str:
-        """The node that preemption nominates for a pod, or ""."""
+        """Returns the node that preemption nominates for a pod, or ""."""
         (lend,) = self.cache.handle(TakeSnapshot(Nowhere()))
         assert isinstance(lend, Lend)
         outcome = self.scheduler.schedule(self.profile, PodInfo(pending), lend.snapshot)

@@ -73,13 +73,13 @@ def every(name: str = "r", **more: Any) -> Document:
 
 
 def first(name: str, *subs: Document) -> Document:
-    """A request for the first sub-request that is available."""
+    """Returns a request for the first sub-request that is available."""
     sub_requests = [{"name": sub["name"], **sub["exactly"]} for sub in subs]
     return {"name": name, "firstAvailable": sub_requests}
 
 
 def having(name: str, **values: int | str | bool | None) -> Document:
-    """A device with these attributes; None stands for a list."""
+    """Returns a device with these attributes; None stands for a list."""
     attributes = {
         key: {"ints": [1]}
         if value is None

@@ -14,7 +14,7 @@ RANGE = {"min": "2", "step": "4", "max": "12"}
 
 
 def taken(requested: str | None, value: str = "16", **policy: Any) -> str | None:
-    """The amount as it is written; None if the device cannot meet the request."""
+    """Returns the amount as it is written; None if the device cannot meet the request."""
     document: dict[str, Any] = {"value": value}
     if policy:
         document["requestPolicy"] = policy

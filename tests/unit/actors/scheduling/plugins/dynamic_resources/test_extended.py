@@ -42,7 +42,7 @@ def container(name: str, count: int | str, sidecar: bool = False, of: str = GPU)
 
 
 def needed(*running: Document, init: list[Document] | None = None) -> tuple[list[Any], list[Any]]:
-    """The requests with their counts, and the mappings as "container request"."""
+    """Returns the requests with their counts, and the mappings as "container request"."""
     document = {"spec": {"containers": [*running], "initContainers": init or []}}
     pod = msgspec.convert(document, Pod)
     requests, mappings = requests_for(pod, [GPU], classes(gpus()))

@@ -34,7 +34,7 @@ def pod_with_claim() -> Document:
 
 
 def answer(*objects: Document, **gates: bool) -> str:
-    """The plugin's message about a node for a pod with the claim "c"; "" if it accepts it."""
+    """Returns the plugin's message about a node for a pod with the claim "c", or ""."""
     plugin = DynamicResources({}, handle(**gates))
     snapshot = cluster(node(), device_class(), *objects)
     reply = answered(plugin, pod_with_claim(), snapshot)

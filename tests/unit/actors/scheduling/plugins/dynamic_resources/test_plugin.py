@@ -66,7 +66,7 @@ class Attempt:
         )
 
     def filter(self) -> dict[str, str]:
-        """Why each node is rejected; "" if it passes."""
+        """Returns why each node is rejected; "" if it passes."""
         nodes = self.snapshot.all()
         verdicts = self.plugin.filter(self.state, self.info, nodes)
         names = [nodes.columns.names[row] for row in range(nodes.size)]

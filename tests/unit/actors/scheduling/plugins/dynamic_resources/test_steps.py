@@ -28,7 +28,7 @@ SLOW = f"{TWELVE}.all(a, {TWELVE}.all(b, {TWELVE}.all(c, a + b + c + size(device
 
 
 def attempts(snapshot: Snapshot, document: Document) -> list[str]:
-    """What the attempts say of a pod, until one of them ends in time."""
+    """Returns the messages of the attempts at a pod, until one of them ends in time."""
     plugin = DynamicResources({}, handle())
     info = PodInfo(msgspec.convert(document, Pod))
     said: list[str] = []

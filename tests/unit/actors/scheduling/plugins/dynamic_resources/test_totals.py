@@ -35,7 +35,7 @@ LARGE = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("8Gi")) >= 0'
 def counted(
     snapshot: Snapshot, resource: str = GPU, totals: DeviceTotals | None = None
 ) -> dict[str, tuple[int, int]]:
-    """The devices of each node, and how many are allocated; amounts where a node has them."""
+    """Returns the devices of each node and how many are allocated, or amounts of the node."""
     nodes = snapshot.all()
     have, used = nodes.columns.allocatable(resource), nodes.columns.requested(resource)
     rows = nodes.rows
@@ -47,7 +47,7 @@ def counted(
 
 
 def count(*objects: Document, resource: str = GPU, **allocatable: int) -> tuple[int, int]:
-    """The same for one node, "n"."""
+    """Returns the same for one node, "n"."""
     return counted(cluster(node("n", {"zone": "a"}, **allocatable), *objects), resource)["n"]
 
 

@@ -47,7 +47,7 @@ def plugin(**gates: bool) -> NodeVolumeLimits:
 
 
 def csi_node(name: str, **limits: int | None) -> Thing:
-    """A CSINode; underscores in the names of drivers stand for dots."""
+    """Returns a CSINode; underscores in the names of drivers stand for dots."""
     drivers = [
         {
             "name": driver.replace("_", "."),
@@ -82,7 +82,7 @@ def passes(new: Thing, *objects: Thing, **gates: bool) -> bool:
 
 
 def count(*volumes: Thing, objects: list[Thing], driver: str = "d") -> int:
-    """How many volumes of the driver a pod with these volumes counts for on its node."""
+    """Returns the number of the driver's volumes that a pod with these volumes adds to its node."""
     for limit in range(5):
         other = pod("other", *volumes, on="n")
         full = [

@@ -47,13 +47,13 @@ DYNAMIC = {**WAITS, "provisioner": "driver"}
 
 
 def wants(name: str = "c", size: str = "1Gi", **parts: Any) -> Document:
-    """A claim that waits for its first consumer."""
+    """Returns a claim that waits for its first consumer."""
     parts = {"accessModes": ["ReadWriteOnce"], "storageClassName": "s", **parts}
     return claim(name, resources={"requests": {"storage": size}}, **parts)
 
 
 def gives(name: str = "v", size: str = "1Gi", on: str = "", **parts: Any) -> Document:
-    """An available volume, which can be used on one node or on all."""
+    """Returns an available volume, which can be used on one node or on all."""
     phase, metadata = parts.pop("phase", "Available"), parts.pop("metadata", {})
     terms = [{"matchExpressions": [{"key": "host", "operator": "In", "values": [on]}]}]
     if on:
