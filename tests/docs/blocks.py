@@ -20,7 +20,7 @@ _FENCE = re.compile(r"^```(\w*)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re
 
 
 class Block(msgspec.Struct, frozen=True):
-    """`title` is the file name in the fence, or ""; `line` is the first line of the text."""
+    """A block of a page. `title` is the file name in its fence, or ""; `line` its first line."""
 
     page: str
     language: str

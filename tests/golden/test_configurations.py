@@ -22,7 +22,7 @@ ANSWERED = list(zip(cases(), answers(), strict=True))
 
 
 def without_nulls(value: Any) -> Any:
-    """Go writes null for a list that was not given, where berth writes an empty one."""
+    """Returns a value without nulls, which Go writes for lists where berth writes empty ones."""
     if isinstance(value, dict):
         return {name: without_nulls(item) for name, item in value.items() if item not in (None, [])}
     return [without_nulls(item) for item in value] if isinstance(value, list) else value

@@ -47,7 +47,7 @@ def pairs(imports: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def pattern(expression: str) -> str:
-    """import-linter's `*` stands for one part of a name."""
+    """Returns a pattern of import-linter, whose `*` stands for one part of a name."""
     return re.escape(expression).replace(r"\*", r"[^.]+")
 
 

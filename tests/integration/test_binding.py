@@ -128,7 +128,7 @@ class Second(ReservePlugin, PreBindPlugin):
 
 
 class Gate(PermitPlugin):
-    """Makes every pod wait for a minute, and allows the pods that wait already."""
+    """A plugin that makes each pod wait for a minute, and allows the pods that already wait."""
 
     name = "Gate"
 

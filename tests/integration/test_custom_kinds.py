@@ -58,7 +58,7 @@ class Indifferent(FilterPlugin):
 
 
 class Widgets(Indifferent, PreEnqueuePlugin):
-    """Holds pods back until a widget has a node."""
+    """A plugin that holds pods back until a widget has a node."""
 
     name = "Widgets"
     hinted: ClassVar[list[tuple[object, object]]] = []

@@ -50,7 +50,7 @@ def pod(name: str, on: str = "node-1", *, seconds: int = 0, **claim: str) -> Doc
 
 @asynccontextmanager
 async def laboratory() -> AsyncIterator[Cluster]:
-    """Six nodes, of which two have eight GPUs each, and two FPGAs on the network."""
+    """Runs six nodes, of which two have eight GPUs each, and two FPGAs on the network."""
     async with hollow(6, DEVICES) as running:
         await running.schedule()
         for document, _ in read_objects(DEVICES):

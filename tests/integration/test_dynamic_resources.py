@@ -28,7 +28,7 @@ STATUS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{}/status"
 
 
 async def furnish(cluster: VirtualCluster, *documents: Document, devices: int = 1) -> None:
-    """Two nodes with these many devices each, a class, and these."""
+    """Creates two nodes with these many devices each, a class, and these objects."""
     for name in ("a", "b"):
         await cluster.create(node(name, 1000))
         names = [f"gpu-{number}" for number in range(devices)]

@@ -35,7 +35,7 @@ def quiet() -> None:
 
 
 class Picky(PermitPlugin, PreBindPlugin):
-    """Rejects the pod `picky` at Permit or at PreBind."""
+    """A plugin that rejects the pod `picky` at Permit or at PreBind."""
 
     name = "Picky"
     at = ""
@@ -55,7 +55,7 @@ class Picky(PermitPlugin, PreBindPlugin):
 
 
 class Writer(PreBindPlugin):
-    """Counts its roll-backs, as a plugin whose PreBind writes would undo them."""
+    """A plugin whose PreBind writes; it counts its roll-backs."""
 
     name = "Writer"
     rolled_back = 0

@@ -98,7 +98,7 @@ async def test_a_plugin_that_raises_system_exit_ends_one_attempt() -> None:
 
 
 class Waiting(PreBindPlugin):
-    """Waits for a future that is already cancelled."""
+    """A plugin that waits for a future that is already cancelled."""
 
     name = "Waiting"
 
@@ -111,7 +111,7 @@ class Waiting(PreBindPlugin):
 
 
 class Looking(NodeFilterPlugin, PostBindPlugin):
-    """Reads the result of a cancelled future, in Filter and when the pod is bound."""
+    """A plugin that reads a cancelled future's result, in Filter and in PostBind."""
 
     name = "Looking"
 

@@ -24,7 +24,7 @@ NODE = {
 
 
 class Slow(PermitPlugin):
-    """Makes each pod wait, one in ten until its time is over."""
+    """A plugin that makes each pod wait, one in ten until its time is over."""
 
     name = "Slow"
 

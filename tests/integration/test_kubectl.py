@@ -31,7 +31,7 @@ pytestmark = [
 
 
 class Kubectl:
-    """Runs kubectl against a server, with a separate home."""
+    """A kubectl with a separate home, for one server."""
 
     def __init__(self, url: str, home: Path) -> None:
         self.url = url

@@ -323,7 +323,7 @@ async def test_only_kinds_that_an_enabled_plugin_uses_are_followed() -> None:
 
 
 class Waits(FilterPlugin):
-    """Rejects pods until a Service with a label is added. It looks up no Services."""
+    """A plugin that rejects pods until a Service with a label is added; it looks up no Services."""
 
     name = "Waits"
 

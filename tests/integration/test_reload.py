@@ -76,7 +76,7 @@ class Paired(ReservePlugin, PermitPlugin, PreBindPlugin):
 
 
 class Door(PreEnqueuePlugin):
-    """Gates every pod."""
+    """A plugin that gates every pod."""
 
     name = "Door"
 

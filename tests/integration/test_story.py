@@ -19,7 +19,7 @@ Line = Mapping[str, Any]
 
 
 class Hesitant(PermitPlugin):
-    """Makes every pod wait for a second, and then turns it away."""
+    """A plugin that makes every pod wait for a second, and then rejects it."""
 
     name = "Hesitant"
 

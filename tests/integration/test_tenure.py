@@ -37,7 +37,7 @@ ENDS = 10.0  # when the tenure ends
 
 
 class Server:
-    """Records its requests, and answers when `answers` is set."""
+    """A server that records its requests, and answers when `answers` is set."""
 
     def __init__(self) -> None:
         self.requests: list[str] = []

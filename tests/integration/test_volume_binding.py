@@ -72,7 +72,7 @@ def user(name: str, *claims: str) -> Document:
 
 
 async def furnish(cluster: VirtualCluster, *documents: Document) -> None:
-    """Two nodes, two classes, and these."""
+    """Creates two nodes, two classes, and these objects."""
     for name in ("a", "b"):
         labelled = node(name, 1000)
         labelled["metadata"]["labels"] = {"host": name}

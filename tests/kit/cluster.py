@@ -66,7 +66,7 @@ async def poll(look: Callable[[], Awaitable[T | None]], seconds: float = 30.0) -
 
 
 class ClusterClient:
-    """Reads and writes the objects of a cluster by kind and name."""
+    """A client that reads and writes the objects of a cluster by kind and name."""
 
     def __init__(self, client: Client, url: str) -> None:
         self.client = client

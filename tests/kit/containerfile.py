@@ -25,7 +25,7 @@ COMMAND_SECONDS = 60.0
 
 
 class Instruction(msgspec.Struct, frozen=True):
-    """`options` are those that begin with --, such as {"chmod": "755"}."""
+    """An instruction. `options` are those that begin with --, such as {"chmod": "755"}."""
 
     name: str
     options: Mapping[str, str]
@@ -58,7 +58,7 @@ def instructions(file: Path) -> list[Instruction]:
 
 
 class Stage:
-    """`environment` is what ENV and ARG set."""
+    """A stage of the build. `environment` holds the variables of ENV and ARG."""
 
     def __init__(self, name: str, root: Path) -> None:
         self.name = name

@@ -35,7 +35,7 @@ LEADS = "Successfully acquired lease"
 
 
 class Impatient(SystemClock):
-    """Tries again at once what has failed."""
+    """A clock that lets failed requests be repeated almost at once."""
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(min(seconds, 0.1))

@@ -76,7 +76,7 @@ _LOOPS = {
 
 
 class Grammar:
-    """Draws an expression of about `nodes` parts."""
+    """A grammar that draws an expression of about `nodes` parts."""
 
     def __init__(self, random: Random, nodes: int) -> None:
         self._random = random

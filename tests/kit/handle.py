@@ -46,7 +46,7 @@ class NoApi:
 
     @staticmethod
     def wall() -> datetime:
-        """Later than every time in the recorded decisions."""
+        """Returns a time later than any in the recorded decisions."""
         return datetime(2100, 1, 1, tzinfo=UTC)
 
     def __init__(self) -> None:

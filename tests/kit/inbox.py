@@ -10,7 +10,7 @@ M = TypeVar("M")
 
 
 class Inbox(Mailbox[M]):
-    """Keeps every message, in order, instead of passing it to a reader."""
+    """A mailbox that keeps every message, in order, instead of passing it to a reader."""
 
     __slots__ = ("messages",)
 
@@ -24,6 +24,6 @@ class Inbox(Mailbox[M]):
         self.messages.append(message)
 
     def take(self) -> list[M]:
-        """Remove the messages so far and return them."""
+        """Removes the messages so far and returns them."""
         messages, self.messages = self.messages, []
         return messages

@@ -19,7 +19,7 @@ class Reader:
         self._registry = registry
 
     def numbers(self, name: str) -> dict[tuple[str, ...], float]:
-        """By the values of the labels the value, or the number of observations."""
+        """Returns the value, or the number of observations, by the values of the labels."""
         by_labels = {}
         for family in self._registry.families():
             if family.name in (name, f"scheduler_{name}"):

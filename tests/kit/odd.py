@@ -45,7 +45,7 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def document(kind: Any, rng: Random) -> Any:
-    """JSON values from which the type can be read; some fields are null."""
+    """Returns JSON values from which the type can be read; some fields are null."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         there = [member for member in arguments if member is not type(None)]

@@ -43,7 +43,7 @@ def shipped() -> list[Document]:
 
 
 class Rights:
-    """`used` are the rights that were used so far, and `refused` describes the refusals."""
+    """A check of rights. `used` are those used so far, and `refused` describes the refusals."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
@@ -93,7 +93,7 @@ def forbidden(access: Attributes) -> str:
 
 @asynccontextmanager
 async def as_service_account(connection: Connection, *arguments: Any) -> AsyncIterator[Remote]:
-    """`remote` for a scheduler that shows its token, if it has no credentials of its own."""
+    """Returns `remote` for a scheduler that shows its token, if it has no other credentials."""
     if connection.credentials is ANONYMOUS:
         connection = msgspec.structs.replace(
             connection, credentials=FixedCredentials(Proof(f"Bearer {TOKEN}"))

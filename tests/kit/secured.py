@@ -34,7 +34,7 @@ REVIEWS = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
 
 
 class Secured:
-    """Answers reviews itself, and everything else as the embedded API server does."""
+    """A server that answers reviews itself, and the rest as the embedded API server does."""
 
     def __init__(self) -> None:
         store = Store()
@@ -60,7 +60,7 @@ class Secured:
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """`port` is that on which the scheduler serves HTTPS."""
+    """A secured cluster. `port` is the one on which the scheduler serves HTTPS."""
 
     client: Client
     port: int

@@ -118,7 +118,7 @@ class SmallApi:
         return self._followed(path).objects
 
     def copied(self, clock: VirtualClock, rng: Rng) -> SmallApi:
-        """Another API server with the same objects."""
+        """Returns another API server with the same objects."""
         other = SmallApi(clock, rng)
         other.version = other._oldest = self.version
         for path, followed in self._paths.items():

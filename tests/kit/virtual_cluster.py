@@ -197,7 +197,7 @@ class VirtualCluster:
         return answer
 
     def _same_version(self, path: str, body: object) -> None:
-        """Refuse a patch that names another version of the object, as the API server does."""
+        """Refuses a patch that names another version of the object, as the API server does."""
         assert isinstance(body, dict)
         version = body.get("metadata", {}).get("resourceVersion")
         target = target_of(path)
@@ -235,7 +235,7 @@ class VirtualCluster:
         return {name: pod for (_, name), pod in items.items()}
 
     async def run_kubelet(self) -> None:
-        """End the pods that are being deleted."""
+        """Ends the pods that are being deleted."""
         ending: set[str] = set()
 
         async def end(pod: Pod) -> None:

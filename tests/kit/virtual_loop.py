@@ -50,7 +50,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Starts at 0 seconds."""
+    """An event loop in virtual time, which starts at 0 seconds."""
 
     def __init__(self) -> None:
         self._virtual = _Selector()

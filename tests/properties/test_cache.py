@@ -176,7 +176,7 @@ class CacheHistory(RuleBasedStateMachine):
     # ----------------------------------------------------------------------------------------- pods
 
     def vanish(self, name: str, kept_on: str = "") -> tuple[PodVanished, ...]:
-        """Drop a pod from the model. Returns the effects that the cache must have."""
+        """Drops a pod from the model. Returns the effects that the cache must have."""
         old = self.pods.pop(name, None)
         if old is None or not old.assumed or old.node == kept_on:
             return ()

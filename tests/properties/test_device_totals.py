@@ -115,7 +115,7 @@ class Devices(RuleBasedStateMachine):
 
     @initialize()
     def cluster(self) -> None:
-        """A cluster in which most changes matter."""
+        """Makes a cluster in which most changes matter."""
         for number, name in enumerate(NAMES):
             self.node_put(name, "aab"[number], number == 2)
             self.slice_put(name, ["x", "y"][: 1 + number % 2], number)

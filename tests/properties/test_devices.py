@@ -70,7 +70,7 @@ def _device(draw: st.DrawFn, name: str, counters: bool) -> dict[str, Any]:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[Place]]:
-    """Slices, claims, and the devices that are taken already."""
+    """Draws slices, claims, and the devices that are already taken."""
     counters = draw(st.booleans())
     slices, taken = [], []
     for pool in range(draw(st.integers(1, 2))):

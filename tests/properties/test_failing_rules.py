@@ -80,7 +80,7 @@ class FilteringEach(NodeFilterPlugin):
 
 
 class Answering(FilterPlugin):
-    """Returns a status for a broken node that no filter may return."""
+    """A plugin that returns a status that no filter may return for a broken node."""
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         return Verdicts.rejecting(np.array(labelled(nodes, BROKEN)), Code.WAIT, "broken")

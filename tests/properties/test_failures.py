@@ -131,7 +131,7 @@ class Moody(
     PermitPlugin,
     PreBindPlugin,
 ):
-    """Follows the script at every extension point."""
+    """A plugin that follows the script at every extension point."""
 
     name = "Moody"
     script: ClassVar[Script]
@@ -185,7 +185,7 @@ class Moody(
 
 
 class MoodyExtenders(Extenders):
-    """Takes part in every decision and follows the script."""
+    """Extenders that take part in every decision and follow the script."""
 
     def __init__(self, script: Script) -> None:
         super().__init__()

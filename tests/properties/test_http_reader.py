@@ -39,7 +39,7 @@ def requests(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def streams(draw: st.DrawFn) -> bytes:
-    """Requests, some of them with a few bytes changed, removed or added."""
+    """Draws requests, some of them with a few bytes changed, removed or added."""
     sent = bytearray(b"".join(draw(st.lists(requests(), min_size=1, max_size=3))))
     for _ in range(draw(st.integers(0, 2))):
         at = draw(st.integers(0, len(sent)))

@@ -161,7 +161,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 
 class Odd:
-    """Makes odd values and documents, most of them nearly valid."""
+    """A source of odd values and documents, most of them nearly valid."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng

@@ -148,7 +148,7 @@ class QueueHistory(RuleBasedStateMachine):
         return unresolvable("shut").by("Door") if pod.metadata.name in self.doors else SUCCESS
 
     def send(self, *messages: QueueMessage) -> None:
-        """Let the queue handle what the model has handled; both must have done the same."""
+        """Lets the queue handle what the model has handled; both must have done the same."""
         effects: list[Effect] = []
         for message in messages:
             some, transitions = handle_and_follow(self.queue, message, self.model.now)

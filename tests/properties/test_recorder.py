@@ -132,9 +132,7 @@ class Recording(RuleBasedStateMachine):
         assert max(places.values(), default=0) <= 1
 
     def teardown(self) -> None:
-        """After all deliveries, every pod has the condition and the nomination that were ordered
-        last.
-        """
+        """Checks that every pod has the condition and the nomination that were ordered last."""
         while self.under_way or len(self.state):
             self.take(6)
             self.answer(0, reached=True)

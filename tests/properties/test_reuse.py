@@ -248,7 +248,7 @@ def told(unfit: Unfit) -> tuple[object, ...]:
 
 
 class PlainScheduler:
-    """Decides without a memory."""
+    """A scheduler without a memory."""
 
     def __init__(self, rng: Random, percentage: int) -> None:
         self.rng = rng
@@ -268,7 +268,7 @@ def totals(candidates: Candidates, positions: Rows) -> Ints:
 
 
 def compare(remembered: Candidates, plain: Candidates, start: int, enough: int) -> None:
-    """Both give the same answers; scores may differ by a constant."""
+    """Checks that both give the same answers; scores may differ by a constant."""
     assert remembered.order.tolist() == plain.order.tolist()
     assert not plain.rejected
     nodes = len(plain.order)
@@ -420,7 +420,7 @@ class ReuseHistory(RuleBasedStateMachine):
 
     @rule(drawn=DRAWN, start=st.integers(0, 200), enough=st.integers(0, 200))
     def compare(self, drawn: int, start: int, enough: int) -> None:
-        """The candidates are asked alike, whatever was asked of the memory before."""
+        """Checks that both give the same answers; scores may differ by a constant."""
         snapshot = take(self.cache)
         info = PodInfo(self.pod(0, self.kinds[drawn % len(self.kinds)]))
         if len(snapshot):
@@ -529,7 +529,7 @@ def names_of(nodes: NodeView) -> list[str]:
 
 
 class _OnNodes(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """Rejects n3 and prefers n1, unless it is broken."""
+    """A plugin that rejects n3 and prefers n1, unless it is broken."""
 
     name = "OnNodes"
     depends_on = DependsOn.NODE

@@ -75,7 +75,7 @@ class Volumes(RuleBasedStateMachine):
 
     @initialize()
     def cluster(self) -> None:
-        """A cluster in which every change matters."""
+        """Makes a cluster in which every change matters."""
         for number, name in enumerate(("n1", "n2", "n3")):
             self.node_put(name, "a")
             self.csi_node_put(name, 3, 3, both=True)

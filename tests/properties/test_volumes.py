@@ -414,7 +414,7 @@ class History(RuleBasedStateMachine):
         self.put_capacity(0, "room", {"matchLabels": {"zone": "a"}}, "2Gi", None)
 
     def claim_anew(self, number: int) -> None:
-        """Two claims of static volumes, one of a new volume, and one that is bound to a disk."""
+        """Puts a claim: 0 and 1 of static volumes, 2 of a new one, 3 bound to a disk."""
         of, bound = ("room" if number == 2 else "static"), ("v5" if number == 3 else "")
         self.put_claim(number, of, "1Gi", ONCE, None, bound)
 

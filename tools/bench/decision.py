@@ -94,7 +94,7 @@ MILLICORES = {"unfit": 9_000, "preemption": 3_000}
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Microseconds per decision."""
+    """The microseconds of a decision."""
 
     pods: str
     median: float

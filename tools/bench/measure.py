@@ -26,7 +26,7 @@ INTERVAL = 1.0
 
 
 class Throughput(msgspec.Struct, frozen=True):
-    """Pods per second."""
+    """The throughput of a workload, in pods per second."""
 
     average: float
     p50: float

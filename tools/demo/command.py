@@ -331,7 +331,7 @@ async def _ensure_namespace(client: Client, name: str) -> None:
 
 
 class _Watching:
-    """Polls the cluster, and shows it on a terminal."""
+    """The view of the cluster on a terminal, which polls it."""
 
     def __init__(self, client: Client, live: bool) -> None:
         self._client = client

@@ -31,7 +31,7 @@ Consumer = ResourceClaimConsumerReference | ConsumerReference
 
 
 class ClaimRelease:
-    """The claims whose devices were freed, and the time since when reserving pods are missing."""
+    """The claims whose devices were freed, and since when pods that reserved them are missing."""
 
     def __init__(self) -> None:
         self._freed: set[str] = set()

@@ -69,7 +69,7 @@ class Room:
         )
 
     def put(self, *items: Node | Pod) -> None:
-        """Put objects at the API server, without a message to the cache or the queue."""
+        """Puts objects at the API server, without a message to the cache or the queue."""
         for item in items:
             if isinstance(item, Node):
                 self.nodes[item.metadata.name] = item

@@ -24,7 +24,7 @@ WIDGETS = WatchedKind("example.com/v1", "Widget", "/apis/example.com/v1/widgets"
 
 
 class Server:
-    """Answers every request with an empty object, or fails."""
+    """A server that answers every request with an empty object, or fails."""
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure = failure

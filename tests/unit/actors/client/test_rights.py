@@ -44,7 +44,7 @@ def test_rights_to_a_resource_are_named_together() -> None:
 
 
 class Granting:
-    """Answers reviews with these rules."""
+    """A server that answers reviews with these rules."""
 
     def __init__(self, *rules: dict[str, Any]) -> None:
         self.rules = rules

@@ -51,7 +51,7 @@ class Store(Generic[T]):
         return self._changes(self.state.deleted(item))
 
     def named(self) -> list[tuple[str, bool]]:
-        """Since the last call."""
+        """Returns the names since the last call."""
         named, self._named = self._named, []
         return named
 

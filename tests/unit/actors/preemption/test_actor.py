@@ -114,7 +114,7 @@ class Room:
         return next((item for item in listed["items"] if item["metadata"]["name"] == name), None)
 
     async def held(self, pod: Pod, hold: int = HOLD, node: str | None = None) -> PodInfo:
-        """Put a pod in the queue, after an attempt that failed; nominated to `node`, if given."""
+        """Puts a pod in the queue, after an attempt that failed; nominated to `node`, if any."""
         if hold != HOLD:  # One of lower priority than the preemptor's.
             pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=-1))
         self.queue.tell(PendingPodAdded(pod))
@@ -124,7 +124,7 @@ class Room:
         return queued.info
 
     async def ended(self, info: PodInfo) -> str:
-        """Wait until the preemptor is no longer held, and return its place in the queue."""
+        """Waits until the preemptor is no longer held, and returns its place in the queue."""
         with anyio.fail_after(10):
             held = True
             while held:
@@ -133,7 +133,7 @@ class Room:
         return place_of(self.queue_state, info.key)
 
     async def make(self, *victims: PodInfo, displaced: tuple[PodInfo, ...] = ()) -> str:
-        """Make room for a new pod, and return its place in the queue when that has ended."""
+        """Makes room for a new pod, and returns its place in the queue when that has ended."""
         preemptor = await self.held((await self.create("preemptor")).pod)
         self.preemption.tell(Preempt(preemptor, "n", HOLD, victims, displaced))
         return await self.ended(preemptor)

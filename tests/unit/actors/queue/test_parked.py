@@ -51,7 +51,7 @@ def no_keys(*_: object) -> Iterable[str]:
 
 
 def parked(*concerns: Concerns | None) -> ParkedPods:
-    """Three pods that wait for one plugin, two of them with the key x."""
+    """Returns three pods that wait for one plugin, two of them with the key x."""
     plugin = Keyed({}, NoApi())
     registrations = [
         hinting(plugin, Registration(ADDED, lambda *_: Hint.QUEUE, each)) for each in concerns

@@ -63,7 +63,7 @@ class Watched(Harness):
         pending: frozenset[str] = frozenset(),
         hold: int = 0,
     ) -> None:
-        """Let the attempt for the pod in flight fail, if there is one."""
+        """Lets the attempt for the pod in flight fail, if there is one."""
         if self.flying is not None:
             self.send(AttemptFailed(self.flying, unschedulable, pending, hold=hold))
             self.flying = None

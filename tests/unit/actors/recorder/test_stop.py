@@ -23,7 +23,7 @@ EVENTS = 100
 
 
 class Server:
-    """Answers from `ready` on, except for the first `unanswered` requests."""
+    """A server that answers from `ready` on, except for the first `unanswered` requests."""
 
     def __init__(self, unanswered: int) -> None:
         self.ready = anyio.Event()
@@ -60,7 +60,7 @@ def about(name: str) -> RecordEvent:
 
 
 async def stopped(server: Server) -> RecorderState:
-    """Stop a recorder with EVENTS events, before the server answers; its outbox afterwards."""
+    """Stops a recorder with EVENTS events before the server answers; returns its outbox."""
     mailboxes, clock = Mailboxes(), VirtualClock()
     state = RecorderState(SeriesTracker("here"))
     recorder = RecorderActor(mailboxes, state, server, clock, Random(1))

@@ -16,7 +16,7 @@ DURATION = "framework_extension_point_duration_seconds"
 
 
 class Time:
-    """Calls functions at given times."""
+    """A clock that calls functions at certain times."""
 
     now = 0.0
 

@@ -25,7 +25,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 class Receiver(ThreadingHTTPServer):
-    """Takes traces as an OpenTelemetry collector does."""
+    """A server that takes traces as an OpenTelemetry collector does."""
 
     daemon_threads = True
 

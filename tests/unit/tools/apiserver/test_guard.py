@@ -44,7 +44,7 @@ REQUESTS = [("POST", MAPS), ("GET", MAPS), ("GET", f"{MAPS}?watch=true")]
 
 
 class Page:
-    """Sends requests as a browser would."""
+    """A client that sends requests as a browser would."""
 
     def __init__(self) -> None:
         self.store = Store()

@@ -209,7 +209,7 @@ class _Promising(Plugin):
 
 
 class _Promises(_Promising, PostFilterPlugin):
-    """Nominates the last node, with no victims or with all its pods as victims."""
+    """A plugin that nominates the last node, with none or all of its pods as victims."""
 
     everybody = False
 

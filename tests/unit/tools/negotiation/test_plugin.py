@@ -185,7 +185,7 @@ class Attempt:
         }
 
     async def place(self, where: str = "a", *, scores: bool = True) -> Status:
-        """From PreScore to PreBind; `reasons` must have been asked before."""
+        """Runs PreScore to PreBind; `reasons` must have been asked before."""
         rejected = self.reasons()
         rows = [i for i in range(self.snapshot.columns.size) if self._name(i) not in rejected]
         if scores:

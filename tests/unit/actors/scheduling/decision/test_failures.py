@@ -142,7 +142,7 @@ class _Reserve(_Disk, ReservePlugin):
         return answer
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
-        """Nothing to undo."""
+        """Does nothing: there is nothing to undo."""
 
 
 class _Permit(_Disk, PermitPlugin):

@@ -72,7 +72,7 @@ def only(*nodes: str) -> PreFilterResult:
 
 
 def profile_with(answers: Sequence[Answer], depends_on: Sequence[DependsOn] = ()) -> Profile:
-    """Plugins A, B, ... in this order, with these answers, before those in-tree."""
+    """Returns a profile with plugins A, B, ... with these answers, before those in-tree."""
     padded = [*depends_on, *[DependsOn.CLUSTER] * len(answers)]
     plugins: dict[str, type[Plugin]] = {
         name: type(name, (_Answering,), {"name": name, "answer": answer, "depends_on": read})

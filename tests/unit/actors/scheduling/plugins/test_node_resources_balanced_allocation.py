@@ -40,7 +40,7 @@ def scores(snapshot: Snapshot, document: Document, **gates: bool) -> dict[str, i
 
 
 def nodes() -> list[Document]:
-    """Of both nodes 86 % of the cpu are used, and of the memory of the second 12 %."""
+    """Returns two nodes with 86 % of the cpu used, and 12 % of the memory of the second."""
     return [
         node("n1", cpu="3500m", memory=40000),
         node("n2", cpu="3500m", memory=40000),

@@ -28,7 +28,7 @@ def pool(*slices: Sequence[str], node: Node | None = NODE, name: str = "n1") -> 
 
 
 class Server:
-    """Keeps the slices as an API server does."""
+    """A server that keeps the slices as an API server does."""
 
     def __init__(self) -> None:
         self.slices: dict[str, Document] = {}
@@ -53,7 +53,7 @@ class Server:
         return writes
 
     def numbers(self) -> dict[str, tuple[int, int]]:
-        """Generation and number of slices of each slice's pool."""
+        """Returns the generation and the number of slices of each slice's pool."""
         return {
             name: (each["spec"]["pool"]["generation"], each["spec"]["pool"]["resourceSliceCount"])
             for name, each in self.slices.items()

@@ -119,7 +119,7 @@ def owned_by(owner: Pod) -> Document:
 
 
 def patches(writes: list[Write]) -> list[tuple[str, str, Document]]:
-    """Kind, subresource and body of each patch, the body without the resourceVersion."""
+    """Returns kind, subresource and body of each patch, the body without its resourceVersion."""
     contents: list[tuple[str, str, Document]] = []
     for write in writes:
         assert isinstance(write, Patch)

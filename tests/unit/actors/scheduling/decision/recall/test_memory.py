@@ -70,7 +70,7 @@ def test_a_taint_is_seen_by_pods_whose_like_were_scheduled_before(effect: str) -
 
 
 class Untainted(PreFilterPlugin):
-    """Looks at every node before any is asked about."""
+    """A plugin that looks at every node before it is asked about any."""
 
     name = "Untainted"
     depends_on = DependsOn.ALL_NODES
@@ -87,7 +87,7 @@ class Untainted(PreFilterPlugin):
 
 
 class Halving(ScorePlugin):
-    """Normalises in place."""
+    """A plugin that normalises in place."""
 
     name = "Halving"
     depends_on = DependsOn.NODE
@@ -101,7 +101,7 @@ class Halving(ScorePlugin):
 
 
 class Counting(FilterPlugin):
-    """Counts the nodes that it is asked about."""
+    """A plugin that counts the nodes that it is asked about."""
 
     name = "Counting"
     depends_on = DependsOn.NODE

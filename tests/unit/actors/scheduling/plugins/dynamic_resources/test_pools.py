@@ -38,7 +38,7 @@ def seen(*documents: Document) -> NodePools:
 
 
 def states(*documents: Document) -> dict[str, str]:
-    """By pool: its devices, or why it has none."""
+    """Returns by pool its devices, or why it has none."""
     return {
         pool.id[1]: "incomplete"
         if pool.incomplete
