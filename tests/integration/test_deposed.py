@@ -23,7 +23,9 @@ pytestmark = pytest.mark.full
 
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "1"))
 BACKLOG = 300
-SLOW = ("--kube-api-qps=150", "--kube-api-burst=10")  # to keep a backlog for a while
+# To keep a backlog for a while, and the lease on a machine that does much else.
+SLOW = ("--kube-api-qps=150", "--kube-api-burst=10")
+LONG = ("--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s")
 
 
 async def test_a_resumed_leader_writes_nothing_after_another_leads(tmp_path: Path) -> None:
@@ -36,10 +38,10 @@ async def test_a_resumed_leader_writes_nothing_after_another_leads(tmp_path: Pat
             await running.wait(lambda: len(between.writes) >= writes)
 
         await running.node("n", cpu="100000", pods="100000")
-        leader, between = await stack.enter_async_context(running.candidate(*SLOW))
+        leader, between = await stack.enter_async_context(running.candidate(*SLOW, *LONG))
         await leader.says(LEADS)
         for number in range(ROUNDS):
-            heir, heirs = await stack.enter_async_context(running.candidate(*SLOW))
+            heir, heirs = await stack.enter_async_context(running.candidate(*SLOW, *LONG))
             await heir.says("waiting for the lease")  # its start costs the leader processor time
             async with anyio.create_task_group() as group:
                 group.start_soon(running.burst, f"p{number}", BACKLOG)
