@@ -88,6 +88,7 @@ class PodSchedulingContexts(
 
     name = "PodSchedulingContext"
     depends_on = DependsOn.CLAIMS
+    only_feasible = True
     claim_kinds = (RESOURCE_CLAIMS,)
     lookups = (RESOURCE_CLAIMS, RESOURCE_CLASSES, POD_SCHEDULING_CONTEXTS, ClaimOfV1)
 

@@ -91,11 +91,7 @@ def filter_nodes(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView
     ahead of this one.
     """
     rejected = reject_for_nominated(rules, state, info, nodes) if nodes.snapshot.nominations else {}
-    all_rejected = 0 < nodes.size == len(rejected)
-    diagnosis = Diagnosis(nodes) if all_rejected else rules.filter(state, info, nodes)
-    for position, status in rejected.items():
-        diagnosis.put(position, status)
-    return diagnosis
+    return rules.filter(state, info, nodes, rejected)
 
 
 def fits_on(rules: Rules, state: CycleState, info: PodInfo, node: NodeView) -> bool:

@@ -7,7 +7,7 @@ plugin (see guard).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +24,7 @@ from ..framework.interface import (
     PreFilterResult,
     ScorePlugin,
 )
+from ..framework.measuring import UNMEASURED
 from ..framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from ..framework.verdicts import PASSES, Diagnosis, Verdicts
 from ..kube.kinds import type_of
@@ -52,7 +53,7 @@ from .failures import (
     crashed,
 )
 from .guard import Hook, Points, harmless, hooks
-from .scalar import FilterEach, ScoreEach, normalizing
+from .scalar import FilterEach, FilterFeasible, ScoreEach, normalizing
 from .statuses import as_pre_filtered, as_unskipped, unchecked
 
 # A filter that declares one of these judges each row by that row alone.
@@ -91,13 +92,13 @@ class PluginScores(msgspec.Struct, frozen=True):
 
 
 class FilterHooks(NamedTuple):
-    """The hooks of a plugin at Filter: for verdicts, and only for passing nodes. In the `scalar`
-    form they take a pair: the nodes, and which of them are still feasible.
+    """The hooks of a plugin at Filter: for verdicts, and only for passing nodes. With
+    `only_feasible` they take a pair: the nodes, and which of them are still feasible.
     """
 
     verdicts: Hook[Verdicts | None]
     passing: Hook[Bools | None]
-    scalar: bool
+    only_feasible: bool
 
 
 class ScoreHooks(NamedTuple):
@@ -230,12 +231,11 @@ class Rules:
         return PreFiltered(rejected, names, tuple(restricted_by))
 
     def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
-        """Returns the state that PreFilter writes while pods are supposed. Plugins that were
-        skipped before stay skipped.
+        """Returns the state that PreFilter writes while pods are supposed, on a copy of the state.
+        Plugins that were skipped before stay skipped.
         """
-        supposed = CycleState()
-        supposed.left_out = state.left_out.copy()
-        supposed.passes_filter = state.passes_filter.copy()
+        supposed = state.copy()
+        supposed.record = UNMEASURED
         for hook in self._pre_filter:
             if hook.name not in state.left_out and hook.ask(supposed, info, snapshot) is SKIP:
                 supposed.left_out.add(hook.name)
@@ -254,15 +254,29 @@ class Rules:
         """True if each filter's verdict about a row depends on that row alone."""
         return state.left_out.issuperset(self._filter_beyond_rows)
 
-    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
-        """Runs the filters over a view; each node keeps the first plugin that rejected it."""
+    def filter(
+        self,
+        state: CycleState,
+        info: PodInfo,
+        nodes: NodeView,
+        rejected: Mapping[int, Status] | None = None,
+    ) -> Diagnosis:
+        """Runs the filters over a view; each node keeps the first plugin that rejected it.
+        `rejected` are positions that were rejected before.
+        """
         diagnosis = Diagnosis(nodes)
+        if rejected:
+            for position, status in rejected.items():
+                diagnosis.put(position, status)
+            if len(rejected) == nodes.size:
+                return diagnosis
         left_out, number = state.left_out, nodes.alive
-        for hook, _, scalar in self._filter:
+        for hook, _, only_feasible in self._filter:
             if hook.name in left_out:
                 continue
             hook.asked += number
-            verdicts = hook.ask(state, info, (nodes, diagnosis.feasible()) if scalar else nodes)
+            about = (nodes, diagnosis.feasible()) if only_feasible else nodes
+            verdicts = hook.ask(state, info, about)
             if verdicts is not None:
                 diagnosis.add(hook.name, _explained(hook.plugin, info, verdicts))
         if _strange(diagnosis.codes):
@@ -275,11 +289,11 @@ class Rules:
         """
         passing: Bools | None = None
         left_out, number = state.left_out, nodes.size
-        for hook, passing_hook, scalar in self._filter:
+        for hook, passing_hook, only_feasible in self._filter:
             if hook.name in left_out:
                 continue
             hook.asked += number
-            if scalar:
+            if only_feasible:
                 left = np.ones(number, dtype=np.bool_) if passing is None else passing
                 passes = passing_hook.ask(state, info, (nodes, left))
             else:
@@ -333,13 +347,20 @@ def _filter_hooks(plugin: FilterPlugin | NodeFilterPlugin) -> FilterHooks:
     if not isinstance(plugin, FilterPlugin):
         each = FilterEach(plugin)
         verdicts = Hook(plugin, FILTER, each.filter, unchecked)
-        return FilterHooks(verdicts, Hook(plugin, FILTER, each.passing, unchecked), scalar=True)
+        return FilterHooks(verdicts, Hook(plugin, FILTER, each.passing, unchecked), True)
     inherited = type(plugin).passing is FilterPlugin.passing
     passing = _passing_by_filter(plugin) if inherited else plugin.passing
+    if plugin.only_feasible:
+        feasible = FilterFeasible(plugin.filter, passing)
+        return FilterHooks(
+            Hook(plugin, FILTER, feasible.filter, unchecked, None),
+            Hook(plugin, FILTER, feasible.passing, unchecked, None),
+            True,
+        )
     return FilterHooks(
         Hook(plugin, FILTER, plugin.filter, as_verdicts, None),
         Hook(plugin, FILTER, passing, as_passing, None),
-        scalar=False,
+        False,
     )
 
 

@@ -1,4 +1,6 @@
-"""Makes vector forms from the scalar forms of Filter and Score, which look at one node."""
+"""Makes vector forms from the scalar forms of Filter and Score, which look at one node, and from
+filters that look at feasible nodes only.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from ..framework.verdicts import PASSES, Verdicts
 from ..model.columns import Bools, Ints
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView
-from .answers import as_normalized, as_raw_score
+from .answers import as_normalized, as_passing, as_raw_score, as_verdicts
 from .failures import FILTER, NORMALIZE, SCORE
 from .guard import Hook
 from .statuses import as_verdict
@@ -48,6 +50,42 @@ class FilterEach:
 
     def passing(self, state: CycleState, info: PodInfo, feasible: Feasible) -> Bools:
         return np.asarray(self.filter(state, info, feasible).codes == PASSES)
+
+
+class FilterFeasible:
+    """A filter in the vector form that sees only the feasible nodes of a view."""
+
+    def __init__(
+        self,
+        verdicts: Callable[[CycleState, PodInfo, NodeView], Verdicts | None],
+        passing: Callable[[CycleState, PodInfo, NodeView], Bools | None],
+    ) -> None:
+        self._verdicts = verdicts
+        self._passing = passing
+
+    def filter(self, state: CycleState, info: PodInfo, feasible: Feasible) -> Verdicts | None:
+        nodes, left = feasible
+        some = nodes.only(left)
+        verdicts = self._verdicts(state, info, some) if some.size else None
+        if verdicts is None:
+            return None
+        as_verdicts(verdicts, some)
+        if some is nodes:
+            return verdicts
+        codes = np.zeros(nodes.size, dtype=np.int8)
+        keys = np.zeros(nodes.size, dtype=np.int64)
+        codes[left], keys[left] = verdicts.codes, verdicts.keys
+        return Verdicts(codes, keys, verdicts.explain)
+
+    def passing(self, state: CycleState, info: PodInfo, feasible: Feasible) -> Bools | None:
+        nodes, left = feasible
+        some = nodes.only(left)
+        fits = as_passing(self._passing(state, info, some), some) if some.size else None
+        if fits is None or some is nodes:
+            return fits
+        passing = left.copy()
+        passing[left] = fits
+        return passing
 
 
 def normalizing(

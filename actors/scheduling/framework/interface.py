@@ -289,6 +289,13 @@ class PreFilterPlugin(Plugin):
 
 
 class FilterPlugin(Plugin):
+    """A filter in the vector form. With `only_feasible`, it is not asked about nodes that earlier
+    filters rejected, where its verdict does not count. Set it if verdicts are costly, or if the
+    plugin remembers which nodes it rejected.
+    """
+
+    only_feasible: ClassVar[bool] = False
+
     @abstractmethod
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         """Returns a verdict for every position of the view, or None if every node passes."""

@@ -13,9 +13,10 @@ import numpy as np
 from ..kube.core import Node
 from .amounts import Amounts
 from .cluster_objects import ClusterObjects
-from .columns import Ints, NodeColumns, Rows
+from .columns import Bools, Ints, NodeColumns, Rows
 from .node_info import NodeInfo
 from .nominations import Nominations
+from .vectors import all_true
 
 
 class Snapshot:
@@ -58,6 +59,15 @@ class NodeView:
     def alive(self) -> int:
         """The number of rows that have a node; of rows that are listed, none is dead."""
         return len(self.snapshot) if isinstance(self.rows, slice) else self.size
+
+    def only(self, positions: Bools) -> NodeView:
+        """Returns a view of the nodes at these positions: this view for all of them."""
+        if all_true(positions):
+            return self
+        rows = self.rows
+        return NodeView(
+            self.snapshot, positions.nonzero()[0] if isinstance(rows, slice) else rows[positions]
+        )
 
     def row(self, position: int) -> int:
         """Returns the row at a position of the view."""

@@ -149,6 +149,7 @@ class DynamicResources(
     args_type = DynamicResourcesArgs
     depends_on = DependsOn.CLAIMS
     lookups = (ResourceClaim, ResourceSlice, DeviceClass)
+    only_feasible = True
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
@@ -185,6 +186,8 @@ class DynamicResources(
     def pre_filter(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
+        if CLAIMS in state:
+            return SUCCESS  # Pods are supposed on nodes, which changes no claim.
         state.write(CLAIMS, None)
         if not info.template.asks_devices:
             return SKIP
@@ -296,6 +299,7 @@ class DynamicResources(
         failure = ""
         allocations = pod.node_allocations
         if allocations is not None and pod.requests is not None:
+            pod.is_filtered = True
             allocations.refresh(nodes, pod.requests, pod.steps)
             keys += allocations.statuses[nodes.rows]
             failure = allocations.failure
@@ -328,10 +332,13 @@ class DynamicResources(
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         pod = state.read(CLAIMS)
         allocations = None if pod is None else pod.node_allocations
-        if pod is None or allocations is None or not self._features.prioritized_lists:
+        if (
+            pod is None
+            or allocations is None
+            or not pod.is_filtered
+            or not self._features.prioritized_lists
+        ):
             return np.zeros(nodes.size, dtype=np.int64)
-        if pod.requests is not None:
-            allocations.refresh(nodes, pod.requests, pod.steps)
         scores: Ints = allocations.scores[nodes.rows] + pod.allocated_score
         return scores
 

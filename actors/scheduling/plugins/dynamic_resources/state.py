@@ -29,10 +29,11 @@ class PodClaims:
 
     `claims` are those of its spec, as they were last written; `extended` is the claim for its
     extended resources, if it may need one. `requests` and `node_allocations` are for the claims
-    without an allocation, None if there are none; `steps` limit the allocator. `unprepared` are the
-    indices of allocated claims whose devices cannot be prepared, `unavailable` those of claims that
-    a node could not use. `reservations`, by the claim's uid, and `mappings` belong to the chosen
-    node, from Reserve on; `written` are the uids of the claims that PreBind has begun to write.
+    without an allocation, None if there are none; `steps` limit the allocator, and `is_filtered`
+    is true once Filter has run it. `unprepared` are the indices of allocated claims whose devices
+    cannot be prepared, `unavailable` those of claims that a node could not use. `reservations`, by
+    the claim's uid, and `mappings` belong to the chosen node, from Reserve on; `written` are the
+    uids of the claims that PreBind has begun to write.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class PodClaims:
         self.requests: PodRequests | None = None
         self.node_allocations: NodeAllocations | None = None
         self.steps = Steps(0)
+        self.is_filtered = False
         self.unprepared: list[int] = []
         self.unavailable: set[int] = set()
         self.reservations: dict[str, Reservation] = {}
@@ -65,9 +67,9 @@ class PodClaims:
 
     def allocations_on(self, node: str) -> list[tuple[ResourceClaim, AllocationResult]] | None:
         """Returns the allocations of the claims on a node that passes; None if the node gives no
-        device. Sets `mappings`. Raises AllocationError.
+        device, or if Filter did not run. Sets `mappings`. Raises AllocationError.
         """
-        if self.node_allocations is None or self.requests is None:
+        if self.node_allocations is None or self.requests is None or not self.is_filtered:
             return None
         allocation = self.node_allocations.allocation_on(node, self.requests)
         if allocation is None:

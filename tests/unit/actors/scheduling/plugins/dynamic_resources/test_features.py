@@ -80,7 +80,9 @@ def test_lists_score_only_with_the_gate(gate: bool, score: int) -> None:
     snapshot = cluster(node(), device_class(), resource_slice("n", "a", "b"), before, claim("d"))
     plugin = DynamicResources({}, handle(DRAPrioritizedList=gate))
     state, info = CycleState(), PodInfo(as_pod(using(pod({}), "c", "d")))
-    assert Rules({"preFilter": [(plugin, 1)]}).pre_filter(state, info, snapshot).status.ok
+    rules = Rules({"preFilter": [(plugin, 1)], "filter": [(plugin, 1)]})
+    assert rules.pre_filter(state, info, snapshot).status.ok
+    assert rules.filter(state, info, snapshot.all()).feasible().all()
     assert plugin.score(state, info, snapshot.all()).tolist() == [score]
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import pytest
 
+from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
+from berth.actors.wiring.profiles import profiles_of
+from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND
 from berth.plugin import (
     SKIP,
     ArgsError,
@@ -214,6 +220,102 @@ def test_extended_resources() -> None:
     assert Attempt(subject, *nodes, gpus, devices).run() == dict.fromkeys(
         "abc", "cannot fit resource"
     )
+
+
+# ---------------------------------------------------------------------------- beside other plugins
+
+
+def decided(document: Document, *objects: Document, disabled: str = "") -> Outcome:
+    """Returns the outcome of the default profile, with the plugin disabled at one point. It is the
+    same with a memory of the pod's template.
+    """
+    snapshot, made = cluster(*objects), handle()
+    made.objects = cast("Any", snapshot.objects)
+    plugins = {disabled: {"disabled": [{"name": "DynamicResources"}]}} if disabled else {}
+    document_of = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": plugins}]}
+    (profile,) = profiles_of(from_mapping(document_of), made).values()
+    info = PodInfo(msgspec.convert(document, Pod))
+    scheduler = Scheduler(Random(0))
+    outcome, *later = [scheduler.schedule(profile, info, snapshot) for _ in range(3)]
+    assert {type(again) for again in later} == {type(outcome)}
+    if isinstance(outcome, Chosen):
+        reserved = profile.reserve(outcome.state, info, outcome.node)
+        return outcome if reserved.ok else Failed(reserved)
+    return outcome
+
+
+def cordoned(name: str) -> Document:
+    return {**node(name), "spec": {"unschedulable": True}}
+
+
+def test_the_allocator_is_not_asked_about_nodes_that_other_filters_exclude() -> None:
+    """On node a it would fail, because only its device lacks the attribute."""
+    sized = device_class("gpu", f'device.attributes["{DRIVER}"].size > 0')
+    devices = [
+        resource_slice("a", "d"),
+        resource_slice("b", {"name": "d", "attributes": {"size": {"int": 0}}}),
+        resource_slice("c", {"name": "d", "attributes": {"size": {"int": 1}}}),
+    ]
+    objects = [sized, *devices, claim("c")]
+    excluded = decided(with_claims("c"), cordoned("a"), node("b"), node("c"), *objects)
+    assert isinstance(excluded, Chosen)
+    assert excluded.node == "c"
+    nowhere = decided(with_claims("c"), cordoned("a"), node("b"), *objects)
+    assert isinstance(nowhere, Unfit)
+    assert nowhere.message.startswith(
+        "0/2 nodes are available: 1 cannot allocate all claims, 1 node(s) were unschedulable."
+    )
+    failed = decided(with_claims("c"), node("a"), node("b"), node("c"), *objects)
+    assert isinstance(failed, Failed)
+    assert "no such key: size" in failed.status.message
+
+
+def test_the_allocator_is_not_asked_about_nodes_that_nominated_pods_fill() -> None:
+    sized = device_class("gpu", f'device.attributes["{DRIVER}"].size > 0')
+    devices = [
+        resource_slice("a", "d"),
+        resource_slice("b", {"name": "d", "attributes": {"size": {"int": 1}}}),
+    ]
+    nominated = pod({"cpu": 4}, "nominated")
+    nominated["spec"]["schedulerName"] = "default-scheduler"
+    nominated["status"] = {"nominatedNodeName": "a"}
+    objects = [node("a"), node("b"), nominated, sized, *devices, claim("c")]
+    outcome = decided(using(pod({"cpu": 1}), "c"), *objects)
+    assert isinstance(outcome, Chosen)
+    assert outcome.node == "b"
+
+
+def test_a_claim_is_kept_where_other_filters_exclude_all_nodes() -> None:
+    """As in kube-scheduler, which does not ask whether the claim could be used there."""
+    nodes = [cordoned("a"), cordoned("b")]
+    kept = decided(with_claims("c"), *nodes, CLASS, elsewhere("c", "a"))
+    assert isinstance(kept, Unfit)
+    assert kept.post_filtered is not None
+    assert kept.post_filtered.patches == ()
+    assert "still not schedulable" in kept.message
+
+
+@pytest.mark.parametrize(
+    ("point", "problem"),
+    [
+        ("preEnqueue", ""),
+        ("preFilter", "not found"),
+        ("filter", "claim allocation not found for node"),
+        ("postFilter", ""),
+        ("score", ""),
+        ("reserve", ""),
+        ("preBind", ""),
+    ],
+)
+def test_a_profile_without_one_of_the_extension_points(point: str, problem: str) -> None:
+    objects = [node("n"), node("m"), CLASS, resource_slice("n", "d"), claim("c")]
+    outcome = decided(with_claims("c"), *objects, disabled=point)
+    if problem:
+        assert isinstance(outcome, Failed)
+        assert problem in outcome.status.message
+    else:
+        assert isinstance(outcome, Chosen)
+        assert outcome.node == "n"
 
 
 # -------------------------------------------------------------------------------------- PostFilter
