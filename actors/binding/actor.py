@@ -113,7 +113,7 @@ class BindingActor(Actor[BindingMessage]):
         info, node = placement.pod.info, placement.node
         profile = placement.profile
         failure: Failure | None = None
-        where: str | None = node
+        where: str | None = ""
         ended = False
         try:
             flight = (
@@ -128,10 +128,11 @@ class BindingActor(Actor[BindingMessage]):
                 self._step(placement, "Attempting to bind pod to node")
                 status = await self._written(profile, placement)
                 if not status.ok:
-                    failure = failed(Stage.AFTER_DONE, status)
                     where = await self._where_bound(info)
                     if not where and flight.ok:
                         where = await self._where_written(info)
+                    # The binding may be written though its answer is lost.
+                    failure = None if where == node else failed(Stage.AFTER_DONE, status)
             ended = True
         finally:
             self._pods.forget(info.uid)
@@ -139,8 +140,7 @@ class BindingActor(Actor[BindingMessage]):
             if not ended:
                 # Cancelled: the process stops, and the pod is pending for the next leader.
                 self._release(profile, placement)
-        # The binding may be written though its answer is lost.
-        if failure is None or where == node:
+        if failure is None:
             self._finish(profile, placement)
         else:
             await self._undo(profile, placement, failure, where)
@@ -257,23 +257,25 @@ class BindingActor(Actor[BindingMessage]):
         if activated:
             self._queue.tell(Activate(activated))
 
-    def _release(self, profile: Profile, placement: Placement) -> None:
+    def _release(self, profile: Profile, placement: Placement, where: str | None = None) -> None:
+        """Releases the reservations of the pod, and its room if the pod has no node elsewhere."""
         info, node = placement.pod.info, placement.node
         self._step(placement, "Pod unreserved and forgotten")
         profile.unreserve(placement.cycle, info, node)
-        self._cache.tell(Forget(info, node))
+        if not where:
+            self._cache.tell(Forget(info, node))
 
     async def _undo(
         self, profile: Profile, placement: Placement, failure: Failure, where: str | None
     ) -> None:
         """Releases the room and the reservations of the pod, and has it tried again. `where` is the
-        node that another scheduler gave the pod; "" if it has none, None if that is not known.
+        node that somebody else gave the pod; "" if it has none, None if that is not known.
         """
         info, node = placement.pod.info, placement.node
-        self._release(profile, placement)
-        if where == "":
+        self._release(profile, placement, where)
+        if where is not None:
             await profile.roll_back(placement.cycle, info, node, _is_cancelled)
-            where = await self._where_bound(info)
+            where = where or await self._where_bound(info)
         self._attempts.failed(
             placement.pod,
             failure,
@@ -294,8 +296,7 @@ class BindingActor(Actor[BindingMessage]):
     async def _where_written(self, info: PodInfo) -> str | None:
         """Returns the node of a pod at the API server, "" for none, None if there is no answer.
 
-        The binding may be written though its answer is lost. The writes of PreBind for the pod may
-        be undone only if the pod has no node.
+        The binding may be written though its answer is lost. Then the pod needs what PreBind wrote.
         """
         metadata = info.pod.metadata
         for seconds in PATIENCE:

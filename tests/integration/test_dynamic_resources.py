@@ -170,9 +170,9 @@ async def test_a_claim_that_is_not_there_keeps_the_pod_out_of_the_queue() -> Non
 # ---------------------------------------------------------------------------------------- conflicts
 
 
-def at_first_status(fault: Fault) -> Callable[[str, str, object], Fault]:
-    """Returns a fault for the first write of an allocation."""
-    pending = [fault]
+def at_first_status(fault: Fault, times: int = 1) -> Callable[[str, str, object], Fault]:
+    """Returns a fault for the first writes of an allocation."""
+    pending = [fault] * times
 
     def choose(method: str, path: str, body: object) -> Fault:
         return (
@@ -184,7 +184,7 @@ def at_first_status(fault: Fault) -> Callable[[str, str, object], Fault]:
     return choose
 
 
-@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.LOST, Fault.UNANSWERED])
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.LOST, Fault.UNANSWERED, Fault.DELAYED])
 async def test_a_write_that_fails_is_made_again(fault: Fault) -> None:
     async with virtual_cluster(late=0.1, fault=at_first_status(fault)) as cluster:
         await furnish(cluster, claim("c"), claim("d"))
@@ -459,6 +459,56 @@ async def test_devices_are_kept_until_it_is_known_whether_they_were_given(extend
         # As in kube-scheduler, no event reports that a claim for extended resources is deleted.
         await cluster.clock.advance(400.0)
         assert sum(bool(on(cluster, name)) for name in "pqr") == 2
+        settle(cluster)
+
+
+@pytest.mark.parametrize("extended", [True, False])
+async def test_a_write_that_arrives_late_is_refused(extended: bool) -> None:
+    """By then, the device has been given to another claim. There is one device."""
+    async with virtual_cluster(late=0.02, fault=at_first_status(Fault.DELAYED, 2)) as cluster:
+        await cluster.create(node("a", 1000))
+        await cluster.create(resource_slice("a", "gpu-0"))
+        await cluster.create(device_class("gpu", extendedResourceName=GPU))
+        document = pod("p")
+        if extended:
+            document["spec"]["containers"][0]["resources"]["requests"][GPU] = "1"
+        else:
+            await cluster.create(claim("c"))
+        await cluster.create(claim("d"))
+        await cluster.create(document if extended else using(document, "c"))
+        while not any(write.fault is Fault.DELAYED for write in cluster.writes):
+            await cluster.clock.advance(0.01)
+        await cluster.delete_pod("p")
+        # It waits while the device may still be given to the other claim, and is tried again then.
+        await cluster.create(using(pod("q"), "d"))
+        await cluster.clock.advance(400.0 if extended else 3.0)
+        assert on(cluster, "q") == "a"
+        for _ in range(20):
+            await cluster.clock.advance(0.5)
+            assert held(cluster) == {("a", "gpu-0"): 1}
+        settle(cluster)
+
+
+async def test_a_device_is_free_again_if_somebody_else_binds_its_pod() -> None:
+    failing = [True]
+
+    def refuse(_method: str, path: str, _body: object) -> Fault:
+        return Fault.REFUSED if failing and path.endswith("claims/c/status") else Fault.NONE
+
+    async with virtual_cluster(late=0.5, fault=refuse) as cluster:
+        await furnish(cluster, claim("c"), claim("d"), claim("e"))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(0.8)
+        uid = cluster.pods()["p"].metadata.uid
+        await cluster.api.bind("default", "p", uid, "a")
+        await cluster.clock.advance(3.0)
+        assert len(cluster.decisions) == 1
+        failing.clear()
+        for name, of in (("q", "d"), ("r", "e")):
+            await cluster.create(using(pod(name), of))
+        await cluster.clock.advance(5.0)
+        assert on(cluster, "q")
+        assert on(cluster, "r")
         settle(cluster)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple, TypeVar
@@ -48,6 +48,9 @@ Document = dict[str, Any]
 PRIORITIES = (0, 5, 10)
 
 
+DELAY = 4.0  # seconds until a delayed request arrives
+
+
 class Fault(enum.Enum):
     """The fate of a write."""
 
@@ -55,6 +58,7 @@ class Fault(enum.Enum):
     REFUSED = "refused"
     LOST = "the request is lost"
     UNANSWERED = "it is done, and the answer is lost"
+    DELAYED = "the connection is lost, and the request arrives later"
 
 
 class Write:
@@ -188,6 +192,9 @@ class VirtualCluster:
         self.writes.append(Write(self.clock.now(), method, path, body, fault))
         if fault is Fault.REFUSED:
             raise ApiError(500, "InternalError", "refused for the test")
+        if fault is Fault.DELAYED:
+            self.group.start_soon(self._arrives_late, work)
+            raise ConnectionFailedError("the connection was lost for the test")
         answer = None if fault is Fault.LOST else await work()
         if fault in (Fault.LOST, Fault.UNANSWERED):
             await self.clock.sleep(1.0)
@@ -195,6 +202,11 @@ class VirtualCluster:
         if self.late:
             await self.clock.sleep(self.late / 2)
         return answer
+
+    async def _arrives_late(self, work: Callable[[], Any]) -> None:
+        await self.clock.sleep(DELAY)
+        with suppress(ApiError):
+            await work()
 
     def _same_version(self, path: str, body: object) -> None:
         """Refuses a patch that names another version of the object, as the API server does."""

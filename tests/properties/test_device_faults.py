@@ -1,4 +1,5 @@
-"""Pods with claims while writes and reads fail, watches are late, and objects come and go.
+"""Pods with claims while writes and reads fail, writes and watches are late, somebody else binds
+pods, and objects come and go.
 
 At every moment no device is held by two claims, and a bound pod has its devices. Afterwards no
 allocation is pending, the cache has the API server's claims, and every pod gets its devices.
@@ -36,7 +37,7 @@ LONG = 330.0  # seconds after which every pod that waits has been tried again
 
 CHANGES = (
     *("pod", "pod", "pod", "extended", "shared", "many", "preempt"),
-    *("delete", "delete", "claim", "slice", "touch", "touch", "node"),
+    *("delete", "delete", "claim", "slice", "touch", "touch", "node", "bind"),
 )
 
 
@@ -47,6 +48,7 @@ class Story:
         self.cluster = cluster
         self.rng = rng
         self.number = 0
+        self.foreign: set[str] = set()  # the uids of pods that somebody else bound
 
     async def furnish(self) -> None:
         for name in NODES:
@@ -92,10 +94,20 @@ class Story:
                     await self.publish(name)
             case "touch":
                 await self.touch()
+            case "bind":
+                await self.bind()
             case "node":
                 name = self.rng.choice(NODES)
                 await self.cluster.delete("Node", name)
                 await self.cluster.create(node(name, 1000))
+
+    async def bind(self) -> None:
+        """Binds a pod as another scheduler would, whatever claims it has."""
+        waiting = [p.metadata for p in self.cluster.pods().values() if not p.spec.node_name]
+        if waiting:
+            metadata, name = self.rng.choice(waiting), self.rng.choice(NODES)
+            self.foreign.add(metadata.uid)
+            await self.cluster.api.bind("default", metadata.name, metadata.uid, name)
 
     async def remake(self) -> None:
         """Replaces a claim that has no devices by another of its name."""
@@ -148,7 +160,7 @@ class Story:
                 assert device not in held, (device, held[device], item.metadata.name)
                 held[device] = item.metadata.name
         for bound in self.cluster.pods().values():
-            if bound.spec.node_name:
+            if bound.spec.node_name and bound.metadata.uid not in self.foreign:
                 self.check_bound(bound)
 
     def check_bound(self, bound: Pod) -> None:
@@ -196,9 +208,12 @@ def is_extended(item: ResourceClaim) -> bool:
 
 def failing(rng: Random, rate: float, working: list[bool]) -> Callable[[str, str, object], Fault]:
     faults = (Fault.REFUSED, Fault.LOST, Fault.UNANSWERED)
+    faults_of_claims = (*faults, Fault.DELAYED, Fault.DELAYED)
 
-    def choose(_method: str, _path: str, _body: object) -> Fault:
-        return rng.choice(faults) if working and rng.random() < rate else Fault.NONE
+    def choose(_method: str, path: str, _body: object) -> Fault:
+        if not working or rng.random() >= rate:
+            return Fault.NONE
+        return rng.choice(faults_of_claims if "/resourceclaims" in path else faults)
 
     return choose
 

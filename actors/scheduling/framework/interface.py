@@ -393,8 +393,9 @@ class PreBindPlugin(Plugin):
         """
 
     async def roll_back(self, state: CycleState, info: PodInfo, node: str) -> None:
-        """Undoes what `pre_bind` wrote if the pod was not bound, after `unreserve` and before the
-        pod is tried again. It must do no harm if `pre_bind` did not run.
+        """Undoes what `pre_bind` wrote if the attempt did not bind the pod, after `unreserve` and
+        before the pod is tried again. Somebody else may have bound it. It must do no harm if
+        `pre_bind` did not run.
         """
 
 

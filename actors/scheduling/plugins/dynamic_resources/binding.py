@@ -7,8 +7,9 @@ refuses if the claim has changed meanwhile. Mirrors bindClaim.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from itertools import chain, repeat
 from typing import Any
 
 import msgspec
@@ -37,7 +38,7 @@ TRIES = 5
 # How long to wait until the informer has a claim that was just created.
 CREATED_SECONDS = 120.0
 # The waits between the attempts to undo the writes, in seconds, while the API server refuses or
-# does not answer. The devices are kept from other pods meanwhile.
+# does not answer.
 PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
@@ -97,7 +98,7 @@ class Binding:
         if claim is None or reservation is None:
             return
         uid = claim.metadata.uid
-        pod.written.add(uid)
+        pod.written[uid] = ""
         created = await self._handle.api.create(
             ResourceClaim, _new(reservation.claim), claim.metadata.namespace
         )
@@ -142,7 +143,7 @@ class Binding:
 
         After a refusal, reads the claim, and tries again if it has changed.
         """
-        pod.written.add(claim.metadata.uid)
+        pod.written.setdefault(claim.metadata.uid, "")
         reservation = pod.reservations.get(claim.metadata.uid)
         allocation = None if reservation is None else reservation.allocation
         refused = ""
@@ -154,7 +155,7 @@ class Binding:
                 claim = latest
                 if is_reserved_for(pod.info.pod, claim) and _has(claim, allocation):
                     return claim  # The answer was lost, not the write.
-            answer = await self._try(pod.info.pod, claim, allocation)
+            answer = await self._try(pod, claim, allocation)
             if isinstance(answer, ResourceClaim):
                 return answer
             refused = answer
@@ -170,7 +171,7 @@ class Binding:
         return latest
 
     async def _try(
-        self, pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None
+        self, pod: PodClaims, claim: ResourceClaim, allocation: AllocationResult | None
     ) -> ResourceClaim | str:
         """Returns the claim as it was written, or why it was refused. Raises _WriteError."""
         if claim.metadata.deletion_timestamp is not None:
@@ -185,14 +186,14 @@ class Binding:
             if isinstance(answer, Status):
                 return f"add finalizer to claim {key(claim)}: {answer.message}"
             claim = answer
-        user = ResourceClaimConsumerReference(
-            resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
-        )
+        metadata = pod.info.pod.metadata
+        user = ResourceClaimConsumerReference(resource="pods", name=metadata.name, uid=metadata.uid)
         users = (*claim.status.reserved_for, user)
         now = self._handle.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         if allocation is not None:
             if self._waits:
                 allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
+            pod.written[claim.metadata.uid] = claim.metadata.resource_version
             answer = await self._allocate(claim, allocation, users)
         else:
             status: dict[str, Any] = {"reservedFor": msgspec.to_builtins(users)}
@@ -324,39 +325,52 @@ class Binding:
         for claim in pod.claims:
             uid = claim.metadata.uid
             if uid in pod.written or is_reserved_for(pod.info.pod, claim):
-                latest = await self._without_reservation(pod.info.pod, claim)
+                latest = await self._without_reservation(pod, claim)
                 if latest is not None:
                     self._handle.objects.assume(latest)
             reservation = pod.reservations.pop(uid, None)
             if reservation is not None:
                 self._handle.objects.restore(reservation.in_flight)
         if pod.extended is not None and pod.extended.metadata.name != UNWRITTEN:
-            await self._delete(pod.extended)
+            await self._delete(pod, pod.extended)
         for reservation in pod.reservations.values():
             self._handle.objects.restore(reservation.in_flight)
         pod.reservations.clear()
 
-    async def _without_reservation(self, pod: Pod, claim: ResourceClaim) -> ResourceClaim | None:
-        """Returns the claim without the pod's reservation; None if it is gone or cannot be read."""
-        last_seen = None
-        for seconds in PATIENCE:
+    async def _without_reservation(
+        self, pod: PodClaims, claim: ResourceClaim
+    ) -> ResourceClaim | None:
+        """Returns the claim without the pod's reservation; None if it is gone or cannot be read.
+
+        A write of an allocation whose answer was lost may still arrive. It names a version of the
+        claim, so it is refused once the claim has changed: the finalizer, which belongs to an
+        allocation, is taken away.
+        """
+        last_seen, consumer = None, pod.info.pod
+        for seconds in _waits(pod, claim):
             latest = await self._current(claim, seconds)
             if isinstance(latest, Status):
                 continue
-            if latest is None or not is_reserved_for(pod, latest):
+            if latest is None:
+                return None
+            metadata = latest.metadata
+            if is_reserved_for(consumer, latest):
+                users = [u for u in latest.status.reserved_for if u.uid != consumer.metadata.uid]
+                answer = await self._patch(
+                    latest, {}, {"reservedFor": msgspec.to_builtins(users) or None}
+                )
+            elif metadata.resource_version == pod.written.get(metadata.uid):
+                answer = await self._patch(latest, {"finalizers": without_finalizer(latest)})
+            else:
                 return latest
-            last_seen = latest
-            users = [u for u in latest.status.reserved_for if u.uid != pod.metadata.uid]
-            answer = await self._patch(
-                latest, {}, {"reservedFor": msgspec.to_builtins(users) or None}
-            )
             if isinstance(answer, ResourceClaim):
                 return answer
+            last_seen = latest
         return last_seen
 
-    async def _delete(self, claim: ResourceClaim) -> None:
+    async def _delete(self, pod: PodClaims, claim: ResourceClaim) -> None:
         """Deletes a claim, and its finalizer, which would keep it."""
-        for seconds in PATIENCE:
+        for seconds in _waits(pod, claim):
             latest = await self._current(claim, seconds)
             if latest is None:
                 return
@@ -393,6 +407,14 @@ class Binding:
 
 class _WriteError(Exception):
     """A claim cannot be written; the message says why."""
+
+
+def _waits(pod: PodClaims, claim: ResourceClaim) -> Iterable[float]:
+    """Returns the waits before the attempts to undo a write. They do not end while the claim may
+    still be given devices, which are kept from other claims until that is known.
+    """
+    is_open = claim.metadata.uid in pod.reservations
+    return chain(PATIENCE, repeat(PATIENCE[-1])) if is_open else PATIENCE
 
 
 def without_finalizer(claim: ResourceClaim) -> list[str]:

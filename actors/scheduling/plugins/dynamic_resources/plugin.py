@@ -419,6 +419,9 @@ class DynamicResources(
                 return Hint.SKIP
             return Hint.QUEUE if self.pre_enqueue(new).ok else Hint.SKIP
 
+        def released(_pod: Pod, _old: object | None, _new: object | None) -> Hint:
+            return Hint.QUEUE
+
         def other_added(pod: Pod, _old: object | None, new: Any) -> Hint:
             return Hint.QUEUE if uses(pod, new) and self.pre_enqueue(pod).ok else Hint.SKIP
 
@@ -434,6 +437,11 @@ class DynamicResources(
                 pod_changed,
                 Concerns(_claim_keys, _only_this_pod),
             ),
+            Registration(
+                ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE),
+                released,
+                Concerns(_claim_keys, self._if_released),
+            ),
             Registration(ClusterEvent(Resource.DEVICE_CLASS, changed)),
             Registration(ClusterEvent(Resource.RESOURCE_SLICE, changed)),
             *(
@@ -441,6 +449,17 @@ class DynamicResources(
                 for kind in self._other_kinds
             ),
         )
+
+    def _if_released(self, old: object | None, _new: object | None) -> list[str] | None:
+        """Returns None, for every pod, if a pod has no node after all, and its claims no devices:
+        those that were in flight for it are free. No change of a claim says so.
+        """
+        assert isinstance(old, Pod)
+        try:
+            claims = self._claims_of(old, self.handle.objects)
+        except ClaimError:
+            return []
+        return None if any(claim.status.allocation is None for claim in claims) else []
 
     def _helps(self, pod: Pod, old: object | None, new: ResourceClaim) -> bool:
         """True if a claim that was added or changed may let the pod be placed."""

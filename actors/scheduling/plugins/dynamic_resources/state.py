@@ -32,8 +32,9 @@ class PodClaims:
     without an allocation, None if there are none; `steps` limit the allocator, and `is_filtered`
     is true once Filter has run it. `unprepared` are the indices of allocated claims whose devices
     cannot be prepared, `unavailable` those of claims that a node could not use. `reservations`, by
-    the claim's uid, and `mappings` belong to the chosen node, from Reserve on; `written` are the
-    uids of the claims that PreBind has begun to write.
+    the claim's uid, and `mappings` belong to the chosen node, from Reserve on; `written` has the
+    uids of the claims that PreBind has begun to write, each with the version of the claim for which
+    the last allocation was sent, "" for none.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class PodClaims:
         self.unprepared: list[int] = []
         self.unavailable: set[int] = set()
         self.reservations: dict[str, Reservation] = {}
-        self.written: set[str] = set()
+        self.written: dict[str, str] = {}
         self.mappings: tuple[RequestMapping, ...] = ()
 
     @property
