@@ -1,4 +1,4 @@
-"""The DynamicResources plugin: its arguments, extension points, events and hints."""
+"""The DynamicResources plugin: its arguments and extension points."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from berth.config.types import (
 from berth.plugin import (
     SKIP,
     SUCCESS,
-    Action,
-    ClusterEvent,
     Code,
-    Concerns,
     CycleState,
     Deletion,
     DependsOn,
@@ -27,7 +24,6 @@ from berth.plugin import (
     FailedAttempt,
     FilterPlugin,
     Handle,
-    Hint,
     Ints,
     NodeView,
     Patch,
@@ -44,7 +40,6 @@ from berth.plugin import (
     PreFilterResult,
     Registration,
     ReservePlugin,
-    Resource,
     ResourceClaim,
     ResourceSlice,
     ScorePlugin,
@@ -59,12 +54,12 @@ from berth.plugin import (
     unschedulable,
 )
 
-from ...kube.claims import controller_uid
 from ...kube.devices import InFlightAllocation
 from ...kube.meta import key
 from ...kube.node_selector import validate_node_selector_term
 from ...model.vectors import any_true
 from .binding import Binding, without_finalizer
+from .events import registrations
 from .extended import ClassesByResource, resources_of, unwritten_claim
 from .features import features_of
 from .inventory import Inventory
@@ -77,7 +72,6 @@ from .pod_claims import (
     claims_of,
     is_ready,
     prepared_by,
-    uses,
 )
 from .requests import AllocationError
 from .state import CLAIMS, PodClaims
@@ -406,101 +400,9 @@ class DynamicResources(
     # ----------------------------------------------------------------------------------- the queue
 
     def events_to_register(self) -> Sequence[Registration]:
-        changed = Action.ADD | Action.UPDATE
-        nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
-
-        def claim_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
-            assert isinstance(new, ResourceClaim)
-            return Hint.QUEUE if self._helps(pod, old, new) else Hint.SKIP
-
-        def pod_changed(pod: Pod, _old: object | None, new: object | None) -> Hint:
-            assert isinstance(new, Pod)
-            if pod.metadata.uid != new.metadata.uid:
-                return Hint.SKIP
-            return Hint.QUEUE if self.pre_enqueue(new).ok else Hint.SKIP
-
-        def released(_pod: Pod, _old: object | None, _new: object | None) -> Hint:
-            return Hint.QUEUE
-
-        def other_added(pod: Pod, _old: object | None, new: Any) -> Hint:
-            return Hint.QUEUE if uses(pod, new) and self.pre_enqueue(pod).ok else Hint.SKIP
-
-        return (
-            Registration(ClusterEvent(Resource.NODE, nodes)),
-            Registration(
-                ClusterEvent(Resource.RESOURCE_CLAIM, changed),
-                claim_changed,
-                Concerns(_claim_keys, _users_of_claim),
-            ),
-            Registration(
-                ClusterEvent(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM),
-                pod_changed,
-                Concerns(_claim_keys, _only_this_pod),
-            ),
-            Registration(
-                ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE),
-                released,
-                Concerns(_claim_keys, self._if_released),
-            ),
-            Registration(ClusterEvent(Resource.DEVICE_CLASS, changed)),
-            Registration(ClusterEvent(Resource.RESOURCE_SLICE, changed)),
-            *(
-                Registration(ClusterEvent(kind.full_name, Action.ADD), other_added)
-                for kind in self._other_kinds
-            ),
+        return registrations(
+            lambda pod: self._claims_of(pod, self.handle.objects), self._other_kinds
         )
-
-    def _if_released(self, old: object | None, _new: object | None) -> list[str] | None:
-        """Returns None, for every pod, if a pod has no node after all, and its claims no devices:
-        those that were in flight for it are free. No change of a claim says so.
-        """
-        assert isinstance(old, Pod)
-        try:
-            claims = self._claims_of(old, self.handle.objects)
-        except ClaimError:
-            return []
-        return None if any(claim.status.allocation is None for claim in claims) else []
-
-    def _helps(self, pod: Pod, old: object | None, new: ResourceClaim) -> bool:
-        """True if a claim that was added or changed may let the pod be placed."""
-        is_freed = _is_freed(old, new)
-        if not is_freed and not uses(pod, new):
-            return False
-        try:
-            claims = self._claims_of(pod, self.handle.objects)
-        except ClaimError:
-            return False
-        if is_freed:
-            return True
-        if all(claim.metadata.uid != new.metadata.uid for claim in claims):
-            return False
-        return not isinstance(old, ResourceClaim) or old.status != new.status
-
-
-def _is_freed(old: object | None, new: ResourceClaim) -> bool:
-    """True if the change gave back the devices of a claim."""
-    return (
-        isinstance(old, ResourceClaim)
-        and old.status.allocation is not None
-        and new.status.allocation is None
-    )
-
-
-def _claim_keys(pod: Pod) -> list[str]:
-    """Returns the claims that the pod names, and its uid, which represents those made for it."""
-    named = (entry.resource_claim_name for entry in pod.spec.resource_claims)
-    namespace = pod.metadata.namespace
-    return [pod.metadata.uid, *(f"{namespace}/{name}" for name in named if name is not None)]
-
-
-def _users_of_claim(old: object | None, new: object | None) -> list[str] | None:
-    assert isinstance(new, ResourceClaim)
-    return None if _is_freed(old, new) else [key(new), controller_uid(new)]
-
-
-def _only_this_pod(_old: object | None, new: object | None) -> list[str]:
-    assert isinstance(new, Pod)
-    return [new.metadata.uid]
 
 
 def _check_allocated(claim: ResourceClaim) -> Status | None:

@@ -408,6 +408,28 @@ def test_a_change_does_not_help_while_another_claim_is_missing() -> None:
     assert hint(Resource.RESOURCE_CLAIM, with_claims("c"), before, after) == Hint.SKIP
 
 
+@pytest.mark.parametrize(
+    ("claims", "concerned"),
+    [([claim("c")], None), ([allocated("c", "n", "a")], []), ([], [])],
+    ids=["released", "the claim has the devices", "the claim is gone"],
+)
+def test_devices_that_were_in_flight_for_a_pod_are_free(
+    claims: list[Document], concerned: list[str] | None
+) -> None:
+    """The pod counts no longer on its node, and it concerns all pods that wait, or none."""
+    attempt = Attempt(with_claims("d"), node(), CLASS, *claims)
+    (registration,) = [
+        it
+        for it in attempt.plugin.events_to_register()
+        if it.event.resource is Resource.ASSIGNED_POD
+    ]
+    assert registration.concerns is not None
+    gone = msgspec.convert(with_claims("c"), Pod)
+    assert registration.concerns.of_change(gone, None) == concerned
+    assert registration.hint is not None
+    assert registration.hint(attempt.info.pod, gone, None) is Hint.QUEUE
+
+
 def test_claims_that_were_made_for_the_pod() -> None:
     there, changed = uid(claim("c")), msgspec.convert(with_claims("c"), Pod)
     other = msgspec.convert(using(pod({}, "q"), "c"), Pod)
