@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from .errors import LimitError
@@ -103,6 +104,10 @@ def overload(
     return Overload(
         id_, name, bool(target), types, parse_type(result), run, cost, budgeted, strains
     )
+
+
+# Declares an overload whose `run` gets the budget before its arguments.
+budgeted = partial(overload, budgeted=True)
 
 
 def tenth(size: int) -> int:

@@ -72,14 +72,6 @@ def parse_ip(text: str) -> IP:
     return IP(address)
 
 
-def is_ip(text: str) -> bool:
-    try:
-        parse_ip(text)
-    except CelError:
-        return False
-    return True
-
-
 def parse_cidr(text: str) -> CIDR:
     """Parses a network. Raises CelError."""
     base, slash, length = text.rpartition("/")
@@ -93,14 +85,6 @@ def parse_cidr(text: str) -> CIDR:
         problem = f'netip.ParsePrefix("{text}"): prefix length out of range'
         raise CelError(_NO_PREFIX * 2 + problem)
     return CIDR(address, int(length))
-
-
-def is_cidr(text: str) -> bool:
-    try:
-        parse_cidr(text)
-    except CelError:
-        return False
-    return True
 
 
 def _parses(address: str) -> bool:
@@ -160,10 +144,6 @@ def parse_url(text: str) -> Url:
     if not _PLAIN_PATH.fullmatch(path):
         path = _quoted(path)
     return Url(text, scheme.lower(), host, path, query)
-
-
-def is_url(text: str) -> bool:
-    return not _url_problem(text)
 
 
 def _split_scheme(text: str) -> tuple[str, str, str]:

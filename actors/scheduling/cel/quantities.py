@@ -65,14 +65,6 @@ def parse(text: str) -> Quantity:
     return Quantity(nano, whole=_is_whole(text))
 
 
-def is_quantity(text: str) -> bool:
-    try:
-        parse(text)
-    except CelError:
-        return False
-    return True
-
-
 def _is_whole(text: str) -> bool:
     """True if Kubernetes keeps the amount as an int64 with a scale that is not negative."""
     parts = _PARTS.fullmatch(text)

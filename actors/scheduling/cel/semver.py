@@ -52,14 +52,6 @@ def parse_normalized(text: str, normalize: bool) -> Semver:
     return parse(".".join([*parts, "0", "0"][:3]))
 
 
-def is_semver(text: str, normalize: bool = False) -> bool:
-    try:
-        parse_normalized(text, normalize)
-    except CelError:
-        return False
-    return True
-
-
 def _without_zeros(part: str) -> str:
     if len(part) < 2:
         return part

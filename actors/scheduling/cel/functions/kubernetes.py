@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from typing import Any
 
 from .. import network, quantities, semver
-from ..declarations import Budget, Overload, overload, reads, reads_twice, tenth
+from ..declarations import Budget, Overload, budgeted, overload, reads, reads_twice, tenth
+from ..errors import CelError
 from ..network import CIDR, IP, Url
-from ..quantities import Quantity
-from ..semver import Semver
+from ..quantities import Quantity, of_int
 from ..values import size_of
 
 
-def _greater(a: Any, b: Any) -> bool:
-    return bool(a.compare(b) > 0)
+def _is(parse: Callable[..., object]) -> Callable[..., bool]:
+    """Returns the function that tells whether `parse` accepts its arguments."""
 
+    def accepted(*arguments: Any) -> bool:
+        try:
+            parse(*arguments)
+        except CelError:
+            return False
+        return True
 
-def _less(a: Any, b: Any) -> bool:
-    return bool(a.compare(b) < 0)
-
-
-def _compare(a: Any, b: Any) -> int:
-    result: int = a.compare(b)
-    return result
+    return accepted
 
 
 def _sign(value: Quantity) -> int:
     return (value.nano > 0) - (value.nano < 0)
-
-
-def _add_int(value: Quantity, other: int) -> Quantity:
-    return value.add(quantities.of_int(other))
-
-
-def _sub_int(value: Quantity, other: int) -> Quantity:
-    return value.sub(quantities.of_int(other))
 
 
 def _float(value: Quantity) -> float:
@@ -45,32 +38,19 @@ def _float(value: Quantity) -> float:
         return float("inf") if value.nano > 0 else float("-inf")
 
 
-def _is_integer(value: Quantity) -> bool:
-    return value.whole
-
-
 def _int64(value: int) -> int:
     """Converts the uint64 of a version to int64 as Go does, without a check."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _major(value: Semver) -> int:
-    return _int64(value.major)
-
-
-def _minor(value: Semver) -> int:
-    return _int64(value.minor)
-
-
-def _patch(value: Semver) -> int:
-    return _int64(value.patch)
-
-
 def _compared(kind: str) -> list[Overload]:
     return [
-        overload(f"{kind}_is_greater_than", f"{kind}::isGreaterThan({kind}) -> bool", _greater),
-        overload(f"{kind}_is_less_than", f"{kind}::isLessThan({kind}) -> bool", _less),
-        overload(f"{kind}_compare_to", f"{kind}::compareTo({kind}) -> int", _compare),
+        overload(f"{kind}_{name}", f"{kind}::{function}({kind}) -> {result}", run)
+        for name, function, result, run in (
+            ("is_greater_than", "isGreaterThan", "bool", lambda a, b: a.compare(b) > 0),
+            ("is_less_than", "isLessThan", "bool", lambda a, b: a.compare(b) < 0),
+            ("compare_to", "compareTo", "int", lambda a, b: a.compare(b)),
+        )
     ]
 
 
@@ -81,27 +61,11 @@ def _is_canonical(text: str) -> bool:
     return str(network.parse_ip(text)) == text
 
 
-def _family(ip: IP) -> int:
-    return ip.address.version
-
-
-def _is_unspecified(ip: IP) -> bool:
-    return ip.address.is_unspecified
-
-
-def _is_loopback(ip: IP) -> bool:
-    return ip.address.is_loopback
-
-
 def _is_link_local_multicast(ip: IP) -> bool:
     address = ip.address
     if isinstance(address, ipaddress.IPv4Address):
         return address.packed[:3] == bytes((224, 0, 0))
     return address.packed[0] == 0xFF and address.packed[1] & 0x0F == 2
-
-
-def _is_link_local_unicast(ip: IP) -> bool:
-    return ip.address.is_link_local
 
 
 def _is_global_unicast(ip: IP) -> bool:
@@ -115,24 +79,8 @@ def _contains_ip(cidr: CIDR, ip: IP) -> bool:
     return cidr.contains(ip.address, ip.address.max_prefixlen)
 
 
-def _contains_ip_text(cidr: CIDR, text: str) -> bool:
-    return _contains_ip(cidr, network.parse_ip(text))
-
-
 def _contains_cidr(cidr: CIDR, other: CIDR) -> bool:
     return cidr.contains(other.address, other.length)
-
-
-def _contains_cidr_text(cidr: CIDR, text: str) -> bool:
-    return _contains_cidr(cidr, network.parse_cidr(text))
-
-
-def _ip_of(cidr: CIDR) -> IP:
-    return IP(cidr.address)
-
-
-def _length(cidr: CIDR) -> int:
-    return cidr.length
 
 
 def _contains_ip_cost(cidr: Any, other: Any) -> int:
@@ -152,61 +100,67 @@ def _queries(budget: Budget, url: Url) -> dict[str, list[str]]:
 
 OVERLOADS = [
     overload("string_to_quantity", "quantity(string) -> quantity", quantities.parse, reads),
-    overload("is_quantity_string", "isQuantity(string) -> bool", quantities.is_quantity, reads),
+    overload("is_quantity_string", "isQuantity(string) -> bool", _is(quantities.parse), reads),
     overload("quantity_sign", "sign(quantity) -> int", _sign),
     *_compared("quantity"),
     overload("quantity_get_float", "quantity::asApproximateFloat() -> double", _float),
     overload("quantity_get_int", "quantity::asInteger() -> int", Quantity.as_int),
-    overload("quantity_is_integer", "quantity::isInteger() -> bool", _is_integer),
+    overload("quantity_is_integer", "quantity::isInteger() -> bool", lambda q: q.whole),
     overload("quantity_add", "quantity::add(quantity) -> quantity", Quantity.add),
-    overload("quantity_add_int", "quantity::add(int) -> quantity", _add_int),
+    overload("quantity_add_int", "quantity::add(int) -> quantity", lambda q, n: q.add(of_int(n))),
     overload("quantity_sub", "quantity::sub(quantity) -> quantity", Quantity.sub),
-    overload("quantity_sub_int", "quantity::sub(int) -> quantity", _sub_int),
+    overload("quantity_sub_int", "quantity::sub(int) -> quantity", lambda q, n: q.sub(of_int(n))),
     overload("string_to_semver", "semver(string) -> semver", semver.parse, reads),
     overload(
         "string_bool_to_semver", "semver(string, bool) -> semver", semver.parse_normalized, reads
     ),
-    overload("is_semver_string", "isSemver(string) -> bool", semver.is_semver, reads),
-    overload("is_semver_string_bool", "isSemver(string, bool) -> bool", semver.is_semver, reads),
+    overload("is_semver_string", "isSemver(string) -> bool", _is(semver.parse), reads),
+    overload(
+        "is_semver_string_bool",
+        "isSemver(string, bool) -> bool",
+        _is(semver.parse_normalized),
+        reads,
+    ),
     *_compared("semver"),
-    overload("semver_major", "semver::major() -> int", _major),
-    overload("semver_minor", "semver::minor() -> int", _minor),
-    overload("semver_patch", "semver::patch() -> int", _patch),
+    overload("semver_major", "semver::major() -> int", lambda v: _int64(v.major)),
+    overload("semver_minor", "semver::minor() -> int", lambda v: _int64(v.minor)),
+    overload("semver_patch", "semver::patch() -> int", lambda v: _int64(v.patch)),
     overload("string_to_url", "url(string) -> url", network.parse_url, reads),
-    overload("is_url_string", "isURL(string) -> bool", network.is_url),
+    overload("is_url_string", "isURL(string) -> bool", _is(network.parse_url)),
     overload("url_get_scheme", "url::getScheme() -> string", lambda u: u.scheme),
     overload("url_get_host", "url::getHost() -> string", lambda u: u.host),
     overload("url_get_hostname", "url::getHostname() -> string", lambda u: u.hostname),
     overload("url_get_port", "url::getPort() -> string", lambda u: u.port),
     overload("url_get_escaped_path", "url::getEscapedPath() -> string", lambda u: u.path),
-    overload(
-        "url_get_query",
-        "url::getQuery() -> map(string, list(string))",
-        _queries,
-        budgeted=True,
-    ),
+    budgeted("url_get_query", "url::getQuery() -> map(string, list(string))", _queries),
     overload("string_to_ip", "ip(string) -> ip", network.parse_ip, reads),
-    overload("is_ip", "isIP(string) -> bool", network.is_ip, reads),
+    overload("is_ip", "isIP(string) -> bool", _is(network.parse_ip), reads),
     overload("ip_to_string", "string(ip) -> string", str),
-    overload("ip_family", "ip::family() -> int", _family),
+    overload("ip_family", "ip::family() -> int", lambda ip: ip.address.version),
     overload("ip_is_canonical", "ip.isCanonical(string) -> bool", _is_canonical, reads_twice),
-    overload("ip_is_unspecified", "ip::isUnspecified() -> bool", _is_unspecified),
-    overload("ip_is_loopback", "ip::isLoopback() -> bool", _is_loopback),
+    overload(
+        "ip_is_unspecified", "ip::isUnspecified() -> bool", lambda ip: ip.address.is_unspecified
+    ),
+    overload("ip_is_loopback", "ip::isLoopback() -> bool", lambda ip: ip.address.is_loopback),
     overload(
         "ip_link_local_multicast", "ip::isLinkLocalMulticast() -> bool", _is_link_local_multicast
     ),
-    overload("ip_link_local_unicast", "ip::isLinkLocalUnicast() -> bool", _is_link_local_unicast),
+    overload(
+        "ip_link_local_unicast",
+        "ip::isLinkLocalUnicast() -> bool",
+        lambda ip: ip.address.is_link_local,
+    ),
     overload("ip_is_global_unicast", "ip::isGlobalUnicast() -> bool", _is_global_unicast),
     overload("string_to_cidr", "cidr(string) -> cidr", network.parse_cidr, reads),
-    overload("is_cidr", "isCIDR(string) -> bool", network.is_cidr, reads),
+    overload("is_cidr", "isCIDR(string) -> bool", _is(network.parse_cidr), reads),
     overload("cidr_to_string", "string(cidr) -> string", str),
-    overload("cidr_ip", "cidr::ip() -> ip", _ip_of),
-    overload("cidr_prefix_length", "cidr::prefixLength() -> int", _length),
+    overload("cidr_ip", "cidr::ip() -> ip", lambda cidr: IP(cidr.address)),
+    overload("cidr_prefix_length", "cidr::prefixLength() -> int", lambda cidr: cidr.length),
     overload("cidr_masked", "cidr::masked() -> cidr", CIDR.masked),
     overload(
         "cidr_contains_ip_string",
         "cidr::containsIP(string) -> bool",
-        _contains_ip_text,
+        lambda cidr, text: _contains_ip(cidr, network.parse_ip(text)),
         _contains_ip_cost,
     ),
     overload(
@@ -215,7 +169,7 @@ OVERLOADS = [
     overload(
         "cidr_contains_cidr_string",
         "cidr::containsCIDR(string) -> bool",
-        _contains_cidr_text,
+        lambda cidr, text: _contains_cidr(cidr, network.parse_cidr(text)),
         _contains_cidr_cost,
     ),
     overload(
