@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import times
 from ..declarations import overload, reads
 from ..errors import CelError
-from ..times import Duration, Timestamp
+from ..types import DURATION, TIMESTAMP
 from ..values import MAX_INT64, MAX_UINT64, MIN_INT64, TypeValue, Uint, type_name
 from .operators import as_uint
 
+T = TypeVar("T")
 _DIGITS = re.compile(r"[0-9]+")
 _FLOAT = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE
@@ -80,10 +81,6 @@ def _bool_of_string(value: str) -> bool:
     return _BOOLS[value]
 
 
-def _bytes_of_string(value: str) -> bytes:
-    return value.encode(errors="surrogatepass")
-
-
 def _string_of_bytes(value: bytes) -> str:
     try:
         return value.decode()
@@ -119,49 +116,23 @@ def string_of_double(value: float) -> str:
     return f"{sign}{digits[: exponent + 1]}{'.' + rest if rest else ''}"
 
 
-def _string_of_bool(value: bool) -> str:
-    return "true" if value else "false"
+def _reader(parse: Callable[[str], T | None], target: str) -> Callable[[str], T]:
+    """Returns the conversion of text by a function that returns None for other text."""
 
+    def read(value: str) -> T:
+        parsed = parse(value)
+        if parsed is None:
+            raise _failed(value, target)
+        return parsed
 
-def _string_of_int(value: int) -> str:
-    return str(int(value))
-
-
-def _duration_of_string(value: str) -> Duration:
-    parsed = times.parse_duration(value)
-    if parsed is None:
-        raise _failed(value, "google.protobuf.Duration")
-    return parsed
-
-
-def _timestamp_of_string(value: str) -> Timestamp:
-    parsed = times.parse_timestamp(value)
-    if parsed is None:
-        raise _failed(value, "google.protobuf.Timestamp")
-    return parsed
-
-
-def _timestamp_of_int(value: int) -> Timestamp:
-    return times.timestamp(value * times.GIGA)
-
-
-def _seconds(value: Timestamp) -> int:
-    return value.nanos // times.GIGA
-
-
-def _nanos(value: Duration) -> int:
-    return value.nanos
-
-
-def _type(value: Any) -> TypeValue:
-    return TypeValue(type_name(value))
+    return read
 
 
 _SPECIAL: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("double", "int"): _int_of_double,
-    ("duration", "int"): _nanos,
+    ("duration", "int"): lambda span: span.nanos,
     ("string", "int"): _int_of_string,
-    ("timestamp", "int"): _seconds,
+    ("timestamp", "int"): lambda time: time.nanos // times.GIGA,
     ("uint", "int"): _int_of_uint,
     ("double", "uint"): _uint_of_double,
     ("int", "uint"): as_uint,
@@ -170,18 +141,18 @@ _SPECIAL: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("string", "double"): _double_of_string,
     ("uint", "double"): float,
     ("string", "bool"): _bool_of_string,
-    ("string", "bytes"): _bytes_of_string,
+    ("string", "bytes"): lambda text: text.encode(errors="surrogatepass"),
     ("bytes", "string"): _string_of_bytes,
-    ("bool", "string"): _string_of_bool,
+    ("bool", "string"): lambda value: "true" if value else "false",
     ("double", "string"): string_of_double,
     ("duration", "string"): str,
-    ("int", "string"): _string_of_int,
+    ("int", "string"): str,
     ("timestamp", "string"): str,
-    ("uint", "string"): _string_of_int,
+    ("uint", "string"): str,
     ("int", "duration"): times.duration,
-    ("string", "duration"): _duration_of_string,
-    ("int", "timestamp"): _timestamp_of_int,
-    ("string", "timestamp"): _timestamp_of_string,
+    ("string", "duration"): _reader(times.parse_duration, DURATION.name),
+    ("int", "timestamp"): lambda seconds: times.timestamp(seconds * times.GIGA),
+    ("string", "timestamp"): _reader(times.parse_timestamp, TIMESTAMP.name),
 }
 _TYPES = ("int", "uint", "double", "bool", "bytes", "string", "duration", "timestamp")
 # Calls of these functions with a literal are evaluated at compilation.
@@ -195,7 +166,7 @@ OVERLOADS = [
         for (a, b), run in _SPECIAL.items()
     ),
     overload("to_dyn", "dyn(A) -> dyn", _same),
-    overload("type", "type(A) -> type(A)", _type),
+    overload("type", "type(A) -> type(A)", lambda value: TypeValue(type_name(value))),
     *(
         declared
         for t in ("bytes", "list(A)", "map(A, B)", "string")

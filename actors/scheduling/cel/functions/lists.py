@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cmp_to_key
+from functools import cmp_to_key, partial, reduce
 from itertools import pairwise
 from typing import Any
 
-from ..declarations import LIMIT, Budget, Overload, overload
+from ..declarations import LIMIT, Budget, Overload, budgeted, overload
 from ..equality import contains, equal_within
 from ..errors import CelError, no_such_overload
 from ..times import Duration
@@ -26,14 +26,14 @@ def _traversal(value: Any, *_: Any) -> int:
     return _visit(value)[0]
 
 
-def _traversed(run: Callable[..., Any], *, budgeted: bool) -> Callable[..., Any]:
-    """Wraps a function so that the parts of its list count as work before it reads them."""
+def _traversing(id_: str, signature: str, run: Callable[..., Any]) -> Overload:
+    """Declares a function of a list whose parts count as work before it reads them."""
 
-    def traversed(budget: Budget, values: list[Any], *rest: Any) -> Any:
+    def traversing(budget: Budget, values: list[Any], *rest: Any) -> Any:
         budget.strain(_visit(values)[1])
-        return run(budget, values, *rest) if budgeted else run(values, *rest)
+        return run(budget, values, *rest)
 
-    return traversed
+    return budgeted(id_, signature, traversing, _traversal)
 
 
 def _visit(value: Any) -> tuple[int, int]:
@@ -55,29 +55,19 @@ def _visit(value: Any) -> tuple[int, int]:
     return cost if visited <= MOST_VISITED else LIMIT + 1, visited
 
 
-def _is_sorted(values: list[Any]) -> bool:
+def _is_sorted(_: Budget, values: list[Any]) -> bool:
     return all(compare(a, b) <= 0 for a, b in pairwise(values))
 
 
 def _sum(zero: Any) -> Callable[..., Any]:
-    def total(budget: Budget, values: list[Any]) -> Any:
-        result = zero
-        for value in values:
-            result = add(budget, result, value)
-        return result
-
-    return total
+    return lambda budget, values: reduce(partial(add, budget), values, zero)
 
 
-def _extreme(name: str, sign: int) -> Callable[..., Any]:
-    def extreme(values: list[Any]) -> Any:
+def _extreme(name: str, choose: Callable[..., Any]) -> Callable[..., Any]:
+    def extreme(_: Budget, values: list[Any]) -> Any:
         if not values:
             raise CelError(f"{name} called on empty list")
-        result = values[0]
-        for value in values[1:]:
-            if compare(value, result) == sign:
-                result = value
-        return result
+        return choose(values, key=cmp_to_key(compare))
 
     return extreme
 
@@ -129,10 +119,6 @@ def _flatten_cost(values: Any, depth: int = 1) -> int:
     return 11 + size_of(values) * max(0, depth)
 
 
-def _sort(budget: Budget, values: list[Any]) -> list[Any]:
-    return _sort_by(budget, values, values)
-
-
 def _sort_by(budget: Budget, values: list[Any], order: list[Any]) -> list[Any]:
     if len(values) != len(order):
         raise CelError(
@@ -156,25 +142,9 @@ def _self_compared(values: list[Any], *_: Any) -> int:
     return 11 + int(size * size * (2.1 if text else 2.0))
 
 
-def _sort_by_cost(_values: Any, order: list[Any]) -> int:
-    return _self_compared(order)
-
-
 def _range(budget: Budget, count: int) -> list[int]:
     budget.makes_elements(max(0, count))
     return list(range(count))
-
-
-def _range_cost(count: int) -> int:
-    return 11 + max(0, count)
-
-
-def _reverse(values: list[Any]) -> list[Any]:
-    return values[::-1]
-
-
-def _reverse_cost(values: list[Any]) -> int:
-    return 11 + size_of(values)
 
 
 def _distinct(budget: Budget, values: list[Any]) -> list[Any]:
@@ -237,109 +207,76 @@ def _inserted_all(entries: dict[Any, Any], others: dict[Any, Any]) -> dict[Any, 
     return copy
 
 
-def _of_each(
-    name: str, types: tuple[str, ...], signature: str, run: Callable[[str], Any], budgeted: bool
-) -> list[Overload]:
-    return [
-        overload(
-            f"list_{t}_{name}",
-            signature.replace("T", t),
-            _traversed(run(t), budgeted=budgeted),
-            _traversal,
-            budgeted=True,
-        )
-        for t in types
-    ]
-
-
 OVERLOADS = [
-    *_of_each("is_sorted", _COMPARABLE, "list(T)::isSorted() -> bool", lambda _: _is_sorted, False),
-    *_of_each("sum", tuple(_ZEROS), "list(T)::sum() -> T", lambda t: _sum(_ZEROS[t]), True),
-    *_of_each("max", _COMPARABLE, "list(T)::max() -> T", lambda _: _extreme("max", 1), False),
-    *_of_each("min", _COMPARABLE, "list(T)::min() -> T", lambda _: _extreme("min", -1), False),
-    overload(
-        "list_index_of",
-        "list(A)::indexOf(A) -> int",
-        _traversed(_index_of, budgeted=True),
-        _traversal,
-        budgeted=True,
-    ),
-    overload(
-        "list_last_index_of",
-        "list(A)::lastIndexOf(A) -> int",
-        _traversed(_last_index_of, budgeted=True),
-        _traversal,
-        budgeted=True,
-    ),
-    overload("list_slice", "list(T)::slice(int, int) -> list(T)", _slice, _slice_cost),
-    overload(
-        "list_flatten",
-        "list(list(T))::flatten() -> list(T)",
-        _flatten,
-        _flatten_cost,
-        budgeted=True,
-    ),
-    overload(
-        "list_flatten_int",
-        "list(dyn)::flatten(int) -> list(dyn)",
-        _flatten,
-        _flatten_cost,
-        budgeted=True,
+    *(
+        _traversing(f"list_{t}_is_sorted", f"list({t})::isSorted() -> bool", _is_sorted)
+        for t in _COMPARABLE
     ),
     *(
-        overload(
+        _traversing(f"list_{t}_sum", f"list({t})::sum() -> {t}", _sum(zero))
+        for t, zero in _ZEROS.items()
+    ),
+    *(
+        _traversing(f"list_{t}_{name}", f"list({t})::{name}() -> {t}", _extreme(name, choose))
+        for name, choose in (("max", max), ("min", min))
+        for t in _COMPARABLE
+    ),
+    _traversing("list_index_of", "list(A)::indexOf(A) -> int", _index_of),
+    _traversing("list_last_index_of", "list(A)::lastIndexOf(A) -> int", _last_index_of),
+    overload("list_slice", "list(T)::slice(int, int) -> list(T)", _slice, _slice_cost),
+    budgeted("list_flatten", "list(list(T))::flatten() -> list(T)", _flatten, _flatten_cost),
+    budgeted("list_flatten_int", "list(dyn)::flatten(int) -> list(dyn)", _flatten, _flatten_cost),
+    *(
+        budgeted(
             f"list_{t}_sort",
             f"list({t})::sort() -> list({t})",
-            _sort,
+            lambda budget, values: _sort_by(budget, values, values),
             _self_compared,
-            budgeted=True,
             strains=False,
         )
         for t in _COMPARABLE
     ),
     *(
-        overload(
+        budgeted(
             f"list_{t}_sortByAssociatedKeys",
             f"list(T)::@sortByAssociatedKeys(list({t})) -> list(T)",
             _sort_by,
-            _sort_by_cost,
-            budgeted=True,
+            lambda _, order: _self_compared(order),
             strains=False,
         )
         for t in _COMPARABLE
     ),
-    overload(
+    budgeted(
         "lists_range",
         "lists.range(int) -> list(int)",
         _range,
-        _range_cost,
-        budgeted=True,
+        lambda count: 11 + max(0, count),
         strains=False,
     ),
-    overload("list_reverse", "list(T)::reverse() -> list(T)", _reverse, _reverse_cost),
     overload(
-        "list_distinct", "list(T)::distinct() -> list(T)", _distinct, _self_compared, budgeted=True
+        "list_reverse",
+        "list(T)::reverse() -> list(T)",
+        lambda values: values[::-1],
+        lambda values: 11 + size_of(values),
     ),
-    overload(
+    budgeted("list_distinct", "list(T)::distinct() -> list(T)", _distinct, _self_compared),
+    budgeted(
         "list_sets_contains_list",
         "sets.contains(list(T), list(T)) -> bool",
         _sets_contain,
         _product(1),
-        budgeted=True,
     ),
-    overload(
+    budgeted(
         "list_sets_equivalent_list",
         "sets.equivalent(list(T), list(T)) -> bool",
         _sets_equivalent,
         _product(2),
-        budgeted=True,
     ),
-    overload(
+    budgeted(
         "list_sets_intersects_list",
         "sets.intersects(list(T), list(T)) -> bool",
         _sets_intersect,
         _product(1),
-        budgeted=True,
     ),
     overload("map_insert_key", "cel.@mapInsert(map(K, V), K, V) -> map(K, V)", _inserted),
     overload("map_insert_map", "cel.@mapInsert(map(K, V), map(K, V)) -> map(K, V)", _inserted_all),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import times
-from ..declarations import Budget, Overload, overload, tenth
+from ..declarations import Budget, Overload, budgeted, overload, tenth
 from ..errors import CelError, no_such_overload
 from ..times import Duration, Timestamp
 from ..values import (
@@ -143,22 +143,6 @@ def invert(a: Any) -> bool:
     return not a
 
 
-def less(a: Any, b: Any) -> bool:
-    return compare(a, b) < 0
-
-
-def less_equals(a: Any, b: Any) -> bool:
-    return compare(a, b) <= 0
-
-
-def greater(a: Any, b: Any) -> bool:
-    return compare(a, b) > 0
-
-
-def greater_equals(a: Any, b: Any) -> bool:
-    return compare(a, b) >= 0
-
-
 def _reads_both(a: Any, b: Any) -> int:
     return tenth(size_of(a) + size_of(b))
 
@@ -185,10 +169,10 @@ def _comparisons() -> list[Overload]:
     numbers = ("int", "uint", "double")
     pairs += [(a, b) for a in numbers for b in numbers]
     operators: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-        ("_<_", "less", less),
-        ("_<=_", "less_equals", less_equals),
-        ("_>_", "greater", greater),
-        ("_>=_", "greater_equals", greater_equals),
+        ("_<_", "less", lambda a, b: compare(a, b) < 0),
+        ("_<=_", "less_equals", lambda a, b: compare(a, b) <= 0),
+        ("_>_", "greater", lambda a, b: compare(a, b) > 0),
+        ("_>=_", "greater_equals", lambda a, b: compare(a, b) >= 0),
     )
     for name, kind, run in operators:
         for a, b in pairs:
@@ -197,26 +181,10 @@ def _comparisons() -> list[Overload]:
     return overloads
 
 
-def _has_value(value: Any) -> bool:
-    return bool(value.present)
-
-
 def value_of(value: Any) -> Any:
     if not value.present:
         raise CelError("optional.none() dereference")
     return value.value
-
-
-def _of_non_zero(value: Any) -> Optional:
-    return NONE if is_zero(value) else Optional(value)
-
-
-def _first(value: list[Any]) -> Optional:
-    return Optional(value[0]) if value else NONE
-
-
-def _last(value: list[Any]) -> Optional:
-    return Optional(value[-1]) if value else NONE
 
 
 def _unwrap(budget: Budget, values: list[Any]) -> list[Any]:
@@ -235,15 +203,15 @@ OVERLOADS = [
     overload("not_strictly_false", "@not_strictly_false(bool) -> bool"),
     overload("equals", "_==_(A, A) -> bool"),
     overload("not_equals", "_!=_(A, A) -> bool"),
-    overload("add_bytes", "_+_(bytes, bytes) -> bytes", add, _reads_both, budgeted=True),
-    overload("add_double", "_+_(double, double) -> double", add, budgeted=True),
-    overload("add_duration_duration", "_+_(duration, duration) -> duration", add, budgeted=True),
-    overload("add_duration_timestamp", "_+_(duration, timestamp) -> timestamp", add, budgeted=True),
-    overload("add_timestamp_duration", "_+_(timestamp, duration) -> timestamp", add, budgeted=True),
-    overload("add_int64", "_+_(int, int) -> int", add, budgeted=True),
-    overload("add_list", "_+_(list(A), list(A)) -> list(A)", add, budgeted=True),
-    overload("add_string", "_+_(string, string) -> string", add, _reads_both, budgeted=True),
-    overload("add_uint64", "_+_(uint, uint) -> uint", add, budgeted=True),
+    budgeted("add_bytes", "_+_(bytes, bytes) -> bytes", add, _reads_both),
+    budgeted("add_double", "_+_(double, double) -> double", add),
+    budgeted("add_duration_duration", "_+_(duration, duration) -> duration", add),
+    budgeted("add_duration_timestamp", "_+_(duration, timestamp) -> timestamp", add),
+    budgeted("add_timestamp_duration", "_+_(timestamp, duration) -> timestamp", add),
+    budgeted("add_int64", "_+_(int, int) -> int", add),
+    budgeted("add_list", "_+_(list(A), list(A)) -> list(A)", add),
+    budgeted("add_string", "_+_(string, string) -> string", add, _reads_both),
+    budgeted("add_uint64", "_+_(uint, uint) -> uint", add),
     *_arithmetic(),
     overload("subtract_duration", "_-_(duration, duration) -> duration", subtract),
     overload("subtract_timestamp", "_-_(timestamp, timestamp) -> duration", subtract),
@@ -263,18 +231,22 @@ OVERLOADS = [
     overload("in_map", "@in(A, map(A, B)) -> bool"),
     # ------------------------------------------------------------------------------- optionals
     overload("optional_of", "optional.of(V) -> optional(V)", Optional),
-    overload("optional_of_non_zero", "optional.ofNonZeroValue(V) -> optional(V)", _of_non_zero),
+    overload(
+        "optional_of_non_zero",
+        "optional.ofNonZeroValue(V) -> optional(V)",
+        lambda v: NONE if is_zero(v) else Optional(v),
+    ),
     overload("optional_none", "optional.none() -> optional(V)", lambda: NONE),
     overload("optional_value", "optional(V)::value() -> V", value_of),
-    overload("optional_hasValue", "optional(V)::hasValue() -> bool", _has_value),
+    overload("optional_hasValue", "optional(V)::hasValue() -> bool", lambda v: v.present),
     overload("optional_or_optional", "optional(V)::or(optional(V)) -> optional(V)"),
     overload("optional_orValue_value", "optional(V)::orValue(V) -> V"),
-    overload("list_first", "list(V)::first() -> optional(V)", _first),
-    overload("list_last", "list(V)::last() -> optional(V)", _last),
     overload(
-        "optional_unwrap", "optional.unwrap(list(optional(V))) -> list(V)", _unwrap, budgeted=True
+        "list_first", "list(V)::first() -> optional(V)", lambda v: Optional(v[0]) if v else NONE
     ),
     overload(
-        "optional_unwrapOpt", "list(optional(V))::unwrapOpt() -> list(V)", _unwrap, budgeted=True
+        "list_last", "list(V)::last() -> optional(V)", lambda v: Optional(v[-1]) if v else NONE
     ),
+    budgeted("optional_unwrap", "optional.unwrap(list(optional(V))) -> list(V)", _unwrap),
+    budgeted("optional_unwrapOpt", "list(optional(V))::unwrapOpt() -> list(V)", _unwrap),
 ]

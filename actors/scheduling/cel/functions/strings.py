@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..declarations import Budget, matches, overload, reads, reads_twice, tenth
+from ..declarations import Budget, budgeted, matches, overload, reads, reads_twice, tenth
 from ..errors import CelError, LimitError
 from ..regex import compiled, usable
 from ..values import size_of
@@ -57,18 +57,6 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
     return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
 
 
-def _lower(text: str) -> str:
-    return text.translate(_LOWER)
-
-
-def _upper(text: str) -> str:
-    return text.translate(_UPPER)
-
-
-def _trim(text: str) -> str:
-    return text.strip(_SPACE)
-
-
 def _replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
     matches = text.count(old) if old else len(text) + 1
     if 0 <= count < matches:
@@ -106,22 +94,6 @@ def _join(budget: Budget, parts: list[Any], separator: str = "") -> str:
     budget.makes_text(size)
     budget.charge(tenth(2 * size))
     return separator.join(parts)
-
-
-def _quote(text: str) -> str:
-    return f'"{text.translate(_QUOTED)}"'
-
-
-def _starts_with(text: str, part: str) -> bool:
-    return text.startswith(part)
-
-
-def _ends_with(text: str, part: str) -> bool:
-    return text.endswith(part)
-
-
-def _contains(text: str, part: str) -> bool:
-    return part in text
 
 
 def _traverses(text: Any, *_: Any) -> int:
@@ -185,22 +157,16 @@ def _find_all(budget: Budget, text: str, pattern: str, count: int = -1) -> list[
 
 
 OVERLOADS = [
-    overload("contains_string", "string::contains(string) -> bool", _contains, _reads_product),
-    overload("ends_with_string", "string::endsWith(string) -> bool", _ends_with, reads),
-    overload("starts_with_string", "string::startsWith(string) -> bool", _starts_with, reads),
-    overload("matches", "matches(string, string) -> bool", _matches, matches, budgeted=True),
-    overload("matches_string", "string::matches(string) -> bool", _matches, matches, budgeted=True),
-    overload("string_find_string", "string::find(string) -> string", _find, matches, budgeted=True),
     overload(
-        "find_all", "string::findAll(string) -> list(string)", _find_all, matches, budgeted=True
+        "contains_string", "string::contains(string) -> bool", str.__contains__, _reads_product
     ),
-    overload(
-        "find_all_int",
-        "string::findAll(string, int) -> list(string)",
-        _find_all,
-        matches,
-        budgeted=True,
-    ),
+    overload("ends_with_string", "string::endsWith(string) -> bool", str.endswith, reads),
+    overload("starts_with_string", "string::startsWith(string) -> bool", str.startswith, reads),
+    budgeted("matches", "matches(string, string) -> bool", _matches, matches),
+    budgeted("matches_string", "string::matches(string) -> bool", _matches, matches),
+    budgeted("string_find_string", "string::find(string) -> string", _find, matches),
+    budgeted("find_all", "string::findAll(string) -> list(string)", _find_all, matches),
+    budgeted("find_all_int", "string::findAll(string, int) -> list(string)", _find_all, matches),
     overload("string_char_at_int", "string::charAt(int) -> string", _char_at),
     overload("string_index_of", "string::indexOf(string) -> int", _index_of, _traverses),
     overload("string_index_of_int", "string::indexOf(string, int) -> int", _index_of, _traverses),
@@ -211,41 +177,33 @@ OVERLOADS = [
         _last_index_of,
         _traverses,
     ),
-    overload("string_lower_ascii", "string::lowerAscii() -> string", _lower, reads),
-    overload("string_upper_ascii", "string::upperAscii() -> string", _upper, reads),
-    overload("string_trim", "string::trim() -> string", _trim, reads),
+    overload(
+        "string_lower_ascii", "string::lowerAscii() -> string", lambda s: s.translate(_LOWER), reads
+    ),
+    overload(
+        "string_upper_ascii", "string::upperAscii() -> string", lambda s: s.translate(_UPPER), reads
+    ),
+    overload("string_trim", "string::trim() -> string", lambda s: s.strip(_SPACE), reads),
     overload("string_substring_int", "string::substring(int) -> string", _substring, reads),
     overload(
         "string_substring_int_int", "string::substring(int, int) -> string", _substring, reads
     ),
-    overload(
-        "string_replace",
-        "string::replace(string, string) -> string",
-        _replace,
-        reads_twice,
-        budgeted=True,
-    ),
-    overload(
+    budgeted("string_replace", "string::replace(string, string) -> string", _replace, reads_twice),
+    budgeted(
         "string_replace_int",
         "string::replace(string, string, int) -> string",
         _replace,
         reads_twice,
-        budgeted=True,
     ),
+    budgeted("string_split", "string::split(string) -> list(string)", _split, reads_twice),
+    budgeted("string_split_int", "string::split(string, int) -> list(string)", _split, reads_twice),
+    budgeted("list_join", "list(string)::join() -> string", _join, 0),
+    budgeted("list_join_string", "list(string)::join(string) -> string", _join, 0),
     overload(
-        "string_split", "string::split(string) -> list(string)", _split, reads_twice, budgeted=True
+        "strings_quote",
+        "strings.quote(string) -> string",
+        lambda s: f'"{s.translate(_QUOTED)}"',
+        reads,
     ),
-    overload(
-        "string_split_int",
-        "string::split(string, int) -> list(string)",
-        _split,
-        reads_twice,
-        budgeted=True,
-    ),
-    overload("list_join", "list(string)::join() -> string", _join, 0, budgeted=True),
-    overload("list_join_string", "list(string)::join(string) -> string", _join, 0, budgeted=True),
-    overload("strings_quote", "strings.quote(string) -> string", _quote, reads),
-    overload(
-        "string_format", "string::format(list(dyn)) -> string", format_text, reads, budgeted=True
-    ),
+    budgeted("string_format", "string::format(list(dyn)) -> string", format_text, reads),
 ]

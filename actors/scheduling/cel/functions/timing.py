@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from ..declarations import Budget, Overload, overload
+from ..declarations import Budget, budgeted, overload
 from ..times import GIGA, Duration, Timestamp, local
 
 ZONE_WORK = 500  # the work of finding a time zone by its name
@@ -37,10 +37,6 @@ def _whole(unit: int) -> Callable[[Duration], int]:
     return whole
 
 
-def _millis(span: Duration) -> int:
-    return _whole(10**6)(span)
-
-
 _PARTS: dict[str, Callable[..., int]] = {
     "getFullYear": _part(lambda t: t.year),
     "getMonth": _part(lambda t: t.month - 1),
@@ -57,21 +53,18 @@ _SPANS = {
     "getHours": _whole(3600 * GIGA),
     "getMinutes": _whole(60 * GIGA),
     "getSeconds": _whole(GIGA),
-    "getMilliseconds": _millis,
+    "getMilliseconds": _whole(10**6),
 }
 
 
-def _overloads() -> list[Overload]:
-    overloads = []
-    for name, run in _PARTS.items():
-        overloads.append(
-            overload(f"timestamp_{name}", f"timestamp::{name}() -> int", run, budgeted=True)
-        )
-        signature = f"timestamp::{name}(string) -> int"
-        overloads.append(overload(f"timestamp_{name}_tz", signature, run, budgeted=True))
-    for name, run in _SPANS.items():
-        overloads.append(overload(f"duration_{name}", f"duration::{name}() -> int", run))
-    return overloads
-
-
-OVERLOADS = _overloads()
+OVERLOADS = [
+    *(
+        budgeted(f"timestamp_{name}{suffix}", f"timestamp::{name}({zone}) -> int", run)
+        for name, run in _PARTS.items()
+        for suffix, zone in (("", ""), ("_tz", "string"))
+    ),
+    *(
+        overload(f"duration_{name}", f"duration::{name}() -> int", run)
+        for name, run in _SPANS.items()
+    ),
+]
