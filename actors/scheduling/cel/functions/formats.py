@@ -24,16 +24,12 @@ _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-
 _END = "must start and end with an alphanumeric character"
 
 
-def _pattern(
-    pattern: str, longest: int, message: str, examples: tuple[str, ...], *, prefix: bool = False
-) -> Check:
+def _pattern(pattern: str, longest: int, message: str, *examples: str) -> Check:
     matcher = re.compile(pattern)
     shown = " or ".join(f"'{example}', " for example in examples)
     wrong = f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
 
     def check(text: str) -> list[str]:
-        if prefix and len(text) > 1 and text.endswith("-"):
-            text = text[:-2] + "a"
         size = len(text.encode(errors="replace"))
         problems = [] if size <= longest else [f"must be no more than {longest} bytes"]
         # A pattern takes too long for texts that are much longer.
@@ -42,35 +38,50 @@ def _pattern(
     return check
 
 
-def _label(*, prefix: bool) -> Check:
-    message = (
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-        f"and {_END}"
-    )
-    return _pattern(_LABEL, 63, message, ("my-name", "123-abc"), prefix=prefix)
+def _prefix(check: Check) -> Check:
+    """Returns the check of the beginning of a name, which may end with a dash."""
+    return lambda text: check(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
 
 
-def _subdomain(*, prefix: bool) -> Check:
-    message = (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' "
-        f"or '.', and {_END}"
-    )
-    return _pattern(_SUBDOMAIN, 253, message, ("example.com",), prefix=prefix)
-
-
-def _label_1035(*, prefix: bool) -> Check:
-    message = (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with "
-        "an alphabetic character, and end with an alphanumeric character"
-    )
-    return _pattern(_LABEL_1035, 63, message, ("my-name", "abc-123"), prefix=prefix)
-
-
-_NAME = _pattern(
+_IS_LABEL = _pattern(
+    _LABEL,
+    63,
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    f"{_END}",
+    "my-name",
+    "123-abc",
+)
+_IS_SUBDOMAIN = _pattern(
+    _SUBDOMAIN,
+    253,
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    f"'.', and {_END}",
+    "example.com",
+)
+_IS_LABEL_1035 = _pattern(
+    _LABEL_1035,
+    63,
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character",
+    "my-name",
+    "abc-123",
+)
+_IS_NAME = _pattern(
     _QUALIFIED,
     63,
     f"must consist of alphanumeric characters, '-', '_' or '.', and {_END}",
-    ("MyName", "my.name", "123-abc"),
+    "MyName",
+    "my.name",
+    "123-abc",
+)
+_IS_LABEL_VALUE = _pattern(
+    _VALUE,
+    63,
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    f"'.', and {_END}",
+    "MyValue",
+    "my_value",
+    "12345",
 )
 
 
@@ -85,23 +96,10 @@ def _qualified_name(text: str) -> list[str]:
         if not parts[0]:
             problems.append("prefix part must be non-empty")
         else:
-            problems += [f"prefix part {problem}" for problem in _subdomain(prefix=False)(parts[0])]
+            problems += [f"prefix part {problem}" for problem in _IS_SUBDOMAIN(parts[0])]
     if not parts[-1]:
         problems.append("name part must be non-empty")
-    return problems + [f"name part {problem}" for problem in _NAME(parts[-1])]
-
-
-def _label_value(text: str) -> list[str]:
-    return _VALUES(text)
-
-
-_VALUES = _pattern(
-    _VALUE,
-    63,
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
-    f"'.', and {_END}",
-    ("MyValue", "my_value", "12345"),
-)
+    return problems + [f"name part {problem}" for problem in _IS_NAME(parts[-1])]
 
 
 def _uri(text: str) -> list[str]:
@@ -119,7 +117,7 @@ def _uuid(text: str) -> list[str]:
 def _byte(text: str) -> list[str]:
     try:
         binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
-    except (ValueError, binascii.Error):
+    except ValueError:
         return ["invalid base64"]
     return [] if text else ["invalid base64"]
 
@@ -141,14 +139,14 @@ def _datetime(text: str) -> list[str]:
 
 
 _CHECKS: dict[str, tuple[str, int, Check]] = {
-    "dns1123Label": ("DNS1123Label", 30, _label(prefix=False)),
-    "dns1123Subdomain": ("DNS1123Subdomain", 60, _subdomain(prefix=False)),
-    "dns1035Label": ("DNS1035Label", 30, _label_1035(prefix=False)),
+    "dns1123Label": ("DNS1123Label", 30, _IS_LABEL),
+    "dns1123Subdomain": ("DNS1123Subdomain", 60, _IS_SUBDOMAIN),
+    "dns1035Label": ("DNS1035Label", 30, _IS_LABEL_1035),
     "qualifiedName": ("QualifiedName", 60, _qualified_name),
-    "dns1123LabelPrefix": ("DNS1123LabelPrefix", 30, _label(prefix=True)),
-    "dns1123SubdomainPrefix": ("DNS1123SubdomainPrefix", 60, _subdomain(prefix=True)),
-    "dns1035LabelPrefix": ("DNS1035LabelPrefix", 30, _label_1035(prefix=True)),
-    "labelValue": ("LabelValue", 40, _label_value),
+    "dns1123LabelPrefix": ("DNS1123LabelPrefix", 30, _prefix(_IS_LABEL)),
+    "dns1123SubdomainPrefix": ("DNS1123SubdomainPrefix", 60, _prefix(_IS_SUBDOMAIN)),
+    "dns1035LabelPrefix": ("DNS1035LabelPrefix", 30, _prefix(_IS_LABEL_1035)),
+    "labelValue": ("LabelValue", 40, _IS_LABEL_VALUE),
     "uri": ("URI", 1103, _uri),
     "uuid": ("uuid", 90, _uuid),
     "byte": ("byte", 84, _byte),
