@@ -136,7 +136,7 @@ class _Checker:
         node.type = declared or ERROR
 
     def _select(self, node: Select) -> Walk[None]:
-        name = None if node.test else _qualified(node)
+        name = None if node.test else qualified(node)
         if name in IDENTIFIERS and not self._is_local(name.partition(".")[0]):
             node.type = IDENTIFIERS[name]
             return
@@ -186,7 +186,7 @@ class _Checker:
         if target is None:
             node.function = node.function.removeprefix(".")
         else:
-            prefix = _qualified(target)
+            prefix = qualified(target)
             if prefix and f"{prefix.removeprefix('.')}.{node.function}" in FUNCTIONS:
                 node.function = f"{prefix.removeprefix('.')}.{node.function}"
                 node.target = None
@@ -333,7 +333,7 @@ def _undeclared(name: str) -> str:
     return f"undeclared reference to '{name}' (in container '')"
 
 
-def _qualified(node: Node) -> str:
+def qualified(node: Node) -> str:
     """Returns a name such as `a.b.c`, or nothing if the node is not such a name."""
     names: list[str] = []
     while isinstance(node, Select) and not node.test:

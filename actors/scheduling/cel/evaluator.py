@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from . import access, steps
 from .calls import call, constant
-from .checker import IDENTIFIERS
+from .checker import IDENTIFIERS, qualified
 from .errors import CelError
 from .folds import Fold, appending, inserting, new_list, new_map
 from .regex import Pattern
@@ -20,7 +20,7 @@ from .run import Run, Step
 from .tree import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Walk, walk
 from .values import MISSING, Optional, TypeValue, key_of
 
-Compiled = Walk[Any]  # a walk that returns a step
+StepWalk = Walk[Any]  # a walk that returns a step
 _ATTRIBUTE = (Ident, Select)
 
 
@@ -50,7 +50,7 @@ class _Compiler:
         self._locals: list[tuple[str, _Local]] = []
         self._values: dict[Step, Any] = {}
 
-    def compile(self, node: Node) -> Compiled:
+    def compile(self, node: Node) -> StepWalk:
         match node:
             case Literal():
                 return self._constant(node.value)
@@ -90,23 +90,19 @@ class _Compiler:
 
     # ------------------------------------------------------------------------------------ access
 
-    def _select(self, node: Select) -> Compiled:
+    def _select(self, node: Select) -> StepWalk:
         operand, field = node.operand, node.field
-        if isinstance(operand, Ident) and self._local(operand.name) is None:
-            if operand.name.removeprefix(".") == "device":
-                return steps.has_field(field) if node.test else steps.FIELDS[field]
-            name = f"{operand.name.removeprefix('.')}.{field}"
-            if name in IDENTIFIERS:
-                return self._constant(TypeValue(IDENTIFIERS[name].of[0].name))
-        name = _type_name(node)
-        if name in IDENTIFIERS and not node.test:
+        name = qualified(node)
+        if name in IDENTIFIERS and self._local(name.partition(".")[0]) is None:
             return self._constant(TypeValue(IDENTIFIERS[name].of[0].name))
+        if isinstance(operand, Ident) and self._local(operand.name) is None:
+            return steps.has_field(field) if node.test else steps.FIELDS[field]
         step = yield self.compile(operand)
         if node.test:
             return lambda run: access.has(step(run), field)
         return steps.selected(step, field, 1 if _is_attribute(operand) else 2)
 
-    def _indexed(self, node: Call) -> Compiled:
+    def _indexed(self, node: Call) -> StepWalk:
         operand, key = node.args
         container = yield self.compile(operand)
         if isinstance(key, Literal) and type(key.value) is str:
@@ -122,7 +118,7 @@ class _Compiler:
 
         return indexed
 
-    def _optionally(self, node: Call) -> Compiled:
+    def _optionally(self, node: Call) -> StepWalk:
         """Compiles `a.?b` and `a[?b]`."""
         container = yield self.compile(node.args[0])
         index = yield self.compile(node.args[1])
@@ -137,7 +133,7 @@ class _Compiler:
 
     # ------------------------------------------------------------------------------------- calls
 
-    def _call(self, node: Call) -> Compiled:
+    def _call(self, node: Call) -> StepWalk:
         match node.function:
             case "_[_]":
                 return (yield self._indexed(node))
@@ -158,7 +154,7 @@ class _Compiler:
 
     # -------------------------------------------------------------------------------- aggregates
 
-    def _list(self, node: ListNode) -> Compiled:
+    def _list(self, node: ListNode) -> StepWalk:
         elements: list[Step] = []
         for element in node.elements:
             elements.append((yield self.compile(element)))  # noqa: PERF401 - a comprehension cannot yield
@@ -173,7 +169,7 @@ class _Compiler:
 
         return build
 
-    def _map(self, node: MapNode) -> Compiled:
+    def _map(self, node: MapNode) -> StepWalk:
         entries: list[tuple[Step, Step, bool]] = []
         for key, value, optional in node.entries:
             key_step = yield self.compile(key)
@@ -211,7 +207,7 @@ class _Compiler:
         self.slots += 1
         return self.slots - 1
 
-    def _bind(self, node: Comprehension) -> Compiled:
+    def _bind(self, node: Comprehension) -> StepWalk:
         value = yield self.compile(node.init)
         slot = self._slot()
         self._locals.append((node.accumulator, _Local(slot, steps.bound(slot, value))))
@@ -224,7 +220,7 @@ class _Compiler:
 
         return bound
 
-    def _fold(self, node: Comprehension) -> Compiled:
+    def _fold(self, node: Comprehension) -> StepWalk:
         over = yield self.compile(node.range)
         work = node.step.size + node.condition.size
         fold = Fold(over, self._slot(), self._slot(), self._slot() if node.var2 else -1, work)
@@ -242,7 +238,7 @@ class _Compiler:
         self._locals.pop()
         return fold.run
 
-    def _step(self, node: Comprehension, step: Node, fold: Fold) -> Compiled:
+    def _step(self, node: Comprehension, step: Node, fold: Fold) -> StepWalk:
         """Compiles the step; one that adds to a list or map changes the accumulator itself."""
         if isinstance(step, Call) and _accumulates(node, step):
             if step.function == "_?_:_":
@@ -284,12 +280,3 @@ def _adds(node: Comprehension, step: Call) -> bool:
 def _is_attribute(node: Node) -> bool:
     """True for variables and their parts, which cel-go charges as one attribute."""
     return isinstance(node, _ATTRIBUTE) or (isinstance(node, Call) and node.function == "_[_]")
-
-
-def _type_name(node: Node) -> str:
-    """Returns a name such as `google.protobuf.Duration`, or nothing."""
-    names: list[str] = []
-    while isinstance(node, Select):
-        names.append(node.field)
-        node = node.operand
-    return ".".join([node.name, *reversed(names)]) if isinstance(node, Ident) else ""

@@ -6,6 +6,7 @@ import pytest
 
 from berth.actors.scheduling.cel import CelError, selector
 from berth.actors.scheduling.kube.devices import Device, DeviceAttribute, DeviceCapacity
+from tests.unit.actors.scheduling.cel.expressions import outcome
 
 DRIVER = "dra.example.com"
 
@@ -296,3 +297,7 @@ def test_an_error_shows_its_place() -> None:
 
 def test_a_selector_is_compiled_once() -> None:
     assert selector("1 == 1") is selector("1 == 1")
+
+
+def test_a_variable_hides_the_type_of_its_name() -> None:
+    assert outcome("[{'IP': true}].all(net, net.IP)") is True
