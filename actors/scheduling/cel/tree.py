@@ -22,10 +22,11 @@ UNUSED = "#unused"
 class Node:
     """A node. `at` is the offset in the source; `depth` and `size` include the node itself."""
 
-    __slots__ = ("at", "depth", "size", "type")
+    __slots__ = ("at", "children", "depth", "size", "type")
 
     def __init__(self, at: int, *children: Node) -> None:
         self.at = at
+        self.children = children
         self.type: Type = DYN
         self.depth: int = 1 + max((child.depth for child in children), default=0)
         self.size: int = 1 + sum(child.size for child in children)
@@ -65,7 +66,7 @@ class Call(Node):
     def __init__(
         self, at: int, function: str, args: list[Node], target: Node | None = None
     ) -> None:
-        super().__init__(at, *args, *(() if target is None else (target,)))
+        super().__init__(at, *(() if target is None else (target,)), *args)
         self.function, self.args, self.target = function, args, target
         self.overloads: list[Any] = []
 

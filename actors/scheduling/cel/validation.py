@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from .declarations import Budget
 from .errors import CelError, Problem
 from .functions.conversions import CONVERSIONS
 from .functions.formatting import ACCEPTED, clauses, refused
 from .regex import Pattern, compiled, usable
-from .tree import Call, Comprehension, ListNode, Literal, MapNode, Node, Select
+from .tree import Call, ListNode, Literal, MapNode, Node
 from .types import Type
 
 SEARCHES = ("find", "findAll", "matches")  # functions of a text and a pattern
-
-
-def children(node: Node) -> list[Node]:
-    match node:
-        case Call():
-            return node.operands
-        case Select():
-            return [node.operand]
-        case ListNode():
-            return node.elements
-        case MapNode():
-            return [part for key, value, _ in node.entries for part in (key, value)]
-        case Comprehension():
-            return [node.range, node.init, node.condition, node.step, node.result]
-        case _:
-            return []
 
 
 def validate(root: Node, patterns: Mapping[str, Pattern]) -> list[Problem]:
@@ -48,43 +32,42 @@ def validate(root: Node, patterns: Mapping[str, Pattern]) -> list[Problem]:
             problems += _mixed_list(node)
         elif isinstance(node, MapNode) and not formatted:
             problems += _mixed_map(node)
-        stack += [(child, formatted) for child in children(node)]
+        stack += [(child, formatted) for child in node.children]
     return problems
+
+
+def _calls(root: Node) -> Iterator[Call]:
+    """Yields the calls of a tree, each once."""
+    stack, seen = [root], set()
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            if isinstance(node, Call):
+                yield node
+            stack += node.children
 
 
 def patterns_of(root: Node) -> dict[str, Pattern]:
     """Compiles the patterns of the literals. Raises LimitError if they take too much work."""
     budget = Budget()
     patterns: dict[str, Pattern] = {}
-    stack, seen = [root], set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, Call) and node.function in SEARCHES:
-            for literal in (*node.operands[1:2], *node.args[:1]):
+    for call in _calls(root):
+        if call.function in SEARCHES:
+            for literal in (*call.operands[1:2], *call.args[:1]):
                 if isinstance(literal, Literal) and type(literal.value) is str:
                     pattern = patterns[literal.value] = compiled(literal.value)
                     budget.strain(pattern.work)
-        stack += children(node)
     return patterns
 
 
 def instantiate(root: Node, patterns: Mapping[str, Pattern]) -> str:
     """Evaluates calls that need no device, as cel-go's programs do; returns the first error."""
-    stack, seen = [root], set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, Call):
-            try:
-                _evaluate(node, patterns)
-            except CelError as problem:
-                return str(problem)
-        stack += children(node)
+    try:
+        for call in _calls(root):
+            _evaluate(call, patterns)
+    except CelError as problem:
+        return str(problem)
     return ""
 
 
