@@ -71,31 +71,18 @@ def _bind(at: int, target: Node, args: list[Node]) -> Node | None:
 def bound(at: int, name: str, value: Node, result: Node) -> Comprehension:
     """Returns the node that gives a name to a value."""
     return Comprehension(
-        at,
-        ListNode(at, []),
-        (UNUSED, ""),
-        name,
-        value,
-        Literal(at, False),
-        Ident(at, name),
-        result,
+        at, ListNode(at, []), (UNUSED, ""), name, value, Literal(at, False), Ident(at, name), result
     )
 
 
-def _all(count: int, at: int, target: Node, args: list[Node]) -> Node:
+def _quantified(count: int, at: int, target: Node, args: list[Node], *, stop: bool) -> Node:
+    """Expands `all` and `exists`, which end with the first element whose predicate is `stop`."""
     names = _names(args, count, "argument must be a simple name")
     accu = Ident(at, ACCUMULATOR)
-    condition = Call(at, "@not_strictly_false", [accu])
-    step = Call(at, "_&&_", [accu, args[-1]])
-    return Comprehension(at, target, names, ACCUMULATOR, Literal(at, True), condition, step, accu)
-
-
-def _exists(count: int, at: int, target: Node, args: list[Node]) -> Node:
-    names = _names(args, count, "argument must be a simple name")
-    accu = Ident(at, ACCUMULATOR)
-    condition = Call(at, "@not_strictly_false", [Call(at, "!_", [accu])])
-    step = Call(at, "_||_", [accu, args[-1]])
-    return Comprehension(at, target, names, ACCUMULATOR, Literal(at, False), condition, step, accu)
+    condition = Call(at, "@not_strictly_false", [Call(at, "!_", [accu]) if stop else accu])
+    step = Call(at, "_||_" if stop else "_&&_", [accu, args[-1]])
+    init = Literal(at, not stop)
+    return Comprehension(at, target, names, ACCUMULATOR, init, condition, step, accu)
 
 
 def _exists_one(count: int, at: int, target: Node, args: list[Node]) -> Node:
@@ -166,10 +153,10 @@ def _sort_by(at: int, target: Node, args: list[Node]) -> Node:
 
 _MACROS: dict[tuple[str, int], Expansion] = {
     ("bind", 3): _bind,
-    ("all", 2): partial(_all, 1),
-    ("all", 3): partial(_all, 2),
-    ("exists", 2): partial(_exists, 1),
-    ("exists", 3): partial(_exists, 2),
+    ("all", 2): partial(_quantified, 1, stop=False),
+    ("all", 3): partial(_quantified, 2, stop=False),
+    ("exists", 2): partial(_quantified, 1, stop=True),
+    ("exists", 3): partial(_quantified, 2, stop=True),
     ("exists_one", 2): partial(_exists_one, 1),
     ("exists_one", 3): partial(_exists_one, 2),
     ("existsOne", 2): partial(_exists_one, 1),

@@ -15,7 +15,7 @@ from .macros import expand
 from .tree import Call, Ident, ListNode, Literal, MapNode, Message, Node, Select, Walk, walk
 from .values import MAX_INT64
 
-Parsed = Walk[Any]  # a walk that returns a node
+NodeWalk = Walk[Any]  # a walk that returns a node
 
 LONGEST = 100_000
 DEEPEST = 250
@@ -110,13 +110,13 @@ class _Parser:
 
     # ------------------------------------------------------------------------------------- rules
 
-    def whole(self) -> Parsed:
+    def whole(self) -> NodeWalk:
         node = yield self._expression()
         if self._next.kind != "end":
             raise self._mismatch("<EOF>")
         return node
 
-    def _expression(self) -> Parsed:
+    def _expression(self) -> NodeWalk:
         self._nested += 1
         if self._nested > DEEPEST:
             message = f"expression recursion limit exceeded: {DEEPEST}"
@@ -134,7 +134,7 @@ class _Parser:
         self._nested -= 1
         return node
 
-    def _binary(self) -> Parsed:
+    def _binary(self) -> NodeWalk:
         """Parses all operators with two operands, by precedence."""
         operands = [(yield self._unary())]
         operators: list[Token] = []
@@ -167,7 +167,7 @@ class _Parser:
         right = terms[mid + 1] if mid == high else self._balanced(name, terms, ops, mid + 1, high)
         return self._checked(Call(ops[mid].at, name, [left, right]))
 
-    def _unary(self) -> Parsed:
+    def _unary(self) -> NodeWalk:
         operator, at = self._next.kind, self._next.at
         if operator not in ("!", "-"):
             return (yield self._member())
@@ -182,7 +182,7 @@ class _Parser:
             node = self._checked(Call(at, f"{operator}_", [node]))
         return node
 
-    def _member(self) -> Parsed:
+    def _member(self) -> NodeWalk:
         node = yield self._primary()
         while self._next.kind in (".", "["):
             dot = self._take()
@@ -221,7 +221,7 @@ class _Parser:
             self._expects(")")
         return args
 
-    def _primary(self) -> Parsed:
+    def _primary(self) -> NodeWalk:
         token = self._next
         match token.kind:
             case "literal":
@@ -257,7 +257,7 @@ class _Parser:
         self._take()
         return self._checked(Literal(minus.at, -token.value))
 
-    def _list(self) -> Parsed:
+    def _list(self) -> NodeWalk:
         at = self._take().at
         elements: list[Node] = []
         optional: set[int] = set()
@@ -274,7 +274,7 @@ class _Parser:
             elements.append((yield self._expression()))
         return self._checked(ListNode(at, elements, frozenset(optional)))
 
-    def _map(self) -> Parsed:
+    def _map(self) -> NodeWalk:
         at = self._take().at
         entries: list[tuple[Node, Node, bool]] = []
         while not self._accepts("}"):
@@ -291,7 +291,7 @@ class _Parser:
             entries.append((key, (yield self._expression()), optional))
         return self._checked(MapNode(at, entries))
 
-    def _named(self) -> Parsed:
+    def _named(self) -> NodeWalk:
         """Parses a name: a variable, a call, or a message such as `a.b.Name{field: value}`."""
         at = self._next.at
         dot = "." if self._accepts(".") else ""
@@ -319,7 +319,7 @@ class _Parser:
         self._at = at
         return name
 
-    def _message(self, at: int, name: str) -> Parsed:
+    def _message(self, at: int, name: str) -> NodeWalk:
         values: list[Node] = []
         while not self._accepts("}"):
             if values:

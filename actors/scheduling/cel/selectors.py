@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from ..kube.devices import Device, DeviceAttribute
 from .checker import check
@@ -27,6 +27,7 @@ from .tree import Node
 from .validation import instantiate, patterns_of, validate
 from .values import Domains, type_name
 
+T = TypeVar("T")
 # Units of work to compile a character and a node, and bytes of a node and of a pattern.
 CHARACTER, NODE = 2, 30
 NODE_BYTES, PATTERN_BYTES = 600, 1 << 18
@@ -97,8 +98,8 @@ class Selector:
         run = Run(
             slots,
             driver,
-            _attributes(driver, device),
-            _capacity(driver, device),
+            _by_domain(driver, device.attributes, _value),
+            _by_domain(driver, device.capacity, lambda _, item: parse_quantity(str(item.value))),
             multiple=multiple,
             work=size,
             patterns=patterns,
@@ -172,18 +173,18 @@ def enough_frames() -> Iterator[None]:
         sys.setrecursionlimit(limit)
 
 
-def _attributes(driver: str, device: Device) -> Domains:
-    """Returns the attributes by domain and id. Raises CelError."""
-    attributes = Domains()
-    for name, attribute in device.attributes.items():
+def _by_domain(driver: str, parts: Mapping[str, T], value_of: Callable[[str, T], Any]) -> Domains:
+    """Returns the values of attributes or capacities by domain and id. Raises CelError."""
+    values = Domains()
+    for name, part in parts.items():
         domain, slash, id_ = name.partition("/")
         if not slash:
             domain, id_ = driver, name
-        ids = attributes.get(domain)
+        ids = values.get(domain)
         if ids is None:
-            ids = attributes[domain] = {}
-        ids[id_] = _value(name, attribute)
-    return attributes
+            ids = values[domain] = {}
+        ids[id_] = value_of(name, part)
+    return values
 
 
 def _value(name: str, attribute: DeviceAttribute) -> Any:
@@ -199,17 +200,3 @@ def _value(name: str, attribute: DeviceAttribute) -> Any:
         except CelError as problem:
             raise CelError(f"attribute {name}: parse semantic version: {problem}") from None
     raise CelError(f"attribute {name}: unsupported attribute value")
-
-
-def _capacity(driver: str, device: Device) -> Domains:
-    """Returns the capacities by domain and id. Raises CelError."""
-    capacities = Domains()
-    for name, capacity in device.capacity.items():
-        domain, slash, id_ = name.partition("/")
-        if not slash:
-            domain, id_ = driver, name
-        ids = capacities.get(domain)
-        if ids is None:
-            ids = capacities[domain] = {}
-        ids[id_] = parse_quantity(str(capacity.value))
-    return capacities

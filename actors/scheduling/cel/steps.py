@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from . import access
@@ -131,14 +132,6 @@ def without_none(values: list[Any], optional: frozenset[int]) -> list[Any]:
 
 
 # --------------------------------------------------------------------------------------- operators
-
-
-def _and(left: Step, right: Step) -> Step:
-    return _logical(left, right, stop=False)
-
-
-def _or(left: Step, right: Step) -> Step:
-    return _logical(left, right, stop=True)
 
 
 def _logical(left: Step, right: Step, *, stop: bool) -> Step:
@@ -274,8 +267,8 @@ def _or_value(left: Step, right: Step) -> Step:
 
 
 OPERATORS: dict[str, Callable[..., Step]] = {
-    "_&&_": _and,
-    "_||_": _or,
+    "_&&_": partial(_logical, stop=False),
+    "_||_": partial(_logical, stop=True),
     "_?_:_": conditional,
     "@not_strictly_false": _not_strictly_false,
     "_==_": _equals,

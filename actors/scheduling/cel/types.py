@@ -62,17 +62,10 @@ IP = Type("opaque", "net.IP")
 CIDR = Type("opaque", "net.CIDR")
 
 NAMED = {
-    "bool": BOOL,
-    "int": INT,
-    "uint": UINT,
-    "double": DOUBLE,
-    "string": STRING,
-    "bytes": BYTES,
-    "null": NULL,
-    "dyn": DYN,
-    "any": ANY,
-    "timestamp": TIMESTAMP,
-    "duration": DURATION,
+    **{
+        t.kind: t
+        for t in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, DYN, ANY, TIMESTAMP, DURATION)
+    },
     "quantity": QUANTITY,
     "semver": SEMVER,
     "url": URL,
