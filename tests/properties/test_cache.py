@@ -377,7 +377,7 @@ class CacheHistory(RuleBasedStateMachine):
             assert columns.nonzero[:, row].tolist() == [
                 sum(info.template.nonzero[i] for info in infos) for i in (0, 1)
             ]
-            assert columns.taint_classes[columns.taints[row]] == node.spec.taints
+            assert [*columns.taint_classes][columns.taints[row]] == node.spec.taints
             held = {
                 port
                 for (_, port), ips in columns.ports.items()
@@ -385,7 +385,7 @@ class CacheHistory(RuleBasedStateMachine):
             }
             assert held == {port.host_port for pod in pods for port in pod.spec.containers[0].ports}
             zone = columns.label("topology.kubernetes.io/zone")
-            said = zone.values[zone.codes[row]] if zone.codes[row] >= 0 else None
+            said = [*zone.values][zone.codes[row]] if zone.codes[row] >= 0 else None
             assert said == node.metadata.labels.get("topology.kubernetes.io/zone")
             info = columns.infos[row]
             assert info is not None

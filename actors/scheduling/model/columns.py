@@ -109,8 +109,9 @@ class NodeColumns:
     memory, with the defaults of containers that request none. Sums are capped at the largest int64.
     `changes` logs the rows that were written, and `node_changes` the rows whose node object was
     replaced. `stale` marks the rows of nodes whose latest state could not be read; `stale_nodes`
-    is their number. `position[row]` is the position of a live row in `order`, which is a new array
-    whenever it changes.
+    is their number. `taint_classes` and `feature_classes` have the distinct taints and features in
+    the order of their codes. `position[row]` is the position of a live row in `order`, which is a
+    new array whenever it changes.
     """
 
     def __init__(self, rows: int = 64) -> None:
@@ -131,9 +132,9 @@ class NodeColumns:
         self.stale: Bools = np.zeros(rows, dtype=np.bool_)
         self.stale_nodes = 0
         self.taints: Codes = np.zeros(rows, dtype=np.int32)
-        self.taint_classes: list[Sequence[Taint]] = [()]
+        self.taint_classes: dict[Sequence[Taint], int] = {(): 0}
         self.features: Codes = np.zeros(rows, dtype=np.int32)
-        self.feature_classes: list[frozenset[str]] = [frozenset()]
+        self.feature_classes: dict[frozenset[str], int] = {frozenset(): 0}
         self.labels: dict[str, LabelColumn] = {}
         self.images: dict[str, ImageColumn] = {}
         # (protocol, port) -> ip -> the rows on which it is in use
@@ -141,8 +142,6 @@ class NodeColumns:
         self.counts = PodCounts(rows)
         self._nodes_with: dict[str, int] = {}  # label key -> how many nodes have it
         self._no_label = LabelColumn(rows)
-        self._feature_code: dict[frozenset[str], int] = {frozenset(): 0}
-        self._taint_code: dict[Sequence[Taint], int] = {(): 0}
         self._freed: set[int] = set()  # the rows on which a what-if question freed some ports
         self._ports_of: dict[int, tuple[tuple[tuple[str, int], str], ...]] = {}
         self._free: list[int] = []
@@ -303,18 +302,10 @@ class NodeColumns:
         self.nodes[row] = node
         self.unschedulable[row] = node.spec.unschedulable
         self._write_stale(row, stale=isinstance(node, StaleNode))
-        taints = node.spec.taints
-        code = self._taint_code.get(taints)
-        if code is None:
-            code = self._taint_code[taints] = len(self.taint_classes)
-            self.taint_classes.append(taints)
-        self.taints[row] = code
+        classes = self.taint_classes
+        self.taints[row] = classes.setdefault(node.spec.taints, len(classes))
         features = frozenset(node.status.declared_features)
-        code = self._feature_code.get(features)
-        if code is None:
-            code = self._feature_code[features] = len(self.feature_classes)
-            self.feature_classes.append(features)
-        self.features[row] = code
+        self.features[row] = self.feature_classes.setdefault(features, len(self.feature_classes))
         self._write_labels(row, {} if old is None else old.metadata.labels, node.metadata.labels)
         if old is None or old.status.images != node.status.images:
             if old is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 
 from ..kube.node_selector import integer
@@ -9,17 +11,17 @@ from .vectors import Bools, Ints
 
 
 class LabelColumn:
-    """The values of one label key: codes[row] is a position in `values`, or -1 for no such label.
+    """The values of one label key: codes[row] is the code of its value, or -1 for no such label.
 
-    `version` increases with every change; `nodes` is the number of rows that have the label.
+    `values` has the codes of all values that a node ever had, in their order. `version` increases
+    with every change; `nodes` is the number of rows that have the label.
     """
 
     def __init__(self, rows: int) -> None:
         self.version = 0
         self.nodes = 0
         self.codes: Ints = np.full(rows, -1, dtype=np.int64)
-        self.values: list[str] = []
-        self._code_of: dict[str, int] = {}
+        self.values: dict[str, int] = {}
         self._numbers: tuple[Ints, Bools] = (
             np.zeros(0, dtype=np.int64),
             np.zeros(0, dtype=np.bool_),
@@ -27,7 +29,7 @@ class LabelColumn:
 
     def code(self, value: str) -> int | None:
         """Returns the code of a value, or None if no node ever had the value."""
-        return self._code_of.get(value)
+        return self.values.get(value)
 
     def numbers(self) -> tuple[Ints, Bools]:
         """Returns, by code, the values as 64-bit integers, and which of the values are integers.
@@ -36,7 +38,7 @@ class LabelColumn:
         """
         parsed = len(self._numbers[0])
         if parsed < len(self.values):
-            integers = [integer(text) for text in self.values[parsed:]]
+            integers = [integer(text) for text in islice(self.values, parsed, None)]
             numbers = np.array([number or 0 for number in integers], dtype=np.int64)
             valid = np.array([number is not None for number in integers], dtype=np.bool_)
             self._numbers = (
@@ -46,11 +48,7 @@ class LabelColumn:
         return self._numbers
 
     def set(self, row: int, value: str | None) -> None:
-        code = -1
-        if value is not None:
-            code = self._code_of.setdefault(value, len(self.values))
-            if code == len(self.values):
-                self.values.append(value)
+        code = -1 if value is None else self.values.setdefault(value, len(self.values))
         before = self.codes[row]
         if before != code:
             self.nodes += int(code >= 0) - int(before >= 0)

@@ -121,7 +121,8 @@ def test_a_label_is_taken_into_account_when_the_first_node_with_it_comes() -> No
         columns.refresh(info)
         label = columns.label("zone")
         assert label.nodes == len(labels)
-        assert [label.values[code] for code in label.codes[:1] if code >= 0] == [*labels.values()]
+        values = [*label.values]
+        assert [values[code] for code in label.codes[:1] if code >= 0] == [*labels.values()]
     columns.remove("n0")
     assert columns.label("zone").nodes == 0
 
