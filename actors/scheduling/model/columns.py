@@ -225,7 +225,7 @@ class NodeColumns:
         self, row: int, info: NodeInfo, changes: Iterable[tuple[PodInfo, int]]
     ) -> bool:
         freed = info.freed_ports or row in self._freed
-        return bool(freed) or any(pod.host_ports for pod, _ in changes)
+        return bool(freed) or any(pod.template.host_ports for pod, _ in changes)
 
     def remove(self, name: str) -> None:
         """Frees the row of a node; does nothing if the node has none."""

@@ -294,7 +294,7 @@ class PodCounts:
             if not rows:
                 del self.disks[disk]
         try:
-            terms = info.affinity_terms
+            terms = info.template.affinity_terms
         except SelectorError:
             return  # affinity terms that cannot be read do not count
         if terms:

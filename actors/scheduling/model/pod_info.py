@@ -9,10 +9,8 @@ from math import inf
 
 from ..kube.core import Pod
 from ..kube.meta import key
-from ..kube.taints import Tolerations
 from ..kube.times import seconds_of
-from .affinity_terms import AffinityTerms
-from .pod_template import GroupKey, HostPort, PodTemplate, Templates, same_template
+from .pod_template import GroupKey, PodTemplate, Templates, same_template
 
 __all__ = ["GroupKey", "LatestPodInfos", "PodInfo", "PodInfos"]
 
@@ -50,31 +48,6 @@ class PodInfo:
     @property
     def requests(self) -> dict[str, int]:
         return self.template.requests
-
-    @property
-    def spec_requests(self) -> dict[str, int]:
-        return self.template.spec_requests
-
-    @property
-    def container_requests(self) -> dict[str, int]:
-        return self.template.container_requests
-
-    @property
-    def scoring_requests(self) -> tuple[int, int]:
-        return self.template.scoring_requests
-
-    @property
-    def tolerations(self) -> Tolerations:
-        return self.template.tolerations
-
-    @property
-    def affinity_terms(self) -> AffinityTerms:
-        """The pod's affinity and anti-affinity terms. Raises SelectorError."""
-        return self.template.affinity_terms
-
-    @property
-    def host_ports(self) -> tuple[HostPort, ...]:
-        return self.template.host_ports
 
     @property
     def started(self) -> float:

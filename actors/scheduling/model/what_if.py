@@ -29,7 +29,7 @@ class Supposition:
     def add(self, row: int, pod: PodInfo) -> None:
         info = self._touch(row)
         info.add_pod(pod)
-        info.freed_ports.difference_update(pod.host_ports)
+        info.freed_ports.difference_update(pod.template.host_ports)
         self._suppose_claims(pod, 1)
         if self._removed.pop((row, pod.key), None) is None:
             self._added[row, pod.key] = pod
@@ -39,7 +39,7 @@ class Supposition:
     def remove(self, row: int, pod: PodInfo) -> None:
         info = self._touch(row)
         info.remove_pod(pod.key)
-        info.freed_ports.update(pod.host_ports)
+        info.freed_ports.update(pod.template.host_ports)
         self._suppose_claims(pod, -1)
         if self._added.pop((row, pod.key), None) is None:
             self._removed[row, pod.key] = pod

@@ -195,7 +195,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
         try:
-            own = info.affinity_terms
+            own = info.template.affinity_terms
         except SelectorError as problem:
             return unresolvable(f"pod affinity: {problem}")
         columns, objects = snapshot.columns, snapshot.objects
@@ -247,7 +247,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # -------------------------------------------------------------------------------------- scoring
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        own = info.affinity_terms.preferred
+        own = info.template.affinity_terms.preferred
         if self._ignore_existing and not own:
             return SKIP
         columns, objects = nodes.columns, nodes.snapshot.objects
@@ -256,7 +256,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return SKIP
         weighted: WeightedCounts = {}
         for topology_key, weighed in (
-            self._own_columns.of(info.affinity_terms, objects).preferred if own else ()
+            self._own_columns.of(info.template.affinity_terms, objects).preferred if own else ()
         ):
             if columns.label(topology_key).nodes:
                 _add_counts(weighted, columns, topology_key, counts.column(weighed), 1)
@@ -403,7 +403,7 @@ def _terms(infos: LatestPodInfos, pod: Pod) -> AffinityTerms:
     if pod.spec.affinity is None:
         return NO_TERMS
     try:
-        return infos.of(pod).affinity_terms
+        return infos.of(pod).template.affinity_terms
     except SelectorError:
         return NO_TERMS
 

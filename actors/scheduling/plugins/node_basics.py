@@ -84,7 +84,7 @@ class NodeUnschedulable(FilterPlugin):
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         cordoned = nodes.columns.unschedulable[nodes.rows]
-        if not cordoned.any() or info.tolerations.tolerate(UNSCHEDULABLE_TAINT):
+        if not cordoned.any() or info.template.tolerations.tolerate(UNSCHEDULABLE_TAINT):
             return None
         return Verdicts.rejecting(
             cordoned, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "node(s) were unschedulable"
@@ -158,9 +158,9 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         info: PodInfo,
         snapshot: Snapshot,
     ) -> Status | PreFilterResult:
-        if not info.host_ports:
+        if not info.template.host_ports:
             return SKIP
-        state.write(_PORTS, info.host_ports)
+        state.write(_PORTS, info.template.host_ports)
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
@@ -183,11 +183,11 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
             if not old.spec.node_name and not old.status.nominated_node_name:
                 return Hint.SKIP
             requested: dict[tuple[str, int], list[HostPort]] = {}
-            for port in infos.of(pod).host_ports:
+            for port in infos.of(pod).template.host_ports:
                 requested.setdefault((port.protocol, port.port), []).append(port)
             conflicted = any(
                 _conflicts(port, released.ip)
-                for released in infos.of(old).host_ports
+                for released in infos.of(old).template.host_ports
                 for port in requested.get((released.protocol, released.port), ())
             )
             return Hint.QUEUE if conflicted else Hint.SKIP

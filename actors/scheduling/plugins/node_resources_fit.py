@@ -123,7 +123,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         info: PodInfo,
         snapshot: Snapshot,
     ) -> Status | PreFilterResult:
-        amounts = {n: a for n, a in info.spec_requests.items() if a > 0 and not self._ignores(n)}
+        amounts = {
+            n: a for n, a in info.template.spec_requests.items() if a > 0 and not self._ignores(n)
+        }
         state.write(_REQUESTS, _Requests(amounts, self._devices(amounts, snapshot.objects)))
         return SUCCESS
 
@@ -229,7 +231,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def _requests_of(self, pod: Pod) -> dict[str, int]:
         return {
             n: a
-            for n, a in self._hinted.of(pod).spec_requests.items()
+            for n, a in self._hinted.of(pod).template.spec_requests.items()
             if a > 0 and not self._ignores(n)
         }
 
@@ -278,7 +280,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def _class_changed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
         """Returns QUEUE if the class begins to provide a resource that the pod requests."""
         assert isinstance(new, DeviceClass)
-        requested, resource = self._hinted.of(pod).spec_requests, new.spec.extended_resource_name
+        requested, resource = (
+            self._hinted.of(pod).template.spec_requests,
+            new.spec.extended_resource_name,
+        )
         if isinstance(old, DeviceClass):
             if (old.spec.extended_resource_name or "") == (resource or ""):
                 return Hint.SKIP
@@ -335,11 +340,11 @@ def _amounts(
     columns, rows = nodes.columns, nodes.rows
     match resource:
         case "cpu":
-            used, request = columns.nonzero[0, rows], info.scoring_requests[0]
+            used, request = columns.nonzero[0, rows], info.template.scoring_requests[0]
         case "memory":
-            used, request = columns.nonzero[1, rows], info.scoring_requests[1]
+            used, request = columns.nonzero[1, rows], info.template.scoring_requests[1]
         case _:
-            request = info.container_requests.get(resource, 0)
+            request = info.template.container_requests.get(resource, 0)
             if request == 0 and resource not in NATIVE:
                 return None
             used = columns.requested(resource)[rows]

@@ -150,7 +150,7 @@ def _by_policies(constraint: Constraint, info: PodInfo, nodes: NodeView, base: B
         where = where & pod_affinity_matches(info, nodes)
     if constraint.honor_taints:
         tolerated = np.fromiter(
-            map(info.tolerations.let_in, nodes.columns.taint_classes), dtype=np.bool_
+            map(info.template.tolerations.let_in, nodes.columns.taint_classes), dtype=np.bool_
         )
         where = where & tolerated[nodes.columns.taints[nodes.rows]]
     return where

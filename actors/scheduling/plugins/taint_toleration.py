@@ -57,7 +57,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         classes = nodes.columns.taint_classes
-        let_in = info.tolerations.let_in
+        let_in = info.template.tolerations.let_in
         rejects = np.fromiter((not let_in(taints) for taints in classes), dtype=np.bool_)
         if not rejects.any():
             return None

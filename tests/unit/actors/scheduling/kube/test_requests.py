@@ -14,7 +14,7 @@ from berth.actors.scheduling.kube.requests import (
     nonzero_requests,
     pod_requests,
 )
-from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_template import PodTemplate
 
 
 def pod(status: dict[str, Any] | None = None, **spec: Any) -> Pod:
@@ -158,11 +158,12 @@ def test_the_requests_of_a_pending_pod_come_from_its_spec() -> None:
         "containerStatuses": [reported(resources="3")],
         "resources": {"requests": {"cpu": "3"}},
     }
-    whole, parts = pod(status, **WHOLE), pod(status, containers=[container(cpu="1")])
-    assert (PodInfo(whole).requests["cpu"], PodInfo(whole).spec_requests["cpu"]) == (3500, 2500)
-    assert (PodInfo(parts).requests["cpu"], PodInfo(parts).spec_requests["cpu"]) == (3000, 1000)
-    assert (PodInfo(parts).template.nonzero[0], PodInfo(parts).scoring_requests[0]) == (3000, 1000)
-    assert PodInfo(whole).container_requests["cpu"] == 1500
+    whole = PodTemplate(pod(status, **WHOLE))
+    parts = PodTemplate(pod(status, containers=[container(cpu="1")]))
+    assert (whole.requests["cpu"], whole.spec_requests["cpu"]) == (3500, 2500)
+    assert (parts.requests["cpu"], parts.spec_requests["cpu"]) == (3000, 1000)
+    assert (parts.nonzero[0], parts.scoring_requests[0]) == (3000, 1000)
+    assert whole.container_requests["cpu"] == 1500
 
 
 def test_during_a_resize_the_largest_amount_counts_unless_it_is_infeasible() -> None:
