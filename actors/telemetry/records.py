@@ -17,7 +17,7 @@ import numpy as np
 
 from ..scheduling.framework.measuring import POINTS, RECALL, Record
 from ..scheduling.framework.status import Code
-from ..scheduling.model.columns import Ints
+from ..scheduling.model.vectors import Ints
 from .families import Families
 from .measures import Floats, Histogram
 

@@ -40,9 +40,9 @@ from ...scheduling.framework.questions import (
 )
 from ...scheduling.framework.status import SUCCESS, Status, error
 from ...scheduling.kube.core import Pod
-from ...scheduling.model.columns import Ints
 from ...scheduling.model.pod_info import PodInfo
 from ...scheduling.model.snapshot import NodeView, Snapshot
+from ...scheduling.model.vectors import Ints
 from ..sockets import connector
 from ..tenure import Tenure
 from ..tls import client_context, show_certificate

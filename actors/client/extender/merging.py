@@ -14,9 +14,9 @@ from berth.config.types import Extender
 from ...scheduling.framework.interface import MAX_NODE_SCORE
 from ...scheduling.framework.questions import FilteredNodes, Victims
 from ...scheduling.framework.status import Status, unresolvable, unschedulable
-from ...scheduling.model.columns import Ints
 from ...scheduling.model.pod_info import PodInfo
 from ...scheduling.model.snapshot import NodeView
+from ...scheduling.model.vectors import Ints
 from .wire import ExtenderError, ExtenderFilterResult, ExtenderPreemptionResult, HostPriorityList
 
 MAX_EXTENDER_PRIORITY = 10

@@ -20,10 +20,9 @@ from ..framework.post_filter import Deletion, FailedAttempt, Nomination, Patch, 
 from ..framework.questions import PreemptVictims
 from ..framework.status import SKIP, SUCCESS, Code, Status
 from ..framework.verdicts import Verdicts
-from ..model.columns import Bools, Ints
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView
-from ..model.vectors import highest
+from ..model.vectors import Bools, Ints, highest
 
 MOST_NODE_SCORE = 1 << 62
 _repr = reprlib.Repr()

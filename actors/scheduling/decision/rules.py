@@ -29,10 +29,9 @@ from ..framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from ..framework.verdicts import PASSES, Diagnosis, Verdicts
 from ..kube.kinds import type_of
 from ..kube.meta import HasMetadata
-from ..model.columns import Bools, Ints
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
-from ..model.vectors import any_true, highest, lowest
+from ..model.vectors import Bools, Ints, any_true, highest, lowest
 from .answers import (
     as_final_scores,
     as_normalized,

@@ -13,9 +13,9 @@ from ..framework.cycle_state import CycleState
 from ..framework.interface import NodeFilterPlugin, NodeScorePlugin
 from ..framework.status import SUCCESS, Status
 from ..framework.verdicts import PASSES, Verdicts
-from ..model.columns import Bools, Ints
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView
+from ..model.vectors import Bools, Ints
 from .answers import as_normalized, as_passing, as_raw_score, as_verdicts
 from .failures import FILTER, NORMALIZE, SCORE
 from .guard import Hook

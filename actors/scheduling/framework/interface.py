@@ -23,10 +23,10 @@ from ..kube.core import Pod
 from ..kube.kinds import WatchedKind
 from ..kube.meta import HasMetadata
 from ..model.amounts import SAFE_AMOUNT
-from ..model.columns import Bools, Ints
 from ..model.node_info import NodeInfo
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
+from ..model.vectors import Bools, Ints
 from .cycle_state import CycleState
 from .events import Registration
 from .measuring import PluginMeasures

@@ -10,9 +10,9 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from ..model.columns import Ints
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
+from ..model.vectors import Ints
 from .status import Status
 from .verdicts import Diagnosis, Verdicts
 

@@ -13,9 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.columns import Bools, Ints
 from ..model.snapshot import NodeView
-from ..model.vectors import any_true, highest, lowest
+from ..model.vectors import Bools, Ints, any_true, highest, lowest
 from .status import SUCCESS, Code, Status
 
 PASSES, _PENDING = int(Code.SUCCESS), int(Code.PENDING)

@@ -14,27 +14,14 @@ import numpy as np
 
 from ..kube.core import Node, Taint
 from ..kube.quantity import MAX_INT64
-from .amounts import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Amounts, needs_column
+from .amounts import Amounts, needs_column
 from .change_log import ChangeLog
 from .label_column import LabelColumn
 from .node_info import NodeInfo
 from .pod_counts import PodCounts
 from .pod_info import PodInfo
 from .stale_node import StaleNode
-from .vectors import Bools, Codes, Ints, Rows, grown
-
-__all__ = [
-    "CPU",
-    "EPHEMERAL_STORAGE",
-    "MEMORY",
-    "PODS",
-    "Bools",
-    "Codes",
-    "Ints",
-    "LabelColumn",
-    "NodeColumns",
-    "Rows",
-]
+from .vectors import Bools, Codes, Ints, grown
 
 
 class PresenceColumn:

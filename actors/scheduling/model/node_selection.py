@@ -15,10 +15,11 @@ import numpy as np
 
 from ..kube.core import NodeSelectorRequirement, NodeSelectorTerm, Pod
 from ..kube.node_selector import integer
-from .columns import Bools, Ints, LabelColumn
+from .label_column import LabelColumn
 from .pod_info import PodInfo
 from .pod_template import PerTemplate
 from .snapshot import NodeView
+from .vectors import Bools, Ints
 
 
 def select_rows(nodes: NodeView, label: str, operator: str, values: Sequence[str]) -> Bools:

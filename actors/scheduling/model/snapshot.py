@@ -13,10 +13,10 @@ import numpy as np
 from ..kube.core import Node
 from .amounts import Amounts
 from .cluster_objects import ClusterObjects
-from .columns import Bools, Ints, NodeColumns, Rows
+from .columns import NodeColumns
 from .node_info import NodeInfo
 from .nominations import Nominations
-from .vectors import all_true
+from .vectors import Bools, Ints, Rows, all_true
 
 
 class Snapshot:

@@ -53,8 +53,8 @@ from berth.plugin import (
 
 from ..kube.devices import DEVICE_CLASS_PREFIX, may_be_devices
 from ..kube.quantity import milli_value, value
+from ..model.amounts import CPU, MEMORY, PODS
 from ..model.cluster_objects import ClusterObjects
-from ..model.columns import CPU, MEMORY, PODS
 from ..model.pod_info import LatestPodInfos
 from ..model.vectors import any_true, lowest
 from .dynamic_resources.extended import ClassesByResource, any_provides

@@ -66,7 +66,7 @@ from ..kube.labels import (
     from_map,
 )
 from ..model.cluster_objects import ClusterObjects
-from ..model.columns import LabelColumn
+from ..model.label_column import LabelColumn
 from ..model.pod_info import LatestPodInfos
 from ..model.pod_template import PerTemplate
 from ..model.vectors import Floats, any_true, highest, lowest

@@ -18,7 +18,8 @@ from berth.plugin import Bools, Ints, NodeView, PodInfo, Snapshot
 
 from ..kube.labels import Selector
 from ..model.bookmark import Bookmark
-from ..model.columns import LabelColumn, NodeColumns
+from ..model.columns import NodeColumns
+from ..model.label_column import LabelColumn
 from ..model.node_selection import pod_affinity_matches
 from ..model.pod_counts import CountedPods, pods_selected
 from ..model.pod_template import PodTemplate
