@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from ..kube.core import PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume
+from ..kube.csi_translation import in_tree_plugin
 from ..kube.devices import may_be_devices
 from ..kube.requests import nonzero_requests, pod_requests, resize_is_infeasible
 from ..kube.taints import Tolerations
@@ -148,16 +149,13 @@ class PodTemplate:
         names.
         """
         named = sum(v.persistent_volume_claim is not None for v in self._pod.spec.volumes)
-        others = any(v.ephemeral is not None or is_migratable(v) for v in self._pod.spec.volumes)
+        others = any(v.ephemeral is not None or in_tree_plugin(v) for v in self._pod.spec.volumes)
         return UNKNOWN if others else named
 
     @cached_property
     def attaches(self) -> bool:
-        """True if a volume may be attached to the node: by a claim, or as a disk of a cloud."""
-        return any(
-            v.persistent_volume_claim is not None or v.ephemeral is not None or is_migratable(v)
-            for v in self._pod.spec.volumes
-        )
+        """True if a volume may be attached to the node."""
+        return any(map(may_attach, self._pod.spec.volumes))
 
     @cached_property
     def asks_devices(self) -> bool:
@@ -191,16 +189,12 @@ class PodTemplate:
         )
 
 
-def is_migratable(volume: Volume) -> bool:
-    """True for a disk that an in-tree plugin used to serve, and a CSI driver serves now."""
+def may_attach(volume: Volume) -> bool:
+    """True if a volume may be attached to the node: by a claim, or as a disk of a cloud."""
     return (
-        volume.gce_persistent_disk is not None
-        or volume.aws_elastic_block_store is not None
-        or volume.azure_disk is not None
-        or volume.azure_file is not None
-        or volume.cinder is not None
-        or volume.portworx_volume is not None
-        or volume.vsphere_volume is not None
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or in_tree_plugin(volume) is not None
     )
 
 

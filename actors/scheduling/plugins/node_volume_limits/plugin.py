@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -53,12 +54,11 @@ from ...kube.csi_translation import (
     in_tree_plugin,
     volume_handle,
 )
-from ...model.cluster_objects import ObjectName
-from ...model.pod_template import is_migratable
+from ...model.pod_template import may_attach
 from ...model.vectors import any_true
 from .limits import Limits, limits_of
 from .room import NO_LIMIT, NodeRoom
-from .volumes import ClaimedVolume, attached_by, claimed_volume
+from .volumes import attached_by, claimed_volume
 
 REASON = "node(s) exceed max volume count"
 
@@ -162,12 +162,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         def pod_deleted(_pod: Pod, old: object | None, _new: object | None) -> Hint:
             assert isinstance(old, Pod)
             had_node = old.spec.node_name or old.status.nominated_node_name
-            attached = had_node and any(
-                volume.persistent_volume_claim is not None
-                or volume.ephemeral is not None
-                or is_migratable(volume)
-                for volume in old.spec.volumes
-            )
+            attached = had_node and any(map(may_attach, old.spec.volumes))
             return Hint.QUEUE if attached else Hint.SKIP
 
         def claim_added(pod: Pod, _old: object | None, new: object | None) -> Hint:
@@ -200,11 +195,7 @@ def _attached_by(
     info: PodInfo, snapshot: Snapshot, *, has_csi_node: bool
 ) -> dict[str, str] | Status:
     """Returns the volumes that a new pod would attach to a node with or without a CSINode."""
-    objects = snapshot.objects
-
-    def find(name: ObjectName) -> ClaimedVolume | None:
-        return claimed_volume(objects, name)
-
+    find = partial(claimed_volume, snapshot.objects)
     return attached_by(info, find, has_csi_node=has_csi_node, new=True)
 
 
