@@ -101,11 +101,8 @@ class WeightedPodAffinityTerm(Object, frozen=True, kw_only=True):
 
 
 class PodAffinity(Object, frozen=True, kw_only=True):
-    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
-    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+    """The affinity or anti-affinity of a pod to other pods."""
 
-
-class PodAntiAffinity(Object, frozen=True, kw_only=True):
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
@@ -113,7 +110,7 @@ class PodAntiAffinity(Object, frozen=True, kw_only=True):
 class Affinity(Object, frozen=True, kw_only=True):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
-    pod_anti_affinity: PodAntiAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
 
 
 class TopologySpreadConstraint(Object, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import msgspec
 
-from ..kube.core import Pod, PodAffinityTerm
+from ..kube.core import Pod, PodAffinity, PodAffinityTerm
 from ..kube.labels import EVERYTHING, Selector, from_label_selector
 from ..kube.selector_index import MAX_SCANNED, SelectorIndex
 
@@ -134,7 +134,7 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         if len(self.terms) == 1:
             term, weight = self.terms[0].term, self.terms[0].weight
             return (
-                {term.topology_key: _bounded(weight)}
+                {term.topology_key: bounded_weight(weight)}
                 if term.matches(namespace, labels, namespace_labels)
                 else {}
             )
@@ -144,7 +144,7 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
                 added = part.weight_of(labels)
                 if added is not None:
                     sums[part.topology_key] = sums.get(part.topology_key, 0) + added
-        return {topology_key: _bounded(weight) for topology_key, weight in sums.items()}
+        return {topology_key: bounded_weight(weight) for topology_key, weight in sums.items()}
 
     def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """False only if certainly no term matches; the namespace's labels are unknown."""
@@ -165,7 +165,8 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         )
 
 
-def _bounded(weight: int) -> int:
+def bounded_weight(weight: int) -> int:
+    """Returns the weight, limited to MAX_WEIGHT in both directions."""
     return max(-MAX_WEIGHT, min(weight, MAX_WEIGHT))
 
 
@@ -205,24 +206,23 @@ def terms_of(pod: Pod) -> AffinityTerms:
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
-    required: tuple[AffinityTerm, ...] = ()
-    required_anti: tuple[AffinityTerm, ...] = ()
-    preferred: list[WeightedTerm] = []
-    if affinity.pod_affinity is not None:
-        own = affinity.pod_affinity
-        required = tuple(
-            _term(pod, t) for t in own.required_during_scheduling_ignored_during_execution
-        )
-        soft = own.preferred_during_scheduling_ignored_during_execution
-        preferred += [WeightedTerm(_term(pod, w.pod_affinity_term), w.weight) for w in soft]
-    if affinity.pod_anti_affinity is not None:
-        anti = affinity.pod_anti_affinity
-        required_anti = tuple(
-            _term(pod, t) for t in anti.required_during_scheduling_ignored_during_execution
-        )
-        soft = anti.preferred_during_scheduling_ignored_during_execution
-        preferred += [WeightedTerm(_term(pod, w.pod_affinity_term), -w.weight) for w in soft]
-    return AffinityTerms(required, required_anti, tuple(preferred))
+    required, soft = _terms(pod, affinity.pod_affinity, 1)
+    required_anti, soft_anti = _terms(pod, affinity.pod_anti_affinity, -1)
+    return AffinityTerms(required, required_anti, (*soft, *soft_anti))
+
+
+def _terms(
+    pod: Pod, affinity: PodAffinity | None, sign: int
+) -> tuple[tuple[AffinityTerm, ...], tuple[WeightedTerm, ...]]:
+    """Returns the required and the preferred terms, whose weights get the sign."""
+    if affinity is None:
+        return (), ()
+    required = affinity.required_during_scheduling_ignored_during_execution
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution
+    return tuple(_term(pod, term) for term in required), tuple(
+        WeightedTerm(_term(pod, weighted.pod_affinity_term), sign * weighted.weight)
+        for weighted in preferred
+    )
 
 
 def _term(pod: Pod, term: PodAffinityTerm) -> AffinityTerm:

@@ -22,8 +22,8 @@ from ..kube.labels import Selector, SelectorError
 from ..kube.selector_index import MAX_SCANNED
 from .affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms, TermWeights, with_weight_one
 from .label_column import LabelColumn
-from .pod_info import GroupKey, PodInfo
-from .pod_template import Disk, PodTemplate
+from .pod_info import PodInfo
+from .pod_template import Disk, GroupKey, PodTemplate
 from .vectors import Bools, Ints, grown
 
 MAX_COLUMNS = 2048

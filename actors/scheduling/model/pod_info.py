@@ -12,8 +12,6 @@ from ..kube.meta import key
 from ..kube.times import seconds_of
 from .pod_template import GroupKey, PodTemplate, Templates, same_template
 
-__all__ = ["GroupKey", "LatestPodInfos", "PodInfo", "PodInfos"]
-
 MAX_KEPT = 1024
 
 

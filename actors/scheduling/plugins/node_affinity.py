@@ -51,13 +51,13 @@ from berth.plugin import (
 from ..kube.core import NodeAffinity as NodeAffinitySpec
 from ..kube.core import NodeSelectorTerm
 from ..kube.node_selector import node_selector_matches, validate_node_selector_term
+from ..model.affinity_terms import bounded_weight
 from ..model.node_selection import NodeTerms, pod_affinity_matches, required_terms
 from ..model.pod_template import PerTemplate
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
-MAX_WEIGHT = (1 << 31) - 1  # an int32 in Kubernetes
 
 
 class NodeAffinityArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -160,7 +160,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         own = affinity.node_affinity if affinity is not None else None
         terms = own.preferred_during_scheduling_ignored_during_execution if own is not None else ()
         weighed = [
-            (term.preference, _bounded(term.weight)) for term in (*self.added_preferred, *terms)
+            (term.preference, bounded_weight(term.weight))
+            for term in (*self.added_preferred, *terms)
         ]
         return NodeTerms(weighed) if weighed else None
 
@@ -198,7 +199,3 @@ def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
             return None
         names |= named[0] if len(named) == 1 else frozenset.intersection(*named)
     return frozenset(names)
-
-
-def _bounded(weight: int) -> int:
-    return max(-MAX_WEIGHT, min(weight, MAX_WEIGHT))
