@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .meta import Int32, LabelSelector, Object, ObjectMeta
+from .meta import Int32, LabelSelector, Object, WholeObject
 
 
 class WorkloadSpec(Object, frozen=True, kw_only=True):
@@ -12,13 +12,11 @@ class WorkloadSpec(Object, frozen=True, kw_only=True):
     replicas: Int32 | None = None
 
 
-class ReplicaSet(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ReplicaSet(WholeObject, frozen=True, kw_only=True):
     spec: WorkloadSpec = WorkloadSpec()
 
 
-class StatefulSet(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class StatefulSet(WholeObject, frozen=True, kw_only=True):
     spec: WorkloadSpec = WorkloadSpec()
 
 
@@ -27,6 +25,5 @@ class ReplicationControllerSpec(Object, frozen=True, kw_only=True):
     replicas: Int32 | None = None
 
 
-class ReplicationController(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ReplicationController(WholeObject, frozen=True, kw_only=True):
     spec: ReplicationControllerSpec = ReplicationControllerSpec()

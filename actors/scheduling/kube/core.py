@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from .meta import Int32, Int64, LabelSelector, Object, ObjectMeta, ObjectReference
+from .meta import Int32, Int64, LabelSelector, Object, ObjectReference, WholeObject
 from .quantity import nano_value
 from .reading import ReadBy
 from .times import Time
@@ -279,8 +279,7 @@ class PodStatus(Object, frozen=True, kw_only=True):
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
-class Pod(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Pod(WholeObject, frozen=True, kw_only=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -317,20 +316,18 @@ class NodeStatus(Object, frozen=True, kw_only=True):
     declared_features: tuple[str, ...] = ()
 
 
-class Node(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Node(WholeObject, frozen=True, kw_only=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class Namespace(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Namespace(WholeObject, frozen=True, kw_only=True):
+    """A namespace, of which scheduling reads the labels."""
 
 
 class ServiceSpec(Object, frozen=True, kw_only=True):
     selector: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Service(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Service(WholeObject, frozen=True, kw_only=True):
     spec: ServiceSpec = ServiceSpec()

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from .core import NodeSelector
-from .meta import Int64, Object, ObjectMeta, SchedulersOwn
+from .meta import Int64, Object, SchedulersOwn, WholeObject
 from .quantity import nano_value
 from .reading import ReadBy
 from .times import Time
@@ -79,8 +79,7 @@ class DeviceClassSpec(Object, frozen=True, kw_only=True):
     extended_resource_name: str | None = None
 
 
-class DeviceClass(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class DeviceClass(WholeObject, frozen=True, kw_only=True):
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
@@ -172,8 +171,7 @@ class ResourceSliceSpec(Object, frozen=True, kw_only=True):
     shared_counters: tuple[CounterSet, ...] = ()
 
 
-class ResourceSlice(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ResourceSlice(WholeObject, frozen=True, kw_only=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
@@ -299,8 +297,7 @@ class ResourceClaimStatus(Object, frozen=True, kw_only=True):
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
-class ResourceClaim(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ResourceClaim(WholeObject, frozen=True, kw_only=True):
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
 

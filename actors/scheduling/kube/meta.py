@@ -84,10 +84,14 @@ class Status(Object, frozen=True, kw_only=True):
     code: Int32 = 0
 
 
-class SchedulersOwn(Object, frozen=True, kw_only=True):
-    """The base of objects that exist only in the scheduler. The API server has no such kind."""
+class WholeObject(Object, frozen=True, kw_only=True):
+    """The base of the kinds. All other structs are parts of their objects."""
 
     metadata: ObjectMeta = ObjectMeta()
+
+
+class SchedulersOwn(WholeObject, frozen=True, kw_only=True):
+    """The base of objects that exist only in the scheduler. The API server has no such kind."""
 
 
 class HasMetadata(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .meta import Int32, LabelSelector, Object, ObjectMeta
+from .meta import Int32, LabelSelector, Object, WholeObject
 
 
 class PodDisruptionBudgetSpec(Object, frozen=True, kw_only=True):
@@ -18,7 +18,6 @@ class PodDisruptionBudgetStatus(Object, frozen=True, kw_only=True):
     disrupted_pods: dict[str, str | None] = msgspec.field(default_factory=dict)
 
 
-class PodDisruptionBudget(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PodDisruptionBudget(WholeObject, frozen=True, kw_only=True):
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

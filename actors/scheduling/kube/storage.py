@@ -22,7 +22,7 @@ from .core import (
     ResourceList,
     ResourceRequirements,
 )
-from .meta import Int32, Int64, LabelSelector, Object, ObjectMeta, ObjectReference
+from .meta import Int32, Int64, LabelSelector, Object, ObjectReference, WholeObject
 from .quantity import nano_value
 from .reading import ReadBy
 
@@ -68,8 +68,7 @@ class PersistentVolumeStatus(Object, frozen=True, kw_only=True):
     message: str = ""
 
 
-class PersistentVolume(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PersistentVolume(WholeObject, frozen=True, kw_only=True):
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
 
@@ -94,8 +93,7 @@ class PersistentVolumeClaimStatus(Object, frozen=True, kw_only=True):
     current_volume_attributes_class_name: str | None = None
 
 
-class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PersistentVolumeClaim(WholeObject, frozen=True, kw_only=True):
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
 
@@ -112,8 +110,7 @@ class TopologySelectorTerm(Object, frozen=True, kw_only=True):
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
-class StorageClass(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class StorageClass(WholeObject, frozen=True, kw_only=True):
     provisioner: str = ""
     parameters: dict[str, str] = msgspec.field(default_factory=dict)
     reclaim_policy: str | None = None
@@ -136,8 +133,7 @@ class CSINodeSpec(Object, frozen=True, kw_only=True):
     drivers: tuple[CSINodeDriver, ...] = ()
 
 
-class CSINode(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class CSINode(WholeObject, frozen=True, kw_only=True):
     spec: CSINodeSpec = CSINodeSpec()
 
 
@@ -147,15 +143,13 @@ class CSIDriverSpec(Object, frozen=True, kw_only=True):
     prevent_pod_scheduling_if_missing: bool | None = None
 
 
-class CSIDriver(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class CSIDriver(WholeObject, frozen=True, kw_only=True):
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
-class CSIStorageCapacity(Object, frozen=True, kw_only=True):
+class CSIStorageCapacity(WholeObject, frozen=True, kw_only=True):
     """The room for new volumes: each may take `maximum_volume_size`, else `capacity`."""
 
-    metadata: ObjectMeta = ObjectMeta()
     node_topology: LabelSelector | None = None
     storage_class_name: str = ""
     capacity: Amount | None = None
@@ -176,7 +170,6 @@ class VolumeAttachmentStatus(Object, frozen=True, kw_only=True):
     attached: bool = False
 
 
-class VolumeAttachment(Object, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class VolumeAttachment(WholeObject, frozen=True, kw_only=True):
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
     status: VolumeAttachmentStatus = VolumeAttachmentStatus()
