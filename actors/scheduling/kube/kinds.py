@@ -40,50 +40,34 @@ class WatchedKind(msgspec.Struct, frozen=True):
         return ".".join(filter(None, (self.kind, version, group)))
 
 
+def _kind(version: str, type_: type[Any], plural: str, selector: str = "") -> WatchedKind:
+    root = "api" if version == "v1" else "apis"
+    return WatchedKind(version, type_.__name__, f"/{root}/{version}/{plural}", type_, selector)
+
+
 # A finished pod no longer uses resources. With this selector, a watch reports it as deleted.
 NOT_FINISHED = f"fieldSelector={quote('status.phase!=Succeeded,status.phase!=Failed')}"
-PODS = WatchedKind("v1", "Pod", "/api/v1/pods", Pod, NOT_FINISHED)
-NODES = WatchedKind("v1", "Node", "/api/v1/nodes", Node)
-
-STORAGE, RESOURCE = "storage.k8s.io/v1", "resource.k8s.io/v1"
+PODS = _kind("v1", Pod, "pods", NOT_FINISHED)
+NODES = _kind("v1", Node, "nodes")
 
 # The kinds that plugins look up, besides pods and nodes.
 LOOKED_UP = (
-    WatchedKind("v1", "Namespace", "/api/v1/namespaces", Namespace),
-    WatchedKind("v1", "Service", "/api/v1/services", Service),
-    WatchedKind(
-        "v1", "ReplicationController", "/api/v1/replicationcontrollers", ReplicationController
-    ),
-    WatchedKind("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", ReplicaSet),
-    WatchedKind("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", StatefulSet),
-    WatchedKind(
-        "policy/v1",
-        "PodDisruptionBudget",
-        "/apis/policy/v1/poddisruptionbudgets",
-        PodDisruptionBudget,
-    ),
-    WatchedKind("v1", "PersistentVolume", "/api/v1/persistentvolumes", PersistentVolume),
-    WatchedKind(
-        "v1", "PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", PersistentVolumeClaim
-    ),
-    *(
-        WatchedKind(STORAGE, type_.__name__, f"/apis/{STORAGE}/{plural}", type_)
-        for type_, plural in (
-            (StorageClass, "storageclasses"),
-            (CSINode, "csinodes"),
-            (CSIDriver, "csidrivers"),
-            (CSIStorageCapacity, "csistoragecapacities"),
-            (VolumeAttachment, "volumeattachments"),
-        )
-    ),
-    *(
-        WatchedKind(RESOURCE, type_.__name__, f"/apis/{RESOURCE}/{plural}", type_)
-        for type_, plural in (
-            (ResourceClaim, "resourceclaims"),
-            (ResourceSlice, "resourceslices"),
-            (DeviceClass, "deviceclasses"),
-        )
-    ),
+    _kind("v1", Namespace, "namespaces"),
+    _kind("v1", Service, "services"),
+    _kind("v1", ReplicationController, "replicationcontrollers"),
+    _kind("apps/v1", ReplicaSet, "replicasets"),
+    _kind("apps/v1", StatefulSet, "statefulsets"),
+    _kind("policy/v1", PodDisruptionBudget, "poddisruptionbudgets"),
+    _kind("v1", PersistentVolume, "persistentvolumes"),
+    _kind("v1", PersistentVolumeClaim, "persistentvolumeclaims"),
+    _kind("storage.k8s.io/v1", StorageClass, "storageclasses"),
+    _kind("storage.k8s.io/v1", CSINode, "csinodes"),
+    _kind("storage.k8s.io/v1", CSIDriver, "csidrivers"),
+    _kind("storage.k8s.io/v1", CSIStorageCapacity, "csistoragecapacities"),
+    _kind("storage.k8s.io/v1", VolumeAttachment, "volumeattachments"),
+    _kind("resource.k8s.io/v1", ResourceClaim, "resourceclaims"),
+    _kind("resource.k8s.io/v1", ResourceSlice, "resourceslices"),
+    _kind("resource.k8s.io/v1", DeviceClass, "deviceclasses"),
 )
 
 BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PODS, NODES, *LOOKED_UP)}
