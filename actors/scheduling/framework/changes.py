@@ -11,23 +11,22 @@ from .events import Action
 
 def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
     """Returns the events of an update, in kube-scheduler's order; UPDATE_OTHER if there is none."""
-    actions = []
-    if old.metadata.labels != new.metadata.labels:
-        actions.append(Action.UPDATE_POD_LABEL)
-    if _scaled_down(old, new):
-        actions.append(Action.UPDATE_POD_SCALE_DOWN)
-    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
-        actions.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     # The API allows tolerations to be added, but never changed or removed.
-    if len(old.spec.tolerations) != len(new.spec.tolerations):
-        actions.append(Action.UPDATE_POD_TOLERATION)
+    more_tolerations = len(old.spec.tolerations) != len(new.spec.tolerations)
+    ungated = bool(old.spec.scheduling_gates) and not new.spec.scheduling_gates
     before, after = old.status, new.status
-    if (
+    other_claims = (
         before.resource_claim_statuses != after.resource_claim_statuses
         or before.extended_resource_claim_status != after.extended_resource_claim_status
-    ):
-        actions.append(Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
-    return tuple(actions) or _OTHER
+    )
+    changes = (
+        (Action.UPDATE_POD_LABEL, old.metadata.labels != new.metadata.labels),
+        (Action.UPDATE_POD_SCALE_DOWN, _scaled_down(old, new)),
+        (Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, ungated),
+        (Action.UPDATE_POD_TOLERATION, more_tolerations),
+        (Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, other_claims),
+    )
+    return tuple([action for action, happened in changes if happened]) or _OTHER
 
 
 _OTHER = (Action.UPDATE_OTHER,)
@@ -44,21 +43,16 @@ def node_changes(old: Node, new: Node) -> tuple[Action, ...]:
     """Returns one event for each change, in kube-scheduler's order; none for a heartbeat and for
     other changes that no plugin waits for.
     """
-    actions = []
-    if old.spec.unschedulable and not new.spec.unschedulable:
-        actions.append(Action.UPDATE_NODE_TAINT)
-    if old.status.allocatable != new.status.allocatable:
-        actions.append(Action.UPDATE_NODE_ALLOCATABLE)
-    if old.metadata.labels != new.metadata.labels:
-        actions.append(Action.UPDATE_NODE_LABEL)
-    if old.spec.taints != new.spec.taints:
-        actions.append(Action.UPDATE_NODE_TAINT)
-    if {c.type: c.status for c in old.status.conditions} != {
-        c.type: c.status for c in new.status.conditions
-    }:
-        actions.append(Action.UPDATE_NODE_CONDITION)
-    if old.metadata.annotations != new.metadata.annotations:
-        actions.append(Action.UPDATE_NODE_ANNOTATION)
-    if old.status.declared_features != new.status.declared_features:
-        actions.append(Action.UPDATE_NODE_DECLARED_FEATURE)
-    return tuple(actions)
+    before, after = old.status, new.status
+    uncordoned = old.spec.unschedulable and not new.spec.unschedulable
+    conditions = [{c.type: c.status for c in status.conditions} for status in (before, after)]
+    changes = (
+        (Action.UPDATE_NODE_TAINT, uncordoned),
+        (Action.UPDATE_NODE_ALLOCATABLE, before.allocatable != after.allocatable),
+        (Action.UPDATE_NODE_LABEL, old.metadata.labels != new.metadata.labels),
+        (Action.UPDATE_NODE_TAINT, old.spec.taints != new.spec.taints),
+        (Action.UPDATE_NODE_CONDITION, conditions[0] != conditions[1]),
+        (Action.UPDATE_NODE_ANNOTATION, old.metadata.annotations != new.metadata.annotations),
+        (Action.UPDATE_NODE_DECLARED_FEATURE, before.declared_features != after.declared_features),
+    )
+    return tuple([action for action, happened in changes if happened])

@@ -30,17 +30,7 @@ class Code(enum.IntEnum):
         return _LABELS[self]
 
 
-_LABELS = {
-    Code.SUCCESS: "Success",
-    Code.ERROR: "Error",
-    Code.UNSCHEDULABLE: "Unschedulable",
-    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: "UnschedulableAndUnresolvable",
-    Code.WAIT: "Wait",
-    Code.SKIP: "Skip",
-    Code.PENDING: "Pending",
-}
-
-
+_LABELS = {code: "".join(word.capitalize() for word in code.name.split("_")) for code in Code}
 # Looking up a member in its class is too slow to do for every plugin and pod.
 _SUCCESS = Code.SUCCESS
 _REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
