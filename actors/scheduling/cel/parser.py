@@ -7,6 +7,7 @@ MOST_NODES limits its size, which macros multiply.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from .errors import CompileError, Problem
@@ -257,18 +258,20 @@ class _Parser:
         self._take()
         return self._checked(Literal(minus.at, -token.value))
 
+    def _items(self, end: str) -> Iterator[None]:
+        """Yields before each item, and takes the commas and the end. A comma may stand alone."""
+        if self._next.kind == "," and self._tokens[self._at + 1].kind == end:
+            self._take()
+        while not self._accepts(end):
+            yield
+            if self._next.kind != end:
+                self._expects(",")
+
     def _list(self) -> NodeWalk:
         at = self._take().at
         elements: list[Node] = []
         optional: set[int] = set()
-        while not self._accepts("]"):
-            if elements:
-                self._expects(",")
-                if self._accepts("]"):
-                    break
-            elif self._next.kind == "," and self._tokens[self._at + 1].kind == "]":
-                self._take()
-                continue
+        for _ in self._items("]"):
             if self._accepts("?"):
                 optional.add(len(elements))
             elements.append((yield self._expression()))
@@ -277,14 +280,7 @@ class _Parser:
     def _map(self) -> NodeWalk:
         at = self._take().at
         entries: list[tuple[Node, Node, bool]] = []
-        while not self._accepts("}"):
-            if entries:
-                self._expects(",")
-                if self._accepts("}"):
-                    break
-            elif self._next.kind == "," and self._tokens[self._at + 1].kind == "}":
-                self._take()
-                continue
+        for _ in self._items("}"):
             optional = self._accepts("?")
             key = yield self._expression()
             self._expects(":")
@@ -321,11 +317,7 @@ class _Parser:
 
     def _message(self, at: int, name: str) -> NodeWalk:
         values: list[Node] = []
-        while not self._accepts("}"):
-            if values:
-                self._expects(",")
-                if self._accepts("}"):
-                    break
+        for _ in self._items("}"):
             self._accepts("?")
             self._expects("ident")
             self._expects(":")
