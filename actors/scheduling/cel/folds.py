@@ -59,7 +59,7 @@ class Fold:
             if self.second < 0:
                 return keys(over)
             return ((value_of_key(key), value) for key, value in over.items())
-        name = GO_NAMES.get(kind, kind.__name__)
+        name = GO_NAMES[kind]
         if self.second < 0:
             raise CelError(f"got '{name}', expected iterable type")
         raise CelError(f"unsupported comprehension range type: {name}")

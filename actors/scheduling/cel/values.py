@@ -60,48 +60,31 @@ class Domains(dict[Any, Any]):
 
 NO_IDS: dict[Any, Any] = {}
 
-TYPE_NAMES: dict[type, str] = {
-    bool: "bool",
-    int: "int",
-    Uint: "uint",
-    float: "double",
-    str: "string",
-    bytes: "bytes",
-    type(None): "null_type",
-    list: "list",
-    dict: "map",
-    Domains: "map",
-    Duration: "google.protobuf.Duration",
-    Timestamp: "google.protobuf.Timestamp",
-    TypeValue: "type",
-    Optional: "optional_type",
-    Quantity: "kubernetes.Quantity",
-    Semver: "kubernetes.Semver",
-    IP: "net.IP",
-    CIDR: "net.CIDR",
-    Url: "kubernetes.URL",
-    Format: "kubernetes.NamedFormat",
+# The names of the types in CEL, and those of cel-go's own types, which a few errors show.
+_NAMES: dict[type, tuple[str, str]] = {
+    bool: ("bool", "types.Bool"),
+    int: ("int", "types.Int"),
+    Uint: ("uint", "types.Uint"),
+    float: ("double", "types.Double"),
+    str: ("string", "types.String"),
+    bytes: ("bytes", "types.Bytes"),
+    type(None): ("null_type", "types.Null"),
+    list: ("list", ""),
+    dict: ("map", ""),
+    Domains: ("map", ""),
+    Duration: ("google.protobuf.Duration", "types.Duration"),
+    Timestamp: ("google.protobuf.Timestamp", "types.Timestamp"),
+    TypeValue: ("type", "*types.Type"),
+    Optional: ("optional_type", "*types.Optional"),
+    Quantity: ("kubernetes.Quantity", "cel.Quantity"),
+    Semver: ("kubernetes.Semver", "cel.Semver"),
+    IP: ("net.IP", "cel.IP"),
+    CIDR: ("net.CIDR", "cel.CIDR"),
+    Url: ("kubernetes.URL", "cel.URL"),
+    Format: ("kubernetes.NamedFormat", "*cel.Format"),
 }
-# The names of cel-go's own types, which a few errors show.
-GO_NAMES = {
-    bool: "types.Bool",
-    int: "types.Int",
-    Uint: "types.Uint",
-    float: "types.Double",
-    str: "types.String",
-    bytes: "types.Bytes",
-    type(None): "types.Null",
-    Duration: "types.Duration",
-    Timestamp: "types.Timestamp",
-    TypeValue: "*types.Type",
-    Optional: "*types.Optional",
-    Quantity: "cel.Quantity",
-    Semver: "cel.Semver",
-    IP: "cel.IP",
-    CIDR: "cel.CIDR",
-    Url: "cel.URL",
-    Format: "*cel.Format",
-}
+TYPE_NAMES = {kind: name for kind, (name, _) in _NAMES.items()}
+GO_NAMES = {kind: name for kind, (_, name) in _NAMES.items()}
 
 
 def type_name(value: Any) -> str:

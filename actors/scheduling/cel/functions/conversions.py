@@ -154,13 +154,13 @@ _SPECIAL: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("int", "timestamp"): lambda seconds: times.timestamp(seconds * times.GIGA),
     ("string", "timestamp"): _reader(times.parse_timestamp, TIMESTAMP.name),
 }
-_TYPES = ("int", "uint", "double", "bool", "bytes", "string", "duration", "timestamp")
+SCALARS = ("int", "uint", "double", "bool", "bytes", "string", "duration", "timestamp")
 # Calls of these functions with a literal are evaluated at compilation.
-CONVERSIONS = frozenset((*_TYPES, "dyn", "type"))
+CONVERSIONS = frozenset((*SCALARS, "dyn", "type"))
 _READING = (("string", "bytes"), ("bytes", "string"))
 
 OVERLOADS = [
-    *(overload(f"{t}_to_{t}", f"{t}({t}) -> {t}", _same) for t in _TYPES),
+    *(overload(f"{t}_to_{t}", f"{t}({t}) -> {t}", _same) for t in SCALARS),
     *(
         overload(f"{a}_to_{b}", f"{b}({a}) -> {b}", run, reads if (a, b) in _READING else 1)
         for (a, b), run in _SPECIAL.items()

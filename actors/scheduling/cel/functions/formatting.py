@@ -10,7 +10,7 @@ from ..declarations import MOST_TEXT, Budget
 from ..errors import CelError, LimitError
 from ..times import Duration, Timestamp
 from ..values import TypeValue, Uint, type_name, value_of_key
-from .conversions import string_of_double
+from .conversions import SCALARS, string_of_double
 
 MOST_PRECISION = 1000
 WRITE_WORK = 2  # units, for a part of the text
@@ -232,25 +232,7 @@ _CLAUSES: dict[str, Callable[[_Writer, Any, int], str]] = {
 }
 # The kinds of types that each clause accepts.
 ACCEPTED: dict[str, tuple[str, frozenset[str]]] = {
-    "s": (
-        "string",
-        frozenset(
-            [
-                "list",
-                "map",
-                "int",
-                "uint",
-                "double",
-                "bool",
-                "string",
-                "timestamp",
-                "bytes",
-                "duration",
-                "type",
-                "null",
-            ]
-        ),
-    ),
+    "s": ("string", frozenset((*SCALARS, "list", "map", "type", "null"))),
     "d": ("decimal", frozenset(("int", "uint"))),
     "f": ("fixed", frozenset(("double", "string"))),
     "e": ("scientific", frozenset(("double", "string"))),
