@@ -203,9 +203,14 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         self._hinted = LatestPodInfos()
         read = read_args(args, PodTopologySpreadArgs, handle.feature_gates)
         self._system_defaults = read.defaulting_type == "System"
-        self._defaults = SYSTEM_DEFAULTS if self._system_defaults else read.default_constraints
-        self._defaults_by = {
-            a: [c for c in self._defaults if c.when_unsatisfiable == a] for a in (HARD, SOFT)
+        defaults = [
+            msgspec.convert(constraint, TopologySpreadConstraint, from_attributes=True)
+            for constraint in (
+                SYSTEM_DEFAULTS if self._system_defaults else read.default_constraints
+            )
+        ]
+        self._defaults = {
+            a: [c for c in defaults if c.when_unsatisfiable == a] for a in (HARD, SOFT)
         }
         self._eligible = {HARD: Eligibility(), SOFT: Eligibility()}
 
@@ -323,7 +328,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         pod = info.pod
         if pod.spec.topology_spread_constraints:
             return _OWN[action](info.template, pod)
-        defaults = self._defaults_by[action]
+        defaults = self._defaults[action]
         if not defaults:
             return ()
         selector = default_selector(pod, objects, needs_all=not self._system_defaults)
@@ -355,7 +360,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         if pod.spec.topology_spread_constraints:
             own = _OWN[HARD](self._hinted.of(pod).template, pod)
             return [(constraint.topology_key, constraint.selector) for constraint in own]
-        return [(c.topology_key, None) for c in self._defaults if c.when_unsatisfiable == HARD]
+        return [(c.topology_key, None) for c in self._defaults[HARD]]
 
     def _pod_matters(self, pod: Pod, old: object | None, new: object | None) -> bool:
         """True if a constraint counts a pod either before or after the change, but not both times.

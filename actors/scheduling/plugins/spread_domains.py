@@ -8,7 +8,6 @@ berth.actors.scheduling.model.pod_counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -16,6 +15,7 @@ import numpy as np
 
 from berth.plugin import Bools, Ints, NodeView, PodInfo, Snapshot
 
+from ..kube.core import TopologySpreadConstraint
 from ..kube.labels import Selector
 from ..model.bookmark import Bookmark
 from ..model.columns import NodeColumns
@@ -43,22 +43,7 @@ class Constraint(msgspec.Struct, frozen=True):
     honor_taints: bool
 
 
-class ConstraintSpec(Protocol):
-    """A constraint as a pod's spec or a profile's arguments give it."""
-
-    @property
-    def max_skew(self) -> int: ...
-    @property
-    def topology_key(self) -> str: ...
-    @property
-    def min_domains(self) -> int | None: ...
-    @property
-    def node_affinity_policy(self) -> str | None: ...
-    @property
-    def node_taints_policy(self) -> str | None: ...
-
-
-def constraint_of(spec: ConstraintSpec, selector: Selector, namespace: str) -> Constraint:
+def constraint_of(spec: TopologySpreadConstraint, selector: Selector, namespace: str) -> Constraint:
     """Resolves a constraint; one with an empty selector counts no pods, although it matches all."""
     counts = not selector.nothing and bool(selector.requirements)
     return Constraint(
