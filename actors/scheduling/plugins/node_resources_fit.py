@@ -123,9 +123,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         info: PodInfo,
         snapshot: Snapshot,
     ) -> Status | PreFilterResult:
-        amounts = {
-            n: a for n, a in info.template.spec_requests.items() if a > 0 and not self._ignores(n)
-        }
+        amounts = self._requests_of(info)
         state.write(_REQUESTS, _Requests(amounts, self._devices(amounts, snapshot.objects)))
         return SUCCESS
 
@@ -228,12 +226,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         classes = ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE)
         return (*registrations, Registration(classes, self._class_changed))
 
-    def _requests_of(self, pod: Pod) -> dict[str, int]:
-        return {
-            n: a
-            for n, a in self._hinted.of(pod).template.spec_requests.items()
-            if a > 0 and not self._ignores(n)
-        }
+    def _requests_of(self, info: PodInfo) -> dict[str, int]:
+        requests = info.template.spec_requests.items()
+        return {name: a for name, a in requests if a > 0 and not self._ignores(name)}
 
     def _freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
         """Returns QUEUE if a pod is gone, or frees a resource that the parked pod requests."""
@@ -247,7 +242,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not new.spec.node_name:
             return Hint.SKIP
         before, after = self._hinted.of(old).requests, self._hinted.of(new).requests
-        helps = any(before.get(name, 0) > after.get(name, 0) for name in self._requests_of(pod))
+        helps = any(
+            before.get(name, 0) > after.get(name, 0)
+            for name in self._requests_of(self._hinted.of(pod))
+        )
         return Hint.QUEUE if helps else Hint.SKIP
 
     def _node_changed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
@@ -257,7 +255,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         have devices for the pod.
         """
         assert isinstance(new, Node)
-        requests = self._requests_of(pod)
+        requests = self._requests_of(self._hinted.of(pod))
         now = _allocatable(new)
         short = [name for name, amount in requests.items() if now.get(name, 0) < amount]
         if now.get(PODS, 0) < 1 or any(not self._may_have_devices(now, name) for name in short):
