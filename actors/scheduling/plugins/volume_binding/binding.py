@@ -160,9 +160,17 @@ class Binding:
         keys: list[ObjectKey],
     ) -> Status | None:
         """Returns None while the claim is not bound to the volume yet. Adds objects to `keys`."""
-        volume, current, missing = self._objects_of(written.metadata.name, claim, keys)
-        if volume is None or current is None:
-            return error(f"failed to check binding: {missing}")
+        objects, metadata, name = self._handle.objects, claim.metadata, written.metadata.name
+        keys += [
+            (PersistentVolume, "", name),
+            (PersistentVolumeClaim, metadata.namespace, metadata.name),
+        ]
+        volume = objects.get(PersistentVolume, name)
+        if volume is None:
+            return error(f'failed to check binding: persistentvolumes "{name}" not found')
+        current = objects.get(PersistentVolumeClaim, metadata.name, metadata.namespace)
+        if current is None:
+            return error(f"failed to check binding: {_claim_not_found(claim)}")
         if version_of(written) > version_of(volume):
             return None
         conflict = self._conflict(volume, node, "failed to translate pv to csi: ")
@@ -204,21 +212,6 @@ class Binding:
             if conflict is not None:
                 return conflict
         return SUCCESS if is_fully_bound(claim) else None
-
-    def _objects_of(
-        self, name: str, claim: PersistentVolumeClaim, keys: list[ObjectKey]
-    ) -> tuple[PersistentVolume | None, PersistentVolumeClaim | None, str]:
-        """Returns the volume and the claim at the API server, and the message if one is missing."""
-        metadata = claim.metadata
-        keys += [
-            (PersistentVolume, "", name),
-            (PersistentVolumeClaim, metadata.namespace, metadata.name),
-        ]
-        objects = self._handle.objects
-        volume = objects.get(PersistentVolume, name)
-        current = objects.get(PersistentVolumeClaim, metadata.name, metadata.namespace)
-        missing = f'persistentvolumes "{name}" not found'
-        return volume, current, missing if volume is None else _claim_not_found(claim)
 
     def _conflict(self, volume: PersistentVolume, node: Node, untranslated: str) -> Status | None:
         """Returns an error if the volume cannot be used on the node. `untranslated` begins the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -215,13 +215,13 @@ class VolumeBinding(
     def events_to_register(self) -> Sequence[Registration]:
         changed = Action.ADD | Action.UPDATE
         return (
-            _on(Resource.STORAGE_CLASS, changed, _storage_class_changed),
-            _on(Resource.PERSISTENT_VOLUME_CLAIM, changed, _claim_changed),
-            _on(Resource.PERSISTENT_VOLUME, changed),
-            _on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            _on(Resource.CSI_NODE, changed, _csi_node_changed),
-            _on(Resource.CSI_DRIVER, Action.UPDATE, _csi_driver_changed),
-            _on(Resource.CSI_STORAGE_CAPACITY, changed, _capacity_changed),
+            Registration(ClusterEvent(Resource.STORAGE_CLASS, changed), _storage_class_changed),
+            Registration(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, changed), _claim_changed),
+            Registration(ClusterEvent(Resource.PERSISTENT_VOLUME, changed)),
+            Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            Registration(ClusterEvent(Resource.CSI_NODE, changed), _csi_node_changed),
+            Registration(ClusterEvent(Resource.CSI_DRIVER, Action.UPDATE), _csi_driver_changed),
+            Registration(ClusterEvent(Resource.CSI_STORAGE_CAPACITY, changed), _capacity_changed),
         )
 
 
@@ -257,14 +257,6 @@ def _score(shape: Sequence[ShapePoint], volumes: NodeVolumes) -> int:
         for requested, capacity in used.values()
     )
     return (2 * total + len(used)) // (2 * len(used))  # rounds halves up, as Go does
-
-
-def _on(
-    resource: Resource,
-    action: Action,
-    hint: Callable[[Pod, object | None, object | None], Hint] | None = None,
-) -> Registration:
-    return Registration(ClusterEvent(resource, action), hint)
 
 
 def _queue_if(helps: bool) -> Hint:
