@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from berth.actors.scheduling.kube.labels import (
-    SelectorError,
-    parse,
-)
+from berth.actors.scheduling.kube.labels import Requirement, Selector, SelectorError
 
 from .resources import Kind
 from .store import Document, RefusedError
 
 Matches = Callable[[Document], bool]
+# The text between two commas; commas in parentheses do not count.
+_PART = re.compile(r"(?:[^,(]+|\([^)]*(?:\)|$))+")
+_LABEL = re.compile(r"(!?)\s*([\w./-]+)\s*(?:(=|==|!=)\s*([\w.-]*)|\s(in|notin)\s*\(([^)]*)\))?")
 _FIELD = re.compile(r"([\w.]+)(!=|==|=)(.*)")
 _OF_ALL = ("metadata.name", "metadata.namespace")
 _ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -91,7 +91,7 @@ def _labels(text: str) -> Matches | None:
     if not text.strip():
         return None
     try:
-        selector = parse(text)
+        selector = _label_selector(text)
     except SelectorError as problem:
         raise RefusedError(400, "BadRequest", f"unable to parse requirement: {problem}") from None
     return lambda document: selector.matches(document["metadata"].get("labels") or {})
@@ -135,3 +135,26 @@ def _field(document: Document, paths: Sequence[tuple[str, ...]], absent: str) ->
     if isinstance(value, bool):
         return str(value).lower()
     return absent if value is None else str(value)
+
+
+def _label_selector(text: str) -> Selector:
+    """Returns the selector of a text in the notation of kubectl's -l. Raises SelectorError."""
+    return Selector(
+        tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip())
+    )
+
+
+def _requirement(text: str) -> Requirement:
+    match = _LABEL.fullmatch(text)
+    if match is None:
+        raise SelectorError(
+            "label selector: expected key, !key, key=value, key!=value or key in (a,b), got "
+            f"{text!r}"
+        )
+    absent, key, operator, value, in_set, values = match.groups()
+    if in_set:
+        parts = tuple(sorted({part.strip() for part in values.split(",")}))
+        return Requirement(key, "In" if in_set == "in" else "NotIn", parts)
+    if operator:
+        return Requirement(key, "NotIn" if operator == "!=" else "In", (value,))
+    return Requirement(key, "DoesNotExist" if absent else "Exists")

@@ -1,11 +1,7 @@
-"""Label selectors, from a LabelSelector or from the text of kubectl's -l option.
-
-Mirrors apimachinery's labels.Selector.
-"""
+"""Label selectors. Mirrors apimachinery's labels.Selector."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import msgspec
@@ -13,9 +9,6 @@ import msgspec
 from .meta import LabelSelector
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
-# The text between two commas; commas in parentheses do not count.
-_PART = re.compile(r"(?:[^,(]+|\([^)]*(?:\)|$))+")
-_TEXT = re.compile(r"(!?)\s*([\w./-]+)\s*(?:(=|==|!=)\s*([\w.-]*)|\s(in|notin)\s*\(([^)]*)\))?")
 
 
 class SelectorError(ValueError):
@@ -89,26 +82,3 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
             Requirement(expression.key, expression.operator, tuple(sorted(set(expression.values))))
         )
     return Selector(tuple(requirements))
-
-
-def parse(text: str) -> Selector:
-    """Parses a selector in the notation of kubectl's -l. Raises SelectorError."""
-    return Selector(
-        tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip())
-    )
-
-
-def _requirement(text: str) -> Requirement:
-    match = _TEXT.fullmatch(text)
-    if match is None:
-        raise SelectorError(
-            "label selector: expected key, !key, key=value, key!=value or key in (a,b), got "
-            f"{text!r}"
-        )
-    absent, key, operator, value, in_set, values = match.groups()
-    if in_set:
-        parts = tuple(sorted({part.strip() for part in values.split(",")}))
-        return Requirement(key, "In" if in_set == "in" else "NotIn", parts)
-    if operator:
-        return Requirement(key, "NotIn" if operator == "!=" else "In", (value,))
-    return Requirement(key, "DoesNotExist" if absent else "Exists")
