@@ -123,9 +123,9 @@ class Capacities:
         nodes: NodeView,
     ) -> Bools | None:
         """Returns bool[nodes.size]: the nodes with room for the claim; None for all."""
-        if not self._is_limited(objects, storage_class, claim):
+        room = self._room(objects, storage_class, claim)
+        if room is None:
             return None
-        room = self._room(objects, storage_class)
         return room.has(value(claim.spec.resources.requests["storage"]), nodes)
 
     def chosen(
@@ -138,10 +138,8 @@ class Capacities:
         """Returns the first object that has enough room for the claim on the node; None if the room
         is not limited.
         """
-        if not self._is_limited(objects, storage_class, claim):
-            return None
-        size = value(claim.spec.resources.requests["storage"])
-        for room in self._room(objects, storage_class).rooms:
+        size = value(claim.spec.resources.requests.get("storage", 0))
+        for room in self.reported(objects, storage_class, claim) or ():
             if room.limit >= size and room.topology.matches(node.metadata.labels):
                 return room.capacity
         return None
@@ -150,20 +148,18 @@ class Capacities:
         self, objects: ClusterObjects, storage_class: StorageClass, claim: PersistentVolumeClaim
     ) -> Sequence[Room] | None:
         """Returns the room for volumes of the class, by name; None if it is not limited."""
-        if not self._is_limited(objects, storage_class, claim):
-            return None
-        return self._room(objects, storage_class).rooms
+        room = self._room(objects, storage_class, claim)
+        return None if room is None else room.rooms
 
-    @staticmethod
-    def _is_limited(
-        objects: ClusterObjects, storage_class: StorageClass, claim: PersistentVolumeClaim
-    ) -> bool:
+    def _room(
+        self, objects: ClusterObjects, storage_class: StorageClass, claim: PersistentVolumeClaim
+    ) -> _ClassRoom | None:
+        """Returns the room for volumes of the class; None if it is not limited."""
         if "storage" not in claim.spec.resources.requests:
-            return False
+            return None
         driver = objects.get(CSIDriver, storage_class.provisioner)
-        return driver is not None and bool(driver.spec.storage_capacity)
-
-    def _room(self, objects: ClusterObjects, storage_class: StorageClass) -> _ClassRoom:
+        if driver is None or not driver.spec.storage_capacity:
+            return None
         version = objects.version(CSIStorageCapacity)
         if self._objects is not objects or self._version != version:
             self._objects, self._version, self._classes = objects, version, {}
