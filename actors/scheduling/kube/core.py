@@ -179,12 +179,9 @@ class CSIVolumeSource(Object, frozen=True, kw_only=True):
     driver: str = ""
 
 
-class Volume(Object, frozen=True, kw_only=True):
-    name: str = ""
-    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
-    ephemeral: OpaqueVolumeSource | None = None
-    image: ImageVolumeSource | None = None
-    csi: CSIVolumeSource | None = None
+class MigratedSource(Object, frozen=True, kw_only=True):
+    """The source of a disk that an in-tree plugin used to serve, and a CSI driver serves now."""
+
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
     azure_disk: AzureDiskVolumeSource | None = None
@@ -192,6 +189,14 @@ class Volume(Object, frozen=True, kw_only=True):
     cinder: CinderVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
     vsphere_volume: OpaqueVolumeSource | None = None
+
+
+class Volume(MigratedSource, frozen=True, kw_only=True):
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: OpaqueVolumeSource | None = None
+    image: ImageVolumeSource | None = None
+    csi: CSIVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from .core import NodeSelector
+from .core import NodeSelector, Taint, Toleration
 from .meta import Int64, Object, SchedulersOwn, WholeObject
 from .quantity import nano_value
 from .reading import ReadBy
@@ -130,11 +130,8 @@ class DeviceCounterConsumption(Object, frozen=True, kw_only=True):
     counters: dict[str, Counter] = msgspec.field(default_factory=dict)
 
 
-class DeviceTaint(Object, frozen=True, kw_only=True):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-    time_added: str | None = None
+class DeviceTaint(Taint, frozen=True, kw_only=True):
+    """A taint of a device."""
 
 
 class Device(Object, frozen=True, kw_only=True):
@@ -178,12 +175,8 @@ class ResourceSlice(WholeObject, frozen=True, kw_only=True):
 # ------------------------------------------------------------------------------------------- claims
 
 
-class DeviceToleration(Object, frozen=True, kw_only=True):
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: Int64 | None = None
+class DeviceToleration(Toleration, frozen=True, kw_only=True):
+    """A toleration of taints of devices."""
 
 
 class CapacityRequirements(Object, frozen=True, kw_only=True):

@@ -11,17 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from .core import (
-    AWSElasticBlockStoreVolumeSource,
-    AzureDiskVolumeSource,
-    CinderVolumeSource,
-    GCEPersistentDiskVolumeSource,
-    NodeSelector,
-    OpaqueVolumeSource,
-    PortworxVolumeSource,
-    ResourceList,
-    ResourceRequirements,
-)
+from .core import MigratedSource, NodeSelector, ResourceList, ResourceRequirements
 from .meta import Int32, Int64, LabelSelector, Object, ObjectReference, WholeObject
 from .quantity import nano_value
 from .reading import ReadBy
@@ -44,7 +34,7 @@ class VolumeNodeAffinity(Object, frozen=True, kw_only=True):
     required: NodeSelector | None = None
 
 
-class PersistentVolumeSpec(Object, frozen=True, kw_only=True):
+class PersistentVolumeSpec(MigratedSource, frozen=True, kw_only=True):
     capacity: ResourceList = msgspec.field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
@@ -54,13 +44,6 @@ class PersistentVolumeSpec(Object, frozen=True, kw_only=True):
     persistent_volume_reclaim_policy: str = ""
     node_affinity: VolumeNodeAffinity | None = None
     csi: CSIPersistentVolumeSource | None = None
-    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
-    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
-    azure_disk: AzureDiskVolumeSource | None = None
-    azure_file: OpaqueVolumeSource | None = None
-    cinder: CinderVolumeSource | None = None
-    portworx_volume: PortworxVolumeSource | None = None
-    vsphere_volume: OpaqueVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Object, frozen=True, kw_only=True):
