@@ -56,8 +56,8 @@ class YamlError(ValueError):
         super().__init__(f"line {line}: {problem}")
 
 
-class _Open:
-    """A mapping or list of which the end has not been read yet."""
+class _Collection:
+    """A mapping or list whose end has not been read yet."""
 
     __slots__ = ("anchor", "key", "line", "merged", "size", "value")
 
@@ -116,7 +116,7 @@ def documents(raw: bytes) -> list[Any]:
 
 
 def _documents(text: str) -> Iterator[Any]:
-    stack: list[_Open] = []
+    stack: list[_Collection] = []
     anchors: dict[str, tuple[Any, int]] = {}
     copies = 0
     for event in yaml.parse(text, _LOADER):
@@ -132,7 +132,7 @@ def _documents(text: str) -> Iterator[Any]:
                     raise _not_json(event.tag, line)
                 if len(stack) == MAX_DEPTH:
                     raise YamlError(line, f"expected at most {MAX_DEPTH} nested collections")
-                stack.append(_Open({} if is_mapping else [], event.anchor, line))
+                stack.append(_Collection({} if is_mapping else [], event.anchor, line))
                 continue
             case yaml.CollectionEndEvent():
                 ended = stack.pop()

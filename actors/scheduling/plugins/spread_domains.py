@@ -57,7 +57,7 @@ def constraint_of(spec: TopologySpreadConstraint, selector: Selector, namespace:
     )
 
 
-class Eligible(msgspec.Struct, frozen=True):
+class EligibleNodes(msgspec.Struct, frozen=True):
     """The eligible rows of a constraint, `rows`, each with the code of its domain in `codes`.
 
     `domains` holds the distinct codes, and `number` their number. `whole` marks them by code, with
@@ -73,16 +73,16 @@ class Eligible(msgspec.Struct, frozen=True):
     mixed: bool
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _Entry(msgspec.Struct, frozen=True):
     constraints: tuple[Constraint, ...]
     bookmark: Bookmark
-    eligible: tuple[Eligible, ...]
+    eligible: tuple[EligibleNodes, ...]
 
 
 class Eligibility(msgspec.Struct, frozen=True):
     """The eligible nodes, kept for each template until a node changes."""
 
-    _kept: WeakKeyDictionary[PodTemplate, _Kept] = msgspec.field(default_factory=WeakKeyDictionary)
+    _kept: WeakKeyDictionary[PodTemplate, _Entry] = msgspec.field(default_factory=WeakKeyDictionary)
 
     def of(
         self,
@@ -91,7 +91,7 @@ class Eligibility(msgspec.Struct, frozen=True):
         snapshot: Snapshot,
         *,
         labelled: bool,
-    ) -> tuple[Eligible, ...]:
+    ) -> tuple[EligibleNodes, ...]:
         """Returns the eligible rows of each constraint.
 
         If `labelled`, only nodes with the topology labels of all constraints are eligible.
@@ -109,7 +109,7 @@ class Eligibility(msgspec.Struct, frozen=True):
         # Constraints with the same policies have the same nodes; with the same label, also the
         # same domains.
         by_policies: dict[tuple[bool, bool], Bools] = {}
-        by_key: dict[tuple[LabelColumn, bool, bool], Eligible] = {}
+        by_key: dict[tuple[LabelColumn, bool, bool], EligibleNodes] = {}
         for constraint in constraints:
             policies = (constraint.honor_affinity, constraint.honor_taints)
             key = (columns.label(constraint.topology_key), *policies)
@@ -125,7 +125,7 @@ class Eligibility(msgspec.Struct, frozen=True):
             ]
             for constraint in constraints
         )
-        self._kept[info.template] = _Kept(constraints, Bookmark(snapshot), eligible)
+        self._kept[info.template] = _Entry(constraints, Bookmark(snapshot), eligible)
         return eligible
 
 
@@ -142,7 +142,7 @@ def _by_policies(constraint: Constraint, info: PodInfo, nodes: NodeView, base: B
     return where
 
 
-def _eligible(label: LabelColumn, nodes: NodeView, where: Bools) -> Eligible:
+def _eligible(label: LabelColumn, nodes: NodeView, where: Bools) -> EligibleNodes:
     codes = label.codes[nodes.rows]
     size, labelled = len(label.values) + 1, codes >= 0
     counted, left_out = where & labelled, ~where & labelled
@@ -153,7 +153,9 @@ def _eligible(label: LabelColumn, nodes: NodeView, where: Bools) -> Eligible:
     domains = slice(0, number) if number == size - 1 else eligible  # indexing by a slice is free
     whole = inside if outside.any() else None
     mixed = bool((inside & outside).any())
-    return Eligible(nodes.columns.order[counted], codes[counted], domains, number, whole, mixed)
+    return EligibleNodes(
+        nodes.columns.order[counted], codes[counted], domains, number, whole, mixed
+    )
 
 
 def have_all(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
@@ -196,7 +198,7 @@ def pods_by_row(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> 
 
 def pods_by_domain(
     constraint: Constraint,
-    eligible: Eligible,
+    eligible: EligibleNodes,
     label: LabelColumn,
     info: PodInfo,
     snapshot: Snapshot,
