@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 
 from ..kube.node_selector import integer
-from .vectors import Bools, Ints
+from .vectors import Bools, Ints, grown
 
 
 class LabelColumn:
@@ -56,7 +56,5 @@ class LabelColumn:
             self.version += 1
 
     def grow(self, rows: int) -> None:
-        old = self.codes
         self.version += 1
-        self.codes = np.full(rows, -1, dtype=np.int64)
-        self.codes[: len(old)] = old
+        self.codes = grown(self.codes, rows, -1)

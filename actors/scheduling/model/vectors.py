@@ -70,8 +70,8 @@ class Flags:
         return self._bytes.find(0, start, stop) < 0
 
 
-def grown(array: NDArray[Any], rows: int) -> NDArray[Any]:
-    """Returns a copy of the array whose last axis has `rows` elements; the new ones are zero."""
-    wider = np.zeros((*array.shape[:-1], rows), dtype=array.dtype)
+def grown(array: NDArray[Any], rows: int, fill: int = 0) -> NDArray[Any]:
+    """Returns a copy of the array whose last axis has `rows` elements; the new ones are `fill`."""
+    wider = np.full((*array.shape[:-1], rows), fill, dtype=array.dtype)
     wider[..., : array.shape[-1]] = array
     return wider

@@ -32,7 +32,7 @@ from berth.plugin import (
 from ...kube.meta import HasMetadata
 from ...model.cluster_objects import ObjectName
 from ...model.columns import PresenceColumn
-from ...model.vectors import any_true
+from ...model.vectors import any_true, grown
 from .attachments import Attachments
 from .limits import limits_of
 from .volumes import ClaimedVolume, attached_by, claimed_volume
@@ -201,11 +201,10 @@ class NodeRoom:
         return True
 
     def _grow(self, rows: int) -> None:
-        size = len(self._counted)
-        self._counted = _grown(self._counted, rows, _STALE)
-        self._least = _grown(self._least, rows, NO_LIMIT)
-        self._with_csi_node = np.append(self._with_csi_node, np.zeros(rows - size, dtype=np.bool_))
-        self.room = {driver: _grown(room, rows, NO_LIMIT) for driver, room in self.room.items()}
+        self._counted = grown(self._counted, rows, _STALE)
+        self._least = grown(self._least, rows, NO_LIMIT)
+        self._with_csi_node = grown(self._with_csi_node, rows)
+        self.room = {driver: grown(room, rows, NO_LIMIT) for driver, room in self.room.items()}
         for column in (*self._installed.values(), *self._holders.values()):
             column.grow(rows)
 
@@ -302,10 +301,6 @@ class NodeRoom:
         before = self._forget(name)
         if self._look(name) != before:
             self._counted[self._holders[name].present] = _STALE
-
-
-def _grown(column: Ints, rows: int, fill: int) -> Ints:
-    return np.append(column, np.full(rows - len(column), fill, dtype=np.int64))
 
 
 def _move(
