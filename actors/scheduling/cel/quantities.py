@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ..kube.quantity import MAX_INT64, QuantityError, nano_value
+from ..kube.quantity import BINARY, DECIMAL, MAX_INT64, QuantityError, nano_value
 from .errors import CelError
 
 GIGA = 10**9
 _PARTS = re.compile(r"[+-]?0*([0-9]*)(?:\.([0-9]*))?(.*)")
-_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _WRONG = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
@@ -59,7 +57,7 @@ def parse(text: str) -> Quantity:
         raise CelError(_WRONG) from None
     parts = _PARTS.fullmatch(text)
     suffix = parts[3] if parts else ""
-    if suffix in _BINARY:
+    if suffix in BINARY:
         limit = MAX_INT64 * GIGA
         nano = max(-limit, min(limit, nano))
     return Quantity(nano, whole=_is_whole(text))
@@ -71,11 +69,11 @@ def _is_whole(text: str) -> bool:
     if parts is None:
         return False
     number, fraction, suffix = parts[1] or "0", parts[2] or "", parts[3]
-    if suffix in _BINARY:
-        power = _BINARY[suffix]
+    if suffix in BINARY:
+        power = BINARY[suffix]
         amount = int(number[:19]) << power
         return not fraction and 14 - len(number) - power * 3 // 10 >= 0 and amount <= MAX_INT64
-    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+    exponent = DECIMAL[suffix] if suffix in DECIMAL else int(suffix[1:])
     scale = exponent - len(fraction)
     if len(number) + len(fraction) > 18 or scale < 0:
         return False

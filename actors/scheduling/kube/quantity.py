@@ -16,8 +16,8 @@ Text = str | int | float
 _FORM = re.compile(
     r"([+-]?)([0-9]*)(?:\.([0-9]*))?(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?[0-9]{1,3})?"
 )
-_DECIMAL = {"n": -9, "u": -6, "m": -3, None: 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 class QuantityError(ValueError):
@@ -37,18 +37,17 @@ def _ratio(text: str) -> tuple[int, int]:
     match = _FORM.fullmatch(text)
     if match is None or not (match[2] or match[3]):
         raise QuantityError(f"expected a quantity such as 100m, 1.5, 2Gi or 1e3, got {text[:80]!r}")
-    sign, whole, fraction, suffix = match.groups()
-    fraction = fraction or ""
+    sign, whole, fraction, suffix = match.groups("")
     if len(whole) + len(fraction) > MAX_DIGITS:
         raise QuantityError(
             f"expected a quantity of at most {MAX_DIGITS} digits, got {len(text)} characters"
         )
-    digits = int((whole or "") + fraction)
+    digits = int(whole + fraction)
     if sign == "-":
         digits = -digits
-    if suffix in _BINARY:
-        return digits << _BINARY[suffix], 10 ** len(fraction)
-    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+    if suffix in BINARY:
+        return digits << BINARY[suffix], 10 ** len(fraction)
+    exponent = DECIMAL[suffix] if suffix in DECIMAL else int(suffix[1:])
     exponent -= len(fraction)
     return (digits * 10**exponent, 1) if exponent >= 0 else (digits, 10**-exponent)
 
