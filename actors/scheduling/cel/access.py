@@ -40,11 +40,6 @@ def optional_part(value: Any, key: Any) -> Optional:
     return NONE if item is MISSING else Optional(item)
 
 
-def has(value: Any, key: Any) -> bool:
-    """True if the value has the part. Raises CelError."""
-    return optional_part(value, key).present
-
-
 def _index(key: Any) -> int:
     if type(key) is int:
         return key

@@ -99,7 +99,7 @@ class _Compiler:
             return steps.has_field(field) if node.test else steps.FIELDS[field]
         step = yield self.compile(operand)
         if node.test:
-            return lambda run: access.has(step(run), field)
+            return lambda run: access.optional_part(step(run), field).present
         return steps.selected(step, field, 1 if _is_attribute(operand) else 2)
 
     def _indexed(self, node: Call) -> StepWalk:

@@ -132,13 +132,9 @@ def is_wild(t: Type) -> bool:
     return t.kind in ("dyn", "any", "error")
 
 
-def is_optional(t: Type) -> bool:
-    return t.name == "optional_type"
-
-
 def unwrapped(t: Type) -> tuple[Type, bool]:
     """Returns the type without `optional`, and True if it was optional."""
-    return (t.of[0], True) if is_optional(t) else (t, False)
+    return (t.of[0], True) if t.name == "optional_type" else (t, False)
 
 
 def more_general(a: Type, b: Type) -> Type:
