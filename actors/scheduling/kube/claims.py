@@ -21,6 +21,12 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
     return None
 
 
+def named_claims(pod: Pod) -> list[str]:
+    """Returns the claims that volumes name, one for each; not those of ephemeral volumes."""
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return [source.claim_name for source in sources if source is not None]
+
+
 def uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """True if a volume of the pod names the claim, or is ephemeral and has a claim of this name."""
     name = claim.metadata.name

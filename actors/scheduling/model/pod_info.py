@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from math import inf
 
+from ..kube.claims import named_claims
 from ..kube.core import Pod
 from ..kube.meta import key
 from ..kube.times import seconds_of
@@ -40,8 +41,7 @@ class PodInfo:
         if not self.template.names_claims:
             return ()
         namespace = self.pod.metadata.namespace
-        volumes = (volume.persistent_volume_claim for volume in self.pod.spec.volumes)
-        return tuple([f"{namespace}/{source.claim_name}" for source in volumes if source])
+        return tuple([f"{namespace}/{name}" for name in named_claims(self.pod)])
 
     @property
     def requests(self) -> dict[str, int]:

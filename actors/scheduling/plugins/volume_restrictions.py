@@ -38,7 +38,7 @@ from berth.plugin import (
     unresolvable,
 )
 
-from ..kube.claims import not_found
+from ..kube.claims import named_claims, not_found
 from ..kube.storage import READ_WRITE_ONCE_POD
 from ..model.pod_counts import PodCounts
 from ..model.pod_info import LatestPodInfos
@@ -160,15 +160,12 @@ def exclusive_claims(pod: Pod, snapshot: Snapshot) -> set[str] | Status:
     """Returns the names of the pod's ReadWriteOncePod claims, or the status of a rejection."""
     namespace = pod.metadata.namespace
     names = set()
-    for volume in pod.spec.volumes:
-        source = volume.persistent_volume_claim
-        if source is None:
-            continue
-        claim = snapshot.objects.get(PersistentVolumeClaim, source.claim_name, namespace)
+    for name in named_claims(pod):
+        claim = snapshot.objects.get(PersistentVolumeClaim, name, namespace)
         if claim is None:
-            return unresolvable(not_found("persistentvolumeclaim", source.claim_name))
+            return unresolvable(not_found("persistentvolumeclaim", name))
         if READ_WRITE_ONCE_POD in claim.spec.access_modes:
-            names.add(source.claim_name)
+            names.add(name)
     return names
 
 

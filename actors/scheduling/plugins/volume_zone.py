@@ -39,7 +39,7 @@ from berth.plugin import (
     unresolvable,
 )
 
-from ..kube.claims import class_of, not_found
+from ..kube.claims import class_of, named_claims, not_found
 from ..kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from ..kube.storage import WAIT_FOR_FIRST_CONSUMER
 from ..model.cluster_objects import ClusterObjects
@@ -100,7 +100,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         def claim_changed(pod: Pod, _old: object | None, new: object | None) -> Hint:
             assert isinstance(new, PersistentVolumeClaim)
             mine = new.metadata.namespace == pod.metadata.namespace
-            return Hint.QUEUE if mine and new.metadata.name in _claims_of(pod) else Hint.SKIP
+            return Hint.QUEUE if mine and new.metadata.name in named_claims(pod) else Hint.SKIP
 
         def class_added(_pod: Pod, _old: object | None, new: object | None) -> Hint:
             assert isinstance(new, StorageClass)
@@ -122,16 +122,10 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         )
 
 
-def _claims_of(pod: Pod) -> list[str]:
-    """Returns the claims that the pod names; those of ephemeral volumes do not count."""
-    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
-    return [source.claim_name for source in sources if source is not None]
-
-
 def _topologies_for(pod: Pod, objects: ClusterObjects) -> list[Topology] | Status:
     """Returns the topologies of the pod's volumes, or the status that rejects the pod."""
     topologies: list[Topology] = []
-    for name in _claims_of(pod):
+    for name in named_claims(pod):
         if not name:
             return unresolvable("PersistentVolumeClaim had no name")
         claim = objects.get(PersistentVolumeClaim, name, pod.metadata.namespace)
