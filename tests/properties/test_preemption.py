@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.actors.scheduling.decision.evaluation import evaluate
 from berth.actors.scheduling.decision.failed_attempt import Attempt
-from berth.actors.scheduling.decision.feasibility import evaluate
 from berth.actors.scheduling.framework.post_filter import FailedAttempt
 from berth.actors.scheduling.framework.questions import Victims
 from berth.actors.scheduling.framework.status import Code, Status

@@ -8,7 +8,6 @@ up to date. The other gets a newly built cache for each step, and has never seen
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from copy import copy
 from random import Random
 from typing import Any, ClassVar
@@ -38,8 +37,7 @@ from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.recall.memory import NotReusableError
-from berth.actors.scheduling.decision.recall.recall import Recall, recalled
+from berth.actors.scheduling.decision.recall.recall import Recall
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
@@ -424,10 +422,7 @@ class ReuseHistory(RuleBasedStateMachine):
         snapshot = take(self.cache)
         info = PodInfo(self.pod(0, self.kinds[drawn % len(self.kinds)]))
         if len(snapshot):
-            memory = None
-            with suppress(NotReusableError):
-                memory = self.recall.memory(self.PROFILE, info, snapshot)
-            remembered = None if memory is None else recalled(memory, info, snapshot)
+            remembered = self.recall.candidates_for(self.PROFILE, info, snapshot)
             if remembered is not None:
                 compare(remembered, Plain(self.FRESH, info, snapshot), start, enough)
 

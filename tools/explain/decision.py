@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from berth.actors.scheduling.decision.algorithm import Search, schedule_pod
+from berth.actors.scheduling.decision.evaluation import Evaluation
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.failures import PluginError
-from berth.actors.scheduling.decision.feasibility import Evaluation
 from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.plain import (

@@ -35,23 +35,25 @@ def schedule_pod(
 ) -> Steps[Outcome]:
     """Chooses a node; `extended` if there are extenders to ask. Raises PluginError."""
     record = candidates.state.record
+    positions: Rows = slice(0, 0)
+    evaluated = 0
+    filtered: FilteredNodes | None = None
     if candidates.rejected:
         record.leave(candidates.evaluation().prefilter.status.code)
-        return (yield from _no_node(candidates, None, rng, observer, extended))
-    record.enter(FILTER)
-    nominated = candidates.snapshot.nominations.node_of(candidates.info.key)
-    if nominated:
-        fits = yield from _still_fits(candidates, nominated, extended)
-        if fits:
-            return Chosen(nominated, candidates.state, 1, 1)
+    else:
         record.enter(FILTER)
-    positions, evaluated = search(candidates)
-    if observer is not None:
-        observer.searched(positions)
+        nominated = candidates.snapshot.nominations.node_of(candidates.info.key)
+        if nominated:
+            fits = yield from _still_fits(candidates, nominated, extended)
+            if fits:
+                return Chosen(nominated, candidates.state, 1, 1)
+            record.enter(FILTER)
+        positions, evaluated = search(candidates)
+        if observer is not None:
+            observer.searched(positions)
     rows = candidates.order[positions]
     if extended or len(rows) == 1:
         record.leave()  # Next comes PreScore, or an extender.
-    filtered: FilteredNodes | None = None
     if extended and len(rows):
         answer = yield FilterNodes(candidates.view(positions))
         if isinstance(answer, Status):

@@ -15,7 +15,7 @@ from ..framework.cycle_state import CycleState
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Ints, Rows
-from .feasibility import Evaluation, fits_on
+from .evaluation import Evaluation
 from .profile import Profile
 from .rules import PluginScores
 
@@ -62,7 +62,7 @@ class Candidates(ABC):
     def fits_on(self, row: int) -> bool:
         """True if the pod fits on the node, even one that PreFilter does not leave."""
         view = self.snapshot.rows(np.array([row]))
-        return fits_on(self.profile, self.state, self.info, view)
+        return self.profile.fits_on_node(self.state, self.info, view)
 
     @abstractmethod
     def first_fitting(self, start: int, count: int) -> tuple[Rows, int]:

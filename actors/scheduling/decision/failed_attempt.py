@@ -13,7 +13,7 @@ from ..framework.verdicts import Diagnosis
 from ..model.pod_info import PodInfo
 from ..model.snapshot import Snapshot
 from ..model.vectors import Ints
-from .feasibility import Evaluation, filter_nodes
+from .evaluation import Evaluation
 from .rules import Rules
 
 _UNRESOLVABLE = np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
@@ -60,4 +60,4 @@ class Attempt(FailedAttempt):
 
     def supposed(self, rows: Ints) -> Diagnosis:
         state = self._rules.supposed_state(self.state, self.info, self.snapshot)
-        return filter_nodes(self._rules, state, self.info, self.snapshot.rows(rows))
+        return self._rules.diagnose(state, self.info, self.snapshot.rows(rows))

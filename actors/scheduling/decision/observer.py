@@ -8,7 +8,7 @@ from ..framework.questions import FilteredNodes
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Ints, Rows
-from .feasibility import Evaluation
+from .evaluation import Evaluation
 from .outcome import Outcome
 from .profile import Profile
 from .rules import PluginScores

@@ -15,7 +15,7 @@ from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Bools, Ints, Rows, all_true
 from .candidates import Candidates
-from .feasibility import Evaluation, filtered
+from .evaluation import Evaluation, evaluate_filters
 from .profile import Profile
 from .rules import PluginScores
 
@@ -76,7 +76,7 @@ class Plain(Candidates):
 
     def evaluation(self) -> Evaluation:
         if self._evaluation is None:
-            self._evaluation = filtered(
+            self._evaluation = evaluate_filters(
                 self.profile, self.state, self.info, self.snapshot, self._prefilter
             )
         return self._evaluation

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from ..framework.cycle_state import CycleState
 from ..framework.interface import (
@@ -31,15 +30,14 @@ from ..kube.kinds import type_of
 from ..kube.meta import HasMetadata
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
-from ..model.vectors import Bools, Ints, any_true, highest, lowest
+from ..model.vectors import Bools, Ints
+from ..model.what_if import supposing
 from .answers import (
     as_final_scores,
     as_normalized,
     as_passing,
     as_raw_scores,
-    as_reasons,
     as_verdicts,
-    expected,
 )
 from .failures import (
     FILTER,
@@ -47,13 +45,17 @@ from .failures import (
     PRE_FILTER,
     PRE_SCORE,
     SCORE,
-    PluginError,
-    as_error,
-    crashed,
 )
-from .guard import Hook, Points, harmless, hooks
+from .guard import Hook, Points, hooks
 from .scalar import FilterEach, FilterFeasible, ScoreEach, normalizing
-from .statuses import as_pre_filtered, as_unskipped, unchecked
+from .statuses import (
+    as_pre_filtered,
+    as_unskipped,
+    check_codes,
+    explained,
+    strange,
+    unchecked,
+)
 
 # A filter that declares one of these judges each row by that row alone.
 ROW_BY_ROW = (DependsOn.NODE, DependsOn.NODE_AND_PODS, DependsOn.CLAIMS)
@@ -61,11 +63,11 @@ ROW_BY_ROW = (DependsOn.NODE, DependsOn.NODE_AND_PODS, DependsOn.CLAIMS)
 KEPT = (DependsOn.NODE, DependsOn.NODE_AND_PODS, DependsOn.ALL_NODES)
 # Looking up a member in its class is slow.
 _UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-_ERROR, _MOSTLY = int(Code.ERROR), int(_UNRESOLVABLE)
-_ANSWERS = (Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
+# In a view of fewer nodes, each node is checked for nominations.
+FEW = 64
 
 
-class PreFiltered(msgspec.Struct, frozen=True):
+class PreFilterOutcome(msgspec.Struct, frozen=True):
     """The result of PreFilter: a status, and the names of the nodes that it leaves (None: all).
 
     `restricted_by` are the plugins that restricted the nodes.
@@ -194,7 +196,7 @@ class Rules:
 
     # ------------------------------------------------------------------------------------ filtering
 
-    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFiltered:
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFilterOutcome:
         """Runs PreFilter and intersects the node sets of all plugins.
 
         A plugin that reports the pod as unresolvable ends it, and so do node sets that leave no
@@ -220,14 +222,14 @@ class Rules:
                     names = answer.node_names if names is None else names & answer.node_names
                     restricted_by.append(hook.name)
                     if not names:
-                        return PreFiltered(
+                        return PreFilterOutcome(
                             _no_node_left(restricted_by), names, tuple(restricted_by)
                         )
             elif answer.code is _UNRESOLVABLE:
-                return PreFiltered(answer)
+                return PreFilterOutcome(answer)
             else:
                 rejected = answer
-        return PreFiltered(rejected, names, tuple(restricted_by))
+        return PreFilterOutcome(rejected, names, tuple(restricted_by))
 
     def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
         """Returns the state that PreFilter writes while pods are supposed, on a copy of the state.
@@ -277,9 +279,9 @@ class Rules:
             about = (nodes, diagnosis.feasible()) if only_feasible else nodes
             verdicts = hook.ask(state, info, about)
             if verdicts is not None:
-                diagnosis.add(hook.name, _explained(hook.plugin, info, verdicts))
-        if _strange(diagnosis.codes):
-            _check_codes(self.filters, info, diagnosis)
+                diagnosis.add(hook.name, explained(hook.plugin, info, verdicts))
+        if strange(diagnosis.codes):
+            check_codes(self.filters, info, diagnosis)
         return diagnosis
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
@@ -300,6 +302,48 @@ class Rules:
             if passes is not None:
                 passing = passes if passing is None else passing & passes
         return passing
+
+    def diagnose(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
+        """Runs the filters. A node must pass both with and without the pods that are nominated to
+        it ahead of this one.
+        """
+        rejected = None
+        if nodes.snapshot.nominations:
+            rejected = self.reject_for_nominated(state, info, nodes)
+        return self.filter(state, info, nodes, rejected)
+
+    def fits_on_node(self, state: CycleState, info: PodInfo, node: NodeView) -> bool:
+        """True if a single node passes as in `diagnose`; gives no reasons."""
+        passing = self.passing(state, info, node)
+        if passing is not None and not passing[0]:
+            return False
+        nominations = node.snapshot.nominations
+        return not (nominations and self.reject_for_nominated(state, info, node))
+
+    def reject_for_nominated(
+        self, state: CycleState, info: PodInfo, nodes: NodeView
+    ) -> dict[int, Status]:
+        """Returns the nodes, by position, that reject the pod once the pods nominated to them ahead
+        of it run there.
+        """
+        snapshot = nodes.snapshot
+        ahead = _nominated_ahead(info, nodes)
+        positions = list(ahead)
+        rejected = {}
+        together = len(positions) if self.filters_row_by_row(state) else 1
+        for start in range(0, len(positions), max(together, 1)):
+            some = positions[start : start + together]
+            rows = [nodes.row(position) for position in some]
+            with supposing(snapshot) as supposition:
+                for position, row in zip(some, rows, strict=True):
+                    for pod in ahead[position]:
+                        supposition.add(row, pod)
+                supposition.settle()
+                supposed = self.supposed_state(state, info, snapshot)
+                diagnosis = self.filter(supposed, info, snapshot.rows(np.array(rows)))
+            for i in np.flatnonzero(~diagnosis.feasible()).tolist():
+                rejected[some[i]] = diagnosis.status(i)
+        return rejected
 
     # -------------------------------------------------------------------------------------- scoring
 
@@ -337,6 +381,29 @@ class Rules:
                 hook.asked += nodes.size
                 result.append(RawScores(by, hook.ask(state, info, nodes)))
         return result
+
+
+def _nominated_ahead(info: PodInfo, nodes: NodeView) -> dict[int, list[PodInfo]]:
+    """Returns the nominated pods that the pod must leave room for, by position in the view.
+    Positions without such pods are left out.
+    """
+    nominations, row_of = nodes.snapshot.nominations, nodes.columns.row_of
+    named = nominations.nodes()
+    if nodes.size < max(len(named), FEW):
+        ahead = {
+            position: nominations.ahead_of(info, nodes.name(position))
+            for position in range(nodes.size)
+        }
+    else:
+        rows = np.array([row_of[name] for name in named if name in row_of], dtype=np.int64)
+        names = [nodes.columns.names[row] for row in rows.tolist()]
+        positions = nodes.positions(rows).tolist()
+        ahead = {
+            p: nominations.ahead_of(info, name)
+            for p, name in zip(positions, names, strict=True)
+            if p >= 0
+        }
+    return {position: pods for position, pods in ahead.items() if pods}
 
 
 # --------------------------------------------------------------------------------------- one plugin
@@ -380,42 +447,6 @@ def _no_node_left(plugins: list[str]) -> Status:
     return unresolvable(message)
 
 
-def _explained(plugin: Plugin, info: PodInfo, verdicts: Verdicts) -> Verdicts:
-    """Returns verdicts whose reasons cannot fail: they are read after the filters ran, when no
-    attempt can fail any more.
-    """
-    explain = harmless(
-        plugin,
-        FILTER,
-        verdicts.explain,
-        as_reasons,
-        lambda status, _: status.reasons,
-        lambda _: info.key,
-    )
-    return Verdicts(verdicts.codes, verdicts.keys, explain)
-
-
-def _strange(codes: NDArray[np.int8]) -> bool:
-    """True if there are codes other than the usual ones of filters."""
-    return len(codes) > 0 and (
-        not 0 <= lowest(codes) <= highest(codes) <= _MOSTLY or any_true(codes == _ERROR)
-    )
-
-
-def _check_codes(filters: Sequence[Plugin], info: PodInfo, diagnosis: Diagnosis) -> None:
-    """Raises PluginError if a filter gave a node ERROR, or a code that a filter may not return."""
-    for position in np.flatnonzero(~np.isin(diagnosis.codes, _ANSWERS)).tolist():
-        view = diagnosis.view
-        if view.info(position) is None:
-            continue  # The row has no node, so the verdict does not count.
-        name, code = diagnosis.plugins[diagnosis.by[position]], int(diagnosis.codes[position])
-        plugin = next(plugin for plugin in filters if plugin.name == name)
-        if code == _ERROR:
-            raise PluginError(as_error(plugin, FILTER, diagnosis.status(position)))
-        problem = expected("the code of Success or of a rejection", code)
-        raise PluginError(crashed(plugin, FILTER, problem, pod=info.key, named=view.name(position)))
-
-
 def _passing_by_filter(
     plugin: FilterPlugin,
 ) -> Callable[[CycleState, PodInfo, NodeView], Bools | None]:
@@ -426,10 +457,10 @@ def _passing_by_filter(
         if verdicts is None:
             return None
         codes = as_verdicts(verdicts, nodes).codes
-        if _strange(codes):
+        if strange(codes):
             diagnosis = Diagnosis(nodes)
-            diagnosis.add(plugin.name, _explained(plugin, info, verdicts))
-            _check_codes((plugin,), info, diagnosis)
+            diagnosis.add(plugin.name, explained(plugin, info, verdicts))
+            check_codes((plugin,), info, diagnosis)
         return np.asarray(codes == PASSES)
 
     return passing

@@ -1,20 +1,38 @@
 """The statuses that a plugin may answer at each extension point, and the treatment of others.
 
-They are the checks of hooks (see guard). A status that ends the attempt is raised as a PluginError.
+They are the checks of hooks (see guard), and the checks of the codes that filters give many nodes
+at once. A status that ends the attempt is raised as a PluginError.
 Mirrors how frameworkImpl treats each code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ..framework.interface import PreBindPreFlightResult, PreFilterResult
+import numpy as np
+from numpy.typing import NDArray
+
+from ..framework.interface import Plugin, PreBindPreFlightResult, PreFilterResult
 from ..framework.status import SKIP, SUCCESS, Code, Status
-from .answers import as_permission, as_status, node_names_of
-from .failures import PluginError, as_error, refused, signed, unsupported_pre_flight
-from .guard import Hook
+from ..framework.verdicts import Diagnosis, Verdicts
+from ..model.pod_info import PodInfo
+from ..model.vectors import any_true, highest, lowest
+from .answers import as_permission, as_reasons, as_status, expected, node_names_of
+from .failures import (
+    FILTER,
+    PluginError,
+    as_error,
+    crashed,
+    refused,
+    signed,
+    unsupported_pre_flight,
+)
+from .guard import Hook, harmless
 
 _REJECTIONS = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+_FILTER_CODES = (Code.SUCCESS, *_REJECTIONS, Code.PENDING)
+_ERROR, _MOSTLY = int(Code.ERROR), int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 def as_success(answer: object, _about: object, hook: Hook[Any]) -> Status:
@@ -82,3 +100,39 @@ def as_pre_flight(
 
 def unchecked(answer: Any, _about: object, _hook: object) -> Any:
     return answer
+
+
+def explained(plugin: Plugin, info: PodInfo, verdicts: Verdicts) -> Verdicts:
+    """Returns verdicts whose reasons cannot fail: they are read after the filters ran, when no
+    attempt can fail any more.
+    """
+    explain = harmless(
+        plugin,
+        FILTER,
+        verdicts.explain,
+        as_reasons,
+        lambda status, _: status.reasons,
+        lambda _: info.key,
+    )
+    return Verdicts(verdicts.codes, verdicts.keys, explain)
+
+
+def strange(codes: NDArray[np.int8]) -> bool:
+    """True if there are codes other than the usual ones of filters."""
+    return len(codes) > 0 and (
+        not 0 <= lowest(codes) <= highest(codes) <= _MOSTLY or any_true(codes == _ERROR)
+    )
+
+
+def check_codes(filters: Sequence[Plugin], info: PodInfo, diagnosis: Diagnosis) -> None:
+    """Raises PluginError if a filter gave a node ERROR, or a code that a filter may not return."""
+    for position in np.flatnonzero(~np.isin(diagnosis.codes, _FILTER_CODES)).tolist():
+        view = diagnosis.view
+        if view.info(position) is None:
+            continue  # The row has no node, so the verdict does not count.
+        name, code = diagnosis.plugins[diagnosis.by[position]], int(diagnosis.codes[position])
+        plugin = next(plugin for plugin in filters if plugin.name == name)
+        if code == _ERROR:
+            raise PluginError(as_error(plugin, FILTER, diagnosis.status(position)))
+        problem = expected("the code of Success or of a rejection", code)
+        raise PluginError(crashed(plugin, FILTER, problem, pod=info.key, named=view.name(position)))

@@ -21,11 +21,9 @@ from ...model.bookmark import Bookmark
 from ...model.pod_info import PodInfo
 from ...model.snapshot import NodeView, Snapshot
 from ...model.vectors import Bools, Flags, Ints, Rows, any_true
-from ..failures import PluginError
-from ..feasibility import reject_for_nominated
 from ..profile import Profile
 from ..rules import KEPT, RawScores, Rules
-from .promised import Promised
+from .nomination_answers import NominationAnswers
 from .rejections import Rejections
 
 
@@ -42,8 +40,6 @@ class Answers:
         self.fits: Bools = np.ones(nodes.size, dtype=np.bool_)
         self.sums: Ints = np.zeros(nodes.size, dtype=np.int64)
         self._scored = nodes.size > 1
-        if self._scored:
-            rules.pre_score(state, info, nodes)
         self.raws: list[RawScores] = []
         self.renew(info, nodes, slice(0, nodes.size))
 
@@ -83,33 +79,30 @@ class Memory:
     """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
+        """Asks the rules that are kept. Raises PluginError and NotReusableError."""
         self.profile = profile
         self.is_new = True
         self.looked_at = 0
         self.unfit = False
         self._rejections: Rejections | None = None
-        self._promised: Promised | None = None
+        self._nomination_answers: NominationAnswers | None = None
         self._names: frozenset[str] | None = None
         self.state = CycleState()
         self.of_pod = profile.of_pod
-        parts = [profile.parts[depends_on] for depends_on in KEPT]
+        parts, claims = [profile.kept], profile.parts[DependsOn.CLAIMS]
         if not info.template.has_own_claims:
             # No claims: the rules that read them skip all pods of the template, or none.
             self.of_pod = profile.of_cluster
-            parts.append(profile.parts[DependsOn.CLAIMS])
+            parts.append(claims)
         for part in parts:
-            try:
-                prefiltered = part.pre_filter(self.state, info, snapshot)
-            except PluginError as failure:
-                # What follows from a rejection or a failure depends on the order of all plugins,
-                # also of those that are never remembered.
-                raise NotReusableError from failure
+            prefiltered = part.pre_filter(self.state, info, snapshot)
             if not prefiltered.status.ok:
+                # What follows from a rejection depends on the order of all plugins, also of those
+                # that are never remembered.
                 raise NotReusableError
             if prefiltered.node_names is not None:
                 names = prefiltered.node_names
                 self._names = names if self._names is None else self._names & names
-        claims = profile.parts[DependsOn.CLAIMS]
         if not info.template.has_own_claims and not claims.filters_nothing(self.state):
             raise NotReusableError
         columns = snapshot.columns
@@ -121,6 +114,8 @@ class Memory:
         every = snapshot.rows(self.order)
         self._changed = Flags(every.size, False)
         self._changed_nodes: set[int] = set()
+        if every.size > 1:
+            profile.kept.pre_score(self.state, info, every)
         self._answers = {
             depends_on: Answers(profile.parts[depends_on], self.state, info, every)
             for depends_on in KEPT
@@ -222,10 +217,10 @@ class Memory:
         """
         if not self._row_by_row(state):
             return self._besides(self.profile, state, info, snapshot, start, fitting)
-        if self._promised is None or not self._promised.refresh(snapshot):
-            self._promised = Promised(snapshot)
-        kept = self.profile.kept
-        left = self._promised.leaves(kept, state, info, snapshot, start, fitting)
+        answers = self._nomination_answers
+        if answers is None or not answers.refresh(snapshot):
+            answers = self._nomination_answers = NominationAnswers(snapshot)
+        left = answers.leaves(self.profile.kept, state, info, snapshot, start, fitting)
         if self.of_pod.filters_nothing(state):
             return left
         return self._besides(self.of_pod, state, info, snapshot, start, left)
@@ -243,7 +238,7 @@ class Memory:
         fits_at = np.flatnonzero(fitting)
         left = fitting.copy()
         nodes = snapshot.rows(self.order[start + fits_at])
-        left[fits_at[[*reject_for_nominated(rules, state, info, nodes)]]] = False
+        left[fits_at[[*rules.reject_for_nominated(state, info, nodes)]]] = False
         return left
 
     def rejections(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Rejections | None:
@@ -261,4 +256,4 @@ class Memory:
 
 
 class NotReusableError(Exception):
-    """Rules that reject the pod, fail, or leave it no node, before any node is checked."""
+    """Rules that reject the pod, or leave it no node, before any node is checked."""

@@ -14,8 +14,8 @@ from ...model.bookmark import Bookmark
 from ...model.pod_info import PodInfo
 from ...model.snapshot import Snapshot
 from ...model.vectors import Bools
-from ..feasibility import Evaluation, filter_nodes
-from ..rules import PreFiltered, Rules
+from ..evaluation import Evaluation
+from ..rules import PreFilterOutcome, Rules
 
 
 class Rejections:
@@ -25,12 +25,12 @@ class Rejections:
         self._bookmark = Bookmark(snapshot)
         self._own = snapshot.nominations.node_of(info.key)
         every = snapshot.rows(snapshot.columns.order)
-        self.diagnosis = filter_nodes(rules, state, info, every)
+        self.diagnosis = rules.diagnose(state, info, every)
         self._live: Bools = np.ones(every.size, dtype=np.bool_)
 
     def evaluation(self, state: CycleState) -> Evaluation:
         """Returns the rejections as an evaluation with this state."""
-        return Evaluation(state, PreFiltered(SUCCESS), self.diagnosis, self._live)
+        return Evaluation(state, PreFilterOutcome(SUCCESS), self.diagnosis, self._live)
 
     def refresh(self, rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot) -> bool:
         """Asks again where something changed; False after too many changes. Raises PluginError."""
@@ -43,7 +43,7 @@ class Rejections:
         self._own = own
         if changed:
             rows = np.array(sorted(changed), dtype=np.int64)
-            fresh = filter_nodes(rules, state, info, snapshot.rows(rows))
+            fresh = rules.diagnose(state, info, snapshot.rows(rows))
             for i, position in enumerate(columns.position[rows].tolist()):
                 self.diagnosis.put(position, fresh.status(i))
         return True

@@ -47,6 +47,7 @@ from berth.plugin import (
     unschedulable,
 )
 
+from ...model.latest import Latest
 from ...model.pod_template import PodTemplate
 from ...model.vectors import nth_true
 from .dry_runs import DryRuns, Search
@@ -92,7 +93,7 @@ class DefaultPreemption(PostFilterPlugin):
         self._percentage = read.min_candidate_nodes_percentage
         self._absolute = read.min_candidate_nodes_absolute
         self._never_break_budgets = read.never_break_budgets
-        self._dry_runs: dict[PodTemplate, DryRuns] = {}
+        self._dry_runs: Latest[PodTemplate, DryRuns] = Latest(MAX_TEMPLATES)
 
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
         """Returns a nomination, or the reason why there is none. Raises PluginError."""
@@ -108,7 +109,8 @@ class DefaultPreemption(PostFilterPlugin):
             enough = min(max(number * self._percentage // 100, self._absolute), number)
         dry_runs = self._dry_runs.pop(attempt.info.template, None) or DryRuns()
         search = self._search(attempt, dry_runs, start, enough)
-        self._remember(attempt.info.template, dry_runs)
+        # Not if a plugin failed: incomplete results are never kept.
+        self._dry_runs.put(attempt.info.template, dry_runs)
         if not len(search.candidates):
             if search.failure is not None:
                 return PostFiltered(Status(Code.ERROR, (f"preemption: {search.failure.message}",)))
@@ -138,15 +140,6 @@ class DefaultPreemption(PostFilterPlugin):
         """Returns all candidates, first those that violate no budget. Raises PluginError."""
         dry_runs = DryRuns()
         return self._in_order(dry_runs, self._search(attempt, dry_runs, 0, len(attempt.snapshot)))
-
-    def _remember(self, template: PodTemplate, dry_runs: DryRuns) -> None:
-        """Keeps the dry runs of the templates that preempted last.
-
-        It is not called if a plugin failed, so that incomplete results are never kept.
-        """
-        self._dry_runs[template] = dry_runs
-        if len(self._dry_runs) > MAX_TEMPLATES:
-            del self._dry_runs[next(iter(self._dry_runs))]
 
     def _search(self, attempt: FailedAttempt, dry_runs: DryRuns, start: int, enough: int) -> Search:
         return dry_runs.search(

@@ -22,8 +22,8 @@ from berth.actors.messages.cache import (
     Nominate,
 )
 from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.recall.candidates import MemoryCandidates
 from berth.actors.scheduling.decision.recall.memory import Memory
-from berth.actors.scheduling.decision.recall.recall import Recalled
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.devices import DeviceRequestAllocationResult, InFlightAllocation
@@ -128,7 +128,7 @@ def test_a_percentage_of_nodes_and_a_profile_that_scores_nothing() -> None:
         assert (checked.agree, checked.differ) == (60, ())
 
 
-class Reversed(Recalled):
+class Reversed(MemoryCandidates):
     """Candidates whose scores prefer the worst node."""
 
     __slots__ = ()
@@ -138,7 +138,9 @@ class Reversed(Recalled):
 
 
 def test_a_scheduler_that_takes_the_worst_node_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("berth.actors.scheduling.decision.recall.recall.Recalled", Reversed)
+    monkeypatch.setattr(
+        "berth.actors.scheduling.decision.recall.candidates.MemoryCandidates", Reversed
+    )
     checked = checked_of(mixed(60))
     assert checked.agree < checked.pods == 60
     assert checked.agree + len(checked.differ) == 60

@@ -9,8 +9,8 @@ import numpy as np
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import NodeAdded, TakeSnapshot
+from berth.actors.scheduling.decision.evaluation import evaluate
 from berth.actors.scheduling.decision.failed_attempt import Attempt
-from berth.actors.scheduling.decision.feasibility import evaluate
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from berth.actors.scheduling.decision.feasibility import Evaluation
+from berth.actors.scheduling.decision.evaluation import Evaluation
 from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.scheduling.decision.outcome import Chosen, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from berth.actors.scheduling.decision.feasibility import evaluate
+from berth.actors.scheduling.decision.evaluation import evaluate
 from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles

@@ -1,4 +1,4 @@
-"""Promised: where pods of one template must leave room for pods that are nominated to the node.
+"""Nomination answers: where pods of one template fit next to the pods that are nominated to a node.
 
 The pod must fit on such a node next to the nominated pods. The rules are asked about this only
 where the pod fits without them, and asked again only where a row or its nominations changed. The
@@ -14,11 +14,10 @@ from ...model.bookmark import Bookmark
 from ...model.pod_info import PodInfo
 from ...model.snapshot import Snapshot
 from ...model.vectors import Bools
-from ..feasibility import reject_for_nominated
 from ..rules import Rules
 
 
-class Promised:
+class NominationAnswers:
     """The kept answers by position in the node tree's order. `_full` marks nodes where the
     nominated pods leave no room, `_open` those without an answer.
     """
@@ -68,11 +67,11 @@ class Promised:
         unanswered = unanswered[unanswered != own]
         if len(unanswered):
             view = snapshot.rows(self._order[unanswered])
-            rejected = reject_for_nominated(rules, state, info, view)
+            rejected = rules.reject_for_nominated(state, info, view)
             self._full[unanswered[[*rejected]]] = True
             self._open[unanswered] = False
         left = fitting & ~self._full[start:stop]
         if start <= own < stop and fitting[own - start]:
             view = snapshot.rows(self._order[own : own + 1])
-            left[own - start] = not reject_for_nominated(rules, state, info, view)
+            left[own - start] = not rules.reject_for_nominated(state, info, view)
         return left
