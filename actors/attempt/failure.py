@@ -56,17 +56,20 @@ class Failure(msgspec.Struct, frozen=True):
         return self.reason == "SchedulerError"
 
 
-def no_node(unfit: Unfit, hold: int) -> Failure:
-    """Returns the consequences if no node fits. Only PostFilter can keep a nomination, or make one;
-    `hold` is the number of the preemption that follows from a nomination.
+def no_node(unfit: Unfit, hold: int = 0, problem: str = "") -> Failure:
+    """Returns the consequences if no node fits. Only PostFilter can keep a nomination, or make one.
+
+    `hold` is the number of the preemption that follows from a nomination. If the preemption has
+    ended already, `problem` says why it failed: then nothing is nominated.
     """
-    outcome = unfit.post_filtered
+    outcome, message = unfit.post_filtered, unfit.message
     node = "" if outcome is None or outcome.denominate else None
     if unfit.nomination is not None:
         node = unfit.nomination.node
-    message = _writable(unfit.message)
+    if problem:
+        node, message = None, f"{message} preemption: {problem}"
     rejecting = unfit.rejected_by - unfit.pending
-    return Failure("Unschedulable", message, rejecting, unfit.pending, node, hold)
+    return Failure("Unschedulable", _writable(message), rejecting, unfit.pending, node, hold)
 
 
 def failed(stage: Stage, status: Status) -> Failure:

@@ -10,33 +10,28 @@ It waits for each extender that is interested in the pod, up to its time-out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import assert_never
 
 import anyio
-import msgspec
 from anyio.abc import TaskStatus
 
 from ..attempt import pod_events
 from ..attempt.ending import Attempts
-from ..attempt.failure import Stage, failed, no_node
+from ..attempt.failure import Failure, Stage, failed, no_node
 from ..client.extender.calls import Extenders
 from ..mailboxes import Mailboxes
 from ..messages.binding import BindPlaced, Placement
 from ..messages.cache import Assume, Forget, ReturnSnapshot, TakeSnapshot
-from ..messages.preemption import Preempt, PreemptNow, SendPatches
+from ..messages.preemption import Preempt, PreemptionMessage, PreemptNow, SendPatches
 from ..messages.queue import Activate, Done, NextPod, PendingPodDeleted, QueuedPod
 from ..runtime.ask import Reply, ask
 from ..runtime.clock import Clock
-from ..scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from ..scheduling.decision.outcome import Chosen, Failed, Unfit
 from ..scheduling.decision.profile import Profile
 from ..scheduling.decision.scheduler import Scheduler
-from ..scheduling.framework.measuring import Record
-from ..scheduling.framework.post_filter import Nomination, PostFiltered
 from ..scheduling.framework.status import SUCCESS, Code, Status
-from ..scheduling.model.pod_info import PodInfo
-from ..scheduling.model.snapshot import Snapshot
 from ..telemetry.instruments import Instruments
 
 
@@ -94,112 +89,86 @@ class CycleActor:
         try:
             snapshot = await ask(self._cache, TakeSnapshot)
             began = self._clock.now()
-            outcome = await self._decide(profile, info, snapshot, record)
+            extended = self._extenders.decide_on(info.pod)
+            steps = self._scheduler.steps(profile, info, snapshot, record, extended=extended)
+            outcome = await self._extenders.drive(info.pod, steps)
             self._instruments.decided(started, began, self._clock.now())
             if isinstance(outcome, Chosen):
                 reserved = profile.reserve(outcome.state, info, outcome.node)
-                if reserved.ok:
-                    placed = Assume(info, outcome.node)
-                else:
-                    profile.unreserve(outcome.state, info, outcome.node)
+                placed = Assume(info, outcome.node) if reserved.ok else None
         finally:  # Also when cancelled: undoing bindings then needs the cache.
             self._cache.tell(ReturnSnapshot(placed))
+        failure: Failure | None = None
+        node = ""
+        orders: Sequence[PreemptionMessage] = ()
         match outcome:
-            case Chosen() if not reserved.ok:
-                self._attempts.failed(queued, failed(Stage.BEFORE_DONE, reserved), started, record)
             case Chosen():
-                await self._place(profile, queued, outcome, started)
+                if reserved.ok:
+                    node = outcome.node
+                    reserved = await self._place(profile, queued, outcome, started)
+                if not reserved.ok:
+                    failure = failed(Stage.BEFORE_DONE, reserved)
             case Unfit():
-                await self._no_node(queued, outcome, started, record)
+                failure, orders = await self._make_room(queued, outcome)
             case Failed(status):
-                self._attempts.failed(queued, failed(Stage.DECISION, status), started, record)
+                failure = failed(Stage.DECISION, status)
             case _:
                 assert_never(outcome)
-
-    async def _no_node(
-        self, queued: QueuedPod, unfit: Unfit, started: float, record: Record
-    ) -> None:
-        """Returns the pod to the queue, and starts the preemption if a node is nominated."""
-        info, nomination, answer = queued.info, unfit.nomination, unfit.post_filtered
-        if nomination is None:
-            self._attempts.failed(queued, no_node(unfit, 0), started, record)
-        elif self._preempts_aside:
-            hold = next(self._holds)
-            self._attempts.failed(queued, no_node(unfit, hold), started, record)
-            self._attempts.nominated(queued, nomination.node, len(nomination.victims))
-            self._preemption.tell(_order(info, nomination, hold))
-        else:
-            order = _order(info, nomination, 0)
-            self._attempts.nominated(queued, nomination.node, len(nomination.victims))
-            problem: str = await ask(self._preemption, lambda reply: PreemptNow(reply, order))
-            unfit = _after(unfit, problem)
-            self._attempts.failed(queued, no_node(unfit, 0), started, record)
-        if answer is not None and answer.patches:
-            self._preemption.tell(SendPatches(info, answer.patches))
-
-    async def _decide(
-        self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record
-    ) -> Outcome:
-        """Runs the scheduling algorithm, with the extenders that are interested in the pod."""
-        if not self._extenders.decide_on(info.pod):
-            return self._scheduler.schedule(profile, info, snapshot, record)
-        return await self._extenders.drive(
-            info.pod, self._scheduler.steps(profile, info, snapshot, record, extended=True)
-        )
+        if failure is not None:
+            self._attempts.failed(queued, failure, started, record, node)
+        for order in orders:
+            self._preemption.tell(order)
 
     async def _place(
         self, profile: Profile, queued: QueuedPod, chosen: Chosen, started: float
-    ) -> None:
-        """Runs Permit for an assumed pod, then hands it to the binding actor."""
+    ) -> Status:
+        """Runs Permit for an assumed pod, and hands it to the binding actor. If Permit fails,
+        undoes the assumption and returns the status.
+        """
         info, node, state = queued.info, chosen.node, chosen.state
         status, waits = profile.permit(state, info, node)
-        if status.ok or status.code is Code.WAIT:
-            placement = Placement(
+        if not status.ok and status.code is not Code.WAIT:
+            profile.unreserve(state, info, node)
+            self._cache.tell(Forget(info, node))
+            return status
+        evaluated, feasible = chosen.evaluated, chosen.feasible
+        if self._attempts.shows_steps:
+            self._attempts.step(
                 queued,
-                node,
-                profile,
-                state,
-                waits,
-                started,
-                chosen.evaluated,
-                chosen.feasible,
+                "Pod assumed and reserved",
+                node=node,
+                evaluatedNodes=evaluated,
+                feasibleNodes=feasible,
             )
-            if self._attempts.shows_steps:
-                self._attempts.step(
-                    queued,
-                    "Pod assumed and reserved",
-                    node=node,
-                    evaluatedNodes=chosen.evaluated,
-                    feasibleNodes=chosen.feasible,
-                )
-            # The cycle waits until the binding actor has taken the pod, because the Permit plugins
-            # of the next pod must find it among those that wait, and because pods are better off in
-            # the queue while many bindings are under way.
-            taken: Reply[None] = Reply()
-            self._binding.tell(BindPlaced(placement, taken))
-            activated = state.take_pods_to_activate()
-            if activated:
-                self._queue.tell(Activate(activated))
-            await taken.wait()
-            return
-        profile.unreserve(state, info, node)
-        self._cache.tell(Forget(info, node))
-        self._attempts.failed(
-            queued, failed(Stage.BEFORE_DONE, status), started, state.record, node
-        )
+        # The cycle waits until the binding actor has taken the pod, because the Permit plugins of
+        # the next pod must find it among those that wait, and because pods are better off in the
+        # queue while many bindings are under way.
+        taken: Reply[None] = Reply()
+        placement = Placement(queued, node, profile, state, waits, started, evaluated, feasible)
+        self._binding.tell(BindPlaced(placement, taken))
+        activated = state.take_pods_to_activate()
+        if activated:
+            self._queue.tell(Activate(activated))
+        await taken.wait()
+        return SUCCESS
 
-
-def _order(info: PodInfo, nomination: Nomination, hold: int) -> Preempt:
-    return Preempt(info, nomination.node, hold, nomination.victims, nomination.displaced)
-
-
-def _after(unfit: Unfit, problem: str) -> Unfit:
-    """Returns the outcome after a preemption that the cycle waited for. If the preemption failed,
-    nothing is nominated, and the message says why.
-    """
-    if not problem:
-        return unfit
-    status = Status(Code.ERROR, (f"preemption: {problem}",))
-    return msgspec.structs.replace(
-        unfit, message=f"{unfit.message} {status.message}", post_filtered=PostFiltered(status)
-    )
+    async def _make_room(
+        self, queued: QueuedPod, unfit: Unfit
+    ) -> tuple[Failure, Sequence[PreemptionMessage]]:
+        """Returns the failure of a pod that fits nowhere, and the orders to send once the queue
+        has the pod again. Without `preempts_aside`, waits for the preemption.
+        """
+        info, nomination, answer = queued.info, unfit.nomination, unfit.post_filtered
+        orders: list[PreemptionMessage] = []
+        hold, problem = 0, ""
+        if nomination is not None:
+            hold = next(self._holds) if self._preempts_aside else 0
+            order = Preempt(info, nomination.node, hold, nomination.victims, nomination.displaced)
+            self._attempts.nominated(queued, nomination.node, len(nomination.victims))
+            if self._preempts_aside:
+                orders.append(order)
+            else:
+                problem = await ask(self._preemption, lambda reply: PreemptNow(reply, order))
+        if answer is not None and answer.patches:
+            orders.append(SendPatches(info, answer.patches))
+        return no_node(unfit, hold, problem), orders

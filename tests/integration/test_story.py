@@ -112,11 +112,11 @@ async def test_preemption_is_told_from_2_on() -> None:
             await running.advance(5)
     about = [line for line in logs if "default/web" in line.values()]
     assert names(about)[:3] == [
-        ENDS[0],
         "the target node for the preemption is determined",
+        ENDS[0],
         "Preemptor Pod preempted victim Pod",
     ]
-    assert (about[1]["node"], about[1]["victims"]) == ("n", 1)
+    assert (about[0]["node"], about[0]["victims"]) == ("n", 1)
     assert about[2]["victim"] == "default/victim"
 
 

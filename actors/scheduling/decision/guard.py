@@ -104,7 +104,7 @@ class Hook(Generic[A]):
             self._ran(record, code_of(answer), started)
         return answer
 
-    def steps(self, attempt: FailedAttempt) -> Steps[A]:
+    def ask_in_steps(self, attempt: FailedAttempt) -> Steps[A]:
         """Does what `ask` does, for PostFilter, which may put questions to extenders first."""
         record = attempt.state.record
         started = record.now() if record.detailed else 0.0

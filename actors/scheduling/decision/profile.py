@@ -206,7 +206,7 @@ class Profile(Rules):
         patches: tuple[Patch | Deletion, ...] = ()
         denominate = False
         for hook in self._post_filter:
-            answer = yield from hook.steps(attempt)
+            answer = yield from hook.ask_in_steps(attempt)
             patches += answer.patches
             status = signed(hook.plugin, answer.status)
             if (
@@ -223,7 +223,7 @@ class Profile(Rules):
     # ----------------------------------------------------------------------- after a node is chosen
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """Runs Reserve in order. The first failure ends it; the caller then runs unreserve."""
+        """Runs Reserve in order. The first failure ends it, and every plugin unreserves."""
         record, status = state.record, SUCCESS
         began = record.now()
         try:
@@ -232,6 +232,8 @@ class Profile(Rules):
         except PluginError as failure:
             status = failure.status
         record.took(at.RESERVE, began, status.code)
+        if not status.ok:
+            self.unreserve(state, info, node)
         return status
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:

@@ -95,6 +95,12 @@ def test_post_filter_decides_what_becomes_of_the_nomination(
     assert no_node(Unfit("no room", PLUGIN, post_filtered=post_filtered), hold) == expected
 
 
+def test_a_preemption_that_failed_nominates_nothing_and_is_told() -> None:
+    unfit = Unfit("no room", PLUGIN, post_filtered=PostFiltered(SUCCESS, Nomination("n")))
+    failure = no_node(unfit, problem="refused")
+    assert failure == parked("no room preemption: refused", nominated_node=None)
+
+
 def test_a_plugin_that_waits_counts_as_pending_alone() -> None:
     failure = no_node(Unfit("no room", PLUGIN | {"Q"}, frozenset("Q")), 0)
     assert (failure.unschedulable, failure.pending) == (PLUGIN, frozenset("Q"))
