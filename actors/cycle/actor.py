@@ -28,7 +28,7 @@ from ..messages.preemption import Preempt, PreemptionMessage, PreemptNow, SendPa
 from ..messages.queue import Activate, Done, NextPod, PendingPodDeleted, QueuedPod
 from ..runtime.ask import Reply, ask
 from ..runtime.clock import Clock
-from ..scheduling.decision.outcome import Chosen, Failed, Unfit
+from ..scheduling.decision.outcome import Choice, DecisionFailure, Unfit
 from ..scheduling.decision.profile import Profile
 from ..scheduling.decision.scheduler import Scheduler
 from ..scheduling.framework.status import SUCCESS, Code, Status
@@ -70,6 +70,9 @@ class CycleActor:
             await asyncio.sleep(0)  # Lets watches and bindings run between two pods.
 
     async def _attempt(self, queued: QueuedPod) -> None:
+        """Decides on a pod with the snapshot that the cache lends, and hands it to the binding
+        actor or back to the queue.
+        """
         info = queued.info
         if info.pod.metadata.deletion_timestamp is not None:
             self._queue.tell(Done(info.uid))
@@ -85,7 +88,7 @@ class CycleActor:
             return
         record = self._instruments.attempt(info, profile.scheduler_name, started)
         placed: Assume | None = None
-        reserved = SUCCESS
+        status = SUCCESS
         try:
             snapshot = await ask(self._cache, TakeSnapshot)
             began = self._clock.now()
@@ -93,24 +96,24 @@ class CycleActor:
             steps = self._scheduler.steps(profile, info, snapshot, record, extended=extended)
             outcome = await self._extenders.drive(info.pod, steps)
             self._instruments.decided(started, began, self._clock.now())
-            if isinstance(outcome, Chosen):
-                reserved = profile.reserve(outcome.state, info, outcome.node)
-                placed = Assume(info, outcome.node) if reserved.ok else None
+            if isinstance(outcome, Choice):
+                status = profile.reserve(outcome.state, info, outcome.node)
+                placed = Assume(info, outcome.node) if status.ok else None
         finally:  # Also when cancelled: undoing bindings then needs the cache.
             self._cache.tell(ReturnSnapshot(placed))
         failure: Failure | None = None
         node = ""
         orders: Sequence[PreemptionMessage] = ()
         match outcome:
-            case Chosen():
-                if reserved.ok:
+            case Choice():
+                if status.ok:
                     node = outcome.node
-                    reserved = await self._place(profile, queued, outcome, started)
-                if not reserved.ok:
-                    failure = failed(Stage.BEFORE_DONE, reserved)
+                    status = await self._place(profile, queued, outcome, started)
+                if not status.ok:
+                    failure = failed(Stage.BEFORE_DONE, status)
             case Unfit():
                 failure, orders = await self._make_room(queued, outcome)
-            case Failed(status):
+            case DecisionFailure(status):
                 failure = failed(Stage.DECISION, status)
             case _:
                 assert_never(outcome)
@@ -120,18 +123,18 @@ class CycleActor:
             self._preemption.tell(order)
 
     async def _place(
-        self, profile: Profile, queued: QueuedPod, chosen: Chosen, started: float
+        self, profile: Profile, queued: QueuedPod, choice: Choice, started: float
     ) -> Status:
         """Runs Permit for an assumed pod, and hands it to the binding actor. If Permit fails,
         undoes the assumption and returns the status.
         """
-        info, node, state = queued.info, chosen.node, chosen.state
+        info, node, state = queued.info, choice.node, choice.state
         status, waits = profile.permit(state, info, node)
         if not status.ok and status.code is not Code.WAIT:
             profile.unreserve(state, info, node)
             self._cache.tell(Forget(info, node))
             return status
-        evaluated, feasible = chosen.evaluated, chosen.feasible
+        evaluated, feasible = choice.evaluated, choice.feasible
         if self._attempts.shows_steps:
             self._attempts.step(
                 queued,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from berth.actors.configuration.file import ConfigurationFile
-from berth.actors.scheduling.decision.outcome import Chosen
+from berth.actors.scheduling.decision.outcome import Choice
 from berth.actors.scheduling.decision.registry import extension_points
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.feature_gates import DEFAULTS
@@ -171,7 +171,7 @@ async def test_a_profile_without_scores_takes_the_first_node_that_fits(tmp_path:
         feasible = {
             decision.pod.metadata.name: decision.outcome.feasible
             for decision in cluster.decisions
-            if isinstance(decision.outcome, Chosen)
+            if isinstance(decision.outcome, Choice)
         }
         assert feasible == {"p": 3, "q": 1}
 
@@ -206,7 +206,7 @@ async def test_a_percentage_of_nodes_is_enough(tmp_path: Path, text: str, feasib
             await cluster.create(server(f"n{number}"))
         await placed(cluster, wanting("p"))
         (decision,) = cluster.decisions
-        assert isinstance(decision.outcome, Chosen)
+        assert isinstance(decision.outcome, Choice)
         assert decision.outcome.feasible == feasible
 
 

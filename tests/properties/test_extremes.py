@@ -26,7 +26,7 @@ from berth.actors.messages.cache import (
     TakeDump,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.outcome import Chosen, Failed
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
@@ -322,10 +322,10 @@ class History(RuleBasedStateMachine):
             self.serial += 1
             info = PodInfo(make_pod(self.serial, containers, priority=priority))
             outcome = self.scheduler.schedule(PROFILES[self.strategy_index], info, take(self.cache))
-            assert not isinstance(outcome, Failed), outcome
+            assert not isinstance(outcome, DecisionFailure), outcome
             fitting = {name for name, node in self.model.items() if not reasons(node, containers)}
-            assert isinstance(outcome, Chosen) == bool(fitting)
-            if isinstance(outcome, Chosen):
+            assert isinstance(outcome, Choice) == bool(fitting)
+            if isinstance(outcome, Choice):
                 assert outcome.node in fitting
                 self.cache.handle(Assume(info, outcome.node))
                 self.put(self.serial, outcome.node, containers)

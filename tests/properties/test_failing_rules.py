@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import NodeAdded, NodeUpdated, TakeSnapshot
-from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -162,11 +162,11 @@ def outcome_of(
 
 def told(outcome: Outcome) -> tuple[Any, ...]:
     match outcome:
-        case Chosen(node, feasible=feasible):
+        case Choice(node, feasible=feasible):
             return (node, feasible)
         case Unfit(message, rejected_by):
             return (message, rejected_by)
-        case Failed(status):
+        case DecisionFailure(status):
             return (status,)
 
 
@@ -205,6 +205,6 @@ def test_remembering_fails_no_additional_attempt(
                 continue
             outcome = outcome_of(remembering, profile, cache)
             other = outcome_of(fresh, profile, cache, note=str(number))
-            if isinstance(other, Failed) and not isinstance(outcome, Failed):
+            if isinstance(other, DecisionFailure) and not isinstance(outcome, DecisionFailure):
                 return  # The search ended before it reached a failure; from here on the two differ.
             assert told(outcome) == told(other)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.extender.merging import RemainingNodes
-from berth.actors.scheduling.decision.outcome import Failed
+from berth.actors.scheduling.decision.outcome import DecisionFailure
 from berth.actors.scheduling.framework.questions import FilteredNodes
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.telemetry.logs import configure_logs
@@ -327,7 +327,7 @@ def nothing_is_flooded(script: Script, cluster: VirtualCluster) -> None:
     """After an error, no pod is tried again before the shortest backoff is over."""
     errors = {uid: list(times) for uid, times in script.errors.items()}
     for decision in cluster.decisions:
-        if isinstance(decision.outcome, Failed):
+        if isinstance(decision.outcome, DecisionFailure):
             errors.setdefault(decision.pod.metadata.uid, []).append(decision.at)
     for uid, failed in errors.items():
         times = [decision.at for decision in cluster.decisions if decision.pod.metadata.uid == uid]

@@ -34,7 +34,7 @@ from berth.actors.messages.cache import (
 )
 from berth.actors.scheduling.decision.algorithm import schedule_pod
 from berth.actors.scheduling.decision.candidates import Candidates
-from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.recall import Recall
@@ -401,8 +401,8 @@ class ReuseHistory(RuleBasedStateMachine):
             outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
             other = self.fresh.schedule(self.FRESH, never_met, take(rebuilt))
             assert type(outcome) is type(other), (outcome, other)
-            assert not isinstance(outcome, Failed), outcome
-            if isinstance(outcome, Chosen) and isinstance(other, Chosen):
+            assert not isinstance(outcome, DecisionFailure), outcome
+            if isinstance(outcome, Choice) and isinstance(other, Choice):
                 actual, expected = (outcome.node, outcome.feasible), (other.node, other.feasible)
                 assert actual == expected
                 self.placed[number] = (info.pod, outcome.node)
@@ -413,7 +413,7 @@ class ReuseHistory(RuleBasedStateMachine):
                 if outcome.nomination is not None:
                     self.tell(Nominate(info, outcome.nomination.node), rebuilt)
 
-    def reserve(self, chosen: Chosen, info: PodInfo, rebuilt: CacheState) -> None:
+    def reserve(self, chosen: Choice, info: PodInfo, rebuilt: CacheState) -> None:
         assert self.PROFILE.reserve(chosen.state, info, chosen.node).ok
 
     @rule(drawn=DRAWN, start=st.integers(0, 200), enough=st.integers(0, 200))
@@ -616,9 +616,9 @@ class FailingHistory(ReuseHistory):
             self.serial += 1
             info = PodInfo(make_pod(self.serial, kind))
             outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
-            if isinstance(outcome, Failed):
+            if isinstance(outcome, DecisionFailure):
                 assert "is broken" in outcome.status.message
-            elif isinstance(outcome, Chosen):
+            elif isinstance(outcome, Choice):
                 self.placed[self.serial] = (info.pod, outcome.node)
                 self.tell(Assume(info, outcome.node))
             self.cache.validate()

@@ -13,7 +13,7 @@ from hypothesis.stateful import initialize, rule
 
 from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import AssumeObject, ObjectPut, ObjectRemoved, RestoreObject
-from berth.actors.scheduling.decision.outcome import Chosen
+from berth.actors.scheduling.decision.outcome import Choice
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.meta import HasMetadata
@@ -118,7 +118,7 @@ class VolumeHistory(ReuseHistory):
         }
         return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
 
-    def reserve(self, chosen: Chosen, info: PodInfo, rebuilt: CacheState) -> None:
+    def reserve(self, chosen: Choice, info: PodInfo, rebuilt: CacheState) -> None:
         super().reserve(chosen, info, rebuilt)
         for message in ASSUMING.messages:
             self.tell(message, rebuilt)

@@ -32,7 +32,7 @@ from berth.actors.messages.cache import (
     TakeSnapshot,
 )
 from berth.actors.scheduling.decision.observer import DecisionObserver
-from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.framework.questions import unasked
@@ -198,11 +198,11 @@ def difference(kept: KeptDecision, configuration: KubeSchedulerConfiguration) ->
         steps(profile, info, snapshot, extended=False, search=search, chance=kept.chance)
     )
     match explained.decision, explained.outcome, kept.outcome:
-        case _, Failed(expected), Failed(status):
+        case _, DecisionFailure(expected), DecisionFailure(status):
             return _other("the error", status.message, expected.message)
         case _, Unfit() as expected, Unfit() as unfit:
             return _of_unfit(unfit, expected)
-        case Decision() as decision, Chosen() as expected, Chosen() as chosen:
+        case Decision() as decision, Choice() as expected, Choice() as chosen:
             return _of_chosen(chosen, expected, decision)
         case _, expected, outcome:
             return _other("the decision", _short(outcome), _short(expected))
@@ -252,7 +252,7 @@ class _Ignored:
         """Does nothing: the snapshot is taken from the effect instead."""
 
 
-def _of_chosen(chosen: Chosen, expected: Chosen, decision: Decision) -> str:
+def _of_chosen(chosen: Choice, expected: Choice, decision: Decision) -> str:
     if chosen.node != expected.node:
         return _of_node(chosen.node, expected.node, decision)
     scored = f"{chosen.feasible} of {chosen.evaluated}"
@@ -314,11 +314,11 @@ def _other(what: str, actual: str, expected: str) -> str:
 
 def _short(outcome: Outcome) -> str:
     match outcome:
-        case Chosen(node):
+        case Choice(node):
             return f"{node} chosen"
         case Unfit(message):
             return f"no node: {message}"
-        case Failed(status):
+        case DecisionFailure(status):
             return f"an error: {status.message}"
         case _:
             assert_never(outcome)

@@ -26,7 +26,7 @@ from berth.actors.messages.cache import (
     ObjectPut,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.outcome import Chosen, Failed, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta
@@ -155,12 +155,12 @@ def measure(name: str, times: int, nodes: int = NODES) -> Figures:
             outcome = scheduler.schedule(profile, info, snapshot)
             taken.append(perf_counter() - start)
             match outcome:
-                case Chosen(node):
+                case Choice(node):
                     cache.handle(Assume(info, node))
                 case Unfit(nomination=nomination):
                     if nomination is not None:
                         cache.handle(Nominate(info, nomination.node))
-                case Failed(status):
+                case DecisionFailure(status):
                     raise AssertionError(status.message)
     figures = np.array(taken[WARMING:]) * 1e6
     return Figures(

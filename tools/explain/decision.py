@@ -16,7 +16,7 @@ from berth.actors.scheduling.decision.evaluation import Evaluation
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.failures import PluginError
 from berth.actors.scheduling.decision.observer import DecisionObserver
-from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.plain import (
     Plain,
     summed,
@@ -194,17 +194,17 @@ def steps(
     try:
         plain = Plain(profile, info, snapshot)
         outcome = yield from schedule_pod(plain, search, rng, seen, extended=extended)
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, DecisionFailure):
             return Explanation(Failure(outcome.status.message), outcome)
         evaluation = plain.evaluation()
         if seen.left_by_extenders is not None:
             evaluation = evaluation.besides(seen.left_by_extenders)
         decision = _filtered(plain, evaluation)
-        if isinstance(outcome, Chosen):
+        if isinstance(outcome, Choice):
             return Explanation(_scored(decision, plain, outcome, seen), outcome)
         return (yield from _unfit(decision, plain, evaluation, outcome, rng))
     except PluginError as failure:
-        return Explanation(Failure(failure.status.message), Failed(failure.status))
+        return Explanation(Failure(failure.status.message), DecisionFailure(failure.status))
 
 
 def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
@@ -223,13 +223,13 @@ def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
     return Decision(prefilter_nodes=names, filter=verdicts, skipped=skipped)
 
 
-def _scored(decision: Decision, plain: Plain, chosen: Chosen, seen: Observations) -> Decision:
+def _scored(decision: Decision, plain: Plain, choice: Choice, seen: Observations) -> Decision:
     """Adds the results of Score, even if the pod is nominated to a node and needs no scores."""
     positions = every_node(plain)[0] if seen.positions is None else seen.positions
     rows = plain.order[positions]
     if seen.left_by_extenders is not None:
         rows = rows[np.isin(rows, seen.left_by_extenders.rows)]
-    hosts = [chosen.node]
+    hosts = [choice.node]
     if not len(rows):  # PreFilter left out the nominated node, and no other node fits.
         return msgspec.structs.replace(decision, hosts=hosts)
     feasible = plain.snapshot.rows(rows)

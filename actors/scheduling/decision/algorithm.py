@@ -19,7 +19,7 @@ from ..model.vectors import Ints, Rows, highest
 from .candidates import Candidates
 from .failed_attempt import Attempt
 from .observer import DecisionObserver
-from .outcome import Chosen, Failed, Outcome, Unfit
+from .outcome import Choice, DecisionFailure, Outcome, Unfit
 
 # Finds the positions of feasible nodes to score, and returns how many nodes it looked at.
 Search = Callable[[Candidates], tuple[Rows, int]]
@@ -46,7 +46,7 @@ def schedule_pod(
         if nominated:
             fits = yield from _still_fits(candidates, nominated, extended)
             if fits:
-                return Chosen(nominated, candidates.state, 1, 1)
+                return Choice(nominated, candidates.state, 1, 1)
             record.enter(FILTER)
         positions, evaluated = search(candidates)
         if observer is not None:
@@ -57,7 +57,7 @@ def schedule_pod(
     if extended and len(rows):
         answer = yield FilterNodes(candidates.view(positions))
         if isinstance(answer, Status):
-            return Failed(answer)
+            return DecisionFailure(answer)
         assert isinstance(answer, FilteredNodes)
         filtered = answer
         if observer is not None:
@@ -84,7 +84,7 @@ def schedule_pod(
             totals = totals + answer
         best = _select_host(totals, rng)
     node = candidates.snapshot.columns.names[rows[best]]
-    return Chosen(node, candidates.state, evaluated, len(rows))
+    return Choice(node, candidates.state, evaluated, len(rows))
 
 
 def _still_fits(candidates: Candidates, node: str, extended: bool) -> Steps[bool]:

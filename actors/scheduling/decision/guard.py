@@ -45,11 +45,21 @@ class Hook(Generic[A]):
 
     `call` takes the CycleState, the pod and the subject of the call, such as the snapshot, nodes,
     or the name of a node. The answers `usual` and `skip` need no check. A hook that is called
-    within the call of another one is not `timed`. `asked` is the number of pods or nodes that the
-    plugin was asked about.
+    within the call of another one is not `timed`. `evaluations` is the number of pods or nodes that
+    the plugin was asked about.
     """
 
-    __slots__ = ("asked", "call", "check", "metric", "name", "plugin", "point", "skip", "usual")
+    __slots__ = (
+        "call",
+        "check",
+        "evaluations",
+        "metric",
+        "name",
+        "plugin",
+        "point",
+        "skip",
+        "usual",
+    )
 
     def __init__(
         self,
@@ -70,7 +80,7 @@ class Hook(Generic[A]):
         self.usual = usual
         self.skip = skip
         self.metric = "" if not timed else point.name if point.metric is None else point.metric
-        self.asked = 0
+        self.evaluations = 0
 
     def ask(self, state: CycleState, info: PodInfo | Pod, about: Any) -> A:
         """Returns the plugin's answer. Raises PluginError."""

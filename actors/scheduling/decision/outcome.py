@@ -9,7 +9,7 @@ from ..framework.post_filter import Nomination, PostFiltered
 from ..framework.status import Status
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class Choice(msgspec.Struct, frozen=True):
     """The node for the pod, and the CycleState of the attempt.
 
     `evaluated` is the number of nodes looked at, `feasible` of them were compared.
@@ -39,10 +39,10 @@ class Unfit(msgspec.Struct, frozen=True):
         return None if self.post_filtered is None else self.post_filtered.nomination
 
 
-class Failed(msgspec.Struct, frozen=True):
+class DecisionFailure(msgspec.Struct, frozen=True):
     """The outcome of an attempt that ended with an error, not with verdicts on the nodes."""
 
     status: Status
 
 
-Outcome = Chosen | Unfit | Failed
+Outcome = Choice | Unfit | DecisionFailure

@@ -180,7 +180,7 @@ class Rules:
         a pod in PreFilter and PreScore, unless it returned SKIP, and about a node in Filter and
         Score.
         """
-        return {(hook.point.name, hook.name): hook.asked for hook in self._hooks}
+        return {(hook.point.name, hook.name): hook.evaluations for hook in self._hooks}
 
     @property
     def lookups(self) -> frozenset[type[HasMetadata]]:
@@ -211,7 +211,7 @@ class Rules:
             if answer is SKIP:
                 state.left_out.add(hook.name)
                 continue
-            hook.asked += 1
+            hook.evaluations += 1
             if answer is SUCCESS:
                 continue
             if isinstance(answer, PreFilterResult):
@@ -275,7 +275,7 @@ class Rules:
         for hook, _, only_feasible in self._filter:
             if hook.name in left_out:
                 continue
-            hook.asked += number
+            hook.evaluations += number
             about = (nodes, diagnosis.feasible()) if only_feasible else nodes
             verdicts = hook.ask(state, info, about)
             if verdicts is not None:
@@ -293,7 +293,7 @@ class Rules:
         for hook, passing_hook, only_feasible in self._filter:
             if hook.name in left_out:
                 continue
-            hook.asked += number
+            hook.evaluations += number
             if only_feasible:
                 left = np.ones(number, dtype=np.bool_) if passing is None else passing
                 passes = passing_hook.ask(state, info, (nodes, left))
@@ -357,7 +357,7 @@ class Rules:
             if hook.ask(state, info, nodes) is SKIP:
                 state.skip_score.add(hook.name)
             else:
-                hook.asked += 1
+                hook.evaluations += 1
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
         """Runs Score, normalises and weighs, for every plugin that is not skipped."""
@@ -365,7 +365,7 @@ class Rules:
         for hook, weight, normalize in self._score:
             if hook.name in state.skip_score:
                 continue
-            hook.asked += nodes.size
+            hook.evaluations += nodes.size
             scores = hook.ask(state, info, nodes)
             if normalize is not None:
                 scores = normalize.ask(state, info, (scores, nodes))
@@ -378,7 +378,7 @@ class Rules:
         for by in self._score:
             hook = by.score
             if hook.name not in state.skip_score:
-                hook.asked += nodes.size
+                hook.evaluations += nodes.size
                 result.append(RawScores(by, hook.ask(state, info, nodes)))
         return result
 

@@ -15,7 +15,7 @@ from ..model.snapshot import Snapshot
 from .algorithm import schedule_pod
 from .failures import PluginError
 from .observer import DecisionObserver
-from .outcome import Failed, Outcome, Unfit
+from .outcome import DecisionFailure, Outcome, Unfit
 from .plain import Plain
 from .profile import Profile
 from .recall.recall import Recall
@@ -91,7 +91,7 @@ class Scheduler:
                 )
             except PluginError as failure:
                 record.leave(Code.ERROR)
-                outcome = Failed(failure.status)
+                outcome = DecisionFailure(failure.status)
         if observer is not None:
             observer.decided(info, outcome)
         return outcome

@@ -21,7 +21,7 @@ from berth.actors.messages.cache import (
     NodeDeleted,
     Nominate,
 )
-from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.recall.candidates import MemoryCandidates
 from berth.actors.scheduling.decision.recall.memory import Memory
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -80,13 +80,13 @@ def checked_of(
     for turn, pod in enumerate(pods):
         info = PodInfo(pod)
         match scheduler.schedule(profile, info, take(cache)):
-            case Chosen(node):
+            case Choice(node):
                 cache.handle(Assume(info, node))
                 placed.append(pod)
             case Unfit(nomination=promised):
                 if promised is not None:
                     cache.handle(Nominate(info, promised.node))
-            case Failed(status):
+            case DecisionFailure(status):
                 raise AssertionError(status.message)
         if crowded:
             continue

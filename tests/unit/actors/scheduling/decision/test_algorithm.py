@@ -11,7 +11,7 @@ import pytest
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import NodeAdded, Nominate, TakeSnapshot
-from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import (
     Answer,
@@ -105,7 +105,7 @@ def test_extenders_filter_and_prioritize(
     scheduler = Scheduler(Random(0))
     for _ in ATTEMPTS:
         outcome, _ = decide(scheduler, pod(*allowed), take(cache), keeping(*kept))
-        assert isinstance(outcome, Chosen)
+        assert isinstance(outcome, Choice)
         assert outcome.node == "n3"
         assert outcome.feasible == len({*(allowed or NAMES)} & {*kept})
 
@@ -124,7 +124,7 @@ def test_an_extender_that_fails_is_asked_once(cache: CacheState) -> None:
     scheduler = Scheduler(Random(0))
     for _ in ATTEMPTS:
         outcome, questions = decide(scheduler, pod(), take(cache), lambda _: error("out of order"))
-        assert isinstance(outcome, Failed)
+        assert isinstance(outcome, DecisionFailure)
         assert outcome.status.message == "out of order"
         assert len(questions) == 1
 
@@ -134,8 +134,8 @@ def test_the_nominated_node_comes_first_unless_an_extender_takes_it(cache: Cache
     cache.handle(Nominate(info, "n2"))
     for _ in ATTEMPTS:
         outcome, questions = decide(scheduler, info, take(cache), keeping("n2", "n3"))
-        assert isinstance(outcome, Chosen)
+        assert isinstance(outcome, Choice)
         assert (outcome.node, outcome.evaluated, len(questions)) == ("n2", 1, 1)
         outcome, questions = decide(scheduler, info, take(cache), keeping("n1"))
-        assert isinstance(outcome, Chosen)
+        assert isinstance(outcome, Choice)
         assert (outcome.node, len(questions)) == ("n1", 2)

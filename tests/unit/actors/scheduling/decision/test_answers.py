@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from berth.actors.scheduling.decision.outcome import Chosen, Failed, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -376,7 +376,7 @@ def test_an_answer_that_is_none_fails_the_attempt(
     scheduler, profile = Scheduler(Random(1)), profile_with(kind, answer, depends_on)
     for _ in range(ROUNDS):
         outcome = scheduler.schedule(profile, info, snapshot)
-        assert isinstance(outcome, Failed)
+        assert isinstance(outcome, DecisionFailure)
         assert outcome.status.plugin == "Wrong"
         assert outcome.status.message.startswith(message)
 
@@ -397,7 +397,7 @@ def test_what_is_remembered_is_looked_at(
         outcomes = [scheduler.schedule(profile, info, snapshot) for _ in range(ROUNDS)]
     # It is reported, and the decision is made without a memory: the plugin's plain form answers
     # correctly.
-    assert all(isinstance(outcome, Chosen) for outcome in outcomes)
+    assert all(isinstance(outcome, Choice) for outcome in outcomes)
     assert {entry["error"] for entry in logs} == {message}
 
 

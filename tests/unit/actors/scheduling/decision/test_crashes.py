@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from berth.actors.scheduling.decision.outcome import Failed, Outcome
+from berth.actors.scheduling.decision.outcome import DecisionFailure, Outcome
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -355,5 +355,5 @@ def test_an_exception_without_a_proper_text(
     monkeypatch.setattr(f"{__name__}.RAISED", [raised])
     with capture_logs():
         outcome = scheduled(profile_with(_PreFilter), info)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, DecisionFailure)
     assert outcome.status.message == f'running PreFilter plugin "Broken": {text}'

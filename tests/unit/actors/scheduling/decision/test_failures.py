@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from berth.actors.binding.state import PodsInBinding
-from berth.actors.scheduling.decision.outcome import Failed, Unfit
+from berth.actors.scheduling.decision.outcome import DecisionFailure, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -200,7 +200,7 @@ async def told(plugin: type[_Disk], does: Callable[[], Any]) -> str:
     )
     outcome = Scheduler(Random(1)).schedule(profile, info, snapshot)
     match outcome:
-        case Failed(status):
+        case DecisionFailure(status):
             return status.message
         case Unfit():
             return outcome.message

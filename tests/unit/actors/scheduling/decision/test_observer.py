@@ -8,7 +8,7 @@ from typing import Any
 
 from berth.actors.scheduling.decision.evaluation import Evaluation
 from berth.actors.scheduling.decision.observer import DecisionObserver
-from berth.actors.scheduling.decision.outcome import Chosen, Outcome, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.rules import PluginScores
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -54,7 +54,7 @@ def told(observer: Notes, *millicores: int) -> list[Any]:
 
 
 def test_an_observer_is_told_of_each_step() -> None:
-    steps: list[Any] = ["searched", [], Chosen]
+    steps: list[Any] = ["searched", [], Choice]
     assert told(Notes(), 100, 100, 100)[4:] == [("p1", 0, False), *steps, ("p2", 0, False), *steps]
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -182,7 +182,7 @@ def test_who_runs(answers: tuple[Answer, ...], ran: str) -> None:
 )
 def test_what_fails_the_attempt(answers: tuple[Answer, ...], told: str) -> None:
     outcome, _ = scheduled(*answers)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, DecisionFailure)
     assert outcome.status.message == told
     assert decide(profile_with(answers), web(), cluster()) == Failure(told)
 
@@ -208,11 +208,11 @@ ANSWERS: list[Callable[[], Answer]] = [
 
 def told(outcome: Outcome) -> tuple[Any, ...]:
     match outcome:
-        case Chosen():
+        case Choice():
             return (outcome.node, outcome.feasible)
         case Unfit():
             return (outcome.message, outcome.rejected_by)
-        case Failed():
+        case DecisionFailure():
             return (outcome.status,)
 
 
@@ -235,7 +235,7 @@ def test_what_is_remembered_changes_nothing(
         for _ in range(3):
             outcome = remembering.schedule(profile, web(), snapshot)
             fresh = Scheduler(Random(seed)).schedule(profile, web(), snapshot)
-            if isinstance(outcome, Chosen) and isinstance(fresh, Chosen):
+            if isinstance(outcome, Choice) and isinstance(fresh, Choice):
                 assert outcome.feasible == fresh.feasible
             else:
                 assert told(outcome) == told(fresh)

@@ -9,7 +9,7 @@ import pytest
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import Assume, NodeAdded, TakeSnapshot
-from berth.actors.scheduling.decision.outcome import Chosen, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, Unfit
 from berth.actors.scheduling.decision.sampling import sample_size
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
@@ -66,8 +66,8 @@ def test_sample_size(percentage: int, nodes: int, enough: int) -> None:
 def test_the_search_goes_on_where_it_ended() -> None:
     view, scheduler = snapshot(cluster(300)), Scheduler(Random(1))
     chosen = [scheduler.schedule(PROFILE, pod(), view) for _ in range(3)]
-    assert [c.evaluated for c in chosen if isinstance(c, Chosen)] == [144, 144, 144]
-    places = [int(c.node[1:]) // 144 for c in chosen if isinstance(c, Chosen)]
+    assert [c.evaluated for c in chosen if isinstance(c, Choice)] == [144, 144, 144]
+    places = [int(c.node[1:]) // 144 for c in chosen if isinstance(c, Choice)]
     assert places[:2] == [0, 1]
 
 
@@ -82,10 +82,10 @@ def test_a_search_among_few_nodes_moves_the_start_among_all() -> None:
     places = []
     for _ in range(2):
         outcome = scheduler.schedule(PROFILE, pod(), view)
-        assert isinstance(outcome, Chosen)
+        assert isinstance(outcome, Choice)
         places.append(int(outcome.node[1:]) // 145)
         named = scheduler.schedule(PROFILE, PodInfo(msgspec.convert(only, Pod)), view)
-        assert isinstance(named, Chosen)
+        assert isinstance(named, Choice)
         assert (named.node, named.evaluated) == ("n7", 1)
     assert places == [0, 1]
 
@@ -95,7 +95,7 @@ def test_a_placed_pod_makes_its_node_less_wanted() -> None:
     seen = []
     for i in range(3):
         outcome = scheduler.schedule(PROFILE, pod(f"p{i}"), snapshot(cache))
-        assert isinstance(outcome, Chosen)
+        assert isinstance(outcome, Choice)
         seen.append(outcome.node)
         cache.handle(Assume(pod(f"p{i}"), outcome.node))
     assert sorted(seen) == ["n0", "n1", "n2"]
@@ -136,7 +136,7 @@ def test_who_could_choose_counts_even_if_the_pod_is_none_of_theirs(
     profile = profiles_of(configuration, NoApi())["default-scheduler"]
     scheduler = Scheduler(Random(1), extenders=configuration.extenders)
     outcome = scheduler.schedule(profile, pod(), snapshot(cluster(300)))
-    assert isinstance(outcome, Chosen)
+    assert isinstance(outcome, Choice)
     assert outcome.feasible == feasible
 
 

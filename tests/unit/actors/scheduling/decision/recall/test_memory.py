@@ -10,7 +10,7 @@ import pytest
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import NodeAdded, NodeUpdated, TakeSnapshot
-from berth.actors.scheduling.decision.outcome import Chosen
+from berth.actors.scheduling.decision.outcome import Choice
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -53,7 +53,7 @@ def chosen(scheduler: Scheduler, cache: CacheState, profile: Profile = PROFILE) 
     assert isinstance(lend, Lend)
     pod = msgspec.convert({"metadata": {"namespace": "default", "name": "p"}}, Pod)
     outcome = scheduler.schedule(profile, PodInfo(pod), lend.snapshot)
-    assert isinstance(outcome, Chosen)
+    assert isinstance(outcome, Choice)
     return outcome.node
 
 

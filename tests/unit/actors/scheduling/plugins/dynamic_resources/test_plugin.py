@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from berth.actors.scheduling.decision.outcome import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.kube.kinds import decode
@@ -238,9 +238,9 @@ def decided(document: Document, *objects: Document, disabled: str = "") -> Outco
     scheduler = Scheduler(Random(0))
     outcome, *later = [scheduler.schedule(profile, info, snapshot) for _ in range(3)]
     assert {type(again) for again in later} == {type(outcome)}
-    if isinstance(outcome, Chosen):
+    if isinstance(outcome, Choice):
         reserved = profile.reserve(outcome.state, info, outcome.node)
-        return outcome if reserved.ok else Failed(reserved)
+        return outcome if reserved.ok else DecisionFailure(reserved)
     return outcome
 
 
@@ -258,7 +258,7 @@ def test_the_allocator_is_not_asked_about_nodes_that_other_filters_exclude() -> 
     ]
     objects = [sized, *devices, claim("c")]
     excluded = decided(with_claims("c"), cordoned("a"), node("b"), node("c"), *objects)
-    assert isinstance(excluded, Chosen)
+    assert isinstance(excluded, Choice)
     assert excluded.node == "c"
     nowhere = decided(with_claims("c"), cordoned("a"), node("b"), *objects)
     assert isinstance(nowhere, Unfit)
@@ -266,7 +266,7 @@ def test_the_allocator_is_not_asked_about_nodes_that_other_filters_exclude() -> 
         "0/2 nodes are available: 1 cannot allocate all claims, 1 node(s) were unschedulable."
     )
     failed = decided(with_claims("c"), node("a"), node("b"), node("c"), *objects)
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, DecisionFailure)
     assert "no such key: size" in failed.status.message
 
 
@@ -281,7 +281,7 @@ def test_the_allocator_is_not_asked_about_nodes_that_nominated_pods_fill() -> No
     nominated["status"] = {"nominatedNodeName": "a"}
     objects = [node("a"), node("b"), nominated, sized, *devices, claim("c")]
     outcome = decided(using(pod({"cpu": 1}), "c"), *objects)
-    assert isinstance(outcome, Chosen)
+    assert isinstance(outcome, Choice)
     assert outcome.node == "b"
 
 
@@ -311,10 +311,10 @@ def test_a_profile_without_one_of_the_extension_points(point: str, problem: str)
     objects = [node("n"), node("m"), CLASS, resource_slice("n", "d"), claim("c")]
     outcome = decided(with_claims("c"), *objects, disabled=point)
     if problem:
-        assert isinstance(outcome, Failed)
+        assert isinstance(outcome, DecisionFailure)
         assert problem in outcome.status.message
     else:
-        assert isinstance(outcome, Chosen)
+        assert isinstance(outcome, Choice)
         assert outcome.node == "n"
 
 
