@@ -124,8 +124,14 @@ class DryRuns:
                 positions = positions[costs == least]
         return positions
 
-    def breaks_budgets(self, positions: Ints) -> Bools:
-        return np.asarray(self._results[positions] == _BREAKING)
+    def in_order(self, positions: Ints) -> list[Candidate]:
+        """Returns the candidates at these positions in the order in which extenders get them.
+
+        Those that violate no budget come first.
+        """
+        breaking = self._results[positions] == _BREAKING
+        in_order = (*positions[~breaking].tolist(), *positions[breaking].tolist())
+        return [self.candidate(position) for position in in_order]
 
     # -------------------------------------------------------------------------------------- results
 

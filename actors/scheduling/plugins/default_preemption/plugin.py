@@ -41,7 +41,6 @@ from berth.plugin import (
     Status,
     Steps,
     UnlistedError,
-    Victims,
     fit_error,
     read_args,
     unschedulable,
@@ -118,7 +117,7 @@ class DefaultPreemption(PostFilterPlugin):
                 unschedulable(f"preemption: {_refusal(attempt, search)}"), denominate=True
             )
         if attempt.extended:
-            best = yield from _left_by_extenders(attempt, self._in_order(dry_runs, search))
+            best = yield from _left_by_extenders(attempt, dry_runs.in_order(search.candidates))
         else:
             best = dry_runs.candidate(int(dry_runs.cheapest(search.candidates)[0]))
         if isinstance(best, Status):
@@ -139,21 +138,13 @@ class DefaultPreemption(PostFilterPlugin):
     def candidates(self, attempt: FailedAttempt) -> list[Candidate]:
         """Returns all candidates, first those that violate no budget. Raises PluginError."""
         dry_runs = DryRuns()
-        return self._in_order(dry_runs, self._search(attempt, dry_runs, 0, len(attempt.snapshot)))
+        search = self._search(attempt, dry_runs, 0, len(attempt.snapshot))
+        return dry_runs.in_order(search.candidates)
 
     def _search(self, attempt: FailedAttempt, dry_runs: DryRuns, start: int, enough: int) -> Search:
         return dry_runs.search(
             attempt, start, enough, _budgets(attempt), sound_only=self._never_break_budgets
         )
-
-    def _in_order(self, dry_runs: DryRuns, search: Search) -> list[Candidate]:
-        """Returns the candidates in the order in which extenders get them.
-
-        Those that violate no budget come first.
-        """
-        breaking = dry_runs.breaks_budgets(search.candidates)
-        in_order = (*search.candidates[~breaking].tolist(), *search.candidates[breaking].tolist())
-        return [dry_runs.candidate(position) for position in in_order]
 
 
 def _budgets(attempt: FailedAttempt) -> tuple[Budget, ...]:
@@ -181,7 +172,13 @@ def _left_by_extenders(
         return Status(Code.ERROR, (f"preemption: {answer.message}",))
     assert isinstance(answer, dict)
     by_node = {candidate.node: candidate for candidate in candidates}
-    best = cheapest([_kept(by_node.get(node), node, victims) for node, victims in answer.items()])
+    left = []
+    for node, victims in answer.items():
+        candidate = by_node.get(node)  # None if they name a node that was not a candidate
+        if candidate is None or victims is not candidate.victims:
+            candidate = Candidate(node, victims)
+        left.append(candidate)
+    best = cheapest(left)
     return best[0] if best else unschedulable("preemption: no candidate node for preemption")
 
 
@@ -196,18 +193,6 @@ def _refusal(attempt: FailedAttempt, search: Search) -> str:
     if others > 0:
         counts[NOT_HELPFUL] += others
     return fit_error(nodes, counts)
-
-
-def _kept(candidate: Candidate | None, node: str, victims: Victims) -> Candidate:
-    """Returns the candidate as the extenders changed it.
-
-    `candidate` is None if they name a node that was not a candidate.
-    """
-    return (
-        candidate
-        if candidate is not None and victims is candidate.victims
-        else Candidate(node, victims)
-    )
 
 
 def ineligible(attempt: FailedAttempt) -> str:
