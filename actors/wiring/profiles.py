@@ -16,12 +16,15 @@ from ..binding.state import PodsInBinding
 from ..configuration.plugin_packages import every_plugin
 from ..messages.queue import ProfileRules
 from ..queue.queues import QueueRules
+from ..runtime.logger import get_logger
 from ..scheduling.decision.completion import completed
 from ..scheduling.decision.profile import Profile
-from ..scheduling.decision.registry import build_profiles
+from ..scheduling.decision.registry import RegistryError, build_profiles
 from ..scheduling.framework.interface import ApiHandle, Handle, Objects
 from ..scheduling.framework.measuring import NO_MEASURES, UNMEASURED, PluginMeasures, Record
 from ..telemetry.instruments import Instruments
+
+log = get_logger(__name__)
 
 
 class SchedulerHandle(msgspec.Struct, frozen=True, eq=False):
@@ -87,7 +90,12 @@ def profiles_of(
     registry = every_plugin()
     profiles = tuple(effective(configuration).values())
     whole = msgspec.structs.replace(configuration, profiles=profiles)
-    return build_profiles(whole, registry, handle, gate_of)
+    try:
+        return build_profiles(whole, registry, handle, gate_of)
+    except RegistryError as invalid:
+        for name, exception in invalid.crashes:
+            log.exception("plugin cannot be made", plugin=name, exc_info=exception)
+        raise
 
 
 def effective(configuration: KubeSchedulerConfiguration) -> Mapping[str, KubeSchedulerProfile]:

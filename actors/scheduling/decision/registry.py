@@ -6,11 +6,9 @@ profile's build looks up only the plugins that the profile names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
-
-import structlog
 
 from berth.config.profiles import (
     ProfileError,
@@ -32,8 +30,6 @@ from ..plugins.node_unreadable import NodeUnreadable
 from .failures import CRASHES, let_pass, text_of
 from .profile import Profile
 
-log = structlog.get_logger(__name__)
-
 V = TypeVar("V")
 _LOOKED_UP = tuple(kind.type for kind in LOOKED_UP)
 
@@ -54,11 +50,15 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
 
 
 class RegistryError(ValueError):
-    """A plugin in the configuration that cannot be used; each message starts with the field."""
+    """Plugins in the configuration that cannot be used; each message starts with the field.
 
-    def __init__(self, *problems: str) -> None:
+    `crashes` has the names and the exceptions of plugins that cannot be made.
+    """
+
+    def __init__(self, *problems: str, crashes: Iterable[tuple[str, BaseException]] = ()) -> None:
         super().__init__("; ".join(problems))
         self.problems = problems
+        self.crashes = tuple(crashes)
 
 
 @lru_cache(maxsize=256)
@@ -105,6 +105,7 @@ def build_profiles(
     points_of = _points_of(registry)
     profiles = {}
     problems: list[str] = []
+    crashes: list[tuple[str, BaseException]] = []
     for i, profile in enumerate(configuration.profiles):
         path = f"profiles[{i}]"
         problems += _args_problems(profile, registry, handle.feature_gates, path)
@@ -112,6 +113,7 @@ def build_profiles(
             points = _plugins_by_point(profile, registry, points_of, handle, path)
         except (ArgsError, ProfileError, RegistryError) as invalid:
             problems += [problem for problem in invalid.problems if problem not in problems]
+            crashes += invalid.crashes if isinstance(invalid, RegistryError) else ()
             continue
         profiles[profile.scheduler_name] = Profile(
             profile.scheduler_name,
@@ -120,7 +122,7 @@ def build_profiles(
             gate_of(profile.scheduler_name),
         )
     if problems:
-        raise RegistryError(*problems)
+        raise RegistryError(*problems, crashes=crashes)
     return profiles
 
 
@@ -232,10 +234,8 @@ def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, pat
         raise RegistryError(*(f"{path}{field}.{problem}" for problem in invalid.problems)) from None
     except CRASHES as exception:
         let_pass(exception)
-        log.exception("plugin cannot be made", plugin=kind.name, exc_info=exception)
-        raise RegistryError(
-            f"{path}: plugin {kind.name} cannot be made: {text_of(exception)}"
-        ) from None
+        problem = f"{path}: plugin {kind.name} cannot be made: {text_of(exception)}"
+        raise RegistryError(problem, crashes=((kind.name, exception),)) from None
     _check_declarations(plugin, path)
     return plugin
 
