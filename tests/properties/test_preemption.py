@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.actors.scheduling.decision.evaluation import evaluate
 from berth.actors.scheduling.decision.failed_attempt import Attempt
+from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.framework.post_filter import FailedAttempt
 from berth.actors.scheduling.framework.questions import Victims
 from berth.actors.scheduling.framework.status import Code, Status
@@ -191,7 +191,7 @@ def read(document: Document) -> PodInfo:
 
 def attempt_at(preemptor: Document, objects: list[Document]) -> FailedAttempt:
     info, seen = read(preemptor), snapshot(objects)
-    return Attempt(PROFILE, info, seen, evaluate(PROFILE, info, seen), Random(0))
+    return Attempt(PROFILE, info, seen, Plain(PROFILE, info, seen).evaluation(), Random(0))
 
 
 # ----------------------------------------------------------------------------------- the slow model
@@ -199,7 +199,7 @@ def attempt_at(preemptor: Document, objects: list[Document]) -> FailedAttempt:
 
 def fits(preemptor: Document, objects: list[Document], on: str) -> bool:
     info, seen = read(preemptor), snapshot(objects)
-    evaluation = evaluate(PROFILE, info, seen)
+    evaluation = Plain(PROFILE, info, seen).evaluation()
     assert evaluation.diagnosis is not None
     return bool(evaluation.diagnosis.feasible()[seen.columns.row_of[on]])
 

@@ -9,10 +9,8 @@ from ..framework.cycle_state import CycleState
 from ..framework.questions import FilteredNodes
 from ..framework.status import fit_error
 from ..framework.verdicts import Diagnosis
-from ..model.pod_info import PodInfo
-from ..model.snapshot import Snapshot
 from ..model.vectors import Bools
-from .rules import PreFilterOutcome, Rules
+from .rules import PreFilterOutcome
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -55,26 +53,3 @@ class Evaluation(msgspec.Struct, frozen=True):
         if self.diagnosis is None or self.live is None:
             return frozenset()
         return self.diagnosis.pending_plugins(self.live)
-
-
-def evaluate(rules: Rules, info: PodInfo, snapshot: Snapshot) -> Evaluation:
-    """Runs PreFilter and the filters over every node that PreFilter leaves. Raises PluginError."""
-    state = CycleState()
-    return evaluate_filters(rules, state, info, snapshot, rules.pre_filter(state, info, snapshot))
-
-
-def evaluate_filters(
-    rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot, prefilter: PreFilterOutcome
-) -> Evaluation:
-    """Runs the filters over every node that PreFilter left. Raises PluginError."""
-    if not prefilter.status.ok:
-        return Evaluation(state, prefilter)
-    columns = snapshot.columns
-    if prefilter.node_names is None:
-        view = snapshot.all()
-        live = np.zeros(view.size, dtype=np.bool_)
-        live[columns.order] = True
-    else:
-        view = snapshot.rows(columns.rows_of(prefilter.node_names))
-        live = np.ones(view.size, dtype=np.bool_)
-    return Evaluation(state, prefilter, rules.diagnose(state, info, view), live)

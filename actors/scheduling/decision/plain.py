@@ -15,7 +15,7 @@ from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Bools, Ints, Rows, all_true
 from .candidates import Candidates
-from .evaluation import Evaluation, evaluate_filters
+from .evaluation import Evaluation
 from .profile import Profile
 from .rules import PluginScores
 
@@ -76,10 +76,23 @@ class Plain(Candidates):
 
     def evaluation(self) -> Evaluation:
         if self._evaluation is None:
-            self._evaluation = evaluate_filters(
-                self.profile, self.state, self.info, self.snapshot, self._prefilter
-            )
+            self._evaluation = self._evaluate()
         return self._evaluation
+
+    def _evaluate(self) -> Evaluation:
+        """Runs the filters over every node that PreFilter left."""
+        state, prefilter, snapshot = self.state, self._prefilter, self.snapshot
+        if not prefilter.status.ok:
+            return Evaluation(state, prefilter)
+        if prefilter.node_names is None:
+            view = snapshot.all()
+            live = np.zeros(view.size, dtype=np.bool_)
+            live[self.order] = True
+        else:
+            view = snapshot.rows(self.order)
+            live = np.ones(view.size, dtype=np.bool_)
+        diagnosis = self.profile.diagnose(state, self.info, view)
+        return Evaluation(state, prefilter, diagnosis, live)
 
 
 def summed(scores: Sequence[PluginScores], profile: Profile, nodes: int) -> Ints:

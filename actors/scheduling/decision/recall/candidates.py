@@ -8,14 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from ...framework.cycle_state import CycleState
-from ...framework.measuring import UNMEASURED, Record
+from ...framework.measuring import Record
 from ...framework.verdicts import PASSES
 from ...model.pod_info import PodInfo
 from ...model.snapshot import NodeView, Snapshot
 from ...model.vectors import Bools, Ints, Rows, all_true, any_true
 from ..candidates import Candidates
-from ..evaluation import Evaluation, evaluate
+from ..evaluation import Evaluation
 from ..failures import PluginError
+from ..plain import Plain
 from .memory import Memory
 
 MIN_WIDTH = 100  # the fewest nodes that are looked at together
@@ -121,14 +122,14 @@ class MemoryCandidates(Candidates):
         rejections = memory.rejections(self.state, self.info, self.snapshot)
         memory.unfit = rejections is not None
         if rejections is None:
-            evaluation = evaluate(self.profile, self.info, self.snapshot)
+            evaluation = Plain(self.profile, self.info, self.snapshot).evaluation()
             evaluation.state.record = self.state.record
             return evaluation
         return rejections.evaluation(self.state)
 
 
 def candidates_of(
-    memory: Memory, info: PodInfo, snapshot: Snapshot, record: Record = UNMEASURED
+    memory: Memory, info: PodInfo, snapshot: Snapshot, record: Record
 ) -> MemoryCandidates | None:
     """Returns the candidates for the pod, or None if it has to be decided without the memory."""
     memory.state.record = record  # The kept rules are asked again with this state.

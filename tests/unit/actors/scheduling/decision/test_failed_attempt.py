@@ -9,8 +9,8 @@ import numpy as np
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import NodeAdded, TakeSnapshot
-from berth.actors.scheduling.decision.evaluation import evaluate
 from berth.actors.scheduling.decision.failed_attempt import Attempt
+from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -49,7 +49,7 @@ def test_only_nodes_that_are_full_may_be_helped() -> None:
         info.add_pod(PodInfo(pod))
         snapshot.columns.refresh(info)
     wanting = PodInfo(msgspec.convert({"metadata": {"name": "p", "uid": "p"}, "spec": asks}, Pod))
-    evaluation = evaluate(profile, wanting, snapshot)
+    evaluation = Plain(profile, wanting, snapshot).evaluation()
     attempt = Attempt(profile, wanting, snapshot, evaluation, Random(0))
     order = [snapshot.columns.names[row] for row in snapshot.columns.order]
     codes = dict(zip(order, attempt.codes.tolist(), strict=True))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from berth.actors.scheduling.decision.evaluation import evaluate
 from berth.actors.scheduling.decision.outcome import Unfit
+from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -169,7 +169,7 @@ def test_reasons_that_cannot_be_told_are_a_reason(
         np.full(2, 2, dtype=np.int8), np.zeros(2, dtype=np.int64), lambda key: reasons[key]
     )
     monkeypatch.setattr(_VectorFilter, "answer", verdicts, raising=False)
-    evaluation = evaluate(profile_with(_VectorFilter), info, snapshot)
+    evaluation = Plain(profile_with(_VectorFilter), info, snapshot).evaluation()
     assert (
         evaluation.message(2)
         == '0/2 nodes are available: 2 running "Wrong" filter plugin: KeyError: 0.'
