@@ -37,7 +37,7 @@ class Attempts:
         self._log = log.bind()  # once, and not for each pod
         self._shows_ended = self._log.shows(ENDED)
         self._shows_begun = self._log.shows(BEGUN)
-        self.shows_steps = self._log.shows(STEPS)
+        self._shows_steps = self._log.shows(STEPS)
 
     def begun(self, queued: QueuedPod) -> None:
         """Notes that the queue has handed the pod out."""
@@ -51,9 +51,10 @@ class Attempts:
             )
 
     def step(self, queued: QueuedPod, event: str, **fields: object) -> None:
-        """Logs a step of an attempt. To be called only if `shows_steps`."""
-        attempt = queued.attempts
-        self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
+        """Logs a step of an attempt."""
+        if self._shows_steps:
+            attempt = queued.attempts
+            self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
 
     def nominated(self, queued: QueuedPod, node: str, victims: int) -> None:
         """Notes that pods on the node are to make room for the pod."""

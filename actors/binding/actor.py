@@ -90,6 +90,11 @@ class BindingActor(Actor[BindingMessage]):
     def handle(self, message: BindingMessage) -> None:
         match message:
             case BindPlaced(placement, taken):
+                numbers = {
+                    "evaluatedNodes": placement.evaluated,
+                    "feasibleNodes": placement.feasible,
+                }
+                self._step(placement, "Pod assumed and reserved", **numbers)
                 if placement.waits:
                     info = placement.pod.info
                     self._pods.wait(info, placement.node, placement.waits, self._clock.now())
@@ -178,8 +183,7 @@ class BindingActor(Actor[BindingMessage]):
         return None
 
     def _step(self, placement: Placement, event: str, **fields: object) -> None:
-        if self._attempts.shows_steps:
-            self._attempts.step(placement.pod, event, node=placement.node, **fields)
+        self._attempts.step(placement.pod, event, node=placement.node, **fields)
 
     async def _written(self, profile: Profile, placement: Placement) -> Status:
         """Binds, by an extender or by plugins, and returns the status."""

@@ -134,20 +134,13 @@ class CycleActor:
             profile.unreserve(state, info, node)
             self._cache.tell(Forget(info, node))
             return status
-        evaluated, feasible = choice.evaluated, choice.feasible
-        if self._attempts.shows_steps:
-            self._attempts.step(
-                queued,
-                "Pod assumed and reserved",
-                node=node,
-                evaluatedNodes=evaluated,
-                feasibleNodes=feasible,
-            )
         # The cycle waits until the binding actor has taken the pod, because the Permit plugins of
         # the next pod must find it among those that wait, and because pods are better off in the
         # queue while many bindings are under way.
         taken: Reply[None] = Reply()
-        placement = Placement(queued, node, profile, state, waits, started, evaluated, feasible)
+        placement = Placement(
+            queued, node, profile, state, waits, started, choice.evaluated, choice.feasible
+        )
         self._binding.tell(BindPlaced(placement, taken))
         activated = state.take_pods_to_activate()
         if activated:

@@ -134,13 +134,13 @@ class PointRecord(Record):
     def missed(self) -> None:
         self.leave(MISSED)
 
-    def kept(self) -> None:
+    def kept(self, *, success: bool) -> None:
         times = self._times
-        times.families.store_duration.child(times.profile).observe(times.now() - self.marks[-1])
-
-    def not_kept(self) -> None:
-        times = self._times
-        times.families.batch_flushed.child(times.profile, "pod_not_batchable").inc()
+        if success:
+            duration = times.families.store_duration.child(times.profile)
+            duration.observe(times.now() - self.marks[-1])
+        else:
+            times.families.batch_flushed.child(times.profile, "pod_not_batchable").inc()
 
     def dropped(self) -> None:
         self.leave(DISCARDED)

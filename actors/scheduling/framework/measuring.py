@@ -87,11 +87,10 @@ class Record:
     def missed(self) -> None:
         """Notes that there are no answers to reuse for the pod, which ends RECALL."""
 
-    def kept(self) -> None:
-        """Notes that answers about the pod have been stored for others, since RECALL began."""
-
-    def not_kept(self) -> None:
-        """Notes that the answers about the pod cannot be stored for others like it."""
+    def kept(self, *, success: bool) -> None:
+        """Notes that answers about the pod have been stored for others, since RECALL began, or
+        that they cannot be stored for others like it.
+        """
 
     def dropped(self) -> None:
         """Notes that stored answers could not be used: the decision begins anew."""

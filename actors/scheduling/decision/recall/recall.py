@@ -39,17 +39,16 @@ class Recall:
         decided without one.
         """
         record.enter(RECALL)
-        memory = candidates = None
         try:
             memory = self._memory(profile, info, snapshot)
+            kept = True if memory is not None and memory.is_new else None
         except (NotReusableError, PluginError):
             self._memories.pop(info.template, None)
             self._met.put(info.template, None)
-            record.not_kept()
-        if memory is not None:
-            if memory.is_new:
-                record.kept()
-            candidates = candidates_of(memory, info, snapshot, record)
+            memory, kept = None, False
+        if kept is not None:
+            record.kept(success=kept)
+        candidates = None if memory is None else candidates_of(memory, info, snapshot, record)
         if candidates is None:
             record.missed()
         return candidates

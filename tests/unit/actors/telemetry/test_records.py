@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from berth.actors.scheduling.framework.measuring import BIND, FILTER, PRE_FILTER, RECALL
 from berth.actors.scheduling.framework.status import Code
@@ -72,7 +73,7 @@ def test_a_pre_filter_with_kept_answers_counts_as_a_hint_too() -> None:
 def test_what_is_put_away_takes_its_time_from_the_beginning_of_the_recall() -> None:
     times, read, at = new_times()
     at(1.0, times.plain.enter, RECALL)
-    at(1.25, times.plain.kept)
+    at(1.25, partial(times.plain.kept, success=True))
     assert read.distribution("store_schedule_results_duration_seconds", "p").sum == 0.25
 
 
