@@ -43,6 +43,8 @@ class PointTimes:
         self.now = now
         self.marks: list[float] = []
         self.idle: list[int] = []
+        self.stored: list[float] = []  # seconds since RECALL began
+        self.not_stored = 0
         self._plugins: dict[tuple[str, str, int], Callable[[float], None]] = {}
         self.plain = PointRecord(self, self.marks, detailed=False)
         self.detailed = PointRecord(self, self.marks, detailed=True)
@@ -64,6 +66,7 @@ class PointTimes:
         code = np.where(end < FIRST, end, SUCCEEDED)
         self._count_points(kind, code, seconds)
         self._count_recall(end[kind == RECALL], seconds[kind == RECALL])
+        self._count_stored(int(np.count_nonzero(kinds == DISCARDED)))
         for point, number in Counter(self.idle).items():
             zeros = (0,) * len(self._bounds)
             self._duration(point, SUCCEEDED).add((number, *zeros), 0.0)
@@ -96,6 +99,21 @@ class PointTimes:
                 child = self.families.node_hint_duration.child(hinted, self.profile)
                 child.add(counts.tolist(), float(taken.sum()))
                 self.families.batch_attempts.child(self.profile, result).inc(len(taken))
+
+    def _count_stored(self, discarded: int) -> None:
+        families, profile = self.families, self.profile
+        for seconds in self.stored:
+            families.store_duration.child(profile).observe(seconds)
+        for number, reason in (
+            (self.not_stored, "pod_not_batchable"),
+            (discarded, "pod_failed"),
+        ):
+            if number:
+                families.batch_flushed.child(profile, reason).inc(number)
+        if discarded:
+            families.batch_attempts.child(profile, "hint_not_used").inc(discarded)
+        self.stored.clear()
+        self.not_stored = 0
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
         seconds = self.now() - started
@@ -135,15 +153,10 @@ class PointRecord(Record):
         self.leave(MISSED)
 
     def kept(self, *, success: bool) -> None:
-        times = self._times
         if success:
-            duration = times.families.store_duration.child(times.profile)
-            duration.observe(times.now() - self.marks[-1])
+            self._times.stored.append(self.now() - self.marks[-1])
         else:
-            times.families.batch_flushed.child(times.profile, "pod_not_batchable").inc()
+            self._times.not_stored += 1
 
     def dropped(self) -> None:
         self.leave(DISCARDED)
-        times = self._times
-        times.families.batch_attempts.child(times.profile, "hint_not_used").inc()
-        times.families.batch_flushed.child(times.profile, "pod_failed").inc()

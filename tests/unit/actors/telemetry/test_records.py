@@ -74,6 +74,8 @@ def test_what_is_put_away_takes_its_time_from_the_beginning_of_the_recall() -> N
     times, read, at = new_times()
     at(1.0, times.plain.enter, RECALL)
     at(1.25, partial(times.plain.kept, success=True))
+    at(2.0, times.plain.leave)
+    times.settle()
     assert read.distribution("store_schedule_results_duration_seconds", "p").sum == 0.25
 
 
