@@ -19,6 +19,7 @@ from .discovery import discovery
 from .guard import Guard
 from .http import Follow, Response, listen
 from .http_reader import Request
+from .list_options import check_list, is_on
 from .openapi import VERSION_2, VERSION_2_TYPE
 from .openapi import document as openapi
 from .patch import JSON_PATCH, MERGE, STRATEGIC
@@ -105,7 +106,7 @@ class Server:
             return _json(served)
         target = target_of(path)
         if request.method == "GET":
-            if not target.name and request.query.get("watch") in ("true", "1"):
+            if not target.name and is_on(request.query, "watch"):
                 return Watch(self._store, target.kind, target.namespace, request).run
             return self._shown(request, target.kind, self._read(request, target))
         raw = request.body
@@ -200,6 +201,7 @@ class Server:
 
     def _list(self, request: Request, target: Target) -> list[StoredObject]:
         """Returns all selected objects, in one piece; `_shown` divides them into pages."""
+        check_list(request.query)
         matches = _matches(request, target.kind)
         after, revision = _continued(request)
         if revision:

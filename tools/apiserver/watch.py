@@ -10,6 +10,7 @@ import msgspec
 from .conversion import served_raw
 from .http import Stream
 from .http_reader import Request
+from .list_options import is_on, sends_initial_events, too_large
 from .resources import Kind
 from .selectors import matches_of
 from .store import Document, Event, RefusedError, Store, StoredObject
@@ -23,11 +24,16 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 class Watch:
     """A watch request.
 
-    An object that leaves the selection is reported as DELETED, one that enters it as ADDED.
+    An object that leaves the selection is reported as DELETED, one that enters it as ADDED. A watch
+    that begins with all objects marks their end with an annotated bookmark: a streamed list.
     """
 
     def __init__(self, store: Store, kind: Kind, namespace: str, request: Request) -> None:
-        """Reads the query. Raises RefusedError: 400 if invalid, 410 for a compacted revision."""
+        """Reads the query.
+
+        Raises RefusedError: 400 or 422 if it is invalid, 410 for a compacted revision, and 504 if
+        a streamed list shall not be older than a revision to come.
+        """
         query = request.query
         self._store = store
         self._kind = kind
@@ -37,10 +43,9 @@ class Watch:
         )
         self._as_table = "as=Table" in request.headers.get("accept", "").split(",", maxsplit=1)[0]
         self._include = query.get("includeObject", "Metadata")
-        self._bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
+        self._bookmarks = is_on(query, "allowWatchBookmarks")
         self._definitions = True
-        initial = query.get("sendInitialEvents", "")
-        self._mark_initial = initial in ("true", "1")
+        self._initial = sends_initial_events(query)
         try:
             self._revision = int(query.get("resourceVersion") or 0)
             self._seconds = min(
@@ -50,10 +55,11 @@ class Watch:
             raise RefusedError(
                 400, "BadRequest", f"resourceVersion, timeoutSeconds: {problem}"
             ) from None
-        self._from_start = self._mark_initial or (self._revision == 0 and not initial)
-        if not self._from_start:
+        if not self._initial:
             self._revision = self._revision or store.revision
             store.check_known(kind, self._revision)
+        elif self._revision > store.revision:
+            raise too_large(self._revision, store.revision)
 
     async def run(self, stream: Stream) -> None:
         try:
@@ -74,11 +80,11 @@ class Watch:
             await stream.write(_line("ERROR", status))
 
     async def _follow(self, stream: Stream) -> None:
-        if self._from_start:
+        if self._initial:
             chosen = [s for s in self._store.list(self._kind, self._namespace) if self._selects(s)]
             self._revision = self._store.revision
             lines = [self._event_line("ADDED", stored) for stored in chosen]
-            if self._mark_initial:
+            if self._bookmarks:
                 lines.append(self._bookmark({INITIAL_EVENTS_END: "true"}))
             if lines:
                 await stream.write(b"".join(lines))

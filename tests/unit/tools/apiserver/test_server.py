@@ -17,6 +17,7 @@ from berth.tools.apiserver.store import Store
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
+NOT_OLDER = "resourceVersionMatch=NotOlderThan"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 Document = dict[str, Any]
 
@@ -156,7 +157,7 @@ async def test_a_pod_that_finishes_is_deleted_for_a_watch_without_finished_pods(
 
 async def test_a_watch_list_sends_a_bookmark_after_the_initial_objects(server: Server) -> None:
     await server.create("a", "b")
-    query = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
+    query = f"sendInitialEvents=true&allowWatchBookmarks=true&{NOT_OLDER}"
     async with server.watch(query) as events:
         seen = [await anext(events) for _ in range(3)]
         assert [told(event) for event in seen] == [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")]
@@ -165,9 +166,66 @@ async def test_a_watch_list_sends_a_bookmark_after_the_initial_objects(server: S
         assert mark["resourceVersion"] == str(server.store.revision)
         await server.create("c")
         assert told(await anext(events)) == ("ADDED", "c")
-    async with server.watch("sendInitialEvents=false") as events:
+    async with server.watch(f"sendInitialEvents=false&{NOT_OLDER}") as events:
         await server.create("d")
         assert told(await anext(events)) == ("ADDED", "d")
+
+
+@pytest.mark.parametrize("bookmarks", [True, False])
+async def test_a_watch_from_no_version_sends_a_bookmark_if_the_client_allows_it(
+    server: Server, bookmarks: bool
+) -> None:
+    await server.create("a")
+    async with server.watch("allowWatchBookmarks=true" if bookmarks else "") as events:
+        assert told(await anext(events)) == ("ADDED", "a")
+        if bookmarks:
+            mark = (await anext(events))["object"]["metadata"]
+            assert mark["annotations"] == {"k8s.io/initial-events-end": "true"}
+        await server.create("b")
+        assert told(await anext(events)) == ("ADDED", "b")
+
+
+MATCH_PROBLEMS = {
+    "watch=true&sendInitialEvents=true": "sendInitialEvents requires setting resourceVersionMatch "
+    "to NotOlderThan",
+    f"watch=true&{NOT_OLDER}": "resourceVersionMatch is forbidden for watch unless "
+    "sendInitialEvents is provided",
+    f"watch=true&sendInitialEvents=true&{NOT_OLDER}&continue=x": "resourceVersionMatch is "
+    "forbidden when continue is provided",
+    NOT_OLDER: "resourceVersionMatch is forbidden unless resourceVersion is provided",
+    "resourceVersion=0&resourceVersionMatch=Exact": 'resourceVersionMatch "exact" is forbidden for '
+    'resourceVersion "0"',
+}
+LIST_PROBLEMS = {
+    **{
+        query: f"resourceVersionMatch: Forbidden: {problem}"
+        for query, problem in MATCH_PROBLEMS.items()
+    },
+    "sendInitialEvents=true": "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for "
+    "list",
+    "resourceVersion=5&resourceVersionMatch=Best": 'resourceVersionMatch: Unsupported value: "Best"'
+    ': supported values: "Exact", "NotOlderThan", ""',
+    "watch=true&sendInitialEvents=false&resourceVersionMatch=Exact": "[resourceVersionMatch: "
+    "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, "
+    'resourceVersionMatch: Unsupported value: "Exact": supported values: "NotOlderThan"]',
+}
+
+
+@pytest.mark.parametrize(("query", "problem"), LIST_PROBLEMS.items())
+async def test_options_of_a_list_that_exclude_each_other_are_refused(
+    server: Server, query: str, problem: str
+) -> None:
+    status, refusal = await server.call("GET", f"{MAPS}?{query}")
+    assert (status, refusal["reason"]) == (422, "Invalid")
+    assert refusal["message"] == f'ListOptions.meta.k8s.io "" is invalid: {problem}'
+
+
+async def test_a_streamed_list_from_a_version_to_come_is_refused(server: Server) -> None:
+    query = f"watch=true&sendInitialEvents=true&{NOT_OLDER}&allowWatchBookmarks=true"
+    status, refusal = await server.call("GET", f"{MAPS}?{query}&resourceVersion=10000")
+    assert (status, refusal["reason"]) == (504, "Timeout")
+    assert refusal["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+    assert "Too large resource version: 10000" in refusal["message"]
 
 
 async def test_a_quiet_watch_gets_bookmarks_with_the_revision(
@@ -193,7 +251,9 @@ async def test_a_watch_ends_after_its_timeout_and_refuses_expired_versions(serve
         status, refusal = await server.call("GET", f"{MAPS}?watch=true&resourceVersion={revision}")
         assert (status, refusal["reason"]) == (410, "Expired")
     for seconds in ("1", "1" + "0" * 30):
-        async with server.watch(f"timeoutSeconds={seconds}&sendInitialEvents=true") as events:
+        async with server.watch(
+            f"timeoutSeconds={seconds}&sendInitialEvents=true&{NOT_OLDER}"
+        ) as events:
             assert told(await anext(events)) == ("ADDED", "m0")
     for query in (
         "resourceVersion=x",
