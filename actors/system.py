@@ -262,8 +262,11 @@ async def run_scheduler(
     """
     limits, registry = configuration.client_connection, registry_for(options)
     measures = ClientMeasures(registry)
+    streams = options.feature_gates["WatchListClient"]
     async with (
-        remote(connection, clock, rng, limits.qps, limits.burst, measures) as access,
+        remote(
+            connection, clock, rng, limits.qps, limits.burst, measures, streams=streams
+        ) as access,
         Extenders(configuration.extenders, access.tenure) as extenders,
     ):
         instruments = Instruments(registry, clock.now, options.feature_gates, tracing)

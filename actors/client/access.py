@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from ..process.version import USER_AGENT
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
 from ..runtime.own_thread import in_own_thread
@@ -99,7 +100,8 @@ class Access(Protocol):
 class Remote(msgspec.Struct, frozen=True):
     """Access over HTTP. Calls, plugins' requests, events and leases have their own connections.
 
-    Plugins' requests share the rate limit of the calls; the others have their own.
+    Plugins' requests share the rate limit of the calls; the others have their own. If `streams`,
+    the API server streams its lists.
     """
 
     connection: Connection
@@ -110,6 +112,7 @@ class Remote(msgspec.Struct, frozen=True):
     clock: Clock
     rng: Rng
     measures: ClientMeasures | None = None
+    streams: bool = True
 
     @property
     def server(self) -> str:
@@ -118,13 +121,16 @@ class Remote(msgspec.Struct, frozen=True):
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         async def run() -> None:
             connection = self.connection.for_another_thread()
-            async with Client(connection, measures=self.measures) as leases:
+            agent = f"{USER_AGENT}/leader-election"
+            async with Client(connection, measures=self.measures, agent=agent) as leases:
                 await work(leases)
 
         await in_own_thread(run, "lease")
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
-        return Reflector(self.calls, path, kind, self.clock, self.rng, selector)
+        return Reflector(
+            self.calls, path, kind, self.clock, self.rng, selector, streams=self.streams
+        )
 
 
 @asynccontextmanager
@@ -135,19 +141,27 @@ async def remote(
     qps: float,
     burst: int,
     measures: ClientMeasures | None = None,
+    *,
+    streams: bool = True,
 ) -> AsyncIterator[Remote]:
     """Gives access for the duration of the block.
 
     `qps` and `burst` limit the calls and the events separately, and do not limit the leases.
-    `measures` has the rest_client_* families.
+    `measures` has the rest_client_* families. If `streams`, the API server streams its lists.
     """
     tenure = Tenure()
 
     def client() -> Client:
         return Client(
-            connection, clock=clock, qps=qps, burst=burst, tenure=tenure, measures=measures
+            connection,
+            clock=clock,
+            qps=qps,
+            burst=burst,
+            tenure=tenure,
+            measures=measures,
+            agent=f"{USER_AGENT}/scheduler",
         )
 
     calls, events = client(), client()
     async with calls, calls.with_own_connections() as plugins, events:
-        yield Remote(connection, tenure, calls, plugins, events, clock, rng, measures)
+        yield Remote(connection, tenure, calls, plugins, events, clock, rng, measures, streams)

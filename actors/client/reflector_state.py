@@ -3,6 +3,10 @@
 After 410 Gone, or an expired resourceVersion, a new list is needed. If the server is overloaded or
 unreachable, the same resourceVersion is tried again later. The backoff doubles from 0.8 s to 30 s,
 and starts over after two minutes without a failure. A missing kind is listed again once a minute.
+
+A list may be streamed: it is the beginning of a watch. If the server does not send the stream to
+the end of the list, a plain list follows at once, unless the server takes no requests at present.
+The next list is streamed again. Mirrors the reflector of client-go.
 """
 
 from __future__ import annotations
@@ -23,9 +27,13 @@ class RequestEnd(enum.Enum):
 
     QUIETLY = "quietly"  # the server closed the watch at its time-out
     GONE = "gone"  # 410: the resourceVersion is too old
-    BUSY = "busy"  # 429, 5xx or no connection
+    BUSY = "busy"  # 429, or the connection was refused
+    BROKEN = "broken"  # 5xx, or the connection was lost
     ABSENT = "absent"  # 404 for a list: the server does not have the kind
     REFUSED = "refused"  # any other failure
+
+
+STREAMED_AGAIN = (RequestEnd.BUSY, RequestEnd.GONE)
 
 
 class Next(msgspec.Struct, frozen=True):
@@ -36,14 +44,24 @@ class Next(msgspec.Struct, frozen=True):
 
 
 class ReflectorState:
-    def __init__(self, rng: Rng) -> None:
+    """`resource_version` is where the next watch begins; "" if a list comes first. `streams` is
+    True if that list is a streamed one.
+    """
+
+    def __init__(self, rng: Rng, *, streams: bool) -> None:
         self._rng = rng
         self._failures = 0
         self._last = float("-inf")
+        self._may_stream = streams
+        self.streams = streams
         self.resource_version = ""
 
     def ended(self, how: RequestEnd, now: float, retry_after: float | None = None) -> Next:
         """Returns the next step; `retry_after` is the delay the server requested, in seconds."""
+        if self.streams and not self.resource_version and how not in STREAMED_AGAIN:
+            self.streams = False
+            return Next(relist=True, delay=0.0)
+        self.streams = self._may_stream
         if now - self._last > RESET_AFTER_SECONDS:
             self._failures = 0
         self._last = now

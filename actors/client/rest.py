@@ -7,6 +7,7 @@ and use the connections of berth.actors.client.wire.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import ssl
 from typing import TypeVar
@@ -122,7 +123,7 @@ class Client:
     sends at most `qps` a second (0 or less means no limit); a watch counts as one request. An
     answer may take `timeout_seconds`. For a write this time begins when the write is sent, however
     long it waited before. Writes are sent only while `tenure` permits it, if there is one; reads
-    always. `measures` has the rest_client_* families.
+    always. `measures` has the rest_client_* families. `agent` is the User-Agent.
     """
 
     def __init__(
@@ -134,13 +135,16 @@ class Client:
         burst: int = 100,
         tenure: Tenure | None = None,
         measures: ClientMeasures | None = None,
+        agent: str = "berth",
     ) -> None:
+        self.server = connection.server
         self._connection = connection
         url = urlsplit(connection.server)
         self._tls = connection.tls or (client_context(None) if url.scheme == "https" else None)
         self._seconds = timeout_seconds
         self._patience = Patience(timeout_seconds, timeout_seconds, timeout_seconds)
         self._tenure = tenure
+        self._agent = agent
         self._clock = clock
         self._limit = RateLimit(qps, burst, clock)
         self._families = measures or ClientMeasures(Registry())
@@ -157,6 +161,7 @@ class Client:
             self._clock,
             tenure=self._tenure,
             measures=self._families,
+            agent=self._agent,
         )
         client._limit = self._limit
         return client
@@ -164,7 +169,7 @@ class Client:
     async def __aenter__(self) -> Client:
         """Raises KubeconfigError if there are no credentials, ahead of the first request."""
         await self._connection.credentials.proof()
-        headers = (("User-Agent", "berth"), ("Accept", "application/json"))
+        headers = (("User-Agent", self._agent), ("Accept", "application/json"))
         self._session = aiohttp.ClientSession(connector=connector(MAX_CONNECTIONS), headers=headers)
         self._wires = Wires(
             self._connection.server,
@@ -424,6 +429,14 @@ def in_words(failure: Exception) -> str:
     if isinstance(failure, aiohttp.ClientPayloadError):
         return "the connection was closed in the middle of an answer"
     return str(failure) or type(failure).__name__
+
+
+def is_refused(failure: Exception) -> bool:
+    """True if nothing listens at the server's address."""
+    return (
+        isinstance(failure, aiohttp.ClientConnectorError)
+        and failure.os_error.errno == errno.ECONNREFUSED
+    )
 
 
 def _lost_connection(failure: Exception) -> bool:

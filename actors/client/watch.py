@@ -6,6 +6,9 @@ stream does not end. An object that cannot be read is reported as Unreadable, wi
 be read; for a deleted object that part is enough. If the server refuses to list the kind, that is
 reported as KindUnlisted, and logged once.
 
+The list may be the beginning of the watch, which the server streams object by object up to a
+bookmark. If it does not, the objects are listed page by page.
+
 The reader may pass in the objects that it holds. For an unchanged object of a list, that object is
 yielded, and nothing is decoded. The time and the memory that a list takes are therefore in
 proportion to the changes.
@@ -27,11 +30,12 @@ from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
 from ..scheduling.kube.core import Pod
-from ..scheduling.kube.meta import HasMetadata, ListMeta
+from ..scheduling.kube.meta import HasMetadata
 from ..scheduling.kube.meta import Status as ApiStatus
 from ..scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
+from .answers import Bookmark, Envelope, Event, Page, Version, VersionedObject, is_end_of_list
 from .reflector_state import Next, ReflectorState, RequestEnd
-from .rest import ApiError, Client, ConnectionFailedError, Patience, in_words, refusal
+from .rest import ApiError, Client, ConnectionFailedError, Patience, in_words, is_refused, refusal
 from .sharing import Sharing
 from .silence import SILENCE_SECONDS, SilenceGuard
 
@@ -39,9 +43,11 @@ log = get_logger(__name__)
 
 T = TypeVar("T", bound=HasMetadata | dict[str, Any])
 PAGE = 5000
+ERRORS = {410: RequestEnd.GONE, 429: RequestEnd.BUSY}
 SLICE = 250  # the number of objects that are decoded before other tasks may run
 SHORT_SECONDS = 1.0
 HEAD_SECONDS = 30.0  # an API server sends the head of a watch at once
+STREAMED_LIST = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
 
 class Unreadable(msgspec.Struct, Generic[T], frozen=True):
@@ -83,44 +89,6 @@ class KindUnlisted(msgspec.Struct, frozen=True):
 WatchUpdate = ObjectsListed[T] | ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | KindUnlisted
 
 
-class _List(msgspec.Struct, frozen=True):
-    metadata: ListMeta = ListMeta()
-    items: tuple[msgspec.Raw, ...] = ()
-
-
-class _Event(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """A line of the watch with a readable object, decoded in one step. Most lines are like this."""
-
-    type: str
-    object: T
-
-
-class _Envelope(msgspec.Struct, frozen=True):
-    """A line of the watch whose object is not decoded yet."""
-
-    type: str
-    object: msgspec.Raw
-
-
-class _Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _VersionedObject(msgspec.Struct, frozen=True, gc=False):
-    metadata: _Identity
-
-
-class _OnlyVersion(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    resource_version: str = ""
-
-
-class _Version(msgspec.Struct, frozen=True, gc=False):
-    metadata: _OnlyVersion
-
-
 class _InterruptedError(Exception):
     """The list or watch ended; `unlisted` is set if the server does not list the kind."""
 
@@ -140,26 +108,35 @@ class _InterruptedError(Exception):
 class Reflector(Generic[T]):
     """Follows one path, such as `/api/v1/pods`.
 
-    `selector` is a query such as `fieldSelector=...`, or "".
+    `selector` is a query such as `fieldSelector=...`, or "". If `streams`, lists are streamed.
     """
 
     def __init__(
-        self, client: Client, path: str, kind: type[T], clock: Clock, rng: Rng, selector: str = ""
+        self,
+        client: Client,
+        path: str,
+        kind: type[T],
+        clock: Clock,
+        rng: Rng,
+        selector: str = "",
+        *,
+        streams: bool = False,
     ) -> None:
         self._client = client
         self._path = path
         self._query = f"&{selector}" if selector else ""
         self._clock = clock
         self._rng = rng
-        self._state = ReflectorState(rng)
+        self._state = ReflectorState(rng, streams=streams)
         self._interrupted = False
         self._has_bookmarks = False  # the server has sent one
+        self._version = ""  # of the line that was read last
         self._unlisted: KindUnlisted | None = None
         self._sharing = Sharing()
-        self._versioned = msgspec.json.Decoder(_VersionedObject)
+        self._versioned = msgspec.json.Decoder(VersionedObject)
         self._reader = Reader(kind)
-        alias = GenericAlias(_Event, (kind,))  # _Event[kind], for a kind known only at run time
-        self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(alias, strict=False)
+        alias = GenericAlias(Event, (kind,))  # Event[kind], for a kind known only at run time
+        self._event: msgspec.json.Decoder[Event[T]] = msgspec.json.Decoder(alias, strict=False)
 
     async def changes(self, held: Mapping[str, T] | None = None) -> AsyncGenerator[WatchUpdate[T]]:
         """Yields ObjectsListed first, then changes, without end.
@@ -168,25 +145,35 @@ class Reflector(Generic[T]):
         """
         relist = True
         while True:
+            streamed = StreamedList[T]() if relist and self._state.streams else None
             try:
-                if relist:
+                if relist and streamed is None:
                     yield await self._list(held or {})
-                async with aclosing(self._watch()) as watch:
+                async with aclosing(self._watch(lists=streamed is not None)) as watch:
                     async for lines in watch:
                         for line in lines:
+                            if streamed is not None:
+                                if await self._take(line, streamed, held or {}):
+                                    yield streamed.listed()
+                                    streamed = None
+                                continue
                             change = self._change(line)
-                            if change is not None:
+                            self._state.resource_version = self._version
+                            if change is not None and not isinstance(change, Bookmark):
                                 yield change
                 step = self._state.ended(RequestEnd.QUIETLY, self._clock.now())
             except _InterruptedError as interruption:
-                step = self._after(interruption)
+                step = self._after(interruption, while_streaming=streamed is not None)
                 if interruption.unlisted is not None:
                     yield interruption.unlisted
             relist = step.relist
             await self._clock.sleep(step.delay)
 
-    def _after(self, interruption: _InterruptedError) -> Next:
+    def _after(self, interruption: _InterruptedError, *, while_streaming: bool) -> Next:
         step = self._state.ended(interruption.how, self._clock.now(), interruption.retry_after)
+        if while_streaming and not self._state.streams:
+            log.debug("list not streamed", path=self._path, error=str(interruption))
+            return step
         before, self._unlisted = self._unlisted, interruption.unlisted
         if self._unlisted is not None:
             if before is None or before.problem != self._unlisted.problem:
@@ -213,11 +200,11 @@ class Reflector(Generic[T]):
         """Lists page by page. While one page is decoded, the next is fetched."""
         items: list[T] = []
         unreadable: list[Unreadable[T]] = []
-        pages: list[_List | ApiError | ConnectionFailedError] = []
+        pages: list[Page | ApiError | ConnectionFailedError] = []
         await self._fetch("", pages)
         while True:
             page = pages.pop()
-            if not isinstance(page, _List):
+            if not isinstance(page, Page):
                 raise self._not_listed(page)
             async with anyio.create_task_group() as group:
                 if page.metadata.continue_:
@@ -236,7 +223,7 @@ class Reflector(Generic[T]):
                             pass
             if not page.metadata.continue_:
                 self._answered()
-                self._state.resource_version = page.metadata.resource_version
+                self._state.resource_version = self._version = page.metadata.resource_version
                 return ObjectsListed(items, unreadable)
 
     def _not_listed(self, failure: ApiError | ConnectionFailedError) -> _InterruptedError:
@@ -254,20 +241,39 @@ class Reflector(Generic[T]):
         )
 
     async def _fetch(
-        self, token: str, pages: list[_List | ApiError | ConnectionFailedError]
+        self, token: str, pages: list[Page | ApiError | ConnectionFailedError]
     ) -> None:
         """Appends the next page of the list to `pages`, or the reason why there is none."""
         path = f"{self._path}?limit={PAGE}{self._query}" + (f"&continue={token}" if token else "")
         try:
-            pages.append(await self._client.page(path, _List))
+            pages.append(await self._client.page(path, Page))
         except (ApiError, ConnectionFailedError) as failure:
             pages.append(failure)
 
-    async def _watch(self) -> AsyncGenerator[list[bytes]]:
-        """Yields the lines of one watch, in lists of all lines that arrived at the same time."""
+    async def _take(self, line: bytes, streamed: StreamedList[T], held: Mapping[str, T]) -> bool:
+        """Adds a line to a streamed list; True if it ends the list. Raises _InterruptedError."""
+        if streamed.lines % SLICE == 0:
+            await anyio.lowlevel.checkpoint()
+        streamed.lines += 1
+        unchanged = self._unchanged_line(line, held) if held else None
+        change = ObjectChanged(unchanged) if unchanged is not None else self._change(line)
+        if not isinstance(change, Bookmark):
+            streamed.take(change)
+            return False
+        if change.ends_list:
+            self._answered()
+            self._state.resource_version = self._version
+        return change.ends_list
+
+    async def _watch(self, *, lists: bool) -> AsyncGenerator[list[bytes]]:
+        """Yields the lines of one watch, in lists of all lines that arrived at the same time.
+
+        If it `lists`, the watch begins with all objects.
+        """
         seconds = int(300 * (1 + self._rng.random()))
         query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{self._query}"
-        path = f"{self._path}?{query}&resourceVersion={self._state.resource_version}"
+        start = STREAMED_LIST if lists else f"resourceVersion={self._state.resource_version}"
+        path = f"{self._path}?{query}&{start}"
         patience = Patience(HEAD_SECONDS, seconds + HEAD_SECONDS)
         opened, has_lines = self._clock.now(), False
         guard: SilenceGuard | None = None
@@ -278,10 +284,11 @@ class Reflector(Generic[T]):
                         response.status, await response.read(), response.headers.get("Retry-After")
                     )
                     raise _interruption(failure)
-                self._answered()
+                if not lists:
+                    self._answered()
                 pending = b""
                 with SilenceGuard(
-                    self._clock, lambda: self._has_bookmarks, response.close
+                    self._clock, lambda: lists or self._has_bookmarks, response.close
                 ) as guard:
                     async for chunk in response.content.iter_any():
                         guard.note_activity()
@@ -289,19 +296,25 @@ class Reflector(Generic[T]):
                         if lines:
                             has_lines = True
                             yield lines
-        except (aiohttp.ClientError, TimeoutError, OSError, ConnectionFailedError) as failure:
+        except ConnectionFailedError as failure:
+            raise _InterruptedError(RequestEnd.BROKEN, str(failure)) from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as failure:
             if guard is not None and guard.closed:
                 why = f"nothing arrived for {SILENCE_SECONDS:g} s, not even a bookmark"
-                raise _InterruptedError(RequestEnd.BUSY, why) from None
-            raise _InterruptedError(RequestEnd.BUSY, in_words(failure)) from None
+                raise _InterruptedError(RequestEnd.BROKEN, why) from None
+            how = RequestEnd.BUSY if is_refused(failure) else RequestEnd.BROKEN
+            why = f"{self._client.server}: {in_words(failure)}"
+            raise _InterruptedError(how, why) from None
         if not has_lines and self._clock.now() - opened < SHORT_SECONDS:
             # Without a delay, a server or proxy that cannot watch would be asked again and again.
-            raise _InterruptedError(RequestEnd.BUSY, "the watch was closed at once")
+            raise _InterruptedError(RequestEnd.BROKEN, "the watch was closed at once")
 
-    def _change(self, line: bytes) -> ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | None:
-        """Returns the change in a line.
+    def _change(
+        self, line: bytes
+    ) -> ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | Bookmark | None:
+        """Returns the change in a line, and notes its version.
 
-        Returns None for a bookmark, an empty line, and an object without a readable part. Raises
+        Returns None for an empty line, and an object without a readable part. Raises
         _InterruptedError.
         """
         if not line:
@@ -312,10 +325,10 @@ class Reflector(Generic[T]):
             match event.type:
                 case "ADDED" | "MODIFIED" if version:
                     accepted = self._accepted(event.object)
-                    self._state.resource_version = version
+                    self._version = version
                     return ObjectChanged(accepted)
                 case "DELETED" if version and _is_named(event.object):
-                    self._state.resource_version = version
+                    self._version = version
                     return ObjectDeleted(event.object)
                 case _:
                     return self._read_slowly(line)
@@ -324,20 +337,21 @@ class Reflector(Generic[T]):
 
     def _read_slowly(
         self, line: bytes
-    ) -> ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | None:
+    ) -> ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | Bookmark | None:
         """Reads a line with a bookmark, an object with nulls, or an object that is readable only in
         part.
 
         Any other line ends the watch. Raises _InterruptedError.
         """
         try:
-            event = msgspec.json.decode(line, type=_Envelope)
+            event = msgspec.json.decode(line, type=Envelope)
             if event.type == "ERROR":
                 status = Reader(ApiStatus).read(event.object)
-                raise _InterruptedError(
-                    RequestEnd.GONE if status.code == 410 else RequestEnd.REFUSED, status.message
-                )
-            version = msgspec.json.decode(event.object, type=_Version).metadata.resource_version
+                how = ERRORS.get(status.code, RequestEnd.REFUSED)
+                raise _InterruptedError(how, status.message)
+            version = msgspec.json.decode(event.object, type=Version).metadata.resource_version
+            marks = event.type == "BOOKMARK"
+            ends_list = marks and is_end_of_list(event.object)
         except UNREADABLE as problem:
             raise _InterruptedError(
                 RequestEnd.REFUSED, f"expected a watch event, got {line[:80]!r}: {problem}"
@@ -346,14 +360,22 @@ class Reflector(Generic[T]):
             raise _InterruptedError(
                 RequestEnd.REFUSED, f"expected a watch event, got {line[:80]!r}"
             )
-        if event.type == "BOOKMARK":
+        if marks:
             self._has_bookmarks = True
-            self._state.resource_version = version
-            return None
+            self._version = version
+            return Bookmark(ends_list)
         item = self._read(event.object)
         change = item if event.type != "DELETED" else _end(item, line)
-        self._state.resource_version = version
+        self._version = version
         return change
+
+    def _unchanged_line(self, line: bytes, held: Mapping[str, T]) -> T | None:
+        """Returns the held object if the line adds an equal one, else None."""
+        try:
+            event = msgspec.json.decode(line, type=Envelope)
+        except UNREADABLE:
+            return None
+        return self._unchanged(event.object, held) if event.type == "ADDED" else None
 
     def _unchanged(self, raw: msgspec.Raw, held: Mapping[str, T]) -> T | None:
         """Returns the held object if the listed one is equal, else None."""
@@ -392,6 +414,43 @@ class Reflector(Generic[T]):
         return self._sharing.shared(item)
 
 
+class StreamedList(Generic[T]):
+    """The objects of a streamed list, as far as it has arrived: by key or, if that is unreadable,
+    by uid.
+    """
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self._items: dict[str, T | Unreadable[T]] = {}
+
+    def take(self, change: ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | None) -> None:
+        match change:
+            case ObjectChanged(item):
+                self._items[_place(item)] = item
+            case Unreadable(rest):
+                self._items[_place(rest)] = change
+            case ObjectDeleted(last):
+                self._items.pop(_place(last), None)
+            case None:
+                pass
+
+    def listed(self) -> ObjectsListed[T]:
+        items, unreadable = [], []
+        for item in self._items.values():
+            if isinstance(item, Unreadable):
+                unreadable.append(item)
+            else:
+                items.append(item)
+        return ObjectsListed(items, unreadable)
+
+
+def _place(item: HasMetadata | dict[str, Any]) -> str:
+    if isinstance(item, dict):
+        metadata = item["metadata"]
+        return f"{metadata.get('namespace', '')}/{metadata.get('name') or metadata.get('uid')}"
+    return f"{item.metadata.namespace}/{item.metadata.name or item.metadata.uid}"
+
+
 def _end(change: ObjectChanged[T] | Unreadable[T] | None, line: bytes) -> ObjectDeleted[T]:
     """Returns the deletion of an object, which needs a name or a uid. Raises _InterruptedError."""
     match change:
@@ -419,10 +478,6 @@ def _identity(item: HasMetadata | dict[str, Any]) -> tuple[str, str]:
 
 def _interruption(failure: ApiError | ConnectionFailedError) -> _InterruptedError:
     if isinstance(failure, ConnectionFailedError):
-        return _InterruptedError(RequestEnd.BUSY, str(failure))
-    if failure.code == 410:
-        return _InterruptedError(RequestEnd.GONE, str(failure))
-    busy = failure.code == 429 or failure.code >= 500
-    return _InterruptedError(
-        RequestEnd.BUSY if busy else RequestEnd.REFUSED, str(failure), failure.retry_after
-    )
+        return _InterruptedError(RequestEnd.BROKEN, str(failure))
+    other = RequestEnd.BROKEN if failure.code >= 500 else RequestEnd.REFUSED
+    return _InterruptedError(ERRORS.get(failure.code, other), str(failure), failure.retry_after)

@@ -11,6 +11,10 @@ import msgspec
 BERTH = version("berth-scheduler")
 KUBERNETES = "v1.36.2"
 KUBERNETES_MAJOR, KUBERNETES_MINOR = 1, 36
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # as Go names them
+_SYSTEM = f"{sys.platform}/{_MACHINES.get(platform.machine(), platform.machine())}"
+# The part before the first slash is the field manager of what the scheduler writes.
+USER_AGENT = f"kube-scheduler/{KUBERNETES} (berth {BERTH}; {_SYSTEM})"
 
 
 class Versions(msgspec.Struct, frozen=True, rename="camel"):

@@ -5,6 +5,7 @@ servers.
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import sys
 import tempfile
@@ -21,9 +22,11 @@ import pytest
 import yaml
 from aiohttp import web
 
+from berth.actors.client.access import Calls, remote
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from berth.actors.client.tenure import ALWAYS
 from berth.actors.client.watch import (
     ObjectChanged,
     ObjectDeleted,
@@ -631,3 +634,28 @@ async def test_a_request_without_an_answer_in_time_fails() -> None:
             for _ in range(MAX_CONNECTIONS + 20):
                 group.start_soon(ask)
     assert failures == [f"{url}: no answer within 0.3 s"] * (MAX_CONNECTIONS + 20)
+
+
+async def test_a_scheduler_names_itself_as_kube_scheduler_does() -> None:
+    agents: set[str] = set()
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        agents.add(request.headers["User-Agent"])
+        return web.json_response({})
+
+    async def ask(calls: Calls) -> None:
+        await calls.call("GET", "/", dict)
+
+    async with (
+        served(handler) as url,
+        remote(Connection(url), HastyClock(), Random(1), 50, 100) as access,
+    ):
+        access.tenure.lasts_until(ALWAYS)
+        for calls in (access.calls, access.plugins, access.events):
+            await calls.call("POST", "/", dict, {})
+        await ask(access.calls)
+        await access.run_apart(ask)
+    system = r"\(berth \d[\w.]*; \w+/\w+\)"
+    assert len(agents) == 2
+    for agent, purpose in zip(sorted(agents), ("leader-election", "scheduler"), strict=True):
+        assert re.fullmatch(rf"kube-scheduler/v1\.36\.\d+ {system}/{purpose}", agent)

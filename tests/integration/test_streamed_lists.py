@@ -1,0 +1,199 @@
+"""Lists that the server streams as the beginning of a watch, and servers that do not stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import aclosing
+from random import Random
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from aiohttp import web
+
+from berth.actors.client.rest import Client, Connection
+from berth.actors.client.silence import SILENCE_SECONDS
+from berth.actors.client.watch import (
+    ObjectChanged,
+    ObjectsListed,
+    Reflector,
+    Unreadable,
+    WatchUpdate,
+)
+from berth.actors.runtime.clock import Clock
+from berth.plugin import Pod
+from tests.integration.test_client import HastyClock, pod_line, served
+from tests.kit.virtual_loop import LoopClock, in_virtual_time
+
+STREAM = {
+    "watch": "true",
+    "sendInitialEvents": "true",
+    "resourceVersionMatch": "NotOlderThan",
+    "allowWatchBookmarks": "true",
+}
+
+
+def end_of_list(version: int) -> bytes:
+    metadata = {
+        "resourceVersion": str(version),
+        "annotations": {"k8s.io/initial-events-end": "true"},
+    }
+    return json.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}).encode()
+
+
+def failure(code: int) -> bytes:
+    status = {"kind": "Status", "code": code, "message": f"code {code}"}
+    return json.dumps({"type": "ERROR", "object": status}).encode()
+
+
+class StreamServer:
+    """Answers each streamed list with the next of `streams`: the lines of a stream that stays open,
+    or the status of a refusal. A None among the lines closes the stream. Lists the pod `listed` at
+    version 1 page by page. A watch from a version stays silent.
+    """
+
+    def __init__(self, *streams: list[bytes | None] | int) -> None:
+        self._streams = list(streams)
+        self.requests: list[str] = []
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if "watch" not in request.query:
+            self.requests.append("list")
+            pod = json.loads(pod_line("ADDED", "listed", 1))["object"]
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [pod]})
+        response = web.StreamResponse()
+        if "sendInitialEvents" not in request.query:
+            self.requests.append(f"watch {request.query['resourceVersion']}")
+            await response.prepare(request)
+            await anyio.sleep_forever()
+        assert STREAM.items() <= request.query.items()
+        assert "resourceVersion" not in request.query
+        self.requests.append("stream")
+        stream = self._streams.pop(0)
+        if isinstance(stream, int):
+            headers = {"Retry-After": "7"} if stream == 429 else {}
+            return web.json_response({"code": stream}, status=stream, headers=headers)
+        await response.prepare(request)
+        for line in stream:
+            if line is None:
+                return response
+            await response.write(line + b"\n")
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def told_of(
+    server: StreamServer,
+    number: int,
+    held: Mapping[str, Pod] | None = None,
+    clock: Clock | None = None,
+) -> list[WatchUpdate[Pod]]:
+    """Returns the first `number` changes that a reflector reports."""
+    told: list[WatchUpdate[Pod]] = []
+    async with served(server.handle) as url, Client(Connection(url)) as client:
+        reflector = Reflector(
+            client, "/api/v1/pods", Pod, clock or HastyClock(), Random(1), streams=True
+        )
+        async with aclosing(reflector.changes(held)) as changes:
+            async for change in changes:
+                told.append(change)
+                if len(told) == number:
+                    break
+    return told
+
+
+def names(update: WatchUpdate[Pod]) -> list[str]:
+    assert isinstance(update, ObjectsListed)
+    return [pod.metadata.name for pod in update.items]
+
+
+async def test_a_list_is_the_beginning_of_a_watch() -> None:
+    server = StreamServer(
+        [
+            pod_line("ADDED", "a", 2),
+            pod_line("ADDED", "b", 3),
+            pod_line("ADDED", "odd", 4, priority="high"),
+            pod_line("ADDED", "mended", 4, priority="high"),
+            pod_line("BOOKMARK", "", 4),
+            pod_line("MODIFIED", "a", 5, nodeName="n"),
+            pod_line("MODIFIED", "mended", 6),
+            pod_line("DELETED", "b", 7),
+            end_of_list(8),
+            pod_line("ADDED", "c", 9),
+        ]
+    )
+    listed, change = await told_of(server, 2)
+    assert isinstance(listed, ObjectsListed)
+    assert [(pod.metadata.name, pod.spec.node_name) for pod in listed.items] == [
+        ("a", "n"),
+        ("mended", ""),
+    ]
+    assert [item.rest.metadata.name for item in listed.unreadable] == ["odd"]
+    assert all(isinstance(item, Unreadable) for item in listed.unreadable)
+    assert isinstance(change, ObjectChanged)
+    assert change.object.metadata.name == "c"
+    assert server.requests == ["stream"]
+
+
+async def test_a_held_object_is_kept_if_the_stream_brings_no_other_version() -> None:
+    held = {
+        f"d/{name}": msgspec.convert(json.loads(pod_line("", name, 2))["object"], Pod)
+        for name in ("same", "changed", "gone")
+    }
+    server = StreamServer(
+        [pod_line("ADDED", "same", 2), pod_line("ADDED", "changed", 3), end_of_list(4)]
+    )
+    (listed,) = await told_of(server, 1, held)
+    assert isinstance(listed, ObjectsListed)
+    assert [item is held[f"d/{item.metadata.name}"] for item in listed.items] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        400,
+        403,
+        422,  # a server without the feature
+        500,
+        504,
+        [failure(500)],  # a server whose storage cannot report its progress
+        [pod_line("ADDED", "a", 2), failure(504)],
+        [pod_line("ADDED", "a", 2), None],
+        [b"<html>"],
+    ],
+)
+async def test_without_a_whole_stream_the_objects_are_listed_at_once(stream: Any) -> None:
+    server, clock = StreamServer(stream), HastyClock()
+    (listed,) = await told_of(server, 1, clock=clock)
+    assert names(listed) == ["listed"]
+    assert server.requests == ["stream", "list"]
+    assert sum(clock.slept) == 0
+
+
+async def test_the_list_after_a_lost_watch_is_streamed_again() -> None:
+    server = StreamServer(
+        [end_of_list(5), failure(410)], [pod_line("ADDED", "a", 8), end_of_list(9)]
+    )
+    first, second = await told_of(server, 2)
+    assert (names(first), names(second)) == ([], ["a"])
+    assert server.requests == ["stream", "stream"]
+
+
+@pytest.mark.parametrize("refusal", [429, [failure(429)]])
+async def test_a_busy_server_is_asked_for_the_stream_again_after_a_while(refusal: Any) -> None:
+    server, clock = StreamServer(refusal, [end_of_list(5)]), HastyClock()
+    (listed,) = await told_of(server, 1, clock=clock)
+    assert names(listed) == []
+    assert server.requests == ["stream", "stream"]
+    assert sum(clock.slept) >= (7 if refusal == 429 else 0.8)
+
+
+@in_virtual_time
+async def test_a_server_that_never_ends_the_list_is_asked_for_pages() -> None:
+    server, clock = StreamServer([pod_line("ADDED", "a", 2)]), LoopClock()
+    (listed,) = await told_of(server, 1, clock=clock)
+    assert names(listed) == ["listed"]
+    assert SILENCE_SECONDS <= clock.now() <= SILENCE_SECONDS + 2
+    assert server.requests == ["stream", "list"]
