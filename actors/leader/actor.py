@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from random import Random
 from uuid import UUID
 
@@ -77,6 +78,7 @@ class LeaderActor:
         self._clock = clock
         self._chance = Random(rng.getrandbits(64))  # of the election's thread
         self._acquired, self._lost = anyio.Event(), anyio.Event()
+        self._election: Election | None = None  # once the lease is acquired
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Waits for the lease, leads until it is lost, and releases it when cancelled. Raises
@@ -89,14 +91,14 @@ class LeaderActor:
             await self._acquired.wait()
             log.info("Successfully acquired lease", lock=lock)
             self._instruments.leads(True)
-            self._record("Acquiring", "became leader")
+            self._record("became leader")
             async with _during(self._gated):
                 try:
                     await self._lost.wait()
                 finally:
                     # Recorded before the gated part stops, as the writers of events are part of
                     # it, and stop last.
-                    self._record("Releasing", "stopped leading")
+                    self._record("stopped leading")
         log.error("Leaderelection lost", lock=lock)
         raise LeaseLostError(f"lease {lock} was lost")
 
@@ -106,9 +108,16 @@ class LeaderActor:
 
         async def elect(calls: Calls) -> None:
             election = Election(
-                self._terms, calls, self._clock, self._chance, self._access.tenure, self._still_for
+                self._terms,
+                calls,
+                self._clock,
+                self._chance,
+                self._access.tenure,
+                self._still_for,
+                partial(loop.call_soon_threadsafe, self._instruments.renewed_slowly),
             )
             await election.acquire()
+            self._election = election
             loop.call_soon_threadsafe(self._acquired.set)
             await election.keep_until_lost()
             loop.call_soon_threadsafe(self._lost.set)
@@ -118,16 +127,21 @@ class LeaderActor:
         finally:
             self._instruments.leads(False)
 
-    def _record(self, action: str, what: str) -> None:
-        """Records an event. Each has another action, because events that differ only in their notes
-        become one event with a count.
-        """
+    def _record(self, what: str) -> None:
+        """Records an event about the lease, without an action, as kube-scheduler does."""
+        assert self._election is not None, "nothing is recorded before the lease is acquired"
+        metadata = self._election.metadata
         lease = ObjectReference(
-            "coordination.k8s.io/v1", "Lease", self._terms.namespace, self._terms.name
+            "coordination.k8s.io/v1",
+            "Lease",
+            self._terms.namespace,
+            self._terms.name,
+            metadata.uid,
+            metadata.resource_version,
         )
         note = f"{self._terms.identity} {what}"
         self._recorder.tell(
-            RecordEvent(lease, EventType.NORMAL, "LeaderElection", action, note, self._sender)
+            RecordEvent(lease, EventType.NORMAL, "LeaderElection", "", note, self._sender)
         )
 
 

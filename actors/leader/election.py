@@ -18,6 +18,7 @@ from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
 from ..scheduling.kube.coordination import Lease
+from ..scheduling.kube.meta import ObjectMeta
 from .state import LeaderState, Terms, Wait, Write
 
 log = get_logger(__name__)
@@ -32,7 +33,7 @@ class Election:
     then `keep_until_lost`.
 
     `clock` is the tenure's. `still_for` returns for how many seconds the scheduler's event loop has
-    been blocked.
+    been blocked. `renewed_slowly` is called for each renewal that had to read the lease first.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Election:
         rng: Rng,
         tenure: Tenure,
         still_for: Callable[[], float],
+        renewed_slowly: Callable[[], object],
     ) -> None:
         self._terms = terms
         self._client = client
@@ -50,17 +52,23 @@ class Election:
         self._rng = rng
         self._tenure = tenure
         self._still_for = still_for
+        self._renewed_slowly = renewed_slowly
         self._state = LeaderState(terms)
         self._free_at = float("inf")
         self._failing = self._hung = False
         self._holder = ""  # the other candidate that holds the lease
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
         # A request that hangs leaves time for another one, as in kube-scheduler.
-        self._attempt_seconds = max(terms.retry_period, terms.renew_deadline / 2)
+        self._request_seconds = max(1.0, terms.renew_deadline / 2)
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The metadata of the lease as it was written last. May be read in any thread."""
+        return self._state.metadata
 
     async def acquire(self) -> None:
         """Waits for the lease. On return this process holds it, and its tenure has begun."""
-        while self._is_hung() or not await self._try(self._attempt_seconds):
+        while self._is_hung() or not await self._try():
             # The jitter shortens the pause: a longer one would add to the time without a leader.
             pause = self._terms.retry_period / (1 + JITTER * self._rng.random())
             # A pause never lasts beyond the lease's expiry, for the same reason.
@@ -82,13 +90,17 @@ class Election:
 
     async def _renew(self) -> None:
         """Renews the lease until it is lost."""
+        pause = self._terms.retry_period
         # Neither the pause nor the attempt may outlast the deadline, after which others take over.
         while (left := self._state.left(self._clock.now())) > 0:
-            await self._clock.sleep(min(self._terms.retry_period, left))
-            left = self._state.left(self._clock.now())
-            if left <= 0 or self._is_hung():
+            await self._clock.sleep(min(pause, left))
+            began = self._clock.now()
+            if self._state.left(began) <= 0 or self._is_hung():
                 return
-            await self._try(min(self._attempt_seconds, left))
+            renewed = await self._try()
+            # Failed attempts begin at regular times, however long each of them takes.
+            took = 0.0 if renewed else self._clock.now() - began
+            pause = max(self._terms.retry_period - took, 0.0)
 
     def _is_hung(self) -> bool:
         seconds = self._still_for()
@@ -100,28 +112,30 @@ class Election:
         self._hung = hung
         return hung
 
-    async def _try(self, seconds: float) -> bool:
-        """Tries once, within these seconds, to acquire or renew the lease; True if it is held."""
-        failure = NO_ANSWER
-        async with anyio.create_task_group() as group:
-
-            async def attempt() -> None:
-                nonlocal failure
-                failure = await self._attempt()
-                group.cancel_scope.cancel()
-
-            group.start_soon(attempt)
-            await self._clock.sleep(seconds)
-            group.cancel_scope.cancel()
+    async def _try(self) -> bool:
+        """Tries once to acquire or renew the lease; True if that succeeded."""
+        failure = await self._attempt()
         self._tenure.lasts_until(self._state.leads_until)
         if failure:
             # One warning for each outage, however often it is tried.
             (log.debug if self._failing else log.warning)("lease not written", error=failure)
         self._failing = bool(failure)
-        return self._state.leading
+        return not failure and self._state.leading
 
     async def _attempt(self) -> str:
-        """Reads the lease, and writes it if it is ours or free. Returns the error; "" for none."""
+        """Writes the lease if it is ours or free. Returns the error; "" for none.
+
+        A leader writes it as if nobody else had done so, and reads it only if that fails.
+        """
+        renewal = self._state.renewal(self._clock.wall())
+        if renewal is not None:
+            try:
+                sent_at = self._clock.now()
+                self._state.written(await self._put(renewal, create=False), sent_at)
+            except (ApiError, ConnectionFailedError) as failure:
+                log.debug("lease not renewed at once", error=str(failure))
+            else:
+                return ""
         try:
             step = self._state.next_step(await self._get(), self._clock.now(), self._clock.wall())
             match step:
@@ -135,13 +149,15 @@ class Election:
                     if self._state.leading and self._state.left(sent_at) <= 0:
                         return NO_ANSWER  # The process was stopped meanwhile; others may lead now.
                     self._state.written(await self._put(lease, create=create), sent_at)
+                    if renewal is not None:
+                        self._renewed_slowly()
         except (ApiError, ConnectionFailedError) as failure:
             return str(failure)
         return ""
 
     async def _get(self) -> Lease | None:
         try:
-            return await self._client.call("GET", f"{self._path}/{self._terms.name}", Lease)
+            return await self._call("GET", f"{self._path}/{self._terms.name}")
         except ApiError as refused:
             if refused.code == 404:
                 return None
@@ -149,8 +165,33 @@ class Election:
 
     async def _put(self, lease: Lease, *, create: bool) -> Lease:
         if create:
-            return await self._client.call("POST", self._path, Lease, lease)
-        return await self._client.call("PUT", f"{self._path}/{self._terms.name}", Lease, lease)
+            return await self._call("POST", self._path, lease)
+        return await self._call("PUT", f"{self._path}/{self._terms.name}", lease)
+
+    async def _call(self, method: str, path: str, lease: Lease | None = None) -> Lease:
+        """Sends a request, and waits as long as a request may take; if leading, at most until the
+        lease is lost. Raises ApiError and ConnectionFailedError.
+        """
+        seconds = self._request_seconds
+        if self._state.leading:
+            seconds = min(seconds, self._state.left(self._clock.now()))
+        answer: Lease | None = None
+        try:
+            async with anyio.create_task_group() as group:
+
+                async def call() -> None:
+                    nonlocal answer
+                    answer = await self._client.call(method, path, Lease, lease)
+                    group.cancel_scope.cancel()
+
+                group.start_soon(call)
+                await self._clock.sleep(seconds)
+                group.cancel_scope.cancel()
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        if answer is None:
+            raise ConnectionFailedError(NO_ANSWER)
+        return answer
 
     async def _release(self) -> None:
         """Releases the lease, unless it has expired and may belong to another."""

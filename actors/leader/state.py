@@ -1,22 +1,23 @@
 """Leader election: judges who holds the lease by the times at which this process saw it change,
 never by another machine's clock. Pure.
 
-A lease that has not changed for its duration, as seen here, may be taken. A leader that has not
-renewed within the renew deadline has lost the lease, which is before another candidate may take it.
-Mirrors client-go's leaderelection.
+A lease that has not changed for its duration, as seen here, may be taken. A leader pauses after
+each renewal, then tries to renew until the renew deadline has passed, and has lost the lease then,
+which is before another candidate may take it. Mirrors client-go's leaderelection.
 
 Another candidate takes the lease no earlier than its duration after it first saw our last renewal,
 and cannot have seen that before we sent it. Therefore the leader counts from when it sent the
-renewal, and the others from when they received the lease. The leader stops at the renew deadline
-and not at the lease's duration: the difference is for requests that are on their way by then.
+renewal, and the others from when they received the lease. The leader stops some time before the
+lease's duration has passed: the difference is for requests that are on their way by then.
 """
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 
 import msgspec
+
+from berth.config.tenure import tenure_seconds
 
 from ..scheduling.kube.coordination import Lease, LeaseSpec
 from ..scheduling.kube.meta import ObjectMeta
@@ -39,6 +40,11 @@ class Terms(msgspec.Struct, frozen=True):
     def lock(self) -> str:
         """The name of the lease in the log."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def tenure(self) -> float:
+        """For how many seconds the candidate leads after a renewal."""
+        return tenure_seconds(self.lease_duration, self.renew_deadline, self.retry_period)
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -63,6 +69,12 @@ class LeaderState:
         self._seen: LeaseSpec | None = None
         self._seen_at = float("-inf")
         self._renewed_at: float | None = None
+        self._written: Lease | None = None
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The metadata of the lease as this candidate wrote it last."""
+        return ObjectMeta() if self._written is None else self._written.metadata
 
     @property
     def leading(self) -> bool:
@@ -71,24 +83,27 @@ class LeaderState:
     @property
     def leads_until(self) -> float:
         """When the lease is lost unless it is renewed; minus infinity if not leading."""
-        return (
-            float("-inf")
-            if self._renewed_at is None
-            else self._renewed_at + self._terms.renew_deadline
-        )
+        return float("-inf") if self._renewed_at is None else self._renewed_at + self._terms.tenure
 
     def left(self, now: float) -> float:
-        """Returns the seconds that are left to renew the lease; 0 if the renew deadline has passed,
-        or if not leading.
+        """Returns the seconds that are left to renew the lease; 0 if they have passed, or if not
+        leading.
         """
         return max(self.leads_until - now, 0.0)
+
+    def renewal(self, wall: datetime) -> Lease | None:
+        """Returns the lease to write if nobody else has written it since; None if not leading."""
+        if self._written is None or not self.leading:
+            return None
+        spec = self._written.spec
+        acquired = spec.acquire_time or _stamp(wall)
+        return self._lease(self._written.metadata, acquired, _stamp(wall), spec.lease_transitions)
 
     def next_step(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
         """Returns the next step for the lease that was read; None if there is none. `now` is when
         the answer arrived.
         """
-        stamp = wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        terms = self._terms
+        stamp, terms = _stamp(wall), self._terms
         if lease is None:
             return Write(
                 self._lease(
@@ -113,7 +128,7 @@ class LeaderState:
     def written(self, lease: Lease, sent_at: float) -> None:
         """Notes that our write succeeded. The lease counts from when it was sent."""
         self._seen, self._seen_at = lease.spec, sent_at
-        self._renewed_at = sent_at
+        self._renewed_at, self._written = sent_at, lease
 
     def released(self, lease: Lease) -> Lease | None:
         """Returns the released lease, which others may take at once; None if not ours."""
@@ -125,8 +140,7 @@ class LeaderState:
     def _lease(self, metadata: ObjectMeta, acquired: str, renewed: str, transitions: int) -> Lease:
         spec = LeaseSpec(
             holder_identity=self._terms.identity,
-            # Rounded up, as others must not take it sooner.
-            lease_duration_seconds=math.ceil(self._terms.lease_duration),
+            lease_duration_seconds=int(self._terms.lease_duration),
             acquire_time=acquired,
             renew_time=renewed,
             lease_transitions=transitions,
@@ -134,3 +148,7 @@ class LeaderState:
         return Lease(
             api_version="coordination.k8s.io/v1", kind="Lease", metadata=metadata, spec=spec
         )
+
+
+def _stamp(wall: datetime) -> str:
+    return wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

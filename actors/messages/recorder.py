@@ -18,7 +18,8 @@ class EventType(enum.StrEnum):
 class RecordEvent(msgspec.Struct, frozen=True):
     """Write an event about an object, unless that would hold up something else.
 
-    `related` is another object that takes part, such as the preemptor of a victim.
+    `related` is another object that takes part, such as the preemptor of a victim. An event with
+    `action` "" is written as one of core/v1.
     """
 
     regarding: ObjectReference

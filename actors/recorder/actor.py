@@ -136,21 +136,18 @@ class RecorderActor(Actor[RecorderMessage]):
         """Patches the count of an event; creates the event if it is new, or has expired."""
         counts = event.series is not msgspec.UNSET
         for _ in range(MOST_CONFLICTS):
-            path = (
-                f"{API if self._served else CORE_API}/namespaces/{event.metadata.namespace}/events"
-            )
+            newer = self._served and bool(event.action)
+            path = f"{API if newer else CORE_API}/namespaces/{event.metadata.namespace}/events"
             try:
                 if counts and await self._counted(path, event):
                     return
-                await self._client.call(
-                    "POST", path, object, event if self._served else in_core(event)
-                )
+                await self._client.call("POST", path, object, event if newer else in_core(event))
             except ApiError as refused:
                 if refused.reason == "AlreadyExists":
                     if counts:
                         continue  # it was created just now
                     return  # it was created by an earlier POST, whose answer was lost
-                if refused.code != NOT_FOUND or not self._served or await self._is_served():
+                if refused.code != NOT_FOUND or not newer or await self._is_served():
                     raise
             else:
                 return

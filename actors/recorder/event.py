@@ -1,6 +1,9 @@
 """The Event of events.k8s.io/v1, as the recorder writes it. It is a struct, because one is made and
 encoded for every pod that is placed.
 
+An event without an action is one of the older kind, which only core/v1 takes: kube-scheduler writes
+such events about its lease.
+
 Immutable: to count, a new Event is made from the old one, with another series.
 """
 
@@ -51,8 +54,16 @@ class Event(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 def in_core(event: Event) -> dict[str, Any]:
-    """Returns the same event in core/v1, for an API server that has no events.k8s.io."""
+    """Returns the same event in core/v1: without an action, in the form of older events."""
     document: dict[str, Any] = msgspec.to_builtins(event)
     for name, core_name in _CORE_NAMES.items():
         document[core_name] = document.pop(name)
-    return {**document, "apiVersion": "v1"}
+    document["apiVersion"] = "v1"
+    if event.action:
+        return document
+    for name in ("action", "eventTime"):
+        del document[name]
+    second = event.event_time.partition(".")[0] + "Z"
+    source = {"component": event.reporting_controller}
+    times = {"firstTimestamp": second, "lastTimestamp": second, "count": 1}
+    return {**document, **times, "source": source, "reportingInstance": ""}

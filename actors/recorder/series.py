@@ -2,12 +2,12 @@
 that counts. Pure.
 
 Facts are equal if they are equal in all but their notes: the reporter, the reason, the action, the
-type, and the objects, down to their resourceVersions. The first one is a new Event, with its note.
-The second one makes it a series, which is written at once. After that the fact is only counted. The
-count is written every half hour, and when the fact was not repeated for six minutes, which ends the
-series. Mirrors the broadcaster of client-go's tools/events, except that memory is bounded: only the
-`most` facts that occurred last are remembered, and if a series is forgotten for another fact, its
-last count is not written.
+type, and the objects, down to their resourceVersions. Without an action, the notes count too. The
+first one is a new Event, with its note. The second one makes it a series, which is written at once.
+After that the fact is only counted. The count is written every half hour, and when the fact was not
+repeated for six minutes, which ends the series. Mirrors the broadcaster of client-go's
+tools/events, except that memory is bounded: only the `most` facts that occurred last are
+remembered, and if a series is forgotten for another fact, its last count is not written.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SeriesTracker:
         fact = (
             event.regarding,
             event.reason,
-            event.action,
+            event.action or event.note,
             event.reporting_controller,
             event.type is _WARNING,
             event.related,

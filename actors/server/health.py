@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from berth.config.tenure import tenure_seconds
 from berth.config.types import LeaderElectionConfiguration
 
 from ..client.tenure import Tenure
@@ -34,8 +35,11 @@ class Check(msgspec.Struct, frozen=True):
 
 def leader_election(tenure: Tenure, election: LeaderElectionConfiguration) -> Check:
     """Fails if the lease is long over without an orderly end: the process may be unable to end."""
-    # kube-scheduler counts from the lease's expiry; a tenure ends at the renew deadline before it.
-    patience = election.lease_duration - election.renew_deadline + OVERDUE_SECONDS
+    # kube-scheduler counts from the lease's expiry; a tenure ends before it.
+    tenure_lasts = tenure_seconds(
+        election.lease_duration, election.renew_deadline, election.retry_period
+    )
+    patience = election.lease_duration - tenure_lasts + OVERDUE_SECONDS
 
     def problem() -> str | None:
         if tenure.over_for() <= patience:

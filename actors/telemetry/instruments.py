@@ -163,6 +163,10 @@ class Instruments(PluginMeasures):
         """Notes whether this process holds the lease."""
         self._families.leads.child(ELECTION).set(leads)
 
+    def renewed_slowly(self) -> None:
+        """Notes a renewal of the lease that had to read it first."""
+        self._families.slow_renewals.child(ELECTION).inc()
+
     # -------------------------------------------------------------------------------------- plugins
 
     def preemption_attempted(self) -> None:

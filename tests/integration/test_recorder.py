@@ -55,6 +55,16 @@ FAILED = RecordEvent(
 )
 
 
+LEADS = RecordEvent(
+    ObjectReference("coordination.k8s.io/v1", "Lease", "default", "l", "uid", "1"),
+    EventType.NORMAL,
+    "LeaderElection",
+    "",
+    "me became leader",
+    "default-scheduler",
+)
+
+
 def outbox() -> RecorderState:
     return RecorderState(SeriesTracker("here"))
 
@@ -231,3 +241,20 @@ async def test_undelivered_writes_wait_for_the_api_server() -> None:
             with anyio.fail_after(20):
                 while (await condition(client))[2] != f"{MESSAGE} 49":
                     await anyio.sleep(0.01)
+
+
+async def test_events_without_an_action_are_written_in_the_older_form() -> None:
+    async with serve() as url, Client(Connection(url)) as client:
+        state = outbox()
+        async with recorder(client, state) as mailbox:
+            mailbox.tell(LEADS)
+            mailbox.tell(msgspec.structs.replace(LEADS, note="me stopped leading"))
+        events = (await client.call("GET", CORE, dict))["items"]
+    assert [event["message"] for event in events] == ["me became leader", "me stopped leading"]
+    for event in events:
+        assert event["involvedObject"]["uid"] == "uid"
+        assert event["source"] == {"component": "default-scheduler"}
+        assert event["reportingComponent"] == "default-scheduler"
+        assert event["count"] == 1
+        assert event["firstTimestamp"] == event["lastTimestamp"]
+        assert not {"action", "eventTime"} & event.keys()

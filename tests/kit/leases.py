@@ -21,6 +21,14 @@ class Leases:
         self.lease: Lease | None = None
         self.seconds = 0.0
         self.down: set[str] = set()
+        self.methods: list[str] = []
+
+    def touch(self) -> None:
+        """Changes the lease, but not its spec."""
+        assert self.lease is not None
+        self._version += 1
+        metadata = msgspec.structs.replace(self.lease.metadata, resource_version=str(self._version))
+        self.lease = msgspec.structs.replace(self.lease, metadata=metadata)
 
     @property
     def holder(self) -> str:
@@ -30,6 +38,7 @@ class Leases:
         return Calls(self, who)
 
     async def call(self, who: str, method: str, body: Lease | None) -> Lease:
+        self.methods.append(method)
         await anyio.lowlevel.checkpoint()
         if self.seconds:
             await self._clock.sleep(self.seconds)
@@ -44,7 +53,9 @@ class Leases:
         if body.metadata.resource_version != version:
             raise ApiError(409, "Conflict", "another version")
         self._version += 1
-        metadata = msgspec.structs.replace(body.metadata, resource_version=str(self._version))
+        metadata = msgspec.structs.replace(
+            body.metadata, uid="lease-uid", resource_version=str(self._version)
+        )
         self.lease = msgspec.structs.replace(body, metadata=metadata)
         return self.lease
 

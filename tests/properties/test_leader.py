@@ -7,6 +7,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -103,8 +104,21 @@ def test_a_dead_leaders_lease_is_taken_after_its_duration_without_renewal() -> N
     assert msgspec.json.decode(msgspec.json.encode(taken.lease), type=Lease) == taken.lease
 
 
-def test_the_written_duration_is_no_shorter_than_the_configured_one() -> None:
-    state = LeaderState(Terms("a", "ns", "l", 2.5, 2.2, 0.5))
+@pytest.mark.parametrize(
+    ("duration", "deadline", "retry", "tenure"),
+    [
+        (15, 10, 2, 12),  # the pause comes before the deadline
+        (15, 14, 2, 14),  # others may take the lease after the pause and the deadline
+        (15, 13, 2, 13),
+        (2.5, 2.2, 0.5, 2),  # the lease holds whole seconds
+    ],
+)
+def test_a_leader_leads_for_a_pause_and_the_deadline_unless_others_may_lead_by_then(
+    duration: float, deadline: float, retry: float, tenure: float
+) -> None:
+    state = LeaderState(Terms("a", "ns", "l", duration, deadline, retry))
     step = state.next_step(None, 0, datetime(2026, 1, 1, tzinfo=UTC))
     assert isinstance(step, Write)
-    assert step.lease.spec.lease_duration_seconds == 3
+    assert step.lease.spec.lease_duration_seconds == int(duration)
+    state.written(step.lease, 100)
+    assert state.left(100) == tenure

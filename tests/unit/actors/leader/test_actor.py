@@ -19,7 +19,7 @@ from berth.actors.leader.actor import LeaderActor, LeaseLostError
 from berth.actors.leader.state import Terms
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.recorder import RecorderMessage, RecordEvent
-from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.meta import HasMetadata, ObjectReference
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.instruments import Reader, unread
@@ -91,7 +91,15 @@ class Story:
         return self.status() == {("kube-scheduler",): 1}
 
     def recorded(self) -> list[str]:
-        return [order.note for order in self.recorder.take() if isinstance(order, RecordEvent)]
+        events = [order for order in self.recorder.take() if isinstance(order, RecordEvent)]
+        for event in events:
+            version = event.regarding.resource_version
+            assert version
+            assert event.regarding == ObjectReference(
+                "coordination.k8s.io/v1", "Lease", "ns", "l", "lease-uid", version
+            )
+            assert (event.reason, event.action) == ("LeaderElection", "")
+        return [event.note for event in events]
 
 
 @asynccontextmanager

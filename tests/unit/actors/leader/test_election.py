@@ -41,9 +41,19 @@ class Candidate:
         self.still = 0.0
         terms = Terms(who, "ns", "l", DURATION, DEADLINE, RETRY)
         self._election = Election(
-            terms, leases.of(who), self.clock, Random(who), self.tenure, lambda: self.still
+            terms,
+            leases.of(who),
+            self.clock,
+            Random(who),
+            self.tenure,
+            lambda: self.still,
+            self._count_slow,
         )
         self.scope = anyio.CancelScope()
+        self.slow_renewals = 0
+
+    def _count_slow(self) -> None:
+        self.slow_renewals += 1
 
     async def run(self) -> None:
         with self.scope:
@@ -73,10 +83,10 @@ async def test_without_renewal_a_leader_writes_until_its_deadline_and_another_le
         await clock.advance(60)
         assert (first.led, second.led, leases.holder) == (True, False, "first")
         assert first.tenure.permits()
-        leases.down.add("first")
-        await clock.advance(DEADLINE - RETRY - 0.1)
+        leases.down.add("first")  # renewed at this moment
+        await clock.advance(RETRY + DEADLINE - 0.1)
         assert first.tenure.permits()
-        await clock.advance(RETRY + 0.2)
+        await clock.advance(0.2)
         assert not first.tenure.permits()
         assert first.ended
         await clock.advance(DURATION - DEADLINE - RETRY - 0.2)
@@ -104,7 +114,7 @@ async def test_a_renewal_that_hangs_does_not_lengthen_the_tenure() -> None:
     async with running(candidate):
         await clock.advance(RETRY)
         leases.seconds = 60.0
-        await clock.advance(DEADLINE - 0.1)
+        await clock.advance(RETRY + DEADLINE - 0.1)
         assert candidate.tenure.permits()
         await clock.advance(0.1)
         assert not candidate.tenure.permits()
@@ -174,20 +184,73 @@ async def test_a_leader_that_is_cancelled_releases_the_lease_and_may_not_write_m
         assert candidate.ended
 
 
-async def test_a_process_that_was_stopped_for_long_neither_writes_nor_renews() -> None:
-    """It wakes with overdue timers, and with an answer that was on its way when it was stopped."""
+@pytest.mark.parametrize("reads", [False, True])
+async def test_a_process_that_was_stopped_for_long_neither_writes_nor_renews(reads: bool) -> None:
+    """It wakes with overdue timers, and with an answer that was on its way when it was stopped: to
+    the renewal, or to reading the lease after that was refused.
+    """
     clock = VirtualClock()
     leases = Leases(clock)
     candidate = Candidate("one", leases, clock)
     async with running(candidate):
         await clock.advance(RETRY)
-        assert leases.lease is not None
-        before = leases.lease.metadata.resource_version
+        if reads:
+            leases.touch()
         leases.seconds = 1.0
-        await clock.advance(RETRY + 0.5)  # the lease is asked for
+        await clock.advance(RETRY + 1.5 if reads else RETRY + 0.5)
         candidate.clock.stopped_for = DURATION
         leases.seconds = 0.0
+        leases.methods.clear()
         assert not candidate.tenure.permits()
         await clock.advance(5)
-        assert leases.lease.metadata.resource_version == before
+        assert leases.methods == []
         assert candidate.ended
+
+
+@pytest.mark.parametrize(("outage", "survives"), [(11.5, True), (12.0, False)])
+async def test_a_leader_lives_through_an_outage_of_a_pause_and_the_deadline(
+    outage: float, survives: bool
+) -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    candidate = Candidate("one", leases, clock)
+    async with running(candidate):
+        await clock.advance(5 * RETRY)
+        leases.down.add("one")  # renewed at this moment
+        await clock.advance(9.9)
+        leases.seconds = outage - 10.0  # the last attempt in time is answered this late
+        leases.down.clear()
+        await clock.advance(2.2)
+        assert candidate.ended is not survives
+        leases.seconds = 0.0
+
+
+async def test_a_request_that_hangs_is_followed_by_others_before_the_deadline() -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    candidate = Candidate("one", leases, clock)
+    async with running(candidate):
+        await clock.advance(5 * RETRY)
+        leases.seconds = 60.0
+        await clock.advance(RETRY + DEADLINE / 2 - 0.1)
+        leases.seconds = 0.0
+        await clock.advance(0.2)  # the renewal is given up, and the lease is read instead
+        assert candidate.slow_renewals == 1
+        await clock.advance(2 * DURATION)
+        assert not candidate.ended
+
+
+async def test_a_leader_reads_the_lease_only_if_its_renewal_fails() -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    candidate = Candidate("one", leases, clock)
+    async with running(candidate):
+        leases.methods.clear()
+        await clock.advance(3 * RETRY)
+        assert leases.methods == ["PUT"] * 3
+        assert candidate.slow_renewals == 0
+        leases.touch()  # somebody adds a label
+        leases.methods.clear()
+        await clock.advance(2 * RETRY)
+        assert leases.methods == ["PUT", "GET", "PUT", "PUT"]
+        assert candidate.slow_renewals == 1

@@ -98,14 +98,14 @@ def test_the_watchdog_of_the_lease() -> None:
     election = LeaderElectionConfiguration()
     check = leader_election(tenure, election)
     assert check.problem() is None  # never led
-    tenure.lasts_until(now + 10)  # renewed just now: expires in 15 s
+    tenure.lasts_until(now + 12)  # renewed just now: expires in 15 s
     now += 35
     assert check.problem() is None
     tenure.lasts_until(NEVER)
     assert check.problem() is None
     now += 0.1
     assert check.problem() == "failed election to renew leadership on lease kube-scheduler"
-    tenure.lasts_until(now + 10)
+    tenure.lasts_until(now + 12)
     assert check.problem() is None
 
 
