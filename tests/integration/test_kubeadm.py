@@ -25,10 +25,6 @@ COMMAND = (
     "--leader-elect=true",
 )
 
-CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
-# An API server that trusts no client certificate publishes this.
-AUTHORITIES = {"metadata": {"name": "extension-apiserver-authentication"}, "data": {}}
-
 
 def is_free(port: int) -> bool:
     with socket.socket() as probe:
@@ -55,7 +51,6 @@ async def test_the_command_of_the_manifest_starts_a_leader_that_places_pods(tmp_
     program = tmp_path / COMMAND[0]
     program.symlink_to(Path(sys.executable).with_name("berth"))
     async with daemons(tmp_path) as running:
-        await running.client.call("POST", CONFIG_MAPS, dict, AUTHORITIES)
         conf = str(kubeconfig(tmp_path, running.url))
         flags = [flag.replace("/etc/kubernetes/scheduler.conf", conf) for flag in COMMAND[1:]]
         port = SECURE_PORT
@@ -75,8 +70,8 @@ async def test_the_command_of_the_manifest_starts_a_leader_that_places_pods(tmp_
             assert (await running.lease())["holderIdentity"] in start
             assert not [line for line in scheduler.output.splitlines() if line.startswith("W")]
             async with aiohttp.ClientSession() as session:
-                for probe in ("livez", "readyz"):
-                    where = f"https://127.0.0.1:{port}/{probe}"
+                for page, text in (("livez", "ok"), ("readyz", "ok"), ("metrics", "# HELP ")):
+                    where = f"https://127.0.0.1:{port}/{page}"
                     async with session.get(where, ssl=False) as answer:
-                        assert (answer.status, await answer.text()) == (200, "ok")
+                        assert (answer.status, (await answer.text())[: len(text)]) == (200, text)
             running.assert_bound_once(1)

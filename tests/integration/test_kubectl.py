@@ -81,6 +81,14 @@ secret generic keys --from-literal=user=admin => /api/v1{NAMESPACE}/secrets => k
 namespace stage => /api/v1/namespaces => stage
 service clusterip web --tcp=80:8080 => /api/v1{NAMESPACE}/services => web
 service externalname far --external-name=a.example => /api/v1{NAMESPACE}/services => far
+role reader --verb=get --resource=pods =>
+    /apis/rbac.authorization.k8s.io/v1{NAMESPACE}/roles => reader
+clusterrole reader --verb=get --non-resource-url=/metrics =>
+    /apis/rbac.authorization.k8s.io/v1/clusterroles => reader
+rolebinding readers --role=reader --group=dev --serviceaccount=default:robot =>
+    /apis/rbac.authorization.k8s.io/v1{NAMESPACE}/rolebindings => readers
+clusterrolebinding readers --clusterrole=reader --user=ann =>
+    /apis/rbac.authorization.k8s.io/v1/clusterrolebindings => readers
 serviceaccount robot => /api/v1{NAMESPACE}/serviceaccounts => robot
 pdb half --selector=app=web --min-available=50% =>
     /apis/policy/v1{NAMESPACE}/poddisruptionbudgets => half
@@ -232,3 +240,13 @@ async def test_events_of_either_api_are_shown_with_age_count_and_message(
         shown = (await kubectl(*command)).stdout
         assert re.search(r"20m \(x7 over 60m\) .* no room", shown)
         assert re.search(r" 60m +default-scheduler +no node|\n60m +Warning .* no node", shown)
+
+
+async def test_everybody_may_do_everything(kubectl: Kubectl) -> None:
+    assert (await kubectl("auth", "can-i", "delete", "nodes")).stdout == "yes\n"
+    assert (await kubectl("auth", "can-i", "get", "/metrics", "--as=ann")).stdout == "yes\n"
+    assert "*.*" in (await kubectl("auth", "can-i", "--list")).stdout
+    assert "kubernetes-admin" in (await kubectl("auth", "whoami")).stdout
+    await kubectl("create", "serviceaccount", "robot")
+    token = (await kubectl("create", "token", "robot", "--duration=1h")).stdout
+    assert token.count(".") == 2

@@ -257,7 +257,7 @@ def test_a_node_is_labelled_tainted_cordoned_and_drained(demo: Kubectl) -> None:
 
 
 def test_served_kinds_are_listed_and_explained(demo: Kubectl) -> None:
-    resources = demo("api-resources", "-o", "name").splitlines()
+    resources = demo("api-resources", "--verbs=list", "-o", "name").splitlines()
     assert {
         "pods",
         "deployments.apps",

@@ -16,7 +16,6 @@ from .admission import (
     CLAIMS,
     DEVICE_CLAIMS,
     NAMESPACES,
-    PRIORITY_CLASSES,
     admin_access_problems,
     admitted_claim,
     admitted_pod,
@@ -27,6 +26,8 @@ from .conditions import with_condition
 from .conversion import served_form, stored_form
 from .defaults import defaulted
 from .eviction import PODS, check_eviction, mark_disrupted
+from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
+from .limits import check_limits, with_default_limits
 from .patch import STRATEGIC, patched
 from .requests import (
     Binding,
@@ -46,8 +47,7 @@ from .store import Document, RefusedError, Store, StoredObject
 from .validation import invalid_details, invalid_message, problems, status_problems
 
 NODES = BY_KIND["v1", "Node"]
-FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-FIRST_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
+LIMITED = (PODS, CLAIMS)
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 MOST_PROBLEMS = 1000  # in one refusal
 LONGEST_PREFIX = 58  # of a generated name, so that it has at most 63 characters
@@ -77,13 +77,10 @@ class Api:
         self._duplicates = duplicates
 
     def seed(self) -> None:
-        """Creates the namespaces and priority classes that every cluster starts with."""
-        for name in FIRST_NAMESPACES:
-            if self.store.find(NAMESPACES, "", name) is None:
-                self.create(NAMESPACES, "", {"metadata": {"name": name}})
-        for name, value in FIRST_CLASSES:
-            if self.store.find(PRIORITY_CLASSES, "", name) is None:
-                self.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
+        """Creates the objects that every cluster starts with, unless they are there."""
+        for kind, namespace, document in FIRST_OBJECTS:
+            if self.store.find(kind, namespace, document["metadata"]["name"]) is None:
+                self.create(kind, namespace, document)
 
     def create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
         document = self._decoded(kind, document)
@@ -115,11 +112,13 @@ class Api:
                 created.pop("status", None)
         created = stored_form(kind, defaulted(kind, created))
         if kind == PODS:
-            created = admitted_pod(self.store, created)
+            created = admitted_pod(self.store, with_default_limits(self.store, created))
         elif kind == CLAIMS:
             created = admitted_claim(self.store, created)
         _refuse(kind, created, admin_access_problems(self.store, kind, created, None))
         _check(kind, created, None)
+        if kind in LIMITED:
+            check_limits(self.store, kind, created)
         return self.store.create(kind, created)
 
     def update(
@@ -178,6 +177,8 @@ class Api:
             raise RefusedError(422, "Invalid", f'Pod "{name}" is invalid: {problem}')
         if subresource != "resize":
             _check(kind, after, before)
+        if (kind == CLAIMS or subresource == "resize") and "deletionTimestamp" not in metadata:
+            check_limits(self.store, kind, after)
         written = self.store.update(kind, after)
         waits = (
             metadata.get("finalizers")

@@ -26,7 +26,8 @@ from .patch import JSON_PATCH, MERGE, STRATEGIC
 from .protobuf import CONTENT_TYPE as PROTOBUF
 from .protobuf import decoded
 from .requests import delete_options
-from .resources import BY_PATH, UNSERVED, Kind
+from .resources import BY_PATH, REVIEWS, UNSERVED, Kind
+from .reviews import issued_token, review
 from .schema import duplicate_fields
 from .selectors import Matches, matches_of
 from .store import Document, RefusedError, Store, StoredObject
@@ -105,6 +106,8 @@ class Server:
         if request.method == "GET" and (served := discovery(path) or openapi(path)) is not None:
             return _json(served)
         target = target_of(path)
+        if target.kind in REVIEWS:
+            return self._reviewed(request, target)
         if request.method == "GET":
             if not target.name and is_on(request.query, "watch"):
                 return Watch(self._store, target.kind, target.namespace, request).run
@@ -123,6 +126,16 @@ class Server:
         if not api.warnings:
             return response
         return msgspec.structs.replace(response, warnings=_warnings(api.warnings))
+
+    def _reviewed(self, request: Request, target: Target) -> Response:
+        """Answers a question, which stores nothing."""
+        if request.method != "POST" or target.name:
+            raise self._not_allowed(request, target)
+        kind = target.kind
+        document = _of_kind(kind, _body(request.body, _media_type(request)))
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        answer = review(kind.kind, target.namespace, document, token)
+        return _json({"apiVersion": kind.api_version, "kind": kind.kind, **answer}, 201)
 
     def _read(self, request: Request, target: Target) -> Answer | list[StoredObject]:
         if not target.name:
@@ -154,6 +167,9 @@ class Server:
             case "POST", "binding":
                 api.bind(namespace, name, _object(document))
                 return {**SUCCESS, "code": 201}, 201
+            case "POST", "token":
+                account = self._store.get(kind, namespace, name)
+                return issued_token(account, _object(document), datetime.now(UTC)), 201
             case "POST", "eviction":
                 api.evict(namespace, name, _object(document))
                 return {**SUCCESS, "code": 201}, 201

@@ -11,6 +11,7 @@ from .recall import recalled
 from .resources import Kind
 from .store import Document
 
+RBAC_GROUP = "rbac.authorization.k8s.io"
 SERVICE_NETWORK = int(IPv4Address("10.96.0.0"))
 
 
@@ -244,6 +245,36 @@ def _pending(fill: Callable[[Document], Document]) -> Callable[[Document], Docum
     }
 
 
+def _limit_range(document: Document) -> Document:
+    """Returns the limits with defaults for containers: of the limit its maximum, of the request the
+    default limit or the minimum.
+    """
+    spec = document.get("spec") or {}
+    limits = [
+        _container_limit(limit) if limit.get("type") == "Container" else limit
+        for limit in spec.get("limits") or ()
+    ]
+    return {**document, "spec": {**spec, "limits": limits}}
+
+
+def _container_limit(limit: Document) -> Document:
+    default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+    least = limit.get("min") or {}
+    requests = {**least, **default, **(limit.get("defaultRequest") or {})}
+    filled = {"default": default, "defaultRequest": requests}
+    return {**limit, **{field: amounts for field, amounts in filled.items() if amounts}}
+
+
+def _role_binding(document: Document) -> Document:
+    """Returns a binding whose role and subjects have the API group of roles, users and groups."""
+    subjects = [
+        {"apiGroup": RBAC_GROUP, **subject} if subject.get("kind") in ("User", "Group") else subject
+        for subject in document.get("subjects") or ()
+    ]
+    filled = {**document, "roleRef": {"apiGroup": RBAC_GROUP, **(document.get("roleRef") or {})}}
+    return {**filled, "subjects": subjects} if subjects else filled
+
+
 _DEFAULTS: dict[str, Callable[[Document], Document]] = {
     "Pod": _pod,
     "Namespace": _namespace,
@@ -268,6 +299,9 @@ _DEFAULTS: dict[str, Callable[[Document], Document]] = {
         requiresRepublish=False,
         seLinuxMount=False,
     ),
+    "LimitRange": _limit_range,
+    "RoleBinding": _role_binding,
+    "ClusterRoleBinding": _role_binding,
     "StorageClass": _storage_class,
     "ResourceClaim": _resource_claim,
     "ResourceClaimTemplate": _resource_claim_template,

@@ -5,7 +5,7 @@ Clients such as kubectl read them before anything else.
 
 from __future__ import annotations
 
-from .resources import KINDS, Kind
+from .resources import REVIEWS, SERVED, Kind
 from .store import Document
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
@@ -46,18 +46,18 @@ def discovery(path: str) -> Document | None:
 
 
 def _groups() -> list[str]:
-    return sorted({kind.group for kind in KINDS if kind.group})
+    return sorted({kind.group for kind in SERVED if kind.group})
 
 
 def _group(name: str) -> Document:
     """Returns a group and its versions, which sort by preference: v1, v1alpha2."""
-    versions = sorted({kind.version for kind in KINDS if kind.group == name})
+    versions = sorted({kind.version for kind in SERVED if kind.group == name})
     served = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": served, "preferredVersion": served[0]}
 
 
 def _resources(group: str, version: str) -> Document | None:
-    served = [kind for kind in KINDS if (kind.group, kind.version) == (group, version)]
+    served = [kind for kind in SERVED if (kind.group, kind.version) == (group, version)]
     if not served:
         return None
     resources = [entry for kind in served for entry in _entries(kind)]
@@ -76,7 +76,7 @@ def _entries(kind: Kind) -> list[Document]:
         "singularName": kind.kind.lower(),
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": VERBS,
+        "verbs": ["create"] if kind in REVIEWS else VERBS,
     }
     categories = (
         {"categories": ["all"]}
@@ -100,4 +100,7 @@ def _entries(kind: Kind) -> list[Document]:
         subresource("binding", ["create"], kind="Binding")
         subresource("eviction", ["create"], group="policy", version="v1", kind="Eviction")
         subresource("resize", ["get", "patch", "update"])
+    if kind.kind == "ServiceAccount":
+        token = {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}
+        subresource("token", ["create"], **token)
     return entries

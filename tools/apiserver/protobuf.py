@@ -147,6 +147,13 @@ def _items(shape: Shape, record: _Record) -> list[Any]:
 def _value(shape: Shape, record: _Record) -> Any:
     """Returns a value in its JSON form; None for the zero time and for raw JSON of no bytes."""
     octets = _expected(record, _WIRES.get(shape.name, _BYTES)).octets
+    if shape.item is not None:  # a list in a map: a message with the items in its field 1
+        return [
+            item
+            for below in _records(octets)
+            if below.number == 1
+            for item in _items(shape.item, below)
+        ]
     if shape.fields is not None:
         document: Document = {}
         _fill(document, _numbers(shape), octets)

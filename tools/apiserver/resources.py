@@ -21,6 +21,12 @@ CONDITIONAL = frozenset(
 )
 
 
+_OWN_SUBRESOURCES = {
+    "Pod": ("binding", "eviction", "resize", *UNSERVED),
+    "ServiceAccount": ("token",),
+}
+
+
 class Kind(msgspec.Struct, frozen=True, eq=False):
     """A kind and its place in the API; `status` and `scale` are True if it has these subresources.
 
@@ -57,7 +63,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def subresources(self) -> tuple[str, ...]:
-        own = ("binding", "eviction", "resize", *UNSERVED) if self.kind == "Pod" else ()
+        own = _OWN_SUBRESOURCES.get(self.kind, ())
         return (*(("status",) if self.status else ()), *(("scale",) if self.scale else ()), *own)
 
     def path(self, namespace: str = "", name: str = "") -> str:
@@ -69,6 +75,16 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
             else f"{base}/{self.plural}"
         )
         return f"{place}/{name}" if name else place
+
+
+def _role(plural: str, kind: str, *, namespaced: bool) -> Kind:
+    return Kind(
+        "rbac.authorization.k8s.io", "v1", plural, kind, namespaced=namespaced, status=False
+    )
+
+
+def _review(group: str, kind: str, *, namespaced: bool = False) -> Kind:
+    return Kind(f"{group}.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced, status=False)
 
 
 _EVENTS = Kind("", "v1", "events", "Event", namespaced=True, short=("ev",), status=False)
@@ -83,6 +99,7 @@ KINDS = (
     Kind(
         "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short=("sa",), status=False
     ),
+    Kind("", "v1", "limitranges", "LimitRange", namespaced=True, short=("limits",), status=False),
     Kind("", "v1", "endpoints", "Endpoints", namespaced=True, short=("ep",), status=False),
     Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short=("pv",)),
     Kind(
@@ -150,6 +167,10 @@ KINDS = (
         status=False,
     ),
     Kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
+    _role("roles", "Role", namespaced=True),
+    _role("rolebindings", "RoleBinding", namespaced=True),
+    _role("clusterroles", "ClusterRole", namespaced=False),
+    _role("clusterrolebindings", "ClusterRoleBinding", namespaced=False),
     Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False, status=False),
     # A name alone means the later of two kinds with that name.
     Kind(
@@ -183,5 +204,16 @@ KINDS = (
     Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, status=False),
 )
 
-BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
-BY_KIND = {(kind.api_version, kind.kind): kind for kind in KINDS}
+# Questions to the server: the answer to a POST, which stores nothing.
+REVIEWS = (
+    _review("authentication", "TokenReview"),
+    _review("authentication", "SelfSubjectReview"),
+    _review("authorization", "SubjectAccessReview"),
+    _review("authorization", "LocalSubjectAccessReview", namespaced=True),
+    _review("authorization", "SelfSubjectAccessReview"),
+    _review("authorization", "SelfSubjectRulesReview"),
+)
+
+SERVED = (*KINDS, *REVIEWS)
+BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in SERVED}
+BY_KIND = {(kind.api_version, kind.kind): kind for kind in SERVED}

@@ -11,9 +11,11 @@ from typing import Any
 
 from .recall import recalled
 from .rules import (
+    access,
     cluster,
     device_claims,
     devices,
+    limits,
     negotiation,
     pod_updates,
     pods,
@@ -32,6 +34,7 @@ from .rules.fields import (
 from .schema import TYPES
 
 _LABEL_NAMES = ("Namespace", "Service")
+_PATH_NAMES = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 _ANNOTATION_BYTES = 256 << 10
 _REASONS = {
     "Required value": "FieldValueRequired",
@@ -141,13 +144,25 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
             )
         case "ConfigMap":
             return cluster.config_map(document, before)
+        case "LimitRange":
+            return limits.limit_range(document.get("spec") or {})
+        case "Role" | "ClusterRole":
+            return access.role(kind, document)
+        case "RoleBinding" | "ClusterRoleBinding":
+            return access.binding(kind, document, before)
         case _:
             return []
 
 
 def _metadata(kind: str, metadata: Document) -> list[str]:
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
-    form = dns_label if kind in _LABEL_NAMES else dns_subdomain
+    form = (
+        dns_label
+        if kind in _LABEL_NAMES
+        else access.path_segment
+        if kind in _PATH_NAMES
+        else dns_subdomain
+    )
     problems: list[str] = []
     if prefix:
         # a prefix may end in a dash, since the suffix ends the name with a letter or a digit

@@ -225,3 +225,40 @@ SERVICE_ACCOUNTS = (
     AGE,
 )
 LEASES = (NAME, Column("Holder", field("spec", "holderIdentity"), "Who holds it."), AGE)
+# The columns of kinds for which the API server has no columns of their own.
+DATED = (
+    NAME,
+    Column("Created At", field("metadata", "creationTimestamp"), "When it was created.", "date"),
+)
+
+
+def _role(binding: Document, _: datetime) -> str:
+    return f"{text(binding, 'roleRef', 'kind')}/{text(binding, 'roleRef', 'name')}"
+
+
+def _subjects(kind: str) -> Read:
+    def read(binding: Document, _: datetime) -> str:
+        named = [subject for subject in entries(binding, "subjects") if subject.get("kind") == kind]
+        return ", ".join(
+            f"{text(subject, 'namespace')}/{text(subject, 'name')}"
+            if kind == "ServiceAccount"
+            else text(subject, "name")
+            for subject in named
+        )
+
+    return read
+
+
+ROLE_BINDINGS = (
+    NAME,
+    Column("Role", _role, "The role that it grants."),
+    AGE,
+    Column("Users", _subjects("User"), "The users to whom it grants it.", priority=WIDE),
+    Column("Groups", _subjects("Group"), "The groups to whom it grants it.", priority=WIDE),
+    Column(
+        "ServiceAccounts",
+        _subjects("ServiceAccount"),
+        "The service accounts to which it grants it.",
+        priority=WIDE,
+    ),
+)

@@ -35,7 +35,7 @@ def config_map(name: str, **data: str) -> Document:
 
 
 def names(store: Store) -> list[str]:
-    return [stored.document["metadata"]["name"] for stored in store.list(MAPS)]
+    return [stored.document["metadata"]["name"] for stored in store.list(MAPS, NS)]
 
 
 @pytest.fixture

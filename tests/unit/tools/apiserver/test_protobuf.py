@@ -407,6 +407,8 @@ def encode(shape: Shape, value: Any) -> int | bytes:
     """Encodes a value for the wire; for a map, encodes one of its entries."""
     if shape.values is not None:
         return put(1, value[0]) + put(2, encode(shape.values, value[1]))
+    if shape.item is not None:  # in a map
+        return b"".join(put(1, encode(shape.item, item)) for item in value)
     if shape.fields is not None:
         return b"".join(field_of(shape.fields[name], below) for name, below in value.items())
     match shape.name:

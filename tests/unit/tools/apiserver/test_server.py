@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.resources import BY_KIND, KINDS
 from berth.tools.apiserver.store import Store
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -319,7 +319,7 @@ def pod(name: str, **spec: Any) -> Document:
 
 
 async def test_every_kind_is_discovered_and_listed(server: Server) -> None:
-    for kind in BY_KIND.values():
+    for kind in KINDS:
         group = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
         _, listing = await server.call("GET", group)
         entry = next(entry for entry in listing["resources"] if entry["name"] == kind.plural)
@@ -529,3 +529,44 @@ async def test_an_object_with_far_too_many_items_is_refused_unread(server: Serve
     body = b'{"metadata": {"name": "a"}, "spec": {"containers": [%b]}}' % items[: 3 * 5000 - 1]
     status, refusal = await server.call("POST", PODS, body)
     assert (status, refusal["reason"], len(refusal["details"]["causes"])) == (422, "Invalid", 1000)
+
+
+async def test_a_review_is_answered_and_not_stored(server: Server) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    spec = {"resourceAttributes": {"verb": "get", "resource": "pods"}}
+    revision = server.store.revision
+    status, answer = await server.call("POST", path, {"spec": spec})
+    assert (status, answer["kind"]) == (201, "SelfSubjectAccessReview")
+    assert answer["apiVersion"] == "authorization.k8s.io/v1"
+    assert (answer["spec"], answer["status"]["allowed"]) == (spec, True)
+    assert server.store.revision == revision
+    for method, place in (("GET", path), ("DELETE", path), ("POST", f"{path}/x")):
+        assert (await server.call(method, place, {}))[0] == 405
+
+
+async def test_a_local_review_is_about_its_namespace(server: Server) -> None:
+    path = "/apis/authorization.k8s.io/v1/namespaces/lab/localsubjectaccessreviews"
+    for namespace, status in (("lab", 201), ("default", 422)):
+        attributes = {"verb": "get", "resource": "pods", "namespace": namespace}
+        body = {"spec": {"user": "ann", "resourceAttributes": attributes}}
+        assert (await server.call("POST", path, body))[0] == status
+
+
+async def test_the_token_of_an_account_names_its_bearer(server: Server) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    assert (await server.call("POST", f"{accounts}/robot/token", {}))[0] == 404
+    await server.call("POST", accounts, {"metadata": {"name": "robot"}})
+    status, answer = await server.call("POST", f"{accounts}/robot/token", {})
+    assert status == 201
+    bearer = {"Authorization": f"Bearer {answer['status']['token']}"}
+    _, shown = await server.call(
+        "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {}, **bearer
+    )
+    assert shown["status"]["userInfo"]["username"] == "system:serviceaccount:default:robot"
+
+
+async def test_the_api_server_has_a_service(server: Server) -> None:
+    status, service = await server.call("GET", "/api/v1/namespaces/default/services/kubernetes")
+    assert (status, service["spec"]["clusterIP"]) == (200, "10.96.0.1")
+    (port,) = service["spec"]["ports"]
+    assert (port["name"], port["port"], port["targetPort"]) == ("https", 443, 6443)
