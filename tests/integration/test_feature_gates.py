@@ -15,10 +15,17 @@ from berth.actors.messages.recorder import SetUnschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.config.feature_gates import with_defaults
 from berth.config.options import Options
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.app import Server
+from berth.tools.apiserver.http import Follow, Response
+from berth.tools.apiserver.http_reader import Request
+from berth.tools.apiserver.store import Store
 from berth.tools.explain.command import explain
+from tests.kit.cluster import cluster
 from tests.kit.daemon import daemon
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
+from tests.kit.virtual_loop import in_virtual_time
 
 Document = dict[str, Any]
 
@@ -218,3 +225,26 @@ def test_warnings_and_refusals() -> None:
     refused = CliRunner().invoke(explain, [*arguments, "GangScheduling=true"], input=text)
     assert refused.stderr.startswith("Error: feature gates: GangScheduling is enabled, but depends")
     assert refused.exit_code == 1
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@in_virtual_time
+async def test_the_kinds_are_listed_as_the_gate_says(streams: bool) -> None:
+    store = Store()
+    Api(store).seed()
+    server = Server(store)
+    requests: set[str] = set()
+
+    def answer(request: Request) -> Response | Follow:
+        if request.method == "GET" and request.path in ("/api/v1/pods", "/api/v1/nodes"):
+            how = "watch" if "watch" in request.query else "list"
+            requests.add("stream" if "sendInitialEvents" in request.query else how)
+        return server.answer(request)
+
+    gates = with_defaults({"WatchListClient": streams})
+    async with cluster(answer) as running:
+        await running.create("Node", node())
+        await running.schedule(options=Options(feature_gates=gates))
+        await running.create("Pod", pod())
+        assert await running.node_of("p") == "n"
+    assert requests == ({"stream"} if streams else {"list", "watch"})

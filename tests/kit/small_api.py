@@ -14,6 +14,7 @@ import anyio
 import msgspec
 
 from berth.actors.client.access import Calls, Source
+from berth.actors.client.answers import INITIAL_EVENTS_END
 from berth.actors.client.rest import ApiError, Client, UnreadableAnswerError
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import Reflector
@@ -59,6 +60,7 @@ class SmallApi:
         self.refusals: dict[str, ApiError] = {}
         self.rules: Document | None = None  # the status of a SelfSubjectRulesReview
         self.requests: list[str] = []
+        self._follows = 0
         self.calls: Calls = self
         self.plugins: Calls = self
         self.events: Calls = self
@@ -128,7 +130,17 @@ class SmallApi:
     # ------------------------------------------------------------------------------------ as Access
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
-        return Reflector(cast("Client", self), path, kind, self.clock, self._rng, selector)
+        """Follows every other path with streamed lists."""
+        self._follows += 1
+        return Reflector(
+            cast("Client", self),
+            path,
+            kind,
+            self.clock,
+            self._rng,
+            selector,
+            streams=self._follows % 2 == 0,
+        )
 
     async def call(
         self,
@@ -198,7 +210,7 @@ class SmallApi:
         return self._answer(pod, answer)
 
     @asynccontextmanager
-    async def _watched(self, path: str, since: int) -> AsyncIterator[_Response]:
+    async def _watched(self, path: str, since: int | None) -> AsyncIterator[_Response]:
         yield _Response(self, path, since)
 
     async def open(self, path: str, _patience: object) -> Any:
@@ -207,11 +219,16 @@ class SmallApi:
         url = urlsplit(path)
         query = parse_qs(url.query)
         self.requests.append(f"WATCH {path}")
-        return self._watched(url.path, int(query["resourceVersion"][0]))
+        streams = "sendInitialEvents" in query
+        return self._watched(url.path, None if streams else int(query["resourceVersion"][0]))
 
-    async def lines(self, path: str, since: int) -> AsyncIterator[bytes]:
+    async def lines(self, path: str, since: int | None) -> AsyncIterator[bytes]:
+        """Yields all objects first if there is no version to begin at."""
         severed = self._severed
-        if since < self._oldest:
+        if since is None:
+            since = self.version
+            yield self._streamed(path)
+        elif since < self._oldest:
             yield b'{"type": "ERROR", "object": {"code": 410, "message": "too old"}}\n'
             return
         while True:
@@ -254,6 +271,20 @@ class SmallApi:
         items = [item for item in self._followed(path).objects.values() if _is_selected(path, item)]
         return {"metadata": {"resourceVersion": str(self.version)}, "items": items}
 
+    def _streamed(self, path: str) -> bytes:
+        """Returns the lines of a streamed list, or the refusal of the list."""
+        try:
+            listed = self._list(path, {})
+        except ApiError as refused:
+            status = {"code": refused.code, "message": str(refused)}
+            return msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n"
+        marked = {"annotations": {INITIAL_EVENTS_END: "true"}, **listed["metadata"]}
+        events = [
+            *({"type": "ADDED", "object": item} for item in listed["items"]),
+            {"type": "BOOKMARK", "object": {"metadata": marked}},
+        ]
+        return b"\n".join(map(msgspec.json.encode, events)) + b"\n"
+
     def _answer(self, document: Any, answer: type[T]) -> T:
         try:
             return Reader(answer).read(msgspec.json.encode(document))
@@ -266,7 +297,7 @@ class _Response:
 
     status = 200
 
-    def __init__(self, api: SmallApi, path: str, since: int) -> None:
+    def __init__(self, api: SmallApi, path: str, since: int | None) -> None:
         self._api = api
         self._path = path
         self._since = since
