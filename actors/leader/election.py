@@ -199,7 +199,8 @@ class Election:
             return
         try:
             lease = await self._get()
-            released = None if lease is None else self._state.released(lease)
+            wall = self._clock.wall()
+            released = None if lease is None else self._state.released(lease, wall)
             if released is not None:
                 await self._put(released, create=False)
         except (ApiError, ConnectionFailedError) as failure:

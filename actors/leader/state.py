@@ -97,7 +97,9 @@ class LeaderState:
             return None
         spec = self._written.spec
         acquired = spec.acquire_time or _stamp(wall)
-        return self._lease(self._written.metadata, acquired, _stamp(wall), spec.lease_transitions)
+        return self._lease(
+            self._written.metadata, acquired, _stamp(wall), spec.lease_transitions or 0
+        )
 
     def next_step(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
         """Returns the next step for the lease that was read; None if there is none. `now` is when
@@ -121,7 +123,9 @@ class LeaderState:
             return Wait(spec.holder_identity, until)
         acquired = spec.acquire_time if mine and spec.acquire_time else stamp
         return Write(
-            self._lease(lease.metadata, acquired, stamp, spec.lease_transitions + (not mine)),
+            self._lease(
+                lease.metadata, acquired, stamp, (spec.lease_transitions or 0) + (not mine)
+            ),
             create=False,
         )
 
@@ -130,11 +134,18 @@ class LeaderState:
         self._seen, self._seen_at = lease.spec, sent_at
         self._renewed_at, self._written = sent_at, lease
 
-    def released(self, lease: Lease) -> Lease | None:
+    def released(self, lease: Lease, wall: datetime) -> Lease | None:
         """Returns the released lease, which others may take at once; None if not ours."""
         if lease.spec.holder_identity != self._terms.identity:
             return None
-        spec = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1)
+        stamp = _stamp(wall)
+        spec = msgspec.structs.replace(
+            lease.spec,
+            holder_identity="",
+            lease_duration_seconds=1,
+            acquire_time=stamp,
+            renew_time=stamp,
+        )
         return msgspec.structs.replace(lease, spec=spec)
 
     def _lease(self, metadata: ObjectMeta, acquired: str, renewed: str, transitions: int) -> Lease:

@@ -31,6 +31,7 @@ from ..client.credentials import KubeconfigError
 from ..client.in_cluster import SERVICE_ACCOUNT, in_cluster
 from ..client.kubeconfig import load
 from ..client.rest import Client, Connection
+from ..process.version import USER_AGENT
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.logger import get_logger
@@ -178,7 +179,9 @@ class ServerActor:
                 raise _first(failures) from None
 
     def _client(self, connection: Connection) -> Client:
-        return Client(connection.for_another_thread(), REVIEW_SECONDS, qps=QPS, burst=BURST)
+        return Client(
+            connection.for_another_thread(), REVIEW_SECONDS, qps=QPS, burst=BURST, agent=USER_AGENT
+        )
 
     def _access_reviews(self, calls: Calls) -> AccessReviews:
         settings = self._options.authorization

@@ -77,7 +77,7 @@ class Election(RuleBasedStateMachine):
     @rule(who=WHO)
     def stops(self, who: str) -> None:
         if self.leads(who) and self.lease is not None:
-            released = self.states[who].released(self.lease)
+            released = self.states[who].released(self.lease, datetime(2026, 1, 1, tzinfo=UTC))
             if released is not None:
                 self.lease, self.version = released, self.version + 1
             self.states[who] = LeaderState(TERMS[who])
@@ -122,3 +122,25 @@ def test_a_leader_leads_for_a_pause_and_the_deadline_unless_others_may_lead_by_t
     assert step.lease.spec.lease_duration_seconds == int(duration)
     state.written(step.lease, 100)
     assert state.left(100) == tenure
+
+
+def test_the_lease_as_it_is_written_and_released() -> None:
+    wall = datetime(2026, 1, 1, tzinfo=UTC)
+    state = LeaderState(TERMS["a"])
+    step = state.next_step(None, 0, wall)
+    assert isinstance(step, Write)
+    assert msgspec.to_builtins(step.lease)["spec"] == {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.000000Z",
+        "renewTime": "2026-01-01T00:00:00.000000Z",
+        "leaseTransitions": 0,
+    }
+    released = state.released(step.lease, wall + timedelta(seconds=1))
+    assert released is not None
+    assert msgspec.to_builtins(released)["spec"] == {
+        "leaseDurationSeconds": 1,
+        "acquireTime": "2026-01-01T00:00:01.000000Z",
+        "renewTime": "2026-01-01T00:00:01.000000Z",
+        "leaseTransitions": 0,
+    }

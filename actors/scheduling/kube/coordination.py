@@ -12,7 +12,7 @@ class LeaseSpec(Object, frozen=True, kw_only=True):
     lease_duration_seconds: Int32 = 0
     acquire_time: str | None = None
     renew_time: str | None = None
-    lease_transitions: Int32 = 0
+    lease_transitions: Int32 | None = None
 
 
 class Lease(Object, frozen=True, kw_only=True):
