@@ -148,7 +148,7 @@ def test_the_sum_of_a_pod_out_of_bounds_is_refused(
 ) -> None:
     limit(api, {"type": "Pod", **bound})
 
-    def made(field: str, **more: str) -> list[Document]:
+    def containers(field: str, **more: str) -> list[Document]:
         amounts = enumerate(spec.get(field) or ())
         return [
             {**container(f"{field}-{i}", limits={"memory": amount}), **more}
@@ -156,8 +156,8 @@ def test_the_sum_of_a_pod_out_of_bounds_is_refused(
         ]
 
     own = {"resources": {"limits": {"memory": spec["pod"]}}} if "pod" in spec else {}
-    started = [*made("sidecars", restartPolicy="Always"), *made("init")]
-    assert refusal(api, *made("containers"), initContainers=started, **own).endswith(problem)
+    started = [*containers("sidecars", restartPolicy="Always"), *containers("init")]
+    assert refusal(api, *containers("containers"), initContainers=started, **own).endswith(problem)
 
 
 def test_sums_within_the_bounds_are_allowed(api: Api) -> None:

@@ -98,14 +98,14 @@ def test_the_name_of_a_role_may_have_colons_but_is_part_of_a_path() -> None:
 
 
 def test_the_tables() -> None:
-    made = {"metadata": {"name": "it", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+    role = {"metadata": {"name": "it", "creationTimestamp": "2026-01-01T00:00:00Z"}}
     subjects = [
         {"kind": "User", "name": "ann"},
         {"kind": "User", "name": "bob"},
         {"kind": "Group", "name": "dev"},
         {"kind": "ServiceAccount", "name": "robot", "namespace": "lab"},
     ]
-    binding = {**made, "roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": subjects}
+    binding = {**role, "roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": subjects}
 
     def cells(kind: str, document: Document) -> list[Any]:
         now = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
@@ -113,7 +113,7 @@ def test_the_tables() -> None:
         row: list[Any] = shown["rows"][0]["cells"]
         return row
 
-    assert cells("Role", made) == ["it", "2026-01-01T00:00:00Z"]
+    assert cells("Role", role) == ["it", "2026-01-01T00:00:00Z"]
     assert cells("ClusterRoleBinding", binding) == [
         "it",
         "ClusterRole/r",
