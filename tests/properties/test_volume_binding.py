@@ -1,8 +1,9 @@
-"""Pods with volumes in random histories, with a volume controller, lost writes and late watches.
+"""Pods with volumes in random histories, with a volume controller, lost and late writes, and late
+watches.
 
-Claims, volumes, pods and nodes come, change and go. No pod is bound to a node that a volume of its
-claims does not allow, no volume has two claims, and in the end nothing is assumed and every pod
-that can run does.
+Claims, volumes, pods and nodes come, change and go, and somebody else binds pods too. No pod is
+bound to a node that a volume of its claims does not allow, no volume has two claims, and in the end
+nothing is assumed and every pod that can run does.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class History:
             self.check_binding(path.split("/")[-2], body)
         if self.ended or "persistentvolume" not in path or self.rng.random() >= self.rate:
             return Fault.NONE
-        return self.rng.choice((Fault.REFUSED, Fault.LOST, Fault.UNANSWERED))
+        return self.rng.choice((Fault.REFUSED, Fault.LOST, Fault.UNANSWERED, Fault.DELAYED))
 
     def check_binding(self, pod: str, node: str) -> None:
         """Checks a bound pod's volumes, except those of claims that were made again meanwhile."""
@@ -88,8 +89,8 @@ class History:
         rng, cluster = self.rng, self.cluster
         self.serial += 1
         what = rng.choices(
-            ("volume", "claim", "pod", "no pod", "no volume", "touch", "no claim", "node"),
-            (20, 20, 25, 7, 6, 12, 5, 2),
+            ("volume", "claim", "pod", "no pod", "no volume", "touch", "no claim", "node", "bind"),
+            (20, 20, 25, 7, 6, 12, 5, 2, 3),
         )[0]
         if what == "volume":
             await cluster.create(volume(f"v{self.serial}", rng.choice((*HOSTS, ""))))
@@ -115,6 +116,11 @@ class History:
             await cluster.delete("Node", name)
             await cluster.clock.advance(rng.choice((0.1, 5.0)))
             await cluster.create(labelled(name, rng.choice((3, 20))))
+        elif what == "bind":
+            waiting = [p.metadata for p in cluster.pods().values() if not p.spec.node_name]
+            if waiting:
+                metadata = rng.choice(waiting)
+                await cluster.api.bind("default", metadata.name, metadata.uid, rng.choice(HOSTS))
 
     async def pod(self, name: str) -> None:
         most = min(len(self.claims), self.rng.choice((0, 1, 1, 2)))
