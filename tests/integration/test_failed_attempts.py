@@ -77,7 +77,7 @@ class Writer(PreBindPlugin):
     ],
     ids=["refused", "not arrived", "written", "written, and the pod cannot be read"],
 )
-async def test_what_pre_bind_wrote_is_undone_only_if_the_pod_has_no_node(
+async def test_what_pre_bind_wrote_is_undone_only_if_the_attempt_did_not_bind_the_pod(
     monkeypatch: pytest.MonkeyPatch, fault: Fault, readable: bool, bound: bool, rolled_back: int
 ) -> None:
     monkeypatch.setitem(IN_TREE, "Writer", Writer)

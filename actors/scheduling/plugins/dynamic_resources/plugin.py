@@ -324,14 +324,9 @@ class DynamicResources(
                 keys[elsewhere] = _NOT_AVAILABLE
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        pod = state.read(CLAIMS)
-        allocations = None if pod is None else pod.node_allocations
-        if (
-            pod is None
-            or allocations is None
-            or not pod.is_filtered
-            or not self._features.prioritized_lists
-        ):
+        pod = state.read(CLAIMS) if self._features.prioritized_lists else None
+        allocations = None if pod is None or not pod.is_filtered else pod.node_allocations
+        if pod is None or allocations is None:
             return np.zeros(nodes.size, dtype=np.int64)
         scores: Ints = allocations.scores[nodes.rows] + pod.allocated_score
         return scores

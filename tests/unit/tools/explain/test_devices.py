@@ -14,7 +14,9 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.feature_gates import with_defaults
 from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND
 from berth.tools.explain.command import explain
+from berth.tools.explain.decision import Decision, decide
 from berth.tools.explain.devices import DeviceSupply, supply
 from berth.tools.explain.handle import ReadOnlyHandle
 from tests.kit.cases import documents
@@ -652,6 +654,24 @@ def test_a_claim_for_which_no_node_can_be_tried(
 def test_only_the_claims_that_are_not_usable_are_named() -> None:
     words = in_words(*on("gpu-0"), claim("d"), document=using(pod({}), "c", "d", "e"))
     assert [entry.claim for entry in words.short] == ["c", "e"]
+
+
+def test_no_allocation_is_shown_and_scored_that_filter_has_not_made() -> None:
+    """Filter alone asks the allocator. Both nodes have the device of the first sub-request."""
+    sub = {"name": "s", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    slices = resource_slice("n1", "gpu-0"), resource_slice("n2", "gpu-0")
+    listed = claim("c", {"name": "r", "firstAvailable": [sub]})
+    snapshot = cluster(GPUS, node("n1"), node("n2"), *slices, listed)
+    for point, nodes, score in (("postFilter", ["n1", "n2"], 200), ("filter", None, 0)):
+        plugins = {point: {"disabled": [{"name": "DynamicResources"}]}}
+        document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": plugins}]}
+        profiles = profiles_of(from_mapping(document), ReadOnlyHandle(with_defaults({})))
+        info = PodInfo(as_pod(using(pod({}), "c")))
+        decision = decide(profiles["default-scheduler"], info, snapshot)
+        assert isinstance(decision, Decision)
+        given = decision.allocations
+        assert (None if given is None else sorted(given)) == nodes
+        assert decision.score["DynamicResources"] == {"n1": score, "n2": score}
 
 
 # -------------------------------------------------------------------------------------- the command
