@@ -38,7 +38,7 @@ TRIES = 5
 # How long to wait until the informer has a claim that was just created.
 CREATED_SECONDS = 120.0
 # The waits between the attempts to undo the writes, in seconds, while the API server refuses or
-# does not answer.
+# does not answer. They add up to more than a minute, the time that it gives a request.
 PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
@@ -347,7 +347,7 @@ class Binding:
         allocation, is taken away.
         """
         last_seen, consumer = None, pod.info.pod
-        for seconds in _waits(pod, claim):
+        for tries, seconds in enumerate(_waits(pod, claim), start=1):
             latest = await self._current(claim, seconds)
             if isinstance(latest, Status):
                 continue
@@ -366,28 +366,32 @@ class Binding:
             if isinstance(answer, ResourceClaim):
                 return answer
             last_seen = latest
+            if tries >= len(PATIENCE):
+                break
         return last_seen
 
     async def _delete(self, pod: PodClaims, claim: ResourceClaim) -> None:
         """Deletes a claim, and its finalizer, which would keep it."""
-        for seconds in _waits(pod, claim):
+        for tries, seconds in enumerate(_waits(pod, claim), start=1):
             latest = await self._current(claim, seconds)
-            if latest is None:
-                return
             if isinstance(latest, Status):
                 continue
-            if FINALIZER in latest.metadata.finalizers:
-                answer = await self._patch(latest, {"finalizers": without_finalizer(latest)})
-                if isinstance(answer, Status):
-                    continue
-            metadata = latest.metadata
-            if metadata.deletion_timestamp is not None:
+            if latest is None or await self._deleted(latest) or tries >= len(PATIENCE):
                 return
-            deleted = await self._handle.api.delete(
-                ResourceClaim, metadata.name, metadata.namespace, metadata.uid
-            )
-            if deleted.ok:
-                return
+
+    async def _deleted(self, claim: ResourceClaim) -> bool:
+        """Deletes a claim that was just read. True if that is done."""
+        metadata = claim.metadata
+        if FINALIZER in metadata.finalizers:
+            answer = await self._patch(claim, {"finalizers": without_finalizer(claim)})
+            if isinstance(answer, Status):
+                return False
+        if metadata.deletion_timestamp is not None:
+            return True
+        deleted = await self._handle.api.delete(
+            ResourceClaim, metadata.name, metadata.namespace, metadata.uid
+        )
+        return deleted.ok
 
     async def _current(self, claim: ResourceClaim, seconds: float) -> ResourceClaim | Status | None:
         """Returns the claim as the API server has it after this wait: None if it is gone, a status
@@ -410,8 +414,8 @@ class _WriteError(Exception):
 
 
 def _waits(pod: PodClaims, claim: ResourceClaim) -> Iterable[float]:
-    """Returns the waits before the attempts to undo a write. They do not end while the claim may
-    still be given devices, which are kept from other claims until that is known.
+    """Returns the waits before the attempts to undo a write. They do not end if devices are in
+    flight for the claim: these are kept from other claims until the claim can be read.
     """
     is_open = claim.metadata.uid in pod.reservations
     return chain(PATIENCE, repeat(PATIENCE[-1])) if is_open else PATIENCE
