@@ -22,7 +22,7 @@ from .cache.actor import CacheActor
 from .cache.debugger import CacheDebugger
 from .cache.state import CacheState
 from .client.access import Access, remote
-from .client.extender.calls import Extenders
+from .client.extender.calls import Extenders, sent_whole
 from .client.measures import ClientMeasures
 from .client.objects import ApiObjects
 from .client.rest import Connection
@@ -261,11 +261,18 @@ async def run_scheduler(
     `tracing`.
     """
     limits, registry = configuration.client_connection, registry_for(options)
-    measures = ClientMeasures(registry)
+    measures, sent = ClientMeasures(registry), sent_whole(configuration.extenders)
     streams = options.feature_gates["WatchListClient"]
     async with (
         remote(
-            connection, clock, rng, limits.qps, limits.burst, measures, streams=streams
+            connection,
+            clock,
+            rng,
+            limits.qps,
+            limits.burst,
+            measures,
+            streams=streams,
+            keeps_whole=sent,
         ) as access,
         Extenders(configuration.extenders, access.tenure) as extenders,
     ):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from ..process.version import USER_AGENT
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
 from ..runtime.own_thread import in_own_thread
+from ..scheduling.kube.core import Node, Pod
 from ..scheduling.kube.meta import HasMetadata
 from .measures import ClientMeasures
 from .rest import Client, Connection
@@ -23,6 +24,7 @@ from .watch import Reflector, WatchUpdate
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
+KeepsWhole = Callable[[Any], bool]
 
 
 class Calls(Protocol):
@@ -113,6 +115,7 @@ class Remote(msgspec.Struct, frozen=True):
     rng: Rng
     measures: ClientMeasures | None = None
     streams: bool = True
+    keeps_whole: KeepsWhole | None = None
 
     @property
     def server(self) -> str:
@@ -128,8 +131,16 @@ class Remote(msgspec.Struct, frozen=True):
         await in_own_thread(run, "lease")
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
+        keeps_whole = self.keeps_whole if kind in (Pod, Node) else None
         return Reflector(
-            self.calls, path, kind, self.clock, self.rng, selector, streams=self.streams
+            self.calls,
+            path,
+            kind,
+            self.clock,
+            self.rng,
+            selector,
+            streams=self.streams,
+            keeps_whole=keeps_whole,
         )
 
 
@@ -143,11 +154,13 @@ async def remote(
     measures: ClientMeasures | None = None,
     *,
     streams: bool = True,
+    keeps_whole: KeepsWhole | None = None,
 ) -> AsyncIterator[Remote]:
     """Gives access for the duration of the block.
 
     `qps` and `burst` limit the calls and the events separately, and do not limit the leases.
     `measures` has the rest_client_* families. If `streams`, the API server streams its lists.
+    `keeps_whole` returns whether the JSON of a pod or a node is kept; without it, none is.
     """
     tenure = Tenure()
 
@@ -164,4 +177,6 @@ async def remote(
 
     calls, events = client(), client()
     async with calls, calls.with_own_connections() as plugins, events:
-        yield Remote(connection, tenure, calls, plugins, events, clock, rng, measures, streams)
+        yield Remote(
+            connection, tenure, calls, plugins, events, clock, rng, measures, streams, keeps_whole
+        )

@@ -16,7 +16,7 @@ proportion to the changes.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import GenericAlias
 from typing import Any, Generic, TypeVar
@@ -33,6 +33,7 @@ from ..scheduling.kube.core import Pod
 from ..scheduling.kube.meta import HasMetadata
 from ..scheduling.kube.meta import Status as ApiStatus
 from ..scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
+from ..scheduling.kube.whole import with_json
 from .answers import Bookmark, Envelope, Event, Page, Version, VersionedObject, is_end_of_list
 from .reflector_state import Next, ReflectorState, RequestEnd
 from .rest import ApiError, Client, ConnectionFailedError, Patience, in_words, is_refused, refusal
@@ -108,7 +109,8 @@ class _InterruptedError(Exception):
 class Reflector(Generic[T]):
     """Follows one path, such as `/api/v1/pods`.
 
-    `selector` is a query such as `fieldSelector=...`, or "". If `streams`, lists are streamed.
+    `selector` is a query such as `fieldSelector=...`, or "". If `streams`, lists are streamed. An
+    object is yielded with its whole JSON if `keeps_whole` says so.
     """
 
     def __init__(
@@ -121,12 +123,14 @@ class Reflector(Generic[T]):
         selector: str = "",
         *,
         streams: bool = False,
+        keeps_whole: Callable[[T], bool] | None = None,
     ) -> None:
         self._client = client
         self._path = path
         self._query = f"&{selector}" if selector else ""
         self._clock = clock
         self._rng = rng
+        self._keeps_whole = keeps_whole
         self._state = ReflectorState(rng, streams=streams)
         self._interrupted = False
         self._has_bookmarks = False  # the server has sent one
@@ -319,6 +323,8 @@ class Reflector(Generic[T]):
         """
         if not line:
             return None
+        if self._keeps_whole is not None:
+            return self._read_slowly(line)
         try:
             event = self._event.decode(line)
             _, version = _identity(event.object)
@@ -338,8 +344,8 @@ class Reflector(Generic[T]):
     def _read_slowly(
         self, line: bytes
     ) -> ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | Bookmark | None:
-        """Reads a line with a bookmark, an object with nulls, or an object that is readable only in
-        part.
+        """Reads a line with a bookmark, an object with nulls, an object that is readable only in
+        part, or one whose JSON may be kept.
 
         Any other line ends the watch. Raises _InterruptedError.
         """
@@ -391,7 +397,9 @@ class Reflector(Generic[T]):
     def _read(self, raw: msgspec.Raw) -> ObjectChanged[T] | Unreadable[T] | None:
         """Returns the object or its readable part, or None if nothing of it is readable."""
         try:
-            return ObjectChanged(self._accepted(self._reader.decode(raw)))
+            item = self._accepted(self._reader.decode(raw))
+            keeps = self._keeps_whole is not None and self._keeps_whole(item)
+            return ObjectChanged(with_json(item, raw) if keeps else item)
         except UNREADABLE as problem:
             rest = self._reader.salvage(raw)
             if rest is None:

@@ -28,7 +28,7 @@ def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
     """Returns the node as last read, without room for new pods. None if it was never read."""
     if last is None:
         return None
-    fields = {name: getattr(last, name) for name in last.__struct_fields__}
+    fields = {name: getattr(last, name) for name in Node.__struct_fields__}
     return _unversioned(StaleNode(**fields))
 
 

@@ -149,6 +149,74 @@ async def test_filter_by_whole_nodes_answered_in_gos_json() -> None:
         assert await running.node_of("p") == "b"
 
 
+# Parts of a pod and of a node that scheduling does not read.
+POD_SPEC: Document = {
+    "serviceAccountName": "robot",
+    "automountServiceAccountToken": False,
+    "terminationGracePeriodSeconds": 0,
+    "volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"speed": "high"}}}],
+}
+CONTAINER: Document = {
+    "command": ["sleep"],
+    "env": [{"name": "MODEL", "value": "large \u20ac"}],
+    "volumeMounts": [{"name": "v", "mountPath": "/data"}],
+}
+NODE: Document = {
+    "spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]},
+    "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
+}
+
+
+def whole_pod(name: str) -> Document:
+    document = pod(name, cpu="5")
+    document["spec"].update(POD_SPEC)
+    document["spec"]["containers"][0].update(CONTAINER)
+    return document
+
+
+def without_type(item: Document) -> Document:
+    """Returns an object as kube-scheduler, too, sends it."""
+    return {field: item[field] for field in item if field not in ("apiVersion", "kind")}
+
+
+def same_victims(body: Body) -> Document:
+    """Answers preempt with the victims that the request proposes."""
+    return {
+        "NodeNameToMetaVictims": {
+            name: {"Pods": [{"UID": pod["metadata"]["uid"]} for pod in victims["Pods"]]}
+            for name, victims in body["NodeNameToVictims"].items()
+        }
+    }
+
+
+@in_virtual_time
+async def test_extenders_get_pods_and_nodes_as_the_api_server_has_them() -> None:
+    async with (
+        small_extender(
+            {"filter": lambda body: {"Nodes": body["Nodes"]}, "preempt": same_victims}
+        ) as extender,
+        extended(entry(extender, "filter", "preempt", nodeCacheCapable=False), nodes=()) as running,
+    ):
+        small = node("a")
+        small["spec"], small["status"] = NODE["spec"], {**small["status"], **NODE["status"]}
+        only_node = await running.create("Node", small)
+        low = await running.create("Pod", whole_pod("low"))
+        assert await running.node_of("low") == "a"
+        first = extender.bodies("filter")[0]
+        assert first["Pod"] == without_type(low)
+        assert first["Nodes"]["items"] == [without_type(only_node)]
+
+        bound = await running.until("Pod", "low", lambda item: bool(item["status"]))
+        await running.create("PriorityClass", {"metadata": {"name": "high"}, "value": 9})
+        urgent = whole_pod("urgent")
+        urgent["spec"]["priorityClassName"] = "high"
+        high = await running.create("Pod", urgent)
+        await running.gone("Pod", "low")
+        request = extender.bodies("preempt")[0]
+        assert request["Pod"] == without_type(high)
+        assert request["NodeNameToVictims"]["a"]["Pods"] == [without_type(bound)]
+
+
 @in_virtual_time
 async def test_a_pod_that_extenders_reject_gets_their_reasons_and_is_woken_by_any_event() -> None:
     first, second = keep("b", "c", a="too dear"), keep("c", b="too far")
@@ -495,7 +563,9 @@ async def test_a_managed_resource_that_is_not_ignored_is_counted_by_the_schedule
 
 def explained(folder: Path, *extenders: Document, output: str = "json") -> Result:
     objects = [{"apiVersion": "v1", "kind": "Node", **node(name)} for name in ("a", "b", "c")]
-    objects.append({"apiVersion": "v1", "kind": "Pod", **pod("p")})
+    for item in objects:
+        item["status"].update(NODE["status"])
+    objects.append({"apiVersion": "v1", "kind": "Pod", **whole_pod("p")})
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
     (folder / "config.yaml").write_text(yaml.safe_dump(document(*extenders)))
     files = ["-f", str(folder / "cluster.yaml"), "--config", str(folder / "config.yaml")]
@@ -516,6 +586,16 @@ async def test_explain_asks_the_extenders(tmp_path: Path) -> None:
     assert decision["score"]["Extender"] == {"a": 0, "b": 200}
     assert decision["total"]["b"] == decision["total"]["a"] + 200
     assert decision["hosts"] == ["b"]
+
+
+async def test_explain_sends_whole_objects(tmp_path: Path) -> None:
+    async with small_extender({"filter": lambda body: {"Nodes": body["Nodes"]}}) as extender:
+        configured = entry(extender, "filter", nodeCacheCapable=False)
+        await anyio.to_thread.run_sync(explained, tmp_path, configured)
+    (body,) = extender.bodies("filter")
+    assert body["Pod"]["spec"]["serviceAccountName"] == "robot"
+    addresses = [item["status"]["addresses"] for item in body["Nodes"]["items"]]
+    assert addresses == [NODE["status"]["addresses"]] * 3
 
 
 async def test_explain_says_that_no_extender_leaves_a_node(tmp_path: Path) -> None:

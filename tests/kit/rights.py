@@ -93,14 +93,14 @@ def forbidden(access: Attributes) -> str:
 
 @asynccontextmanager
 async def as_service_account(
-    connection: Connection, *arguments: Any, streams: bool
+    connection: Connection, *arguments: Any, **options: Any
 ) -> AsyncIterator[Remote]:
     """Returns `remote` for a scheduler that shows its token, if it has no other credentials."""
     if connection.credentials is ANONYMOUS:
         connection = msgspec.structs.replace(
             connection, credentials=FixedCredentials(Proof(f"Bearer {TOKEN}"))
         )
-    async with remote(connection, *arguments, streams=streams) as access:
+    async with remote(connection, *arguments, **options) as access:
         yield access
 
 

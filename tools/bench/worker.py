@@ -21,7 +21,7 @@ import msgspec
 
 from berth.actors.client.access import remote
 from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.extender.calls import Extenders, sent_whole
 from berth.actors.client.kubeconfig import load as load_connection
 from berth.actors.client.rest import Connection
 from berth.actors.configuration.file import load_file
@@ -210,9 +210,9 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
     clock, rng, watch = SystemClock(), Random(0), Stopwatch(profile=order.profile)
     decisions, meter = _sampled(rng, watch, order.check)
     pauses = PauseMeter(meter)
-    limits = configuration.client_connection
+    limits, sent = configuration.client_connection, sent_whole(configuration.extenders)
     async with (
-        remote(connection, clock, rng, limits.qps, limits.burst) as access,
+        remote(connection, clock, rng, limits.qps, limits.burst, keeps_whole=sent) as access,
         Extenders(configuration.extenders) as extenders,
         anyio.create_task_group() as group,
         AsyncExitStack() as listening,

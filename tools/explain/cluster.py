@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
+import msgspec
+
 from berth.actors.cache.state import (
     CacheState,
     Lend,
@@ -27,6 +29,7 @@ from berth.actors.scheduling.kube.kinds import (
 )
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.whole import with_json
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.feature_gates import DEFAULTS
@@ -43,15 +46,19 @@ def snapshot_of(
     info: PodInfo | None = None,
     kinds: Iterable[WatchedKind] = (),
     gates: Mapping[str, bool] = DEFAULTS,
+    *,
+    whole: bool = False,
 ) -> Snapshot:
     """Returns the cluster of these objects, for a decision about the pod `info`. `kinds` are those
-    that plugins declare, and `gates` the feature gates.
+    that plugins declare, and `gates` the feature gates. If `whole`, pods and nodes keep the fields
+    that only extenders read.
 
     Only nominations of pods whose scheduler name is in `schedulers` count. Raises
     msgspec.ValidationError for an object of the wrong shape.
     """
     cache, fields = CacheState(), GatedFields(gates)
-    for item in (item for document in objects for item in decoded(document, kinds)):
+    for document, decoding in ((d, item) for d in objects for item in decoded(d, kinds)):
+        item = with_json(decoding, msgspec.json.encode(document)) if whole else decoding
         match item:
             case Node() as node:
                 cache.handle(NodeAdded(node))

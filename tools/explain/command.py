@@ -27,6 +27,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.whole import with_json
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.telemetry.logs import configure_logs
@@ -194,10 +195,13 @@ def answer(question: Question) -> Explanation:
 def _attempt(
     question: Question, profiles: dict[str, Profile], gates: Mapping[str, bool]
 ) -> Attempt:
+    whole = bool(question.configuration.extenders)
     try:
         pod = GatedFields(gates).drop(Reader(Pod).convert(question.pod))
-        info = PodInfo(pod)
-        snapshot = snapshot_of(question.objects, profiles.keys(), info, _declared(profiles), gates)
+        info = PodInfo(with_json(pod, msgspec.json.encode(question.pod)) if whole else pod)
+        snapshot = snapshot_of(
+            question.objects, profiles.keys(), info, _declared(profiles), gates, whole=whole
+        )
     except msgspec.ValidationError as invalid:
         raise SourceError(path_first(invalid, Pod)) from None
     profile = profiles.get(pod.spec.scheduler_name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ssl
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar, assert_never
 from urllib.parse import urlsplit
@@ -39,7 +39,9 @@ from ...scheduling.framework.questions import (
     Victims,
 )
 from ...scheduling.framework.status import SUCCESS, Status, error
-from ...scheduling.kube.core import Pod
+from ...scheduling.kube.core import Node, Pod
+from ...scheduling.kube.meta import HasMetadata
+from ...scheduling.kube.whole import json_of
 from ...scheduling.model.pod_info import PodInfo
 from ...scheduling.model.snapshot import NodeView, Snapshot
 from ...scheduling.model.vectors import Ints
@@ -265,6 +267,23 @@ class Extenders:
         return _read(verb, response.status, raw, answer)
 
 
+def sent_whole(extenders: Sequence[Extender]) -> Callable[[HasMetadata], bool] | None:
+    """Returns the function that says whether extenders may get this pod or node whole; None if they
+    get no objects.
+    """
+    without_cache = [extender for extender in extenders if not extender.node_cache_capable]
+    nodes = any(e.filter_verb or e.prioritize_verb for e in without_cache)
+    victims = any(e.preempt_verb for e in without_cache)
+
+    def is_sent(item: HasMetadata) -> bool:
+        if isinstance(item, Pod):
+            return victims or not item.spec.node_name
+        return nodes and isinstance(item, Node)
+
+    decides = any(e.filter_verb or e.prioritize_verb or e.preempt_verb for e in extenders)
+    return is_sent if decides else None
+
+
 def interested(extender: Extender, pod: Pod) -> bool:
     """True if the extender manages all resources, or one that a container names."""
     managed = {resource.name for resource in extender.managed_resources}
@@ -276,10 +295,13 @@ def interested(extender: Extender, pod: Pod) -> bool:
 
 def arguments(extender: Extender, pod: Pod, nodes: NodeView) -> ExtenderArgs:
     """Returns the request for filter and prioritize."""
+    sent = json_of(pod)
     if extender.node_cache_capable:
-        return ExtenderArgs(pod, node_names=tuple(nodes.name(i) for i in range(nodes.size)))
+        return ExtenderArgs(sent, node_names=tuple(nodes.name(i) for i in range(nodes.size)))
     objects = (nodes.node(i) for i in range(nodes.size))
-    return ExtenderArgs(pod, NodeList(tuple(node for node in objects if node is not None)))
+    return ExtenderArgs(
+        sent, NodeList(tuple(json_of(node) for node in objects if node is not None))
+    )
 
 
 def binding(pod: Pod, node: str) -> ExtenderBindingArgs:
@@ -291,6 +313,7 @@ def preemption_arguments(
     extender: Extender, pod: Pod, victims: Mapping[str, Victims]
 ) -> ExtenderPreemptionArgs:
     """Returns the request for preempt: the candidate nodes with their victims."""
+    sent = json_of(pod)
     if extender.node_cache_capable:
         metas = {
             node: MetaVictims(
@@ -298,12 +321,12 @@ def preemption_arguments(
             )
             for node, chosen in victims.items()
         }
-        return ExtenderPreemptionArgs(pod, node_name_to_meta_victims=metas)
+        return ExtenderPreemptionArgs(sent, node_name_to_meta_victims=metas)
     whole = {
-        node: SentVictims(tuple(info.pod for info in chosen.pods), chosen.pdb_violations)
+        node: SentVictims(tuple(json_of(info.pod) for info in chosen.pods), chosen.pdb_violations)
         for node, chosen in victims.items()
     }
-    return ExtenderPreemptionArgs(pod, whole)
+    return ExtenderPreemptionArgs(sent, whole)
 
 
 def _read(verb: str, status: int, raw: bytes, answer: type[T]) -> T:

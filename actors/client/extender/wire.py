@@ -3,8 +3,7 @@
 The Go types have no JSON tags, so the names are those of the Go fields (Pod, NodeNames,
 FailedNodes, UID). Answers are read as Go reads them: field names in any case, and null for absent
 values, because many extenders answer in lower case. An extender with its own node cache gets the
-names of nodes. Any other gets v1 objects with the fields that this scheduler keeps
-(berth.actors.scheduling.kube.core), not with every field that the API server has.
+names of nodes. Any other gets whole v1 objects.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
-from ...scheduling.kube.core import Node, Pod
 from ...scheduling.kube.meta import ListMeta
 
 T = TypeVar("T")
@@ -32,12 +30,12 @@ class Wire(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown_fields=T
 
 
 class NodeList(msgspec.Struct, frozen=True):
-    items: tuple[Node, ...]
+    items: tuple[msgspec.Raw, ...]
     metadata: ListMeta = ListMeta()
 
 
 class ExtenderArgs(Wire, frozen=True):
-    pod: Pod
+    pod: msgspec.Raw
     nodes: NodeList | None = None
     node_names: tuple[str, ...] | None = None
 
@@ -91,7 +89,7 @@ class ExtenderBindingResult(Wire, frozen=True):
 class SentVictims(Wire, frozen=True):
     """extender/v1 Victims."""
 
-    pods: tuple[Pod, ...]
+    pods: tuple[msgspec.Raw, ...]
     pdb_violations: int = msgspec.field(name="NumPDBViolations")
 
 
@@ -105,7 +103,7 @@ class MetaVictims(Wire, frozen=True):
 
 
 class ExtenderPreemptionArgs(Wire, frozen=True):
-    pod: Pod
+    pod: msgspec.Raw
     node_name_to_victims: dict[str, SentVictims] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 

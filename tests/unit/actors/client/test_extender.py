@@ -13,6 +13,7 @@ from berth.actors.client.extender.calls import (
     binding,
     interested,
     preemption_arguments,
+    sent_whole,
 )
 from berth.actors.client.extender.merging import RemainingNodes, merged_scores, remaining_victims
 from berth.actors.client.extender.wire import (
@@ -29,7 +30,7 @@ from berth.actors.client.extender.wire import (
 from berth.actors.scheduling.framework.questions import Victims
 from berth.actors.scheduling.framework.status import Status, unresolvable, unschedulable
 from berth.actors.scheduling.framework.verdicts import Diagnosis
-from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView
 from berth.config.types import Extender, ExtenderManagedResource
@@ -89,6 +90,29 @@ def test_an_extender_without_a_cache_gets_whole_nodes() -> None:
     assert first == {
         field: value for field, value in node("b").items() if field not in ("apiVersion", "kind")
     }
+
+
+@pytest.mark.parametrize(
+    ("extender", "pending", "bound", "nodes_too"),
+    [
+        (Extender("http://x", filter_verb="f", node_cache_capable=True), True, False, False),
+        (Extender("http://x", prioritize_verb="p"), True, False, True),
+        (Extender("http://x", preempt_verb="p", node_cache_capable=True), True, False, False),
+        (Extender("http://x", preempt_verb="p"), True, True, False),
+    ],
+)
+def test_only_what_extenders_may_get_is_kept_whole(
+    extender: Extender, pending: bool, bound: bool, nodes_too: bool
+) -> None:
+    kept = sent_whole([Extender("http://y", bind_verb="b"), extender])
+    assert kept is not None
+    on_a_node = msgspec.convert({"spec": {"nodeName": "n"}}, Pod)
+    assert (kept(pod()), kept(on_a_node), kept(Node())) == (pending, bound, nodes_too)
+
+
+def test_without_extenders_that_decide_nothing_is_kept_whole() -> None:
+    assert sent_whole([]) is None
+    assert sent_whole([Extender("http://x", bind_verb="b")]) is None
 
 
 def test_pods_are_sent_as_core_v1() -> None:
