@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 MAX_HEAD_BYTES = 64 << 10
+MAX_BYTES = 16 << 20  # of an answer
 _HEAD = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?: [^\r\n]*)?((?:\r\n[^\s:]+:[^\r\n]*)*)")
 _KNOWN_HEADERS = re.compile(
     rb"\r\n(content-length|transfer-encoding|content-encoding|connection|retry-after):"
@@ -50,12 +51,14 @@ class ReplyReader:
         self._tunnel = tunnel
         self._data = b""  # received, but not yet read
         self._head: _Head | None = None
-        self._chunks: list[bytes] = []
+        self._body = bytearray()  # of the chunks so far
 
     def feed(self, data: bytes) -> Reply | None:
         """Returns the answer once it is complete, and None before. Raises ReplyError."""
         if self._data:
             data = self._data + data
+        if len(self._body) + len(data) > MAX_BYTES:
+            raise ReplyError(f"expected an answer of at most {MAX_BYTES} bytes")
         at, head = 0, self._head
         while head is None:
             end = data.find(b"\r\n\r\n", at)
@@ -97,20 +100,20 @@ class ReplyReader:
                 end = data.find(b"\r\n\r\n", line.end() - 2)  # after trailers, if there are any
                 if end < 0:
                     break
-                return self._reply(head, b"".join(self._chunks), more=len(data) > end + 4)
+                return self._reply(head, bytes(self._body), more=len(data) > end + 4)
             after = line.end() + size
             if len(data) < after + 2:
                 break
             if data[after : after + 2] != b"\r\n":
                 raise ReplyError("expected the end of a chunk")
-            self._chunks.append(data[line.end() : after])
+            self._body += data[line.end() : after]
             at = after + 2
         self._data = data[at:]
         return None
 
     def _reply(self, head: _Head, body: bytes, *, more: bool) -> Reply:
         """Completes the answer. `more` is true if unrequested bytes follow it."""
-        self._data, self._head, self._chunks = b"", None, []
+        self._data, self._head, self._body = b"", None, bytearray()
         return Reply(head.status, body, head.retry_after, head.keep and not more)
 
 

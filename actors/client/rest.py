@@ -21,6 +21,7 @@ from ..runtime.clock import Clock, SystemClock
 from ..scheduling.kube.meta import Status as ApiStatus
 from ..scheduling.kube.reading import UNREADABLE, Reader
 from ..telemetry.measures import Registry
+from .bodies import read_up_to
 from .credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
 from .measures import ClientMeasures, HostMeasures, Note
 from .rate_limit import RateLimit
@@ -39,6 +40,7 @@ NO_HEADERS: Headers = ()
 # An API server takes up to a minute. A client that gives up earlier does not know whether its write
 # succeeded.
 ANSWER_SECONDS = 65.0
+MAX_REFUSAL = 1 << 20  # bytes of the body of a refusal; the rest is not read
 MAX_RETRIES = 10
 MAX_RETRY_AFTER = 60.0  # seconds; a longer Retry-After is reduced to this
 RECONNECT_DELAYS = (0.1, 0.2, 0.4)
@@ -211,7 +213,8 @@ class Client:
             proof = await credentials.proof()
             response = await self._get(path, patience, proof)
             if response.status == 401:
-                await response.read()  # this releases the connection
+                await refusal_body(response)
+                response.release()
                 another = await credentials.renewed(proof)
                 if another is not None:
                     response = await self._get(path, patience, another)
@@ -321,9 +324,9 @@ class Client:
     async def _read_reply(self, path: str, patience: Patience | None) -> Reply:
         """Sends a GET and reads the answer. Raises the same as `open`."""
         async with await self._open(path, patience) as response:
-            return Reply(
-                response.status, await response.read(), response.headers.get("Retry-After")
-            )
+            refused = response.status >= 400
+            body = await (refusal_body(response) if refused else response.read())
+            return Reply(response.status, body, response.headers.get("Retry-After"))
 
     async def _wait_turn(self, method: str) -> None:
         self._measures.waited(method, await self._limit.wait_turn())
@@ -386,6 +389,11 @@ class Client:
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
         """Patches an object or its status; `kind` is strategic or merge."""
         return await self.call("PATCH", path, answer, body, CONTENT_TYPES[kind])
+
+
+async def refusal_body(response: aiohttp.ClientResponse) -> bytes:
+    """Reads as much of the body of a refusal as a Status may have."""
+    return await read_up_to(response, MAX_REFUSAL)
 
 
 def refusal(code: int, raw: bytes, retry_after: str | None) -> ApiError:

@@ -36,7 +36,16 @@ from ..scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
 from ..scheduling.kube.whole import with_json
 from .answers import Bookmark, Envelope, Event, Page, Version, VersionedObject, is_end_of_list
 from .reflector_state import Next, ReflectorState, RequestEnd
-from .rest import ApiError, Client, ConnectionFailedError, Patience, in_words, is_refused, refusal
+from .rest import (
+    ApiError,
+    Client,
+    ConnectionFailedError,
+    Patience,
+    in_words,
+    is_refused,
+    refusal,
+    refusal_body,
+)
 from .sharing import Sharing
 from .silence import SILENCE_SECONDS, SilenceGuard
 
@@ -284,9 +293,8 @@ class Reflector(Generic[T]):
         try:
             async with await self._client.open(path, patience) as response:
                 if response.status >= 400:
-                    failure = refusal(
-                        response.status, await response.read(), response.headers.get("Retry-After")
-                    )
+                    body = await refusal_body(response)
+                    failure = refusal(response.status, body, response.headers.get("Retry-After"))
                     raise _interruption(failure)
                 if not lists:
                     self._answered()

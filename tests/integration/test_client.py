@@ -368,6 +368,39 @@ def answering(*answers: tuple[int, dict[str, str], bytes]) -> tuple[Handler, lis
     return handler, methods
 
 
+async def endless(_: web.BaseRequest) -> web.StreamResponse:
+    """Refuses a request, and never stops to say why."""
+
+    async def spaces() -> AsyncIterator[bytes]:
+        while True:
+            yield b" " * (1 << 18)
+
+    return web.Response(status=403, body=spaces())
+
+
+async def test_the_body_of_a_refusal_is_read_up_to_a_limit() -> None:
+    async with served(endless) as url, Client(Connection(url)) as client:
+        with pytest.raises(ApiError, match="HTTP 403"):
+            await client.call("GET", "/", dict)
+        with pytest.raises(ConnectionFailedError, match="an answer of at most"):
+            await client.call("POST", "/", dict)
+
+
+async def test_the_body_of_a_refused_watch_is_read_up_to_a_limit() -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        if "watch" in request.query:
+            return await endless(request)
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+
+    clock = HastyClock()
+    async with served(handler) as url, Client(Connection(url), clock=clock) as client:
+        changes = Reflector(client, "/api/v1/pods", Pod, clock, Random(1)).changes()
+        async with aclosing(changes):
+            with anyio.fail_after(30):
+                for _ in range(2):  # It lists again after each refusal.
+                    assert isinstance(await anext(changes), ObjectsListed)
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
 async def test_a_request_is_repeated_after_the_servers_retry_after(

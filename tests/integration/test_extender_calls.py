@@ -4,12 +4,16 @@ reach.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
+from aiohttp import web
 
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.scheduling.framework.questions import Victims
@@ -167,6 +171,37 @@ def test_a_certificate_without_its_key_is_named(authority: Authority) -> None:
         Extenders([Extender("https://h", tls_config=half)])
 
 
+def zeros(size: int) -> bytes:
+    """Returns this many zero bytes, compressed."""
+    compressor = zlib.compressobj(wbits=31)
+    parts = [compressor.compress(bytes(1 << 20)) for _ in range(size >> 20)]
+    return b"".join([*parts, compressor.flush()])
+
+
+async def endless(_: Body) -> Any:
+    """Answers with spaces until the connection ends."""
+    payload = b" " * (1 << 18)
+
+    async def forever() -> AsyncIterator[bytes]:
+        while True:
+            yield payload
+            await anyio.lowlevel.checkpoint()
+
+    return web.Response(body=forever())
+
+
+@pytest.mark.parametrize("answer", ["compressed", "endless"])
+async def test_an_answer_of_any_size_is_read_up_to_a_limit(answer: str) -> None:
+    def compressed(_: Body) -> Any:
+        return web.Response(body=zeros(64 << 20), headers={"Content-Encoding": "gzip"})
+
+    answers = {"compressed": compressed, "endless": endless}
+    async with small_extender({"filter": answers[answer]}) as extender:
+        result = await kept(Extender(extender.url, "filter", http_timeout=Duration(60)))
+    assert isinstance(result, Status)
+    assert "an answer of more than 167" in result.message  # 16 MiB and twice the request
+
+
 async def test_an_unknown_host_is_an_error_of_the_extender() -> None:
     refused = await kept(Extender(f"http://{'a' * 70}.invalid", "filter"))
     assert isinstance(refused, Status)
@@ -256,7 +291,7 @@ async def test_without_candidates_no_extender_is_asked() -> None:
 
 PREEMPT_FAILURES = {
     **FAILURES,
-    "unknown node": (leave(z=["a0"]), "claims to preempt on node 'z'"),
+    "unknown node": (leave(z=["a0"]), 'nodeinfo not found for node name "z"'),
     "unknown pod": (leave(a=["b0"]), "claims to preempt pod"),
 }
 

@@ -136,7 +136,7 @@ async def test_an_invalid_answer_is_reported_and_no_pod_is_preempted() -> None:
         reason, message = await refused(running, "high")
         assert reason == "Unschedulable"
         assert "preemption: " in message
-        assert "claims to preempt pod (UID: nobody) which is not on node 'a'" in message
+        assert "claims to preempt pod (UID: &{nobody}) on node: a, but" in message
         assert len(await left(running)) == 4
 
 

@@ -76,7 +76,7 @@ def error(_: Body) -> Any:
 
 
 FAILURES: dict[str, tuple[Answer, str]] = {
-    "500": (internal_error, "HTTP 500: it broke"),
+    "500": (internal_error, "with extender at URL http"),
     "garbage": (garbage, "unexpected answer"),
-    "hang": (hang, "no answer within"),
+    "hang": (hang, "context deadline exceeded (Client.Timeout exceeded"),
 }

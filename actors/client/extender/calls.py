@@ -45,6 +45,9 @@ from ...scheduling.kube.whole import json_of
 from ...scheduling.model.pod_info import PodInfo
 from ...scheduling.model.snapshot import NodeView, Snapshot
 from ...scheduling.model.vectors import Ints
+from ...telemetry.klog import quoted
+from ..bodies import read_up_to
+from ..rest import in_words
 from ..sockets import connector
 from ..tenure import Tenure
 from ..tls import client_context, show_certificate
@@ -71,6 +74,9 @@ log = get_logger(__name__)
 T = TypeVar("T")
 DEFAULT_TIMEOUT = Duration(5)
 HEADERS = (("User-Agent", "berth"), ("Content-Type", "application/json"))
+MAX_ANSWER = 16 << 20  # bytes of an answer, besides those that repeat the request
+MAX_LOGGED = 200  # bytes of the body of a refusal
+TIMED_OUT = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -155,7 +161,7 @@ class Extenders:
                 )
             except ExtenderError as failure:
                 if not extender.ignorable:
-                    return _failed(extender, failure)
+                    return _failed(failure)
                 _passed_over(extender, extender.filter_verb, pod, failure)
         return remaining.result()
 
@@ -192,7 +198,7 @@ class Extenders:
                 await self._bind(extender, binding(pod, node))
             except ExtenderError as failure:
                 if not extender.ignorable:
-                    return _failed(extender, failure)
+                    return _failed(failure)
                 _passed_over(extender, extender.bind_verb, pod, failure)
             else:
                 return SUCCESS
@@ -224,7 +230,7 @@ class Extenders:
                 candidates = remaining_victims(extender, result, pods_on)
             except ExtenderError as failure:
                 if not extender.ignorable:
-                    return _failed(extender, failure)
+                    return _failed(failure)
                 _passed_over(extender, extender.preempt_verb, pod, failure)
         return candidates
 
@@ -236,35 +242,32 @@ class Extenders:
             reply = await self._wires[extender].request(
                 "POST", f"/{verb}", _ENCODER.encode(body), (), trust
             )
-        except TimeoutError:
-            raise ExtenderError(
-                f"{verb}: no answer within {extender.http_timeout or DEFAULT_TIMEOUT}"
-            ) from None
         except NotPermittedError:
             raise ExtenderError(f"{verb}: not sent, as the lease is not held any more") from None
         except (OSError, ValueError) as failure:  # ValueError: a host name that is invalid
-            raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
-        _read(verb, reply.status, reply.body, ExtenderBindingResult).check()
+            raise _not_answered(extender, verb, failure) from None
+        _read(extender, verb, reply.status, reply.body, ExtenderBindingResult).check()
 
     async def _call(self, extender: Extender, verb: str, body: object, answer: type[T]) -> T:
         """Sends one request. Raises ExtenderError if there is no valid answer in time."""
         assert self._session is not None, "the extenders are used outside their context"
-        limit = extender.http_timeout or DEFAULT_TIMEOUT
+        data = _ENCODER.encode(body)
+        most = MAX_ANSWER + 2 * len(data)  # An extender may return the nodes that it was sent.
         try:
             async with self._session.post(
-                f"{extender.url_prefix.rstrip('/')}/{verb}",
-                data=_ENCODER.encode(body),
-                timeout=aiohttp.ClientTimeout(total=limit),
+                _url(extender, verb),
+                data=data,
+                timeout=aiohttp.ClientTimeout(total=extender.http_timeout or DEFAULT_TIMEOUT),
                 ssl=self._tls[extender],
                 server_hostname=_server_name(extender),
             ) as response:
-                raw = await response.read()
-        except TimeoutError:
-            raise ExtenderError(f"{verb}: no answer within {limit}") from None
+                raw = await read_up_to(response, most + 1)
         # ValueError: a host name that is invalid
         except (aiohttp.ClientError, OSError, ValueError) as failure:
-            raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
-        return _read(verb, response.status, raw, answer)
+            raise _not_answered(extender, verb, failure) from None
+        if len(raw) > most:
+            raise _not_answered(extender, verb, ValueError(f"an answer of more than {most} bytes"))
+        return _read(extender, verb, response.status, raw, answer)
 
 
 def sent_whole(extenders: Sequence[Extender]) -> Callable[[HasMetadata], bool] | None:
@@ -329,13 +332,26 @@ def preemption_arguments(
     return ExtenderPreemptionArgs(sent, whole)
 
 
-def _read(verb: str, status: int, raw: bytes, answer: type[T]) -> T:
+def _read(extender: Extender, verb: str, status: int, raw: bytes, answer: type[T]) -> T:
     if status != 200:
-        raise ExtenderError(f"{verb}: HTTP {status}: {raw[:200].decode(errors='replace')}")
+        url, body = _url(extender, verb), raw[:MAX_LOGGED].decode(errors="replace")
+        log.warning("an extender refused a request", url=url, code=status, body=body)
+        raise ExtenderError(f"failed {verb} with extender at URL {url}, code {status}")
     try:
         return read(raw, answer)
     except ExtenderError as problem:
-        raise ExtenderError(f"{verb}: {problem}") from None
+        raise _not_answered(extender, verb, problem) from None
+
+
+def _not_answered(extender: Extender, verb: str, failure: Exception) -> ExtenderError:
+    """Returns the error of a call without a usable answer, in the form of Go's HTTP client."""
+    late = isinstance(failure, TimeoutError)
+    reason = TIMED_OUT if late else in_words(failure)
+    return ExtenderError(f"Post {quoted(_url(extender, verb))}: {reason}")
+
+
+def _url(extender: Extender, verb: str) -> str:
+    return f"{extender.url_prefix.rstrip('/')}/{verb}"
 
 
 def _server_name(extender: Extender) -> str | None:
@@ -343,8 +359,8 @@ def _server_name(extender: Extender) -> str | None:
     return (extender.tls_config.server_name if extender.tls_config else "") or None
 
 
-def _failed(extender: Extender, failure: ExtenderError) -> Status:
-    return error(f"extender {extender.url_prefix}: {failure}").by(EXTENDER)
+def _failed(failure: ExtenderError) -> Status:
+    return error(str(failure)).by(EXTENDER)
 
 
 def _passed_over(extender: Extender, verb: str, pod: Pod, failure: ExtenderError) -> None:

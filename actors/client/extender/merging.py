@@ -17,6 +17,7 @@ from ...scheduling.framework.status import Status, unresolvable, unschedulable
 from ...scheduling.model.pod_info import PodInfo
 from ...scheduling.model.snapshot import NodeView
 from ...scheduling.model.vectors import Ints
+from ...telemetry.klog import quoted
 from .wire import ExtenderError, ExtenderFilterResult, ExtenderPreemptionResult, HostPriorityList
 
 MAX_EXTENDER_PRIORITY = 10
@@ -47,7 +48,10 @@ class RemainingNodes:
         names = [self.left.name(i) for i in range(self.left.size)]
         unknown = kept.difference(names)
         if unknown:
-            raise ExtenderError(f"claims a filtered node {min(unknown)!r} which it was not sent")
+            raise ExtenderError(
+                f"extender {quoted(extender.url_prefix)} claims a filtered node "
+                f"{quoted(min(unknown))} which is not found in the input node list"
+            )
         rows = [self.left.row(i) for i in range(self.left.size)]
         for name, row in zip(names, rows, strict=True):
             if name not in kept:
@@ -105,17 +109,18 @@ def remaining_victims(
     for node, meta in sorted(result.node_name_to_meta_victims.items()):
         pods = pods_on(node)
         if pods is None:
-            raise ExtenderError(f"claims to preempt on node {node!r} which is not known")
+            raise ExtenderError(f"nodeinfo not found for node name {quoted(node)}")
         by_uid = {info.uid: info for info in pods}
         missing = [pod.uid for pod in meta.pods if pod.uid not in by_uid]
         if missing:
             raise ExtenderError(
-                f"claims to preempt pod (UID: {missing[0]}) which is not on node {node!r}"
+                f"extender: {extender.url_prefix} claims to preempt pod (UID: &{{{missing[0]}}}) "
+                f"on node: {node}, but the pod is not found on that node"
             )
         if meta.pods:
             remaining[node] = Victims(
                 tuple(by_uid[pod.uid] for pod in meta.pods), meta.pdb_violations
             )
         elif not extender.ignorable:
-            raise ExtenderError(f'expected at least one victim pod on node "{node}"')
+            raise ExtenderError(f"expected at least one victim pod on node {quoted(node)}")
     return remaining

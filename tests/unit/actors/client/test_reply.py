@@ -72,3 +72,22 @@ def test_a_connection_with_extra_bytes_is_not_kept() -> None:
 def test_an_invalid_answer_is_refused(answer: bytes) -> None:
     with pytest.raises(ReplyError):
         ReplyReader().feed(answer)
+
+
+@pytest.mark.parametrize(
+    ("head", "part"),
+    [
+        (b"Content-Length: 99999999999", b" " * (1 << 20)),
+        (b"Connection: close", b" " * (1 << 20)),
+        (b"Transfer-Encoding: chunked", b"100000\r\n" + b" " * (1 << 20) + b"\r\n"),
+        (b"Transfer-Encoding: chunked\r\n\r\n0", b"a: " + b"b" * (1 << 20) + b"\r\n"),
+    ],
+)
+def test_an_answer_without_end_is_refused(head: bytes, part: bytes) -> None:
+    reader = ReplyReader()
+    separator = b"\r\n" if head.endswith(b"0") else b"\r\n\r\n"
+    assert reader.feed(b"HTTP/1.1 200 OK\r\n" + head + separator) is None
+    for _ in range(15):
+        assert reader.feed(part) is None
+    with pytest.raises(ReplyError, match="at most 16777216 bytes"):
+        reader.feed(2 * part)
