@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping
+from io import BytesIO
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -27,10 +28,16 @@ log = get_logger(__name__)
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 PROTOCOL = "http/protobuf"
+PROVIDERS = (
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
+)
 EXTRA = "berth-scheduler[tracing]"
 SERVICE = "berth"
 MOST_WAITING = 1_000  # attempts that have ended and have no spans yet
 FLUSH_SECONDS = 3.0
+MOST_ANSWERED = 64 << 10  # bytes of an answer of the collector; the rest is not read
+MOST_LOGGED = 500  # characters of a complaint of the library, which may quote an answer
 
 
 class _Plugin(NamedTuple):
@@ -194,7 +201,8 @@ def tracing_from(environ: Mapping[str, str], clock: Clock) -> Tracing | None:
         return None
     _log_failures()
     try:
-        exporter = OTLPSpanExporter()
+        # A provider of credentials brings a session of its own.
+        exporter = OTLPSpanExporter(session=None if _has_provider(environ) else _session())
     except ValueError as invalid:
         log.warning("tracing is off", reason=str(invalid))
         return None
@@ -204,6 +212,24 @@ def tracing_from(environ: Mapping[str, str], clock: Clock) -> Tracing | None:
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return Tracing(provider, exporter, clock)
+
+
+def _has_provider(environ: Mapping[str, str]) -> bool:
+    return any(environ.get(name) for name in PROVIDERS)
+
+
+def _session() -> Any:
+    """Returns a session that reads only the beginning of an answer."""
+    from requests import Response, Session
+
+    def cut(response: Response, *_: object, **__: object) -> None:
+        body = response.raw
+        response.raw = BytesIO(body.read(MOST_ANSWERED, decode_content=True))
+        body.close()
+
+    session = Session()
+    session.hooks["response"].append(cut)
+    return session
 
 
 def _problem(environ: Mapping[str, str]) -> str | None:
@@ -228,7 +254,8 @@ class _Failures(logging.Handler):
     """A log handler that passes on the library's complaints; the log leaves out repeats."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        log.warning("traces not sent", reason=record.getMessage(), repeats=record.msg)
+        reason = record.getMessage()[:MOST_LOGGED]
+        log.warning("traces not sent", reason=reason, repeats=record.msg)
 
 
 def _log_failures() -> None:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -31,6 +31,7 @@ class Receiver(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.requests: list[ExportTraceServiceRequest] = []
+        self.size = 0  # of an answer, as far as nobody has read it
         super().__init__(("127.0.0.1", 0), _Handler)
 
     @property
@@ -52,6 +53,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.requests.append(ExportTraceServiceRequest.FromString(body))
         self.send_response(200)
         self.end_headers()
+        with suppress(OSError):  # The client has closed the connection.
+            while self.server.size:
+                self.server.size -= self.wfile.write(bytes(1 << 20))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
@@ -153,6 +157,22 @@ async def test_an_attempt_is_a_span_with_one_for_each_extension_point_and_plugin
     counted = Reader(registry).numbers("framework_extension_point_duration_seconds")
     assert counted["Bind", "Success", "default-scheduler"] == 1
     assert counted["PreFilter", "Success", "default-scheduler"] == 2
+
+
+async def test_an_answer_is_read_up_to_a_limit(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver.size = 1 << 28
+    running = Daemon()
+    endpoint = f"http://127.0.0.1:{receiver.server_port}"
+    with closing(traced(monkeypatch, running, **{ENDPOINT: endpoint})) as tracing:
+        instruments = Instruments(Registry(), running.clock.now, tracing=tracing)
+        async with daemon(existing=running, instruments=instruments):
+            running.put_node("n")
+            running.put_pod("p")
+            await running.advance(2)
+    assert receiver.spans
+    assert receiver.size > 1 << 27
 
 
 async def test_the_sampler_leaves_attempts_out(
