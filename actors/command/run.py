@@ -6,6 +6,7 @@ import os
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import IO, Any
 
 import anyio
 import click
@@ -25,7 +26,7 @@ from ..process.collector import collecting, tune_collector
 from ..process.heartbeat import Heartbeat
 from ..process.signals import until_signalled
 from ..process.version import KUBERNETES, described
-from ..process.watchdog import Watchdog
+from ..process.watchdog import FLUSH_SECONDS, Watchdog
 from ..runtime.clock import SystemClock
 from ..runtime.logger import get_logger
 from ..scheduling.decision.registry import RegistryError
@@ -34,13 +35,21 @@ from ..server.lookup import LookupFailedError
 from ..server.tls import ServingError
 from ..system import run_scheduler
 from ..telemetry.klog import UnquotedText
-from ..telemetry.logs import configure_logs
+from ..telemetry.logs import configure_logs, flush_logs, write_error_line
 from ..telemetry.tracing import tracing_from
 from .flags.command import FlagCommand
 from .flags.settings import FlagError, logging_from, options_from, warnings_about, with_flags
 from .flags.table import Flags
 
 log = get_logger(__name__)
+
+
+class RunError(click.ClickException):
+    """The reason why the process ends; shown after the log, and not waited for if nobody reads."""
+
+    def show(self, _file: IO[Any] | None = None) -> None:
+        write_error_line(f"Error: {self.format_message()}")
+        flush_logs(FLUSH_SECONDS)
 
 
 @click.command(
@@ -73,7 +82,14 @@ def run(flags: Flags) -> None:
         options = options_from(flags)
     except FlagError as problem:
         raise click.UsageError(str(problem)) from None
-    configure_logs(logging_from(flags))
+    configure_logs(logging_from(flags), aside=True)
+    try:
+        _run(flags, options)
+    finally:
+        flush_logs(FLUSH_SECONDS)
+
+
+def _run(flags: Flags, options: Options) -> None:
     for warning in warnings_about(flags):
         log.warning(warning)
     if log.shows(1):
@@ -89,10 +105,10 @@ def run(flags: Flags) -> None:
         LookupFailedError,
         ServingError,
     ) as problem:
-        raise click.ClickException(str(problem)) from None
+        raise RunError(str(problem)) from None
     except OSError as problem:
         where = f"{problem.filename}: " if problem.filename else ""
-        raise click.ClickException(f"cannot start: {where}{problem.strerror or problem}") from None
+        raise RunError(f"cannot start: {where}{problem.strerror or problem}") from None
 
 
 def _schedule(flags: Flags, options: Options) -> None:
@@ -125,7 +141,7 @@ def _schedule(flags: Flags, options: Options) -> None:
         anyio.run(
             until_signalled,
             partial(collecting, daemon),
-            Watchdog(Heartbeat(), whereabouts),
+            Watchdog(Heartbeat(), whereabouts, flush_logs),
             backend_options={"use_uvloop": True},
         )
     finally:

@@ -8,7 +8,8 @@ is undone then, and the lease expires.
 The thread receives signals itself, so it does not matter whether the loop's thread can handle them.
 It does need the interpreter for a moment, and a C call may hold its lock (the GIL) throughout. If
 such a call handles signals, as regular expressions do, `faulthandler` ends the process without the
-interpreter. For any other such call the thread can log only afterwards that the loop was blocked.
+interpreter, and a timer of the kernel does if nobody reads what `faulthandler` writes. For any
+other such call the thread can log only afterwards that the loop was blocked.
 """
 
 from __future__ import annotations
@@ -45,15 +46,20 @@ Describe = Callable[[FrameType], Mapping[str, str]]
 
 
 class Watchdog:
-    """`describe` is called in the watchdog's thread, with a frame of the loop's thread. `now`
-    returns monotonic seconds.
+    """`describe` is called in the watchdog's thread, with a frame of the loop's thread. `flush_log`
+    waits for the lines of the log, for at most this many seconds. `now` returns monotonic seconds.
     """
 
     def __init__(
-        self, heartbeat: Heartbeat, describe: Describe, now: Callable[[], float] = time.monotonic
+        self,
+        heartbeat: Heartbeat,
+        describe: Describe,
+        flush_log: Callable[[float], None],
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.heartbeat = heartbeat
         self._describe = describe
+        self._flush_log = flush_log
         self._now = now
         self._watched = threading.get_ident()
         self._began: float | None = None  # the start of the block that was logged, while it lasts
@@ -79,7 +85,7 @@ class Watchdog:
             outbox.close()
             thread.join()
             inbox.close()
-            faulthandler.cancel_dump_traceback_later()
+            self.acted_upon()
 
     def asked_to_end(self) -> None:
         """Makes sure that the process ends even if no other thread can run any more. To be called
@@ -88,10 +94,13 @@ class Watchdog:
         self._asked_at = self._asked_at or self._now()
         limit = GRACE_SECONDS + 2 * FLUSH_SECONDS
         faulthandler.dump_traceback_later(limit, exit=True, file=sys.__stderr__ or 2)
+        # If nobody reads the traceback, the kernel ends the process.
+        signal.setitimer(signal.ITIMER_REAL, limit + FLUSH_SECONDS)
 
     def acted_upon(self) -> None:
         """Notes that the loop has begun to end the process."""
         faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _run(self, inbox: socket.socket) -> None:
         while not self._over:
@@ -128,7 +137,7 @@ class Watchdog:
         """Ends the process, even if the log cannot be written."""
         threading.Timer(FLUSH_SECONDS, os._exit, (EXIT_CODE,)).start()
         log.critical("ended by force", seconds=round(still, 1), **self._where())
-        sys.stderr.flush()
+        self._flush_log(FLUSH_SECONDS)
         os._exit(EXIT_CODE)
 
     def _where(self) -> dict[str, str]:

@@ -52,6 +52,13 @@ def quoted(text: str) -> str:
     return f'"{"".join(map(_escaped, text))}"'
 
 
+def printable(line: str) -> str:
+    """Returns a line with its control characters escaped, except for tabs."""
+    if line.isprintable():
+        return line
+    return "".join(c if c == "\t" or c.isprintable() else _escaped(c) for c in line)
+
+
 def _escaped(char: str) -> str:
     code = ord(char)
     if code in _ESCAPES:
@@ -85,7 +92,7 @@ def pair(name: str, value: object) -> str:
         value = str(value)
     if isinstance(value, str):
         if "\n" in value:
-            lines = value.removesuffix("\n").replace("\n", "\n\t")
+            lines = "\n\t".join(map(printable, value.removesuffix("\n").split("\n")))
             return f" {name}=<\n\t{lines}\n >"
         return f" {name}={quoted(value)}"
     if isinstance(value, bool):

@@ -27,10 +27,10 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from typing import TextIO
 
 import msgspec
@@ -42,8 +42,10 @@ from berth.config.options import LoggingOptions
 
 from ..runtime.logger import Logger
 from .klog import TextLines, render_json
+from .line_writer import LineWriter
 
 DEFAULTS = LoggingOptions()
+Write = Callable[[str], None]  # writes a line
 QUIET = -1
 REPEAT_SECONDS = 60.0
 MOST_REPEATED = 256  # kinds of lines
@@ -89,20 +91,13 @@ class Streams(msgspec.Struct, frozen=True):
     """Where the lines of one module go, by their level, and up to which verbosity."""
 
     verbosity: int
-    infos: TextIO | None
-    warnings: TextIO | None
-    errors: TextIO | None
+    info: Write
+    warning: Write
+    error: Write
 
-    def info(self, line: str) -> None:
-        _write(self.infos, line)
-
-    def warning(self, line: str) -> None:
-        _write(self.warnings, line)
-
-    def error(self, line: str) -> None:
-        _write(self.errors, line)
-
-    critical = error
+    @property
+    def critical(self) -> Write:
+        return self.error
 
 
 def _write(stream: TextIO | None, line: str) -> None:
@@ -128,20 +123,29 @@ def _fits(pattern: str, module: str) -> bool:
     return fnmatchcase("/".join(parts[-length:]), pattern.removesuffix(".py"))
 
 
-def configure_logs(options: LoggingOptions = DEFAULTS, *, quiet: bool = False) -> None:
-    """Sets up the logs of this process. If `quiet`, only warnings and errors are shown."""
+_writers: dict[TextIO | None, LineWriter] = {}  # the threads of this process, by stream
+
+
+def configure_logs(
+    options: LoggingOptions = DEFAULTS, *, quiet: bool = False, aside: bool = False
+) -> None:
+    """Sets up the logs of this process. If `quiet`, only warnings and errors are shown. If `aside`,
+    lines are written in threads of their own; call `flush_logs` before the end.
+    """
     errors: TextIO | None = sys.stderr  # None if closed at the start
-    infos: TextIO | None = sys.stdout if options.split_stream else errors
+    write_error = _writer(errors, aside=aside)
+    write_info = _writer(sys.stdout, aside=aside) if options.split_stream else write_error
     is_json = options.format == "json"
     # Kubernetes' JSON has no warnings: they are no errors.
-    warnings = infos if is_json else errors
+    write_warning = write_info if is_json else write_error
     verbosity = QUIET if quiet else options.verbosity
     patterns = () if quiet else options.vmodule
 
     @cache
     def streams(module: str = "") -> Streams:
         raised = (level for pattern, level in patterns if _fits(pattern, module))
-        return Streams(max(verbosity, next(raised, verbosity)), infos, warnings, errors)
+        shown = max(verbosity, next(raised, verbosity))
+        return Streams(shown, write_info, write_warning, write_error)
 
     colours = errors is not None and errors.isatty()
     structlog.configure(
@@ -153,3 +157,30 @@ def configure_logs(options: LoggingOptions = DEFAULTS, *, quiet: bool = False) -
         wrapper_class=Logger,
         logger_factory=streams,
     )
+
+
+def _writer(stream: TextIO | None, *, aside: bool) -> Write:
+    writer = _writers.get(stream)
+    if writer is None and aside and stream is not None:
+        try:
+            stream.flush()
+            writer = _writers[stream] = LineWriter(stream.fileno(), stream.encoding)
+        except (OSError, ValueError):  # closed, or no file
+            pass
+    return partial(_write, stream) if writer is None else writer.write
+
+
+def write_error_line(line: str) -> None:
+    """Writes a line to standard error as it stands, after the lines of the log."""
+    _writer(sys.stderr, aside=False)(line)
+
+
+def flush_logs(seconds: float) -> None:
+    """Waits until the lines so far are written, for at most this time for each stream."""
+    for writer in _writers.values():
+        writer.flush(seconds)
+
+
+def dropped_lines() -> int:
+    """Returns the number of lines that nobody read in time, or that could not be written."""
+    return sum(writer.dropped for writer in _writers.values())

@@ -1,4 +1,6 @@
-"""Numbers of unreadable objects and of mended mistakes, counted when the metrics are read."""
+"""Numbers of unreadable objects, of mended mistakes and of lost lines of the log, counted when the
+metrics are read.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from ...mailboxes import Mailboxes
 from ...messages.cache import CountCached
 from ...messages.queue import CountQueued
 from ...runtime.ask import ask
+from ...telemetry.logs import dropped_lines
 from ...telemetry.measures import Registry
 
 
@@ -27,6 +30,10 @@ def register_sizes(
         "What was wrong in the cache or the queue and was put right.",
         ("what",),
     )
+    dropped = registry.counter(
+        "berth_log_lines_dropped_total",
+        "Lines of the log that were dropped, because nobody read them in time.",
+    )
 
     async def refresh() -> None:
         queue = await ask(mailboxes.queue, CountQueued)
@@ -36,5 +43,6 @@ def register_sizes(
         mended.child("difference").value = cache.healed
         mended.child("snapshot").value = cache.repaired
         mended.child("pending_pod").value = queue.healed
+        dropped.child().value = dropped_lines()
 
     registry.refresh_by(refresh)

@@ -26,7 +26,9 @@ class Standstill:
     def __init__(self) -> None:
         self.time = Time()
         heartbeat = Heartbeat(self.time)
-        self.watchdog = Watchdog(heartbeat, lambda frame: {"at": frame.f_code.co_name}, self.time)
+        self.watchdog = Watchdog(
+            heartbeat, lambda frame: {"at": frame.f_code.co_name}, lambda _: None, self.time
+        )
         self._heartbeat = heartbeat
 
     async def stands_still(self, *seconds: float) -> None:
@@ -79,7 +81,7 @@ def test_an_orderly_end_that_takes_too_long_is_cut_short(monkeypatch: pytest.Mon
     monkeypatch.setattr("os._exit", end)
     monkeypatch.setattr("threading.Timer", lambda *_: threading.Thread(target=lambda: None))
     time = Time()
-    watchdog = Watchdog(Beating(time), lambda frame: {}, time)
+    watchdog = Watchdog(Beating(time), lambda frame: {}, lambda _: None, time)
     time.now += 1000.0
     watchdog.look()
     watchdog.asked_to_end()

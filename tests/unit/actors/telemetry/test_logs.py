@@ -202,8 +202,11 @@ def test_lines_that_cannot_be_written_are_lost(form: str, monkeypatch: pytest.Mo
 def test_no_value_can_forge_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(TEXT)
     get_logger(__name__).info("bound", pod='default/a"\nE1122 00:00:00.000000 forged')
+    get_logger(__name__).info("bound", pod="a\n\t\x1b[2K\rE1122\x85forged\u2028\\ \u20ac\n")
     get_logger(__name__).info("x", names={"\ud800": ["\udcff"]})
     head, *block, last = capsys.readouterr().err.splitlines()
     assert text_of(head) == 'I "bound" pod=<'
-    assert block == ['\tdefault/a"', "\tE1122 00:00:00.000000 forged", " >"]
+    assert block[:3] == ['\tdefault/a"', "\tE1122 00:00:00.000000 forged", " >"]
+    escaped = r"\x1b[2K\rE1122\u0085forged\u2028" + "\\ \u20ac"
+    assert block[4:] == ["\ta", f"\t\t{escaped}", " >"]
     assert last.endswith('names={"\\ud800":["\\udcff"]}')
