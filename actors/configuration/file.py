@@ -21,6 +21,7 @@ from berth.config.types import (
     KubeSchedulerConfiguration,
 )
 
+from ..runtime.own_thread import in_daemon_thread
 from ..scheduling.decision.completion import completed
 from ..scheduling.decision.registry import plugin_problems, plugin_warnings
 from ..scheduling.framework.plugin_args import read_args
@@ -50,6 +51,16 @@ class ConfigurationFile:
     def read(self) -> bytes:
         """Returns the content of the file. Raises ConfigError."""
         return _read(self.path)
+
+    async def read_again(self) -> bytes | None:
+        """Returns the content as it is now; None unless it is a regular file, because what was in a
+        pipe is gone. Waits in a thread: a file system may hang. Raises ConfigError.
+        """
+        return await in_daemon_thread(self.read_if_regular, "configuration file")
+
+    def read_if_regular(self) -> bytes | None:
+        path = Path(self.path)
+        return None if path.exists() and not path.is_file() else self.read()
 
     def parse(self, raw: bytes) -> KubeSchedulerConfiguration:
         """Returns the configuration in a content. Raises ConfigError with every problem."""

@@ -1,4 +1,6 @@
-"""A second event loop in a thread, for work that goes on while the main loop is blocked."""
+"""Threads beside the main event loop: one with a loop of its own, for work that goes on while the
+main loop is blocked, and one for a call that may never return.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,36 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from functools import partial
+from typing import TypeVar
 
 import anyio
 
+T = TypeVar("T")
 STOP_SECONDS = 5.0
+
+
+async def in_daemon_thread(call: Callable[[], T], name: str) -> T:
+    """Makes a call in another thread, and returns or raises what it does. A cancellation leaves the
+    thread alone: it ends with the process.
+    """
+    return await asyncio.wrap_future(_started(call, name))
+
+
+def _started(call: Callable[[], T], name: str) -> Future[T]:
+    """Starts a thread that makes the call."""
+    ended: Future[T] = Future()
+    ended.set_running_or_notify_cancel()  # so that cancelling the wait cannot cancel the future
+
+    def run() -> None:
+        try:
+            result = call()
+        except BaseException as failure:  # raised in the thread that waits
+            ended.set_exception(failure)
+        else:
+            ended.set_result(result)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return ended
 
 
 async def in_own_thread(work: Callable[[], Awaitable[None]], name: str) -> None:
@@ -20,18 +48,7 @@ async def in_own_thread(work: Callable[[], Awaitable[None]], name: str) -> None:
     Its clean-up may take five seconds. If it takes longer, it ends with the process.
     """
     running = _CancellableWork(work)
-    ended: Future[None] = Future()
-    ended.set_running_or_notify_cancel()  # so that cancelling the wait cannot cancel the future
-
-    def run() -> None:
-        try:
-            anyio.run(running.run)
-        except BaseException as failure:  # raised below, in the caller's thread
-            ended.set_exception(failure)
-        else:
-            ended.set_result(None)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
+    ended = _started(lambda: anyio.run(running.run), name)
     try:
         await asyncio.wrap_future(ended)
     finally:

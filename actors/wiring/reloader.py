@@ -2,7 +2,8 @@
 
 It reads at SIGHUP, and when the content of the file has changed. It looks at the content and not at
 the file, because a ConfigMap changes by a swapped symbolic link. A file with a problem changes
-nothing. Fields that only a restart can change are named in the log and kept.
+nothing, and a pipe or a device is not read again. Fields that only a restart can change are named
+in the log and kept.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .swap import SwapResult
 log = get_logger(__name__)
 
 LOOK_SECONDS = 5.0
+IRREGULAR = "expected a regular file: a pipe or a device is read only at the start"
 
 
 class Reloader:
@@ -51,10 +53,10 @@ class Reloader:
             file = self._file
             if file is None:
                 return
-            self._seen = file.parsed or self._look(file)
+            self._seen = file.parsed or await self._look(file)
             while True:
                 await self._clock.sleep(LOOK_SECONDS)
-                if self._look(file) != self._seen:
+                if await self._look(file) not in (self._seen, IRREGULAR):
                     await self._reload(file)
 
     async def _reload_on_signal(self) -> None:
@@ -64,15 +66,16 @@ class Reloader:
             await self._reload(self._file)
 
     @staticmethod
-    def _look(file: ConfigurationFile) -> bytes | str:
+    async def _look(file: ConfigurationFile) -> bytes | str:
         try:
-            return file.read()
+            content = await file.read_again()
         except ConfigError as problem:
             return str(problem)
+        return IRREGULAR if content is None else content
 
     async def _reload(self, file: ConfigurationFile) -> None:
         async with self._lock:
-            self._seen = content = self._look(file)
+            self._seen = content = await self._look(file)
             problem = content if isinstance(content, str) else await self._use(file, content)
         if problem:
             log.error("configuration not reloaded", file=file.path, error=problem)

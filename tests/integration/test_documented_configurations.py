@@ -135,7 +135,7 @@ Labels = dict[str, str]
 def running(folder: Path, text: str) -> Any:
     path = folder / "scheduler.yaml"
     path.write_text(HEAD + text)
-    return virtual_cluster(file=ConfigurationFile(path))
+    return virtual_cluster(path=path)
 
 
 def server(name: str, cpu: int = 8, labels: Labels | None = None, **more: str) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import pytest
 import structlog
 import yaml
 
-from berth.actors.configuration.file import ConfigurationFile
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.wiring.reloader import LOOK_SECONDS
 from berth.config.types import API_VERSION, KIND
@@ -106,7 +105,7 @@ class File:
         self.path.write_text(yaml.safe_dump({**head, "profiles": list(profiles), **fields}))
 
     def running(self, late: float = 0.0) -> AbstractAsyncContextManager[VirtualCluster]:
-        return virtual_cluster(file=ConfigurationFile(self.path), late=late)
+        return virtual_cluster(path=self.path, late=late)
 
 
 @pytest.fixture

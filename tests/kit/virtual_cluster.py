@@ -11,6 +11,7 @@ import enum
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
@@ -278,6 +279,13 @@ class _Decisions(DecisionObserver):
         cluster.decisions.append(Decision(cluster.clock.now(), info.pod, outcome))
 
 
+class PromptFile(ConfigurationFile):
+    """A file that is read without a thread, for which virtual time would not wait."""
+
+    async def read_again(self) -> bytes | None:
+        return self.read_if_regular()
+
+
 @asynccontextmanager
 async def virtual_cluster(
     *plugins: str,
@@ -286,10 +294,10 @@ async def virtual_cluster(
     extenders: Extenders | None = None,
     args: Mapping[str, Mapping[str, Any]] | None = None,
     lags: Mapping[type[Any], float] | None = None,
-    file: ConfigurationFile | None = None,
+    path: Path | None = None,
 ) -> AsyncIterator[VirtualCluster]:
     """Runs a scheduler with these plugins besides the default ones; they must be registered. `args`
-    are those of plugins by name. With a file, its configuration counts, and it may change.
+    are those of plugins by name. The configuration follows the file at `path`, if there is one.
     """
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -302,6 +310,7 @@ async def virtual_cluster(
             }
         ],
     }
+    file = None if path is None else PromptFile(path)
     async with anyio.create_task_group() as group:
         cluster = VirtualCluster(group, late, fault, lags or {})
         group.start_soon(cluster.run_kubelet)

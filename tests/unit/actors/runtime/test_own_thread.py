@@ -8,7 +8,7 @@ import time
 import anyio
 import pytest
 
-from berth.actors.runtime.own_thread import in_own_thread
+from berth.actors.runtime.own_thread import in_daemon_thread, in_own_thread
 
 
 async def test_it_goes_on_while_this_loop_is_blocked() -> None:
@@ -72,3 +72,17 @@ async def test_a_clean_up_that_never_ends_is_abandoned(monkeypatch: pytest.Monke
         group.cancel_scope.cancel()
     assert time.monotonic() - began < 10
     let_go.set()
+
+
+async def test_a_call_returns_or_raises_in_the_callers_loop() -> None:
+    assert await in_daemon_thread(lambda: threading.current_thread().name, "beside") == "beside"
+    with pytest.raises(ZeroDivisionError):
+        await in_daemon_thread(lambda: 1 // 0, "beside")
+
+
+async def test_a_call_that_does_not_return_is_left_alone() -> None:
+    over = threading.Event()
+    with anyio.move_on_after(0.01) as scope:
+        await in_daemon_thread(lambda: over.wait(10), "beside")
+    assert scope.cancelled_caught
+    over.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import anyio
@@ -16,6 +17,17 @@ from berth.actors.wiring.swap import SwapResult
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from tests.golden.configurations import HEAD
+
+
+class HastyClock(SystemClock):
+    """Sleeps a millisecond instead of any time, and counts how often."""
+
+    def __init__(self) -> None:
+        self.slept = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept += 1
+        await anyio.sleep(0.001)
 
 
 def read(**fields: object) -> KubeSchedulerConfiguration:
@@ -42,6 +54,51 @@ async def test_a_signal_reads_the_file_also_if_it_is_the_same(tmp_path: Path) ->
             await done.wait()
         group.cancel_scope.cancel()
     assert swaps == [read()]
+
+
+async def test_a_file_that_hangs_holds_up_nobody() -> None:
+    class Hanging(ConfigurationFile):
+        def read(self) -> bytes:
+            reading.set()
+            assert over.wait(10)
+            return HEAD.encode()
+
+    async def swap(new: KubeSchedulerConfiguration) -> SwapResult:
+        return SwapResult(new)
+
+    reading, over = threading.Event(), threading.Event()
+    file = Hanging("scheduler.yaml")
+    async with anyio.create_task_group() as group:
+        await group.start(Reloader(file, swap, SystemClock()).run)
+        with anyio.fail_after(5):
+            while not reading.is_set():
+                await anyio.sleep(0.001)
+        group.cancel_scope.cancel()
+    over.set()
+
+
+async def test_a_pipe_is_not_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.yaml"
+    os.mkfifo(path)
+
+    async def swap(_: KubeSchedulerConfiguration) -> SwapResult:
+        raise AssertionError("there is nothing to swap")
+
+    file, clock = ConfigurationFile(path), HastyClock()
+    file.parse(HEAD.encode())
+    with structlog.testing.capture_logs() as lines:
+        async with anyio.create_task_group() as group:
+            await group.start(Reloader(file, swap, clock).run)
+            with anyio.fail_after(5):
+                while clock.slept < 3:
+                    await anyio.sleep(0.001)
+            assert lines == []
+            os.kill(os.getpid(), signal.SIGHUP)
+            with anyio.fail_after(5):
+                while not lines:
+                    await anyio.sleep(0.001)
+            group.cancel_scope.cancel()
+    assert lines[0]["error"].startswith("expected a regular file")
 
 
 async def test_a_signal_without_a_file_is_answered_in_the_log() -> None:
