@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -67,14 +68,17 @@ def make_pair(bind_address: str, now: datetime, host: str = "") -> tuple[bytes, 
 
 def keep_pair(folder: Path, bind_address: str, now: datetime) -> tuple[Path, Path]:
     """Returns the files of the certificate and its key in this folder. They are made if there are
-    none, or if the certificate has expired. Raises OSError.
+    none, and made anew if the certificate has expired or does not belong to the key. Raises
+    OSError.
     """
     files = folder / f"{NAME}.crt", folder / f"{NAME}.key"
-    if all(file.exists() for file in files) and not _expired(files[0], now):
+    if all(file.exists() for file in files) and _can_be_kept(*files, now):
         return files
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for file, content in zip(files, make_pair(bind_address, now), strict=True):
-        _write_private(file, content)
+    certificate, key = make_pair(bind_address, now)
+    # In this order, a certificate that can be kept has its key, even if this process is killed.
+    _write_private(files[1], key)
+    _write_private(files[0], certificate)
     return files
 
 
@@ -84,17 +88,30 @@ def _write_private(file: Path, content: bytes) -> None:
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
         opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
     new.replace(file)
 
 
-def _expired(file: Path, now: datetime) -> bool:
-    """True if the certificate in this file has expired. A file that cannot be read is left alone,
-    because it may not be berth's.
+def _can_be_kept(certificate: Path, key: Path, now: datetime) -> bool:
+    """Returns whether a pair is used as it is. Of a certificate that an authority has signed, or
+    that cannot be read, only the time counts, because it may not be berth's.
     """
     try:
-        return x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc <= now
+        read = x509.load_pem_x509_certificate(certificate.read_bytes())
     except ValueError:
+        return True
+    if read.not_valid_after_utc <= now:
         return False
+    return read.issuer != read.subject or _belong_together(read, key.read_bytes())
+
+
+def _belong_together(certificate: x509.Certificate, key: bytes) -> bool:
+    try:
+        public = serialization.load_pem_private_key(key, None).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return public == certificate.public_key()
 
 
 def _names(host: str, bind_address: str) -> Iterable[x509.GeneralName]:

@@ -233,6 +233,54 @@ def test_an_expired_certificate_is_made_anew(tmp_path: Path) -> None:
     assert list(map(str, addresses)) == ["127.0.0.1", "::1"]
 
 
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("files_before", ["none", "expired"])
+@pytest.mark.parametrize("replaced", [0, 1])
+def test_a_pair_that_was_written_by_half_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files_before: str, replaced: int
+) -> None:
+    now, replace, calls = datetime.now(UTC), Path.replace, list[Path]()
+    if files_before == "expired":
+        keep_pair(tmp_path, "", now - timedelta(days=366))
+
+    def killed(self: Path, target: Path) -> Path:
+        if len(calls) == replaced:
+            raise KilledError
+        calls.append(target)
+        return replace(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", killed)
+        with pytest.raises(KilledError):
+            keep_pair(tmp_path, "", now)
+    serve(keep_pair(tmp_path, "", now))
+
+
+def serve(pair: tuple[Path, Path]) -> None:
+    """Raises ssl.SSLError if the files do not belong together."""
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*pair)
+
+
+@pytest.mark.parametrize("broken", ["another", "torn"])
+def test_a_certificate_of_its_own_with_another_key_is_made_anew(
+    tmp_path: Path, broken: str
+) -> None:
+    now = datetime.now(UTC)
+    _, key = keep_pair(tmp_path, "", now)
+    key.write_bytes(make_pair("", now)[1] if broken == "another" else key.read_bytes()[:50])
+    serve(keep_pair(tmp_path, "", now))
+
+
+def test_a_certificate_of_an_authority_is_left_alone(tmp_path: Path, authority: Authority) -> None:
+    (tmp_path / "kube-scheduler.crt").write_text(authority.text("server.crt"))
+    (tmp_path / "kube-scheduler.key").write_text("none of its keys")
+    _, key = keep_pair(tmp_path, "", datetime.now(UTC))
+    assert key.read_text() == "none of its keys"
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
