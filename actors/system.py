@@ -102,7 +102,9 @@ class Daemon:
         in_binding = PodsInBinding()
 
         # The profiles, and the informers of the kinds that they need.
-        handle = SchedulerHandle(api, listers, in_binding, gates, clock.wall, instruments)
+        handle = SchedulerHandle(
+            api, listers, in_binding, gates, clock.now, clock.wall, instruments
+        )
         self._profiles = ProfilesInUse(configuration, handle, instruments.gate)
         profiles = self._profiles.by_name
         api.add_kinds(looked_up(profiles.values()))

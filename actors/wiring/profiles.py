@@ -34,6 +34,7 @@ class SchedulerHandle(msgspec.Struct, frozen=True, eq=False):
     objects: Objects
     waiting: PodsInBinding
     feature_gates: Mapping[str, bool]
+    now: Callable[[], float]
     wall: Callable[[], datetime]
     measures: PluginMeasures = NO_MEASURES
 

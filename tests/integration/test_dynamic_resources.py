@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -332,6 +333,19 @@ async def test_a_device_that_is_never_prepared() -> None:
         assert on(cluster) == "b"
         assert set(waits(cluster)) == {("default-scheduler", "gpu.example.com", "timeout")}
         settle(cluster)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_the_time_to_prepare_a_device_does_not_follow_the_time_of_day(hours: int) -> None:
+    args = {"DynamicResources": {"bindingTimeout": "60s"}}
+    async with virtual_cluster(args=args) as cluster:
+        await attachable(cluster)
+        cluster.clock.wall_step = timedelta(hours=hours)
+        await prepare(cluster, "unknown")  # The claim changes, and the plugin looks at it.
+        await cluster.clock.advance(30.0)
+        assert not waits(cluster)
+        await cluster.clock.advance(30.0)
+        assert set(waits(cluster)) == {("default-scheduler", "gpu.example.com", "timeout")}
 
 
 async def test_the_time_to_prepare_a_device_begins_with_its_allocation() -> None:

@@ -18,6 +18,7 @@ class VirtualClock:
 
     def __init__(self) -> None:
         self._now = 0.0
+        self.wall_step = timedelta()  # how far the time of day was set
         self._sleepers: list[tuple[float, int, anyio.Event]] = []
         self._arrival = count()
 
@@ -25,7 +26,7 @@ class VirtualClock:
         return self._now
 
     def wall(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self._now)
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self._now) + self.wall_step
 
     async def sleep(self, seconds: float) -> None:
         event = anyio.Event()

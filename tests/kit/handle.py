@@ -45,6 +45,10 @@ class NoApi:
     measures = NO_MEASURES
 
     @staticmethod
+    def now() -> float:
+        return 0.0
+
+    @staticmethod
     def wall() -> datetime:
         """Returns a time later than any in the recorded decisions."""
         return datetime(2100, 1, 1, tzinfo=UTC)

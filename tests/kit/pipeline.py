@@ -133,6 +133,7 @@ class Pipeline:
             self.listers,
             self.in_binding,
             options.feature_gates,
+            self.clock.now,
             self.clock.wall,
             self.instruments,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -62,6 +63,7 @@ class NoObjects:
 
 class ReadOnlyHandle:
     measures = NO_MEASURES
+    now = staticmethod(time.monotonic)
     wall = staticmethod(partial(datetime.now, UTC))
 
     def __init__(self, feature_gates: Mapping[str, bool] = DEFAULTS) -> None:

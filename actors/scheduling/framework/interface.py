@@ -189,6 +189,10 @@ class Handle(Protocol):
         """The counts of kube-scheduler that in-tree plugins keep."""
         ...
 
+    def now(self) -> float:
+        """Returns monotonic seconds; only their differences have a meaning."""
+        ...
+
     def wall(self) -> datetime:
         """Returns the time of day, in UTC."""
         ...

@@ -8,7 +8,7 @@ refuses if the claim has changed meanwhile. Mirrors bindClaim.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime
 from itertools import chain, repeat
 from typing import Any
 
@@ -262,9 +262,9 @@ class Binding:
 
     async def _waited(self, pod: PodClaims) -> Status:
         """Runs `_prepared`, and counts the outcome and the time for each driver."""
-        began = self._handle.wall()
+        began = self._handle.now()
         status, outcome = await self._prepared(pod)
-        seconds = (self._handle.wall() - began).total_seconds()
+        seconds = self._handle.now() - began
         allocations = [claim.status.allocation for claim in pod.all_claims]
         devices = [d for each in allocations if each is not None for d in each.devices.results]
         self._handle.measures.devices_bound(
@@ -287,12 +287,20 @@ class Binding:
                 return unready[0]
             return [(ResourceClaim, c.metadata.namespace, c.metadata.name) for c in unready]
 
-        until = self._handle.wall() + timedelta(seconds=self._timeout)
+        now, wall = self._handle.now, self._handle.wall
+        # Monotonic deadlines by the times of day in claims, each compared only once: the time of
+        # day may be set meanwhile.
+        deadlines: dict[datetime | None, float] = {None: now() + self._timeout}
         while isinstance(unready := self._unready(pod), list):
-            ends = [min(until, prepared_by(c, self._timeout) or until) for c in unready]
-            left = (min(ends) - self._handle.wall()).total_seconds()
+            ends = [prepared_by(claim, self._timeout) for claim in unready]
+            for end in ends:
+                if end is not None and end not in deadlines:
+                    deadline = now() + (end - wall()).total_seconds()
+                    deadlines[end] = min(deadline, deadlines[None])
+            first = min(ends, key=deadlines.__getitem__)
+            left = deadlines[first] - now()
             if left <= 0:
-                late = unready[ends.index(min(ends))]
+                late = unready[ends.index(first)]
                 return error(f"device binding timeout: claim={late.metadata.name}"), "timeout"
             await self._handle.objects.wait_for(check, left)
         return unready
