@@ -87,10 +87,10 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        """Opens the file. Raises JournalError, or OSError if the file cannot be read or written.
-
-        The file is then unchanged.
+        """Opens the file, also through a link, which stays one. Raises JournalError, or OSError if
+        the file cannot be read or written; the file is then unchanged.
         """
+        path = Path(os.path.realpath(path))
         self.store = Store(journal=self._write)
         self.cut_off = 0
         self._path = path

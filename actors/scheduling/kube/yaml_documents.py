@@ -17,7 +17,9 @@ from typing import Any
 import yaml
 
 MAX_DEPTH = 100
-MAX_ALIASED = 1_000_000  # most values that the aliases of a text may expand to
+# The most that the aliases of a text may expand to: the characters, and VALUE for each value.
+MAX_ALIASED = 16 << 20
+VALUE = 16
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WORDS: dict[str, bool | float | None] = {
@@ -65,7 +67,7 @@ class _Collection:
         self.value = value
         self.anchor = anchor
         self.line = line
-        self.size = 1
+        self.size = VALUE
         self.key: Any = _NO_KEY  # in a mapping: the key whose value comes next
         self.merged: list[dict[str, Any]] = []
 
@@ -121,7 +123,7 @@ def _documents(text: str) -> Iterator[Any]:
     copies = 0
     for event in yaml.parse(text, _LOADER):
         line = _line(event.start_mark)
-        value, size, merge, anchor = None, 1, False, None
+        value, size, merge, anchor = None, VALUE, False, None
         match event:
             case yaml.DocumentStartEvent():
                 anchors.clear()
@@ -140,6 +142,7 @@ def _documents(text: str) -> Iterator[Any]:
             case yaml.ScalarEvent():
                 merge = event.value == "<<" and event.implicit[0] and not event.style
                 value, anchor = _scalar(event, line), event.anchor
+                size += len(event.value)
             case yaml.AliasEvent():
                 if event.anchor not in anchors:
                     raise YamlError(
@@ -148,9 +151,7 @@ def _documents(text: str) -> Iterator[Any]:
                 value, size = anchors[event.anchor]
                 copies += size
                 if copies > MAX_ALIASED:
-                    raise YamlError(
-                        line, f"expected aliases to expand to at most {MAX_ALIASED} values"
-                    )
+                    raise YamlError(line, "expected aliases to expand to at most 16 MiB")
             case _:
                 continue
         if anchor is not None:

@@ -245,7 +245,7 @@ FILES = [
      "cannot be read: line 2: the key apiVersion occurs twice in the mapping of line 1"),
     (b"[" * 200_000, "cannot be read: line 1: expected at most 100 nested collections"),
     (b"a: &a [*a]", "cannot be read: line 1: expected the anchor of the alias *a to end before it"),
-    (BILLION, "expected aliases to expand to at most 1000000 values"),
+    (BILLION, "expected aliases to expand to at most 16 MiB"),
 ]  # fmt: skip
 
 

@@ -219,3 +219,19 @@ def test_a_full_device_refuses_the_write() -> None:
                 OSError, match=f"{os.strerror(errno.ENOSPC)}|{os.strerror(errno.EINVAL)}"
             ):
                 tail.add(b"line\n")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_to_the_file_stays_a_link(tmp_path: Path, exists: bool) -> None:
+    target, link = tmp_path / "elsewhere" / "objects", tmp_path / "objects"
+    target.parent.mkdir()
+    if exists:
+        target.touch()
+    link.symlink_to(target)
+    with Journal(link) as journal:
+        journal.store.create(MAPS, config_map("a"))
+        with pytest.raises(JournalError, match="another server is using this file"):
+            Journal(target)
+    assert link.is_symlink()
+    with Journal(target) as journal:
+        assert names(journal.store) == ["a"]

@@ -56,6 +56,9 @@ def test_a_text_is_read_as_kubectl_reads_it(text: str, values: list[Any]) -> Non
 BOMB = "a0: &a0 [x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)
 )
+# Few values, but a million characters in each.
+LONG = f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 17)}]\n"
+LONG_KEY = f"- &a {{? {'x' * 1_000_000} : 1}}\n- [{', '.join(['*a'] * 17)}]\n"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,9 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(
         (b"[" * 200_000, f"line 1: expected at most {MAX_DEPTH} nested collections"),
         (b"{a: " * 200_000, f"line 1: expected at most {MAX_DEPTH} nested collections"),
         (b"- " * 20_000, f"line 1: expected at most {MAX_DEPTH} nested collections"),
-        (BOMB.encode(), "expected aliases to expand to at most 1000000 values"),
+        (BOMB.encode(), "line 7: expected aliases to expand to at most 16 MiB"),
+        (LONG.encode(), "line 2: expected aliases to expand to at most 16 MiB"),
+        (LONG_KEY.encode(), "line 2: expected aliases to expand to at most 16 MiB"),
     ],
     ids=lambda value: repr(value[:30]) if isinstance(value, bytes) else "",
 )
