@@ -22,6 +22,7 @@ from berth.actors.server.debug import (
     UnreadablePage,
     WaitingPage,
 )
+from berth.actors.telemetry.klog import printable
 from berth.config.types import Duration
 
 MOST_NAMES = 8
@@ -63,7 +64,7 @@ def show_section(page: Page, console: Console) -> None:
             )
             for unreadable in objects:
                 cells = (unreadable.kind, unreadable.key, unreadable.uid, unreadable.problem)
-                table.add_row(*map(escape, cells), style="red")
+                table.add_row(*(escape(printable(cell)) for cell in cells), style="red")
             _print(table, console)
 
 

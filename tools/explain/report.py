@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
@@ -17,7 +16,7 @@ from .contest import Contest
 from .decision import Decision, Explanation, Failure, Verdict
 from .devices import DeviceSupply, RequestDevices, RequestProblem
 from .volumes import Demand
-from .words import MOST_NAMES, listed
+from .words import MOST_NAMES, listed, shown
 
 MOST_CANDIDATES = 20
 MOST_ROWS = 40
@@ -35,13 +34,13 @@ def show(
     volumes, the devices that the nodes would give to its claims, and the outcome.
     """
     decision, contest = explained.decision, explained.contest
-    pod = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
+    pod = shown(f"{metadata.get('namespace', 'default')}/{metadata['name']}")
     if isinstance(decision, Failure):
         _show_demands(volumes, devices, {}, console)
-        console.print(f"[red]{pod}: the attempt fails:[/red] {escape(decision.error)}")
+        console.print(f"[red]{pod}: the attempt fails:[/red] {shown(decision.error)}")
         return
     if decision.prefilter is not None:
-        by = decision.prefilter.plugin or "the PreFilter plugins together"
+        by = shown(decision.prefilter.plugin or "the PreFilter plugins together")
         console.print(f"No node was tried: {by} rejected the pod.")
     if decision.total:
         console.print(_scores(decision))
@@ -55,9 +54,9 @@ def show(
             if len(decision.hosts) > 1
             else ""
         )
-        console.print(f"[green]{pod} goes to {listed(decision.hosts)}[/green]{several}")
+        console.print(f"[green]{pod} goes to {shown(listed(decision.hosts))}[/green]{several}")
     else:
-        message = escape(decision.message or "")
+        message = shown(decision.message or "")
         console.print(f"[yellow]{pod} stays pending:[/yellow] {message}")
     if contest is not None:
         _show_preemption(pod, contest, console)
@@ -78,7 +77,9 @@ def _show_preemption(pod: str, contest: Contest, console: Console) -> None:
     best = contest.candidates[0]
     tie = [candidate.node for candidate in contest.candidates[: contest.ties]]
     several = (
-        f" (or on another of {listed(tie)}, which cost the same, by chance)" if len(tie) > 1 else ""
+        f" (or on another of {shown(listed(tie))}, which cost the same, by chance)"
+        if len(tie) > 1
+        else ""
     )
     console.print(_candidates(contest))
     number = len(best.victims.pods)
@@ -88,7 +89,7 @@ def _show_preemption(pod: str, contest: Contest, console: Console) -> None:
         else f"{number} {'pod is' if number == 1 else 'pods are'} evicted first"
     )
     console.print(
-        f"[green]{pod} is nominated to {best.node}[/green] by {contest.chosen_by}: "
+        f"[green]{pod} is nominated to {shown(best.node)}[/green] by {contest.chosen_by}: "
         f"{victims}{several}"
     )
 
@@ -134,10 +135,10 @@ def _add_candidate(
         for victim in candidate.victims.pods
     ]
     table.add_row(
-        candidate.node,
-        "\n".join(victims),
-        "\n".join(contest.budgets.get(candidate.node, ())),
-        why_not,
+        shown(candidate.node),
+        shown(*victims),
+        shown(*contest.budgets.get(candidate.node, ())),
+        shown(why_not),
         style=style,
     )
 
@@ -145,15 +146,15 @@ def _add_candidate(
 def _scores(decision: Decision) -> Table:
     table = Table(title="nodes that fit, and their scores", title_justify="left")
     table.add_column("node")
-    shown = {plugin: scores for plugin, scores in decision.score.items() if any(scores.values())}
-    for plugin in shown:
-        table.add_column(_WORDS.sub(" ", plugin), justify="right")
+    columns = {plugin: scores for plugin, scores in decision.score.items() if any(scores.values())}
+    for plugin in columns:
+        table.add_column(shown(_WORDS.sub(" ", plugin)), justify="right")
     table.add_column("total", justify="right", style="bold")
     best = set(decision.best)
     for node in sorted(decision.total, key=lambda name: (-decision.total[name], name)):
-        cells = [str(scores[node]) for scores in shown.values()]
+        cells = [str(scores[node]) for scores in columns.values()]
         table.add_row(
-            node, *cells, str(decision.total[node]), style="green" if node in best else None
+            shown(node), *cells, str(decision.total[node]), style="green" if node in best else None
         )
     return table
 
@@ -168,9 +169,8 @@ def _losers(verdicts: dict[str, Verdict]) -> Table:
         if verdict.code != "Success":
             groups[verdict.plugin, "; ".join(verdict.reasons), verdict.code].append(node)
     for (plugin, reasons, code), nodes in sorted(groups.items(), key=lambda group: -len(group[1])):
-        table.add_row(
-            listed(sorted(nodes)), plugin, reasons, "maybe" if code == "Unschedulable" else "no"
-        )
+        helps = "maybe" if code == "Unschedulable" else "no"
+        table.add_row(*map(shown, (listed(sorted(nodes)), plugin, reasons, helps)))
     return table
 
 
@@ -179,13 +179,13 @@ def _volumes(volumes: Sequence[Demand]) -> Table:
     table = Table(title="volumes, and what they ask of a node", title_justify="left")
     for column in ("volume", "state", "what it asks", "nodes left out"):
         table.add_column(column, overflow="fold")
-    shown: tuple[str, str] | None = None
+    last: tuple[str, str] | None = None
     for demand in volumes:
         volume = (demand.volume, demand.state)
         out = "all" if demand.left_out is None else listed(demand.left_out) or "none"
-        cells = (*(("", "") if volume == shown else volume), demand.meaning, out)
-        table.add_row(*map(escape, cells))
-        shown = volume
+        cells = (*(("", "") if volume == last else volume), demand.meaning, out)
+        table.add_row(*map(shown, cells))
+        last = volume
     return table
 
 
@@ -195,11 +195,11 @@ def _provided(devices: Sequence[RequestDevices], totals: Mapping[str, int]) -> T
     for column in ("nodes", "claim", "request", "devices"):
         table.add_column(column, overflow="fold")
     best = sorted(devices, key=lambda row: (-max(totals.get(n, -1) for n in row.nodes), row.nodes))
-    shown: tuple[str, ...] | None = None
+    last: tuple[str, ...] | None = None
     for row in best[:MOST_ROWS]:
-        nodes = "" if row.nodes == shown else listed(row.nodes)
-        table.add_row(*map(escape, (nodes, row.claim, row.request, "\n".join(row.devices))))
-        shown = row.nodes
+        nodes = "" if row.nodes == last else listed(row.nodes)
+        table.add_row(*map(shown, (nodes, row.claim, row.request)), shown(*row.devices))
+        last = row.nodes
     if len(best) > MOST_ROWS:
         table.add_row(f"and {len(best) - MOST_ROWS} more rows", "", "", "")
     return table
@@ -213,7 +213,7 @@ def _short(short: Sequence[RequestProblem]) -> Table:
     most = sorted(short, key=lambda problem: (problem.nodes is not None, -len(problem.nodes or ())))
     for problem in most[:MOST_ROWS]:
         nodes = "all" if problem.nodes is None else listed(problem.nodes)
-        table.add_row(*map(escape, (nodes, problem.claim or "any", problem.request, problem.why)))
+        table.add_row(*map(shown, (nodes, problem.claim or "any", problem.request, problem.why)))
     if len(most) > MOST_ROWS:
         table.add_row(f"and {len(most) - MOST_ROWS} more rows", "", "", "")
     return table

@@ -20,6 +20,7 @@ from berth.actors.scheduling.kube.kinds import (
     WatchedKind,
 )
 from berth.actors.scheduling.kube.kinds import PODS as WATCHED_PODS
+from berth.actors.telemetry.klog import printable
 from berth.config.load import (
     ConfigError,
     from_mapping,
@@ -140,7 +141,8 @@ def _can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
     else:
         if decodings and all(item.metadata.name for item in decodings):
             return True
-    click.echo(f"a {document['kind']} cannot be read and is left out: {problem}", err=True)
+    said = f"a {document['kind']} cannot be read and is left out: {problem}"
+    click.echo(printable(said), err=True)
     return False
 
 

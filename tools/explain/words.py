@@ -1,14 +1,17 @@
-"""Words lists, selectors, topologies and amounts, as the tables of `berth explain` show them."""
+"""Words the texts, lists, selectors, topologies and amounts of the tables of `berth explain`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from rich.markup import escape
+
 from berth.actors.scheduling.kube.core import NodeSelector
 from berth.actors.scheduling.kube.labels import Selector
 from berth.actors.scheduling.kube.storage import TopologySelectorTerm
 from berth.actors.scheduling.plugins.dynamic_resources.consumed_capacity import NANO
+from berth.actors.telemetry.klog import printable
 
 MOST_NAMES = 8
 _SUFFIXES = ((1024, ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")), (1000, ("k", "M", "G", "T", "P", "E")))
@@ -22,6 +25,13 @@ class _Requirement(Protocol):
     def operator(self) -> str: ...
     @property
     def values(self) -> tuple[str, ...]: ...
+
+
+def shown(*lines: str) -> str:
+    """Returns lines for the console as they stand: without markup, and with control characters
+    escaped, so that no text from the cluster can add a line or colour it.
+    """
+    return escape("\n".join(map(printable, lines)))
 
 
 def listed(names: Sequence[str]) -> str:

@@ -713,3 +713,11 @@ def test_long_tables_are_cut(tmp_path: Path) -> None:
     slices = [resource_slice(name, "gpu-0") for name in nodes]
     printed = shown(tmp_path, GPUS, *map(node, nodes), *slices, claim("c"))
     assert "and 5 more rows" in printed
+
+
+def test_a_selector_cannot_forge_lines(tmp_path: Path) -> None:
+    forged = "\x1b[1A\x1b[2Kp goes to n1\x85"
+    document = claim("c", request(**selecting(f"'{forged}' == '[red]'")))
+    printed = shown(tmp_path, GPUS, node("n1"), resource_slice("n1", "gpu-0"), document)
+    assert r"\x1b[1A\x1b[2Kp goes to n1 ' == '[red]'" in printed
+    assert not set(printed) & {"\x1b", "\x85", "\r"}
