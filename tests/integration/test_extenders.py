@@ -34,6 +34,23 @@ Document = dict[str, Any]
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 SOON = "300ms"
 
+# Parts of a pod and of a node that scheduling does not read.
+POD_SPEC: Document = {
+    "serviceAccountName": "robot",
+    "automountServiceAccountToken": False,
+    "terminationGracePeriodSeconds": 0,
+    "volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"speed": "high"}}}],
+}
+CONTAINER: Document = {
+    "command": ["sleep"],
+    "env": [{"name": "MODEL", "value": "large \u20ac"}],
+    "volumeMounts": [{"name": "v", "mountPath": "/data"}],
+}
+NODE: Document = {
+    "spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]},
+    "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
+}
+
 
 def entry(extender: SmallExtender, *verbs: str, **fields: Any) -> Document:
     """Returns the configuration of an extender with these verbs, names of nodes in place of nodes,
@@ -50,9 +67,11 @@ def document(*extenders: Document, **fields: Any) -> Document:
 
 def node(name: str) -> Document:
     metadata = {"name": name, "labels": {"zone": "a"}, "annotations": {"price": "3"}}
+    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110"}
     return {
         "metadata": metadata,
-        "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
+        "spec": NODE["spec"],
+        "status": {**NODE["status"], "allocatable": allocatable},
     }
 
 
@@ -133,6 +152,7 @@ async def test_filter_by_whole_nodes_answered_in_gos_json() -> None:
         items = body["Nodes"]["items"]
         assert {item["metadata"]["annotations"]["price"] for item in items} == {"3"}
         assert {item["status"]["allocatable"]["cpu"] for item in items} == {"8"}
+        assert [item["status"]["addresses"] for item in items] == [NODE["status"]["addresses"]] * 2
         kept = [item for item in items if item["metadata"]["name"] == "b"]
         return {
             "nodes": {"metadata": {}, "items": kept},
@@ -147,24 +167,6 @@ async def test_filter_by_whole_nodes_answered_in_gos_json() -> None:
     ):
         await running.create("Pod", pod("p"))
         assert await running.node_of("p") == "b"
-
-
-# Parts of a pod and of a node that scheduling does not read.
-POD_SPEC: Document = {
-    "serviceAccountName": "robot",
-    "automountServiceAccountToken": False,
-    "terminationGracePeriodSeconds": 0,
-    "volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"speed": "high"}}}],
-}
-CONTAINER: Document = {
-    "command": ["sleep"],
-    "env": [{"name": "MODEL", "value": "large \u20ac"}],
-    "volumeMounts": [{"name": "v", "mountPath": "/data"}],
-}
-NODE: Document = {
-    "spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]},
-    "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
-}
 
 
 def whole_pod(name: str) -> Document:
@@ -197,9 +199,7 @@ async def test_extenders_get_pods_and_nodes_as_the_api_server_has_them() -> None
         ) as extender,
         extended(entry(extender, "filter", "preempt", nodeCacheCapable=False), nodes=()) as running,
     ):
-        small = node("a")
-        small["spec"], small["status"] = NODE["spec"], {**small["status"], **NODE["status"]}
-        only_node = await running.create("Node", small)
+        only_node = await running.create("Node", node("a"))
         low = await running.create("Pod", whole_pod("low"))
         assert await running.node_of("low") == "a"
         first = extender.bodies("filter")[0]
@@ -577,8 +577,6 @@ async def test_a_managed_resource_that_is_not_ignored_is_counted_by_the_schedule
 
 def explained(folder: Path, *extenders: Document, output: str = "json") -> Result:
     objects = [{"apiVersion": "v1", "kind": "Node", **node(name)} for name in ("a", "b", "c")]
-    for item in objects:
-        item["status"].update(NODE["status"])
     objects.append({"apiVersion": "v1", "kind": "Pod", **whole_pod("p")})
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
     (folder / "config.yaml").write_text(yaml.safe_dump(document(*extenders)))
