@@ -58,6 +58,10 @@ class Attempt(FailedAttempt):
     def row_by_row(self) -> bool:
         return self._rules.filters_row_by_row(self.state)
 
+    @property
+    def versions(self) -> tuple[int, ...] | None:
+        return self._rules.versions(self.state, self.snapshot.objects)
+
     def supposed(self, rows: Ints) -> Diagnosis:
         state = self._rules.supposed_state(self.state, self.info, self.snapshot)
         return self._rules.diagnose(state, self.info, self.snapshot.rows(rows))

@@ -28,6 +28,7 @@ from ..framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from ..framework.verdicts import PASSES, Diagnosis, Verdicts
 from ..kube.kinds import type_of
 from ..kube.meta import HasMetadata
+from ..model.cluster_objects import ClusterObjects
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Bools, Ints
@@ -58,7 +59,8 @@ from .statuses import (
 )
 
 # A filter that declares one of these judges each row by that row alone.
-ROW_BY_ROW = (DependsOn.NODE, DependsOn.NODE_AND_PODS, DependsOn.CLAIMS)
+_ROW = (DependsOn.NODE, DependsOn.NODE_AND_PODS)
+ROW_BY_ROW = (*_ROW, DependsOn.CLAIMS)
 # The answers of rules that declare one of these are kept for the next pods of the same template.
 KEPT = (DependsOn.NODE, DependsOn.NODE_AND_PODS, DependsOn.ALL_NODES)
 # Looking up a member in its class is slow.
@@ -152,6 +154,9 @@ class Rules:
         self._filter_beyond_rows = [
             hook.name for hook in filters if dependence_of(hook.plugin) not in ROW_BY_ROW
         ]
+        of_rows = [hook for hook in filters if dependence_of(hook.plugin) in _ROW]
+        self._filter_not_kept = set(self._filter_names) - {hook.name for hook in of_rows}
+        self._filter_lookups = [type_of(kind) for hook in of_rows for kind in hook.plugin.lookups]
 
     def depending_on(self, *parts: DependsOn) -> Rules:
         """Returns the part of the rules that reads one of these. Questions to the part count as
@@ -254,6 +259,14 @@ class Rules:
     def filters_row_by_row(self, state: CycleState) -> bool:
         """True if each filter's verdict about a row depends on that row alone."""
         return state.left_out.issuperset(self._filter_beyond_rows)
+
+    def versions(self, state: CycleState, objects: ClusterObjects) -> tuple[int, ...] | None:
+        """Returns the versions of the kinds that the filters look up; None if a filter's verdict
+        depends on anything else than these kinds, the row and the pod's template.
+        """
+        if not state.left_out.issuperset(self._filter_not_kept):
+            return None
+        return tuple([objects.version(kind) for kind in self._filter_lookups])
 
     def filter(
         self,

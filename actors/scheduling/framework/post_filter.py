@@ -94,6 +94,15 @@ class FailedAttempt(ABC):
     def row_by_row(self) -> bool:
         """True if each filter's verdict about a row depends on that row alone."""
 
+    @property
+    @abstractmethod
+    def versions(self) -> tuple[int, ...] | None:
+        """The versions of the kinds that the filters look up. While they are the same, a verdict
+        about a row holds for all pods of the template until that row changes.
+
+        None if a filter reads the pod's claims or more than the row: then no verdict can be kept.
+        """
+
     @abstractmethod
     def supposed(self, rows: Ints) -> Diagnosis:
         """Returns the diagnosis of some rows with the pods supposed there. Raises PluginError."""

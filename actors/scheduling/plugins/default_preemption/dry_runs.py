@@ -1,10 +1,10 @@
 """Dry runs kept from pod to pod: the nodes where preemption helps pods of one template, and its
 cost there.
 
-A result is kept until something changes that its dry run looked at. The results lie in arrays, in
-the node tree's order, so that a search over thousands of candidates is a few operations; only nodes
-without a result are dry run. Keeping results never changes which candidates a search returns, or
-their order.
+A result is kept until something changes that its dry run looked at; if that includes the claims of
+the pod, or more than the node, no result is kept. The results lie in arrays, in the node tree's
+order, so that a search over thousands of candidates is a few operations; only nodes without a
+result are dry run. Keeping results never changes which candidates a search returns, or their order.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DryRuns:
         self._limits: Sequence[Budget] = ()
         self._bookmark: Bookmark | None = None
         self._own = ""
-        self._lasts = False  # true if the results may be kept
+        self._versions: tuple[int, ...] | None = None  # None if the results may not be kept
 
     def search(
         self,
@@ -76,11 +76,11 @@ class DryRuns:
         )
         if not any_true(potential):
             return Search(np.zeros(0, dtype=np.int64))
-        apart = attempt.row_by_row
-        if not (apart and self._refresh(attempt, limits)):
+        versions = attempt.versions
+        if versions is None or versions != self._versions or not self._refresh(attempt, limits):
             self._forget(attempt.snapshot, limits)
-        self._lasts, self._own = apart, attempt.snapshot.nominations.node_of(attempt.info.key)
-        together = CHUNK if apart else 1
+        self._versions, self._own = versions, attempt.snapshot.nominations.node_of(attempt.info.key)
+        together = CHUNK if attempt.row_by_row else 1
         spans: list[Ints] = []
         number = looked_at = first_sound = 0
         sound = False
@@ -149,7 +149,7 @@ class DryRuns:
         """Forgets results that changed; False if too much changed, and all have to be forgotten."""
         snapshot = attempt.snapshot
         columns, own = snapshot.columns, snapshot.nominations.node_of(attempt.info.key)
-        if self._bookmark is None or not self._lasts or limits != self._limits:
+        if self._bookmark is None or limits != self._limits:
             return False
         changes = self._bookmark.turn(snapshot)
         if changes is None or len(self._statuses) > CHUNK:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import msgspec
+import numpy as np
 import pytest
 
 from berth.actors.cache.state import CacheState, Lend
@@ -17,12 +18,22 @@ from berth.actors.messages.cache import (
     TakeSnapshot,
 )
 from berth.actors.scheduling.decision.outcome import Unfit
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.core import Node, Pod, Volume
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.kube.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.wiring.profiles import profiles_of
-from berth.config.types import KubeSchedulerConfiguration
+from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
+from berth.plugin import Code, CycleState, DependsOn, FilterPlugin, NodeView, Verdicts
 from tests.kit.handle import NoApi, Nowhere
 
 
@@ -49,13 +60,13 @@ class Cluster:
     victim.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
         self.cache = CacheState()
         self.scheduler = Scheduler(Random(1))
-        self.profile = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+        self.profile = profile
         for name, started in (("early", 1), ("late", 5)):
             node = {
-                "metadata": {"name": name},
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
                 "status": {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 9}},
             }
             self.cache.handle(NodeAdded(msgspec.convert(node, Node)))
@@ -74,7 +85,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster() -> Cluster:
-    return Cluster()
+    return Cluster(profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"])
 
 
 def test_a_budget_counts_from_the_next_pod_on(cluster: Cluster) -> None:
@@ -110,3 +121,78 @@ def test_a_nominated_pods_room_is_free_only_for_itself(cluster: Cluster) -> None
     for _ in range(2):
         assert cluster.promised(second) == "early"
         assert cluster.promised(first) == "late"
+
+
+def with_claim(name: str, claim: str) -> Pod:
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": claim}}
+    pending = pod(name, priority=9)
+    spec = msgspec.structs.replace(
+        pending.spec, volumes=msgspec.convert((volume,), tuple[Volume, ...])
+    )
+    return msgspec.structs.replace(pending, spec=spec)
+
+
+def put_volume(cluster: Cluster, name: str, node: str, version: str = "1") -> None:
+    """A volume of one node, and the claim of the same name that is bound to it."""
+    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    term = {"matchExpressions": [on_node]}
+    volume = {
+        "metadata": {"name": name, "resourceVersion": version},
+        "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}},
+    }
+    bound = {"pv.kubernetes.io/bind-completed": "yes"}
+    claim = {
+        "metadata": {
+            "namespace": "ns",
+            "name": name,
+            "resourceVersion": version,
+            "annotations": bound,
+        },
+        "spec": {"volumeName": name},
+    }
+    cluster.cache.handle(ObjectPut(msgspec.convert(volume, PersistentVolume)))
+    cluster.cache.handle(ObjectPut(msgspec.convert(claim, PersistentVolumeClaim)))
+
+
+def test_pods_of_one_template_with_different_claims_preempt_where_their_volumes_are(
+    cluster: Cluster,
+) -> None:
+    for node in ("early", "late"):
+        put_volume(cluster, f"of-{node}", node)
+    for number in range(3):
+        assert cluster.promised(with_claim(f"late-{number}", "of-late")) == "late"
+    assert cluster.promised(with_claim("early", "of-early")) == "early"
+
+
+def test_a_volume_that_moved_is_looked_up_again(cluster: Cluster) -> None:
+    put_volume(cluster, "data", "late")
+    pending = with_claim("next", "data")
+    for _ in range(3):
+        assert cluster.promised(pending) == "late"
+    put_volume(cluster, "data", "early", version="2")
+    assert cluster.promised(pending) == "early"
+
+
+class Banned(FilterPlugin):
+    """Rejects the nodes that a StorageClass is named after."""
+
+    name = "Banned"
+    depends_on = DependsOn.NODE_AND_PODS
+    lookups = (StorageClass,)
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        objects = nodes.snapshot.objects
+        banned = [objects.get(StorageClass, nodes.name(i)) is not None for i in range(nodes.size)]
+        codes = np.where(banned, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(0))
+        return Verdicts(codes, codes.astype(np.int64), lambda _: ("banned",))
+
+
+def test_an_object_that_a_filter_looks_up_counts_from_the_next_pod_on() -> None:
+    document = {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "Banned"}]}}}]}
+    configuration = from_mapping({"apiVersion": API_VERSION, "kind": KIND, **document})
+    profiles = build_profiles(configuration, {**IN_TREE, "Banned": Banned}, NoApi())
+    cluster = Cluster(profiles["default-scheduler"])
+    cluster.cache.handle(
+        ObjectPut(msgspec.convert({"metadata": {"name": "late"}, "provisioner": "x"}, StorageClass))
+    )
+    assert cluster.promised(pod("next", priority=9)) == "early"
