@@ -1,8 +1,8 @@
 """The nominations of pending pods: the node on which the cache keeps room for a pod. Pure.
 
 Only the queue knows which pods are nominated, so every change of a nomination goes through here to
-the cache. A pod is nominated only once it has been active: while PreEnqueue rejects it, no room is
-kept for it.
+the cache. As in kube-scheduler, a pod that comes with a nomination is nominated once it is active,
+or when it is updated: as long as PreEnqueue rejects it and nothing changes, no room is kept for it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def nominate(entry: Entry, node: str) -> Sequence[Nominate | Unnominate]:
 
 
 def nomination_after(entry: Entry, old: Pod, new: Pod) -> str:
-    """Returns the node in the status if it changed, otherwise our own last decision, which may not
-    be written to the status yet.
+    """Returns the node in the status if it changed or no attempt has decided yet, otherwise our own
+    last decision, which may not be written to the status yet.
     """
     before, after = old.status.nominated_node_name, new.status.nominated_node_name
-    return entry.nominated_node if before == after else after
+    return entry.nominated_node if entry.attempts and before == after else after
 
 
 def end_of_nomination(entry: Entry) -> ClusterChanged:

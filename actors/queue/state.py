@@ -164,9 +164,7 @@ class QueueState:
         if entry is None or entry.info.uid != uid:
             return self._add(new, POD_UPDATED, now)
         entry.info = self._pod_infos.of(new, entry.info)
-        effects: list[Effect] = []
-        if entry.first_attempt_at is not None:
-            effects += nominate(entry, nomination_after(entry, old, new))
+        effects: list[Effect] = [*nominate(entry, nomination_after(entry, old, new))]
         if entry.place is ACTIVE:
             self._queues.active.put(entry.key, self._queues.sort_slot(entry), entry)
         elif entry.place is BACKOFF:

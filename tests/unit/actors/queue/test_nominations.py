@@ -67,13 +67,24 @@ def cached() -> Nominated:
     return Nominated()
 
 
-def test_a_pod_is_nominated_by_its_status_once_it_is_active(cached: Nominated) -> None:
+def test_a_gated_pod_is_nominated_by_its_status_once_it_is_active(cached: Nominated) -> None:
     cached.queue.shut = True
     assert cached.send(PendingPodAdded(nominated("n"))) == ""
-    assert cached.send(PendingPodUpdated(nominated("n"), nominated("m"))) == ""
     cached.queue.shut = False
-    assert cached.send(Activate(("ns/p",))) == "m"
-    assert cached.send(PendingPodDeleted(nominated("m"))) == ""
+    assert cached.send(Activate(("ns/p",))) == "n"
+    assert cached.send(PendingPodDeleted(nominated("n"))) == ""
+
+
+@pytest.mark.parametrize("before", ["", "n", "m"])
+def test_an_update_nominates_a_gated_pod(cached: Nominated, before: str) -> None:
+    cached.queue.shut = True
+    assert cached.send(PendingPodAdded(nominated(before))) == ""
+    assert cached.send(PendingPodUpdated(nominated(before), nominated("n", label="x"))) == "n"
+    assert cached.send(PendingPodUpdated(nominated("n", label="x"), nominated("n"))) == "n"
+    assert cached.queue.where("p") == "gated"
+    assert cached.send(PendingPodUpdated(nominated("n"), nominated(""))) == ""
+    assert cached.send(PendingPodUpdated(nominated(""), nominated("n"))) == "n"
+    assert cached.send(PendingPodDeleted(nominated("n"))) == ""
 
 
 def test_the_nomination_follows_a_change_of_the_status(cached: Nominated) -> None:
