@@ -97,7 +97,7 @@ class Daemon:
         self._instruments = instruments
         refusals = Refusals(clock)
         noted = NotedAccess(access, refusals)
-        api = ApiObjects(noted.calls, noted.plugins)
+        api = ApiObjects(noted.calls, clock, rng, noted.plugins)
         listers = Listers(mailboxes, clock)
         in_binding = PodsInBinding()
 

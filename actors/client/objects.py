@@ -1,19 +1,25 @@
 """ApiObjects: the requests that plugins may make, on objects by kind and name.
 
-A refusal and a missing answer are returned as a status, because a plugin must expect both.
+A refusal and a missing answer are returned as a status, because a plugin must expect both. Patches
+of a pod's status are tried again after a transient failure, as in kube-scheduler.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from ..runtime.backoff import Rng
+from ..runtime.clock import Clock
 from ..scheduling.framework.status import SUCCESS, Code, NotFound, Status, error
+from ..scheduling.kube.core import Pod
 from ..scheduling.kube.kinds import BY_KIND, WatchedKind
 from ..scheduling.kube.meta import HasMetadata
 from .access import Calls
 from .rest import ApiError, ConnectionFailedError, IgnoredAnswer
+from .retries import with_retries
 
 A = TypeVar("A")
 T = TypeVar("T", bound=HasMetadata)
@@ -24,8 +30,10 @@ class ApiObjects:
     may wait long for admission webhooks.
     """
 
-    def __init__(self, client: Calls, others: Calls | None = None) -> None:
+    def __init__(self, client: Calls, clock: Clock, rng: Rng, others: Calls | None = None) -> None:
         self._client = client
+        self._clock = clock
+        self._rng = rng
         self._others = client if others is None else others
         self._kinds = {kind.type: kind for kind in BY_KIND.values()}
 
@@ -75,7 +83,10 @@ class ApiObjects:
         subresource: str = "",
     ) -> T | Status:
         path = self._path(kind, namespace, name, subresource)
-        return await _answer(self._others.patch(path, changes, kind, "merge"))
+        send = partial(self._others.patch, path, changes, kind, "merge")
+        if (kind, subresource) == (Pod, "status"):
+            return await _answer(with_retries(send, self._clock, self._rng))
+        return await _answer(send())
 
     def _whole(self, kind: type[HasMetadata], body: Mapping[str, Any]) -> dict[str, Any]:
         watched = self._watched(kind)

@@ -25,6 +25,7 @@ from ..attempt import pod_events
 from ..attempt.ending import ENDED
 from ..client.access import Calls
 from ..client.rest import ApiError, ConnectionFailedError, IgnoredAnswer
+from ..client.retries import with_retries
 from ..mailboxes import Mailboxes
 from ..messages.binding import StopBinding
 from ..messages.preemption import Preempt, PreemptionMessage, PreemptNow, SendPatches
@@ -251,7 +252,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
         path = f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}"
         patch = disruption_patch(victim.pod, scheduler_name, self._clock.wall())
         if patch is not None:
-            await self._client.patch(f"{path}/status", patch, IgnoredAnswer)
+            send = partial(self._client.patch, f"{path}/status", patch, IgnoredAnswer)
+            await with_retries(send, self._clock, self._rng)
         await self._client.call("DELETE", path, IgnoredAnswer, deletion(victim.pod))
 
     async def _send(self, order: SendPatches) -> None:

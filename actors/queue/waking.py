@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 from ..messages.queue import ClusterChanged, PreemptionEnded
 from ..scheduling.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
 from .effects import Effect
-from .entry import NO_PLUGINS, Entry
+from .entry import Entry
 from .hints import Worth
 from .places import (
     ACTIVATED,
@@ -23,6 +23,7 @@ from .places import (
     PREEMPTION_ENDED,
     PROFILES_CHANGED,
     TIMEOUT,
+    Trigger,
 )
 from .queues import PREEMPTION, Queues
 
@@ -118,29 +119,31 @@ class Waking:
                         self._in_flight.remember(
                             ClusterChanged(FORCE_ACTIVATE, None, flying.info.pod)
                         )
-            elif entry.place is BACKOFF:
-                effects += self._queues.leave_backoff(entry, ACTIVATED, FORCED, now)
-            elif entry.place is not ACTIVE:
-                effects += self._queues.requeue(entry, ACTIVATED, FORCED, now)
+            else:
+                effects += self._force(entry, ACTIVATED, now)
         return effects
 
     def end_hold(self, ended: PreemptionEnded, now: float) -> Sequence[Effect]:
-        """Ends a hold: an event that came while the pod was held wakes it now.
-
-        After a failed preemption the pod is tried again without an event, but only after its
-        backoff, because the API server is in trouble.
+        """Ends a hold: an event that came while the pod was held wakes it now. After a failed
+        preemption the pod is tried again at once, as no event may come.
         """
         entry = self._queues.entries.get(ended.key)
         if entry is None or entry.info.uid != ended.uid or entry.hold != ended.hold:
             return ()
         entry.hold = 0
-        if entry.place is BACKOFF:
-            return ()  # It is tried again as soon as its backoff is over.
         if ended.failed:
-            entry.unschedulable = entry.pending = NO_PLUGINS
-        if ended.failed or _awaits_room(entry):
+            return self._force(entry, PREEMPTION_ENDED, now)
+        if _awaits_room(entry):
             return self._queues.requeue(entry, PREEMPTION_ENDED, AFTER_PREEMPTION, now)
         return ()
+
+    def _force(self, entry: Entry, trigger: Trigger, now: float) -> Sequence[Effect]:
+        """Moves a pod to active, whatever is left of its backoff."""
+        if entry.place is BACKOFF:
+            return self._queues.leave_backoff(entry, trigger, FORCED, now)
+        if entry.place is ACTIVE:
+            return ()
+        return self._queues.requeue(entry, trigger, FORCED, now)
 
     def try_anew(self, schedulers: Set[str], now: float) -> Sequence[Effect]:
         """Makes the new profiles of these scheduler names admit their pods, and tries the parked

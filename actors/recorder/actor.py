@@ -13,6 +13,7 @@ from anyio.abc import TaskStatus
 
 from ..client.access import Calls
 from ..client.rest import ApiError, ConnectionFailedError, DeposedError, UnreadableAnswerError
+from ..client.retries import with_retries
 from ..mailboxes import Mailboxes
 from ..messages.recorder import FinishSeries, RecorderMessage, RefreshSeries
 from ..runtime.actor import Actor
@@ -183,33 +184,33 @@ class RecorderActor(Actor[RecorderMessage]):
         """Writes a condition, a nomination, or both, unless the pod is gone or bound."""
         pod, metadata = order.pod, order.pod.metadata
         path = f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}"
-        for _ in range(MOST_CONFLICTS):
+        changed = False
+
+        async def write() -> None:
+            nonlocal pod, changed
+            if changed:
+                pod = await self._client.call("GET", path, Pod)
+                changed = False
+                if pod.metadata.uid != metadata.uid or pod.spec.node_name:
+                    return
             patch = self._state.patch(order, pod, self._clock.wall())
             if patch is None:
                 return
             try:
                 await self._client.patch(f"{path}/status", patch, dict)
             except ApiError as refused:
-                if refused.code == NOT_FOUND:
-                    return
-                if refused.code != 409:
-                    raise
-            else:
-                self._state.wrote(order)
-                return
-            try:
-                pod = await self._client.call("GET", path, Pod)
-            except UnreadableAnswerError as problem:  # Another try would not help.
-                log.warning(
-                    "condition not written",
-                    pod=f"{metadata.namespace}/{metadata.name}",
-                    error=str(problem),
-                )
-                return
-            if pod.metadata.uid != metadata.uid or pod.spec.node_name:
-                return
-        log.warning(
-            "status not written",
-            pod=f"{metadata.namespace}/{metadata.name}",
-            error="the pod keeps changing",
-        )
+                changed = refused.code == 409
+                raise
+            self._state.wrote(order)
+
+        try:
+            await with_retries(write, self._clock, self._rng)
+        except ApiError as refused:
+            if refused.code != NOT_FOUND:
+                raise
+        except UnreadableAnswerError as problem:  # Another try would not help.
+            log.warning(
+                "status not written",
+                pod=f"{metadata.namespace}/{metadata.name}",
+                error=str(problem),
+            )

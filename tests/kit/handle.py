@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from random import Random
 from typing import TypeVar
 
 from berth.actors.binding.state import PodsInBinding
@@ -11,6 +12,7 @@ from berth.actors.scheduling.framework.measuring import NO_MEASURES
 from berth.actors.scheduling.framework.status import Status
 from berth.config.feature_gates import DEFAULTS
 from berth.tools.explain.handle import NoObjects
+from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")
 
@@ -54,7 +56,7 @@ class NoApi:
         return datetime(2100, 1, 1, tzinfo=UTC)
 
     def __init__(self) -> None:
-        self.api = _Api(_Calls())
+        self.api = _Api(_Calls(), VirtualClock(), Random(1))
         self.objects = NoObjects()
         self.waiting = PodsInBinding()
 

@@ -125,7 +125,7 @@ class Pipeline:
         }
         configuration = from_mapping(document)
         registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
-        api = ApiObjects(self.store)
+        api = ApiObjects(self.store, self.clock, Random(1))
         options = Options(feature_gates=with_defaults(gates))
         self.instruments = unread(self.clock)
         handle = SchedulerHandle(

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from random import Random
 from typing import TypeVar
 
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ConnectionFailedError
+from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.framework.interface import ObjectKey
 from berth.actors.scheduling.framework.measuring import NO_MEASURES
 from berth.actors.scheduling.framework.status import Status
@@ -68,6 +70,6 @@ class ReadOnlyHandle:
 
     def __init__(self, feature_gates: Mapping[str, bool] = DEFAULTS) -> None:
         self.feature_gates = feature_gates
-        self.api = ApiObjects(_NoCalls())
+        self.api = ApiObjects(_NoCalls(), SystemClock(), Random())
         self.objects = NoObjects()
         self.waiting = PodsInBinding()

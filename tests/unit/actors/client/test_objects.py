@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any, TypeVar
 
 import pytest
@@ -12,6 +13,7 @@ from berth.actors.client.rest import ApiError, ConnectionFailedError, DeposedErr
 from berth.actors.scheduling.framework.status import SUCCESS, Code, NotFound, Status
 from berth.actors.scheduling.kube.meta import Object, ObjectMeta
 from berth.plugin import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, WatchedKind
+from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")
 
@@ -115,7 +117,7 @@ CALLS: list[tuple[Call, tuple[object, ...]]] = [
 
 
 def connected(server: Server) -> ApiObjects:
-    api = ApiObjects(server)
+    api = ApiObjects(server, VirtualClock(), Random(1))
     api.add_kinds([WIDGETS])
     return api
 
@@ -153,7 +155,7 @@ async def test_refusals_are_statuses(call: Call, failure: Exception) -> None:
 
 async def test_a_kind_that_nobody_declares() -> None:
     with pytest.raises(TypeError, match="a kind that a plugin may look up, got <class"):
-        await ApiObjects(Server()).get(Widget, "w")
+        await ApiObjects(Server(), VirtualClock(), Random(1)).get(Widget, "w")
 
 
 async def test_an_object_that_is_not_there_differs_from_one_that_cannot_be_read() -> None:
@@ -162,5 +164,5 @@ async def test_an_object_that_is_not_there_differs_from_one_that_cannot_be_read(
         (ApiError(403, "Forbidden", "no"), Status),
         (ConnectionFailedError("lost"), Status),
     ):
-        answer = await ApiObjects(Server(failure)).get(Node, "a")
+        answer = await connected(Server(failure)).get(Node, "a")
         assert type(answer) is expected

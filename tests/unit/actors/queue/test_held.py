@@ -7,7 +7,6 @@ import pytest
 from berth.actors.messages.order import Answer
 from berth.actors.messages.queue import (
     AttemptFailed,
-    FlushBackoff,
     FlushUnschedulable,
     IsHeld,
     PreemptionEnded,
@@ -60,9 +59,20 @@ def test_without_an_event_the_pod_stays_parked(held: Harness) -> None:
     assert place_of(held.state, "ns/p") == "backoff"
 
 
-def test_a_failed_preemption_is_tried_again_without_an_event(held: Harness) -> None:
+@pytest.mark.parametrize("event_came", [False, True])
+def test_after_a_failed_preemption_the_pod_is_tried_again_at_once(
+    held: Harness, event_came: bool
+) -> None:
+    if event_came:
+        held.send(POD_GONE)
     held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
-    assert place_of(held.state, "ns/p") == "backoff"
+    assert place_of(held.state, "ns/p") == "active"
+
+
+def test_after_a_failed_preemption_a_pod_that_a_plugin_gates_stays_gated(held: Harness) -> None:
+    held.shut = True
+    held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
+    assert place_of(held.state, "ns/p") == "gated"
 
 
 @pytest.mark.parametrize("event_came", [False, True])
@@ -80,8 +90,6 @@ def test_the_flush_does_not_end_the_hold(held: Harness, event_came: bool) -> Non
 
 def test_a_hold_ends_with_its_own_preemption_and_not_with_an_older_one(held: Harness) -> None:
     held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
-    held.now = 10.0
-    held.send(FlushBackoff())
     held.send(AttemptFailed(held.pop(), frozenset({"Pods"}), hold=2))
     assert not is_held(held, 1)
     assert is_held(held, 2)
