@@ -2,7 +2,9 @@
 
 After 410 Gone, or an expired resourceVersion, a new list is needed. If the server is overloaded or
 unreachable, the same resourceVersion is tried again later. The backoff doubles from 0.8 s to 30 s,
-and starts over after two minutes without a failure. A missing kind is listed again once a minute.
+and starts over after two minutes without a failure; the server may ask for a longer delay, but not
+for a shorter one. A watch that ends at once, although it had lines, is opened again at once, but
+the next time after the backoff. A missing kind is listed again once a minute.
 
 A list may be streamed: it is the beginning of a watch. If the server does not send the stream to
 the end of the list, a plain list follows at once, unless the server takes no requests at present.
@@ -26,6 +28,7 @@ class RequestEnd(enum.Enum):
     """The ways in which a request ends."""
 
     QUIETLY = "quietly"  # the server closed the watch at its time-out
+    SHORT = "short"  # the watch ended at once, although it had lines
     GONE = "gone"  # 410: the resourceVersion is too old
     BUSY = "busy"  # 429, or the connection was refused
     BROKEN = "broken"  # 5xx, or the connection was lost
@@ -57,7 +60,9 @@ class ReflectorState:
         self.resource_version = ""
 
     def ended(self, how: RequestEnd, now: float, retry_after: float | None = None) -> Next:
-        """Returns the next step; `retry_after` is the delay the server requested, in seconds."""
+        """Returns the next step; `retry_after` is the least delay that the server allows, in
+        seconds.
+        """
         if self.streams and not self.resource_version and how not in STREAMED_AGAIN:
             self.streams = False
             return Next(relist=True, delay=0.0)
@@ -71,10 +76,9 @@ class ReflectorState:
             self.resource_version = ""
             return Next(relist=True, delay=ABSENT_SECONDS)
         self._failures += 1
-        delay = BACKOFF.delay(self._failures, self._rng) if retry_after is None else retry_after
-        if how is RequestEnd.GONE:
-            self.resource_version = ""
-            return Next(relist=True, delay=0.0 if self._failures == 1 else delay)
-        if how is RequestEnd.REFUSED:
+        delay = max(BACKOFF.delay(self._failures, self._rng), retry_after or 0.0)
+        if self._failures == 1 and how in (RequestEnd.GONE, RequestEnd.SHORT):
+            delay = 0.0
+        if how in (RequestEnd.GONE, RequestEnd.REFUSED):
             self.resource_version = ""
         return Next(relist=not self.resource_version, delay=delay)

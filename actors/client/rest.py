@@ -44,6 +44,8 @@ MAX_REFUSAL = 1 << 20  # bytes of the body of a refusal; the rest is not read
 MAX_RETRIES = 10
 MAX_RETRY_AFTER = 60.0  # seconds; a longer Retry-After is reduced to this
 RECONNECT_DELAYS = (0.1, 0.2, 0.4)
+# The least delays before retries, whatever Retry-After says; the last one counts for all others.
+RETRY_DELAYS = (0.1, 0.2, 0.4, 0.8, 1.0)
 CONTENT_TYPES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -317,9 +319,10 @@ class Client:
             wait = _wait_before_retry(reply)
             if wait is None or retries == MAX_RETRIES:
                 return reply
+            least = RETRY_DELAYS[min(retries, len(RETRY_DELAYS) - 1)]
             retries += 1
             self._measures.retried(method, reply.status, len(data))
-            await self._clock.sleep(wait)
+            await self._clock.sleep(max(wait, least))
 
     async def _read_reply(self, path: str, patience: Patience | None) -> Reply:
         """Sends a GET and reads the answer. Raises the same as `open`."""

@@ -317,9 +317,10 @@ class Reflector(Generic[T]):
             how = RequestEnd.BUSY if is_refused(failure) else RequestEnd.BROKEN
             why = f"{self._client.server}: {in_words(failure)}"
             raise _InterruptedError(how, why) from None
-        if not has_lines and self._clock.now() - opened < SHORT_SECONDS:
+        if self._clock.now() - opened < SHORT_SECONDS:
             # Without a delay, a server or proxy that cannot watch would be asked again and again.
-            raise _InterruptedError(RequestEnd.BROKEN, "the watch was closed at once")
+            how = RequestEnd.SHORT if has_lines else RequestEnd.BROKEN
+            raise _InterruptedError(how, "the watch was closed at once")
 
     def _change(
         self, line: bytes

@@ -523,11 +523,13 @@ class WatchServer:
         return response
 
 
-async def told_of(client: Client, number: int) -> list[WatchUpdate[Pod]]:
+async def told_of(
+    client: Client, number: int, clock: HastyClock | None = None
+) -> list[WatchUpdate[Pod]]:
     """Returns the first `number` changes that a reflector reports."""
     told: list[WatchUpdate[Pod]] = []
     with anyio.fail_after(10):
-        reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
+        reflector = Reflector(client, "/api/v1/pods", Pod, clock or HastyClock(), Random(1))
         async with aclosing(reflector.changes()) as changes:
             async for change in changes:
                 told.append(change)
@@ -576,6 +578,31 @@ async def test_bookmarks_and_omitted_objects_advance_the_version() -> None:
     expected = [ObjectsListed, Unreadable, Unreadable, ObjectDeleted]
     assert [type(change) for change in told] == expected
     assert server.requests == ["list", "1", "5", "7", "7"]
+
+
+async def test_watches_that_end_after_a_line_are_opened_less_and_less_often() -> None:
+    clock = HastyClock()
+    server = WatchServer(*([pod_line("ADDED", f"p{version}", version)] for version in range(2, 7)))
+    async with served(server.handle) as url, Client(Connection(url)) as client:
+        told = await told_of(client, 6, clock)
+    assert [type(change) for change in told] == [ObjectsListed, *[ObjectChanged] * 5]
+    assert server.requests == ["list", "1", "2", "3", "4", "5"], "no change is lost"
+    first, *others = clock.slept
+    assert first == 0.0, "a server that restarts is asked at once"
+    for seconds, least in zip(others, (1.6, 3.2, 6.4), strict=True):
+        assert least <= seconds <= 2 * least
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_retry_after_of_zero_is_no_invitation_to_a_flood(status: int) -> None:
+    calls, pauses = HastyClock(), HastyClock()
+    handler, requests = answering(*[(status, {"Retry-After": "0"}, b"")] * 33, (200, {}, b"{}"))
+    async with served(handler) as url, Client(Connection(url), clock=calls) as client:
+        await told_of(client, 1, pauses)
+    assert len(requests) == 34
+    assert calls.slept == [0.1, 0.2, 0.4, 0.8, *[1.0] * 6] * 3
+    for seconds, least in zip(pauses.slept, (0.8, 1.6, 3.2), strict=True):
+        assert least <= seconds <= 2 * least
 
 
 async def test_unchanged_objects_are_not_decoded_again() -> None:

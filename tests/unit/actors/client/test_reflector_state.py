@@ -1,0 +1,67 @@
+"""The request after a list or a watch has ended: which one, and after which delay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from berth.actors.client.reflector_state import Next, ReflectorState, RequestEnd
+
+
+def steps(how: RequestEnd, retry_after: float | None = None, version: str = "7") -> Iterator[Next]:
+    """Yields what follows from requests that all end in this way, the last delay after the last."""
+    state, now = ReflectorState(Random(1), streams=False), 0.0
+    while True:
+        state.resource_version = version
+        step = state.ended(how, now, retry_after)
+        yield step
+        now += step.delay
+
+
+def delays(how: RequestEnd, retry_after: float | None = None) -> list[float]:
+    following = steps(how, retry_after)
+    return [next(following).delay for _ in range(8)]
+
+
+@pytest.mark.parametrize("retry_after", [None, 0.0, 0.5])
+def test_the_backoff_doubles_up_to_half_a_minute(retry_after: float | None) -> None:
+    for delay, least in zip(
+        delays(RequestEnd.BUSY, retry_after),
+        (0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0),
+        strict=True,
+    ):
+        assert least <= delay <= 2 * least
+
+
+def test_the_server_may_ask_for_a_longer_delay() -> None:
+    assert delays(RequestEnd.BUSY, 60.0) == [60.0] * 8
+    assert delays(RequestEnd.REFUSED, 60.0) == [60.0] * 8
+
+
+@pytest.mark.parametrize("how", [RequestEnd.GONE, RequestEnd.SHORT])
+def test_only_the_first_of_some_ends_is_followed_at_once(how: RequestEnd) -> None:
+    first, second, third, *_ = delays(how)
+    assert first == 0.0
+    assert 1.6 <= second <= 3.2 <= third <= 6.4
+
+
+def test_a_quiet_end_needs_no_delay() -> None:
+    assert delays(RequestEnd.QUIETLY) == [0.0] * 8
+
+
+def test_after_two_minutes_without_a_failure_the_backoff_starts_over() -> None:
+    state = ReflectorState(Random(1), streams=False)
+    state.resource_version = "7"
+    for _ in range(5):
+        state.ended(RequestEnd.SHORT, 0.0)
+    assert state.ended(RequestEnd.SHORT, 120.0).delay > 0.0
+    assert state.ended(RequestEnd.SHORT, 241.0).delay == 0.0
+
+
+@pytest.mark.parametrize("how", [*RequestEnd])
+def test_a_lost_resource_version_means_a_new_list(how: RequestEnd) -> None:
+    lost = how in (RequestEnd.GONE, RequestEnd.REFUSED, RequestEnd.ABSENT)
+    assert next(steps(how)).relist is lost
+    assert next(steps(how, version="")).relist
