@@ -16,10 +16,6 @@ def is_qualified_name(text: str) -> bool:
     return bool(_NAME.fullmatch(name))
 
 
-def is_label_value(text: str) -> bool:
-    return not text or bool(_NAME.fullmatch(text))
-
-
 def is_extended_resource(name: str) -> bool:
     """True for a qualified name in a domain other than Kubernetes', short enough for a quota."""
     domain, slash, _ = name.partition("/")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualified_name
+
 from .recall import recalled
 from .rules import (
     access,
@@ -22,15 +24,7 @@ from .rules import (
     storage,
     workloads,
 )
-from .rules.fields import (
-    Document,
-    dns_label,
-    dns_subdomain,
-    invalid,
-    labels,
-    qualified_name,
-    required,
-)
+from .rules.fields import Document, invalid, labels, required
 from .schema import TYPES
 
 _LABEL_NAMES = ("Namespace", "Service")

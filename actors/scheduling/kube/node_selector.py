@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 
 from .core import Node, NodeSelectorRequirement, NodeSelectorTerm
+from .names import label_value, qualified_name
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+FIELD_OPERATORS = ("In", "NotIn")
 MAX_DIGITS = 19  # of a 64-bit integer
 
 
@@ -74,8 +77,66 @@ def validate_node_selector_term(term: NodeSelectorTerm) -> str | None:
         path = f"matchFields[{i}]"
         if field.key != "metadata.name":
             return f"{path}.key: expected metadata.name, got {field.key!r}"
-        if field.operator not in ("In", "NotIn"):
+        if field.operator not in FIELD_OPERATORS:
             return f"{path}.operator: expected In or NotIn, got {field.operator!r}"
         if len(field.values) != 1:
             return f"{path}.values: expected one node name"
     return None
+
+
+def parse_errors(term: NodeSelectorTerm, path: str) -> Iterator[str]:
+    """Yields why kube-scheduler cannot parse a term, in its words.
+
+    It is stricter about labels than the API server, which takes any value in a preferred term.
+    """
+    for i, requirement in enumerate(term.match_expressions):
+        yield from dict.fromkeys(_expression_errors(requirement, f"{path}.matchExpressions[{i}]"))
+    for i, field in enumerate(term.match_fields):
+        where = f"{path}.matchFields[{i}]"
+        if field.operator not in FIELD_OPERATORS:
+            yield _unsupported(f"{where}.operator", field.operator, FIELD_OPERATORS)
+        elif len(field.values) != 1:
+            yield _invalid(f"{where}.values", field.values, "must have one element")
+
+
+def _expression_errors(requirement: NodeSelectorRequirement, path: str) -> Iterator[str]:
+    key, operator, values = requirement.key, requirement.operator, requirement.values
+    if operator not in OPERATORS:
+        yield _unsupported(f"{path}.operator", operator, OPERATORS)
+        return
+    if problems := qualified_name(key):
+        yield _invalid(f"{path}.key", key, "; ".join(problems))
+    where = f"{path}.values"
+    match operator:
+        case "In" | "NotIn":
+            if not values:
+                detail = "for 'in', 'notin' operators, values set can't be empty"
+                yield _invalid(where, values, detail)
+        case "Exists" | "DoesNotExist":
+            if values:
+                detail = "values set must be empty for exists and does not exist"
+                yield _invalid(where, values, detail)
+        case _:
+            if len(values) != 1:
+                detail = "for 'Gt', 'Lt' operators, exactly one value is required"
+                yield _invalid(where, values, detail)
+            for i, value in enumerate(values):
+                if integer(value) is None:
+                    detail = "for 'Gt', 'Lt' operators, the value must be an integer"
+                    yield _invalid(f"{where}[{i}]", value, detail)
+    for i, value in enumerate(values):
+        if problems := label_value(value):
+            yield _invalid(f"{where}[{i}][{key}]", value, "; ".join(problems))
+
+
+def _invalid(path: str, value: str | tuple[str, ...], detail: str) -> str:
+    return f"{path}: Invalid value: {_shown(None if value == () else value)}: {detail}"
+
+
+def _unsupported(path: str, value: str, supported: Sequence[str]) -> str:
+    choices = ", ".join(map(_shown, supported))
+    return f"{path}: Unsupported value: {_shown(value)}: supported values: {choices}"
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -74,11 +74,16 @@ def term_matches(term: NodeSelectorTerm, nodes: NodeView) -> Bools:
         return np.zeros(nodes.size, dtype=np.bool_)
     matches = [select_rows(nodes, r.key, r.operator, r.values) for r in term.match_expressions]
     for field in term.match_fields:
-        rows = [nodes.columns.row_of[name] for name in field.values if name in nodes.columns.row_of]
+        rows = [nodes.columns.row_of[n] for n in _names(field) if n in nodes.columns.row_of]
         named = np.zeros(nodes.columns.size, dtype=np.bool_)
         named[rows] = True
         matches.append(named[nodes.rows] if field.operator == "In" else ~named[nodes.rows])
     return matches[0] if len(matches) == 1 else reduce(np.bitwise_and, matches)
+
+
+def _names(field: NodeSelectorRequirement) -> Sequence[str]:
+    """Returns the nodes' names in a requirement. Nodes have no other field."""
+    return field.values if field.key == "metadata.name" else ()
 
 
 def _matches_no_node(requirement: NodeSelectorRequirement, nodes: NodeView) -> bool:
@@ -187,7 +192,7 @@ class NodeTerms:
         for field in term.match_fields:
             sign = 1 if field.operator == "In" else -1
             self._everywhere += weight if sign < 0 else 0
-            for name in dict.fromkeys(field.values):
+            for name in dict.fromkeys(_names(field)):
                 self._by_name[name] = self._by_name.get(name, 0) + sign * weight
 
     def match(self, nodes: NodeView) -> Bools:

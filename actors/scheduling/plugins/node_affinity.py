@@ -6,15 +6,11 @@ required term names nodes by `metadata.name In`, PreFilter already limits the se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
-from berth.config.names import (
-    is_label_value,
-    is_qualified_name,
-)
 from berth.config.types import described
 from berth.plugin import (
     SKIP,
@@ -44,13 +40,14 @@ from berth.plugin import (
     Status,
     Verdicts,
     default_normalize,
+    error,
     read_args,
     unresolvable,
 )
 
 from ..kube.core import NodeAffinity as NodeAffinitySpec
-from ..kube.core import NodeSelectorTerm
-from ..kube.node_selector import node_selector_matches, validate_node_selector_term
+from ..kube.core import NodeSelectorTerm, PreferredSchedulingTerm
+from ..kube.node_selector import node_selector_matches, parse_errors
 from ..model.affinity_terms import bounded_weight
 from ..model.node_selection import NodeTerms, pod_affinity_matches, required_terms
 from ..model.pod_template import PerTemplate
@@ -72,34 +69,13 @@ class NodeAffinityArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_f
         added = self.added_affinity or NodeAffinitySpec()
         required = added.required_during_scheduling_ignored_during_execution
         hard, soft = (
-            f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred")
+            f"addedAffinity.{how}DuringSchedulingIgnoredDuringExecution"
+            for how in ("required", "preferred")
         )
-        terms = {
-            f"{hard}.nodeSelectorTerms[{i}]": term
-            for i, term in enumerate(required.node_selector_terms if required is not None else ())
-        }
-        # As in kube-scheduler, terms without a weight do not count.
-        terms |= {
-            f"{soft}[{i}].preference": weighed.preference
-            for i, weighed in enumerate(added.preferred_during_scheduling_ignored_during_execution)
-            if weighed.weight
-        }
-        for path, term in terms.items():
-            problem = validate_node_selector_term(term) or _problem_of_labels(term)
-            if problem:
-                yield f"addedAffinity.{path}.{problem}"
-
-
-def _problem_of_labels(term: NodeSelectorTerm) -> str | None:
-    """Returns the reason why the API server would refuse this term in a pod."""
-    for i, expression in enumerate(term.match_expressions):
-        path = f"matchExpressions[{i}]"
-        if not is_qualified_name(expression.key):
-            return f"{path}.key: expected a label key, got {expression.key!r}"
-        for j, value in enumerate(expression.values):
-            if expression.operator in ("In", "NotIn") and not is_label_value(value):
-                return f"{path}.values[{j}]: expected a label's value, got {value!r}"
-    return None
+        for i, term in enumerate(required.node_selector_terms if required is not None else ()):
+            yield from parse_errors(term, f"{hard}.nodeSelectorTerms[{i}]")
+        preferred = added.preferred_during_scheduling_ignored_during_execution
+        yield from _preferred_errors(preferred, soft)
 
 
 class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -145,20 +121,32 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return Verdicts(codes, keys, lambda key: (REASON_ENFORCED if key == 1 else REASON_POD,))
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        return SUCCESS if self._preferred(info.template, info.pod) is not None else SKIP
+        preferred = self._preferred(info.template, info.pod)
+        if isinstance(preferred, Status):
+            return preferred
+        return SKIP if preferred is None else SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        preferred = self._preferred(info.template, info.pod)
-        return np.zeros(nodes.size, dtype=np.int64) if preferred is None else preferred.weigh(nodes)
+        match self._preferred(info.template, info.pod):
+            case None:
+                return np.zeros(nodes.size, dtype=np.int64)
+            case NodeTerms() as preferred:
+                return preferred.weigh(nodes)
+            case unparsable:  # PreScore is disabled.
+                raise ValueError(unparsable.message)
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
         return default_normalize(scores, reverse=False)
 
-    def _preferred_by(self, pod: Pod) -> NodeTerms | None:
-        """Returns the preferred terms of the pod and the profile, or None if there are none."""
+    def _preferred_by(self, pod: Pod) -> NodeTerms | Status | None:
+        """Returns the preferred terms of the pod and the profile, or None if there are none; an
+        error if the pod's terms cannot be parsed.
+        """
         affinity = pod.spec.affinity
         own = affinity.node_affinity if affinity is not None else None
         terms = own.preferred_during_scheduling_ignored_during_execution if own is not None else ()
+        if errors := [*dict.fromkeys(_preferred_errors(terms))]:
+            return error(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
         weighed = [
             (term.preference, bounded_weight(term.weight))
             for term in (*self.added_preferred, *terms)
@@ -184,6 +172,13 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
                 ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), node_changed
             ),
         )
+
+
+def _preferred_errors(terms: Iterable[PreferredSchedulingTerm], path: str = "") -> Iterator[str]:
+    """Yields why terms cannot be parsed; those without a weight do not count."""
+    for i, term in enumerate(terms):
+        if term.weight:
+            yield from parse_errors(term.preference, f"{path}[{i}]")
 
 
 def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:

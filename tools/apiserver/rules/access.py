@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .fields import Document, dns_subdomain, invalid, label_selector, required, unsupported
+from berth.actors.scheduling.kube.names import dns_subdomain
+
+from .fields import Document, invalid, label_selector, required, unsupported
 
 GROUP = "rbac.authorization.k8s.io"
 _FORBIDDEN_NAMES = (".", "..")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
+from berth.actors.scheduling.kube.names import dns_label, qualified_name
+
 from .fields import (
     Document,
     between,
-    dns_label,
     duplicate,
     forbidden,
     invalid,
     labels,
     non_negative,
     one_of,
-    qualified_name,
     quantities,
     required,
     unchanged,

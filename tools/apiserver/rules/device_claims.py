@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from berth.actors.scheduling.kube.names import dns_subdomain, label_value
+
 from ..schema import TYPES, canonical
 from .devices import (
     EFFECTS,
@@ -26,10 +28,8 @@ from .fields import (
     IMMUTABLE,
     NOT_POSITIVE,
     Document,
-    dns_subdomain,
     forbidden,
     invalid,
-    label_value,
     labels,
     required,
     too_many,

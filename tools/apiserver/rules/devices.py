@@ -10,19 +10,16 @@ import msgspec
 
 from berth.actors.scheduling.cel import selector
 from berth.actors.scheduling.kube import quantity
+from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, label_value, qualified_name
 
 from ..cel_cost import worst_cost
 from .fields import (
     NOT_POSITIVE,
     Document,
-    dns_label,
-    dns_subdomain,
     duplicate,
     forbidden,
     invalid,
     is_extended,
-    label_value,
-    qualified_name,
     required,
     too_long,
     too_many,

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.actors.scheduling.kube.names import qualified_name
 from berth.actors.scheduling.kube.quantity import nano_value
 
-from .fields import (
-    Document,
-    duplicate,
-    forbidden,
-    invalid,
-    is_extended,
-    qualified_name,
-    required,
-)
+from .fields import Document, duplicate, forbidden, invalid, is_extended, required
 
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 _AMOUNTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.actors.scheduling.kube.names import dns_subdomain
+
 from .devices import each, set_of
-from .fields import Document, dns_subdomain, forbidden, invalid, one_of, required, unchanged
+from .fields import Document, forbidden, invalid, one_of, required, unchanged
 from .placement import node_selector
 from .storage import driver_name
 

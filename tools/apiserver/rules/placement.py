@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, label_value, qualified_name
 from berth.actors.scheduling.kube.node_selector import integer
 
 from .fields import (
     NOT_POSITIVE,
     Document,
-    dns_label,
-    dns_subdomain,
     duplicate,
     forbidden,
     invalid,
     label_selector,
-    label_value,
     one_of,
-    qualified_name,
     required,
     selector_requirement,
     unsupported,

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
+from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualified_name
 
 from . import placement
 from .fields import (
     Document,
     between,
-    dns_label,
-    dns_subdomain,
     duplicate,
     forbidden,
     invalid,
@@ -23,7 +22,6 @@ from .fields import (
     labels,
     non_negative,
     one_of,
-    qualified_name,
     quantities,
     required,
     resource_amount,

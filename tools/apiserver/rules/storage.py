@@ -6,19 +6,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
+from berth.actors.scheduling.kube.names import dns_subdomain, qualified_name
 
 from ..schema import TYPES, canonical
 from .fields import (
     NEGATIVE,
     NOT_POSITIVE,
     Document,
-    dns_subdomain,
     duplicate,
     forbidden,
     invalid,
     label_selector,
     one_of,
-    qualified_name,
     required,
     too_long,
     unchanged,

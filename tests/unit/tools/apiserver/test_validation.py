@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from berth.tools.apiserver.rules.fields import dns_subdomain, invalid
+from berth.actors.scheduling.kube.names import dns_subdomain
+from berth.tools.apiserver.rules.fields import invalid
 from berth.tools.apiserver.validation import invalid_details, invalid_message, problems
 from tests.kit.cases import documents
 

@@ -1,0 +1,105 @@
+"""Preferred terms that cannot be parsed end the attempt, as soon as nodes are scored."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.scheduler import Scheduler
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.wiring.profiles import profiles_of
+from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND
+from berth.tools.explain.cluster import snapshot_of
+from tests.kit.handle import NoApi
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def term(*values: str, operator: str = "In", weight: int = 1) -> dict[str, Any]:
+    expression = {"key": "zone", "operator": operator, "values": values}
+    return {"weight": weight, "preference": {"matchExpressions": [expression]}}
+
+
+def profile(added: list[dict[str, Any]] | None = None, **plugins: Any) -> Profile:
+    arguments = {"name": "NodeAffinity", "args": {"addedAffinity": {PREFERRED: added or []}}}
+    one = {"plugins": plugins, "pluginConfig": [arguments]}
+    document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [one]}
+    return profiles_of(from_mapping(document), NoApi())["default-scheduler"]
+
+
+class Cluster:
+    """One node in each zone. Remembers pods from decision to decision."""
+
+    def __init__(self, profile: Profile, zones: str = "ab") -> None:
+        self.profile = profile
+        self.scheduler = Scheduler(Random(1))
+        nodes: list[dict[str, Any]] = [
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": zone, "labels": {"zone": zone}},
+                "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": 9}},
+            }
+            for zone in zones
+        ]
+        self.snapshot = snapshot_of(nodes, {"default-scheduler"})
+
+    def decide(self, *terms: dict[str, Any]) -> str:
+        """Returns the chosen node, or the error."""
+        spec = {"containers": [{}], "affinity": {"nodeAffinity": {PREFERRED: terms}}}
+        metadata = {"namespace": "default", "name": "p", "uid": "p"}
+        pod = msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
+        outcome = self.scheduler.schedule(self.profile, PodInfo(pod), self.snapshot)
+        if isinstance(outcome, DecisionFailure):
+            return outcome.status.message
+        assert isinstance(outcome, Choice)
+        return outcome.node
+
+
+def test_one_that_cannot_be_parsed_is_an_error_of_every_attempt() -> None:
+    cluster = Cluster(profile())
+    for _ in range(3):
+        assert cluster.decide(term("b", weight=100), term("not a label value!")).startswith(
+            'running PreScore plugin "NodeAffinity": [1].matchExpressions[0].values[0][zone]: '
+            'Invalid value: "not a label value!": a valid label must be '
+        )
+
+
+def test_several_errors_are_one_message_without_repetition() -> None:
+    problem = "matchExpressions[0].values[0]: Invalid value: \"many\": for 'Gt', 'Lt' operators, "
+    assert Cluster(profile()).decide(*[term("many", operator="Gt")] * 2) == (
+        f'running PreScore plugin "NodeAffinity": [[0].{problem}the value must be an integer, '
+        f"[1].{problem}the value must be an integer]"
+    )
+
+
+def test_no_term_is_parsed_for_the_only_node_left() -> None:
+    assert Cluster(profile(), zones="a").decide(term("not a label value!")) == "a"
+
+
+@pytest.mark.parametrize("ignored", [term("!", weight=0), {"weight": 9, "preference": {}}])
+def test_a_term_without_weight_or_requirements_is_not_parsed(ignored: dict[str, Any]) -> None:
+    assert Cluster(profile()).decide(ignored, term("b")) == "b"
+
+
+def test_without_pre_score_the_terms_are_parsed_when_a_node_is_scored() -> None:
+    off = {"disabled": [{"name": "NodeAffinity"}]}
+    message = Cluster(profile(preScore=off)).decide(term("!"))
+    assert message.startswith('running Score plugins: plugin "NodeAffinity" failed with: ')
+    assert "[0].matchExpressions[0].values[0][zone]: Invalid value" in message
+
+
+def test_the_terms_of_the_profile_do_not_count_among_the_pods() -> None:
+    cluster = Cluster(profile([term("b", weight=100)]))
+    assert cluster.decide() == "b"
+    assert cluster.decide(term("a", weight=50)) == "b"
+    assert cluster.decide(term("!")).startswith(
+        'running PreScore plugin "NodeAffinity": [0].matchExpressions[0].values[0][zone]'
+    )
