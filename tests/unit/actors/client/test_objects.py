@@ -6,13 +6,21 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, TypeVar
 
+import anyio
 import pytest
 
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ApiError, ConnectionFailedError, DeposedError
 from berth.actors.scheduling.framework.status import SUCCESS, Code, NotFound, Status
 from berth.actors.scheduling.kube.meta import Object, ObjectMeta
-from berth.plugin import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, WatchedKind
+from berth.plugin import (
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    WatchedKind,
+)
 from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")
@@ -166,3 +174,24 @@ async def test_an_object_that_is_not_there_differs_from_one_that_cannot_be_read(
     ):
         answer = await connected(Server(failure)).get(Node, "a")
         assert type(answer) is expected
+
+
+async def test_only_patches_of_a_pods_status_are_sent_again() -> None:
+    clock = VirtualClock()
+    server = Server(ApiError(503, "ServiceUnavailable", "later"))
+    api = ApiObjects(server, clock, Random(1))
+    answers: list[object] = []
+
+    async def patch(subresource: str) -> None:
+        answers.append(await api.patch(Pod, "p", {}, "ns", subresource))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(patch, "")
+        await clock.advance(1.0)
+        assert len(server.requests) == 1
+        group.start_soon(patch, "status")
+        await clock.advance(0.01)
+        server.failure = None
+        await clock.advance(1.0)
+    assert len(server.requests) == 3
+    assert [isinstance(answer, Status) for answer in answers] == [True, False]
