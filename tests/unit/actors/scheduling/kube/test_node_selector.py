@@ -88,8 +88,8 @@ def errors(part: str, key: str, operator: str, *values: str) -> list[str]:
     ],
 )
 def test_expressions(key: str, operator: str, values: list[str], expected: str) -> None:
-    found = errors("matchExpressions", key, operator, *values)
-    assert found == ([f"[0].matchExpressions[0].{expected}"] if expected else [])
+    problems = errors("matchExpressions", key, operator, *values)
+    assert problems == ([f"[0].matchExpressions[0].{expected}"] if expected else [])
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_expressions(key: str, operator: str, values: list[str], expected: str) 
     ],
 )
 def test_fields(operator: str, values: list[str], expected: str) -> None:
-    found = errors("matchFields", "metadata.name", operator, *values)
-    assert found == ([f"[0].matchFields[0].{expected}"] if expected else [])
+    problems = errors("matchFields", "metadata.name", operator, *values)
+    assert problems == ([f"[0].matchFields[0].{expected}"] if expected else [])
 
 
 def test_all_errors_of_a_term_are_told() -> None:

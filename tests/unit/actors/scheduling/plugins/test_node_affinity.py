@@ -29,8 +29,8 @@ def term(*values: str, operator: str = "In", weight: int = 1) -> dict[str, Any]:
 
 def profile(added: list[dict[str, Any]] | None = None, **plugins: Any) -> Profile:
     arguments = {"name": "NodeAffinity", "args": {"addedAffinity": {PREFERRED: added or []}}}
-    one = {"plugins": plugins, "pluginConfig": [arguments]}
-    document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [one]}
+    configured = {"plugins": plugins, "pluginConfig": [arguments]}
+    document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [configured]}
     return profiles_of(from_mapping(document), NoApi())["default-scheduler"]
 
 

@@ -133,7 +133,7 @@ def with_claim(name: str, claim: str) -> Pod:
 
 
 def put_volume(cluster: Cluster, name: str, node: str, version: str = "1") -> None:
-    """A volume of one node, and the claim of the same name that is bound to it."""
+    """Puts a volume of one node, and the claim of the same name that is bound to it."""
     on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     term = {"matchExpressions": [on_node]}
     volume = {
