@@ -196,7 +196,7 @@ async def test_a_cycle_that_waits_for_a_preemption(aside: bool) -> None:
 @pytest.mark.parametrize("aside", [True, False])
 async def test_a_preemption_that_fails(aside: bool) -> None:
     async with pipeline(SchedulerAsyncPreemption=aside) as running:
-        running.store.eviction_refused = ApiError(403, "Forbidden", "not allowed")
+        running.store.eviction_refusals.append(ApiError(403, "Forbidden", "not allowed"))
         await with_a_preemptor(running)
         assert running.store.evicting is not None
         running.store.evicting.set()
@@ -204,8 +204,9 @@ async def test_a_preemption_that_fails(aside: bool) -> None:
         told, *_ = conditions(running)
         assert told.message.endswith(" preemption: not allowed") == (not aside)
         assert told.nominated_node == ("n" if aside else None)
-        queue = "backoff" if aside else "unschedulable"
-        assert place_of(running.queue_state, "default/high") == queue
+        # The preemptor of a preemption aside is tried again at once, without a backoff.
+        assert running.store.evicted == (["low"] if aside else [])
+        assert place_of(running.queue_state, "default/high") == "unschedulable"
 
 
 def conditions(running: Pipeline) -> list[SetUnschedulable]:

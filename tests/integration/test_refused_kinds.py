@@ -298,24 +298,22 @@ OF_VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "Volume
 OF_DEVICES = ("DynamicResources", "NodeResourcesFit")
 
 
+def followed(running: Daemon) -> set[str]:
+    """Returns the paths that were listed or watched."""
+    requests = [request.split() for request in running.api.requests]
+    return {path.partition("?")[0] for method, path in requests if method in ("GET", "WATCH")}
+
+
 async def test_only_kinds_that_an_enabled_plugin_uses_are_followed() -> None:
     names = ("InterPodAffinity", "PodTopologySpread", *OF_VOLUMES, *OF_DEVICES)
     only = {"disabled": [{"name": name} for name in names]}
     async with daemon({"profiles": [{"plugins": {"multiPoint": only}}]}) as running:
         await running.advance(1)
-        listed = {
-            request.split()[1].partition("?")[0]
-            for request in running.api.requests
-            if request.startswith("GET")
-        }
+        listed = followed(running)
     assert listed == {NODES.path, PODS.path, BUDGETS}
     async with daemon() as running:
         await running.advance(1)
-        listed = {
-            request.split()[1].partition("?")[0]
-            for request in running.api.requests
-            if request.startswith("GET")
-        }
+        listed = followed(running)
     (profile,) = build_profiles(from_mapping(None), IN_TREE, NoApi()).values()
     used = {type_of(kind) for plugin in profile.plugins for kind in plugin.lookups}
     paths = {kind.path for kind in LOOKED_UP if kind.type in used}
@@ -352,11 +350,7 @@ async def test_a_kind_that_a_plugin_waits_for_is_followed(monkeypatch: pytest.Mo
         running.put_pod("a")
         await running.advance(2)
         assert "1 not yet" in running.message_of("a")
-        listed = {
-            request.split()[1].partition("?")[0]
-            for request in running.api.requests
-            if request.startswith("GET")
-        }
+        listed = followed(running)
         assert listed == {NODES.path, PODS.path, SERVICES}
         running.api.put(
             SERVICES, "default/s", {"metadata": {"namespace": "default", "name": "s", "uid": "s"}}

@@ -96,7 +96,7 @@ async def daemon(
 
     async with anyio.create_task_group() as group:
         group.start_soon(run)
-        await running.clock.settle()
+        await running.clock.advance(0)  # A refused stream is followed by a list at once.
         yield running
         await running.clock.settle()
         group.cancel_scope.cancel()

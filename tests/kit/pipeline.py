@@ -51,8 +51,8 @@ class Store:
 
     The first bindings are answered with the `refusals`. All wait until `ready` is set. `under_way`
     is the number of bindings that have no answer yet, `most` the highest there has been. It takes
-    evictions if `evicting` is given; they wait until it is set, and are answered with
-    `eviction_refused`.
+    evictions if `evicting` is given; they wait until it is set, and the first are answered with
+    `eviction_refusals`.
     """
 
     def __init__(self, mailboxes: Mailboxes) -> None:
@@ -64,7 +64,7 @@ class Store:
         self.ready.set()
         self.under_way = self.most = 0
         self.evicting: anyio.Event | None = None
-        self.eviction_refused: ApiError | None = None
+        self.eviction_refusals: list[ApiError] = []
         self.evicted: list[str] = []
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
@@ -95,8 +95,8 @@ class Store:
         if self.evicting is None:
             raise AssertionError(f"{method} {path}: this store only takes bindings")
         await self.evicting.wait()
-        if self.eviction_refused is not None:
-            raise self.eviction_refused
+        if self.eviction_refusals:
+            raise self.eviction_refusals.pop(0)
         if method == "DELETE":
             self.evicted.append(path.rpartition("/")[2])
         return msgspec.convert({}, answer)

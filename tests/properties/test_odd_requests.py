@@ -89,6 +89,7 @@ ONCE: dict[str, Any] = {**CONTAINERS, "restartPolicy": "Never"}
 SELECTOR = {"matchLabels": {"a": "b"}}
 TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": CONTAINERS}
 WORKLOAD: dict[str, Any] = {"spec": {"selector": SELECTOR, "template": TEMPLATE}}
+ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
 INVOLVED = {"kind": "Pod", "namespace": "default", "name": "a", "apiVersion": "v1"}
 # Valid parts for the kinds with required fields, and parts that their tables and defaults
 # read.
@@ -101,6 +102,8 @@ GOOD: dict[str, dict[str, Any]] = {
             "devices": [{"name": "d", "attributes": {"a": {"string": "b"}}}],
         }
     },
+    "RoleBinding": {"roleRef": ROLE},
+    "ClusterRoleBinding": {"roleRef": ROLE},
     "v1alpha2.ResourceClass": {"driverName": "d.com"},
     "v1alpha2.ResourceClaim": {"spec": {"resourceClassName": "c"}},
     "Pod": {
