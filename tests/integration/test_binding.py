@@ -139,6 +139,15 @@ class Gate(PermitPlugin):
         return Status(Code.WAIT), 60.0
 
 
+class Door(PermitPlugin):
+    """A plugin that makes each pod wait for ten minutes."""
+
+    name = "Door"
+
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
+        return Status(Code.WAIT), 600.0
+
+
 class Gang(PermitPlugin):
     """Allows all waiting pods once they are twice as many as may be written at a time."""
 
@@ -277,6 +286,17 @@ async def test_the_permit_of_the_next_pod_sees_the_waiting_pod() -> None:
             "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Gate."
             in [*unschedulable_messages(running.recorder.take())]
         )
+
+
+async def test_a_pod_waits_for_the_plugin_that_has_not_allowed_it_yet() -> None:
+    async with pipeline(Gate, Door) as running:
+        await running.add_node(msgspec.convert({**NODE, "metadata": {"name": "other"}}, Node))
+        await started(running, pod("p"), pod("q"))  # The gate allows p.
+        await running.clock.advance(599)
+        assert "Door" not in "".join(unschedulable_messages(running.recorder.take()))
+        await running.clock.advance(2)
+        (message,) = (m for m in unschedulable_messages(running.recorder.take()) if "Door" in m)
+        assert message.endswith("rejected due to timeout after waiting 10m0s at plugin Door.")
 
 
 @pytest.mark.parametrize(
