@@ -222,7 +222,7 @@ class Family(Generic[C]):
         return UNEXPECTED
 
     def children(self) -> list[tuple[tuple[str, ...], C]]:
-        """Returns the values of the labels and the child with them, in the order of the values."""
+        """Returns pairs of label values and the child that has them, sorted by the values."""
         with self._adding:
             return sorted(self._children.items(), key=lambda item: item[0])
 

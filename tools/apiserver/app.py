@@ -394,14 +394,14 @@ def _json(document: Document, code: int = 200) -> Response:
 
 def refusal(refused: RefusedError) -> Document:
     """Returns the metav1.Status that reports a refusal."""
-    details = {} if refused.details is None else {"details": refused.details}
     failed = {
         "status": "Failure",
         "message": str(refused),
         "reason": refused.reason,
+        "details": refused.details or {},  # kubectl reads it without a check
         "code": refused.code,
     }
-    return {"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed, **details}
+    return {"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed}
 
 
 @asynccontextmanager

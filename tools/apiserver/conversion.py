@@ -24,7 +24,7 @@ _SERVED = {stored: served for served, stored in _STORED.items()}
 
 
 def stored_form(kind: Kind, document: Document) -> Document:
-    """Converts a decoded document from the form of this kind to the stored form."""
+    """Returns the document of one version of a kind in the version that is stored."""
     if kind.stored_as is None:
         return document
     renamed = {_STORED.get(name, name): value for name, value in document.items()}

@@ -83,9 +83,9 @@ class _Shelf(Generic[Kept]):
 
 
 class _Subscription(Generic[Kept]):
-    """A follower of a kind, which reads at its own pace.
+    """The changes of a kind for one reader, who takes them at any time.
 
-    If `unfinished`, finished pods look deleted to it.
+    If `unfinished`, the reader sees a pod that finishes as deleted.
     """
 
     def __init__(self, shelf: _Shelf[Kept], *, unfinished: bool) -> None:

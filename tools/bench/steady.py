@@ -135,9 +135,8 @@ class Life:
             self._created += 1
 
     def _follow(self, turn: int) -> None:
-        """Marks newly bound pods as running, and deletes those that have lived long enough.
-
-        Deletes an old pod with each of them.
+        """Marks newly bound pods as running, and deletes those that have lived long enough. For
+        each of these it also deletes one of the pods that were there at the start.
         """
         for _ in range(len(self._pending)):
             name = self._pending.popleft()

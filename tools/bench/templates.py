@@ -184,7 +184,7 @@ class _Expression:
 
 
 class Template:
-    """An object template from a file, or from a text instead.
+    """An object template, read from a file or from a text.
 
     A template without actions is parsed once and always returns the same document.
     """

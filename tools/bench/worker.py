@@ -106,7 +106,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The answer once the scheduler is synced, or measuring has started."""
+    """The answer that says that the scheduler has synced, or that measuring has started."""
 
 
 class MeasuringStopped(msgspec.Struct, frozen=True, tag=True):

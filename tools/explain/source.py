@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import click
 import msgspec
@@ -39,6 +40,7 @@ from ..apiserver.api import Api
 from ..apiserver.conversion import stored_form
 from ..apiserver.defaults import defaulted
 from ..apiserver.eviction import PODS
+from ..apiserver.limits import LIMIT_RANGES, check_limits, with_default_limits
 from ..apiserver.resources import BY_KIND, Kind
 from ..apiserver.schema import TYPES, pruned
 from ..apiserver.store import RefusedError, Store
@@ -46,7 +48,8 @@ from ..apiserver.validation import invalid_message, problems
 from ..manifests import ManifestError, kind_of, objects_in
 from .cluster import decoded
 
-CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES)
+# Kinds that admission looks up.
+CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES, LIMIT_RANGES)
 VOLUMES = BY_KIND["v1", "PersistentVolume"]
 Document = dict[str, Any]
 
@@ -194,7 +197,7 @@ def _completed(kind: Kind, document: Document, store: Store) -> Document:
     """Returns the object as an API server would store it. Raises SourceError with all of its
     problems.
 
-    Puts the classes that admission looks up into the store. A copy of a stored object, which has a
+    Puts what admission looks up into the store. A copy of a stored object, which has a
     uid, has already passed admission. A new PersistentVolume is available, as the volume controller
     would soon make it.
     """
@@ -205,21 +208,25 @@ def _completed(kind: Kind, document: Document, store: Store) -> Document:
         metadata["namespace"] = metadata.get("namespace") or "default"
     is_new = not metadata.get("uid")
     if is_new:
-        metadata["uid"] = f"{kind.kind}/{metadata.get('namespace', '')}/{name}"
+        key = f"{kind.kind}/{metadata.get('namespace', '')}/{name}"
+        metadata["uid"] = str(uuid5(NAMESPACE_OID, key))
     full = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     stored = stored_form(kind, defaulted(kind, full))
     faults = problems(kind.type_name, stored)
     if faults:
         raise SourceError(invalid_message(kind.type_name, name, faults))
-    if kind in CLASSES and store.find(kind, "", name) is None:
+    if kind in CLASSES and store.find(kind, metadata.get("namespace", ""), name) is None:
         store.create(kind, {**stored, "metadata": {"creationTimestamp": "", **stored["metadata"]}})
     if kind == VOLUMES and is_new and not (document.get("status") or {}).get("phase"):
         stored = {**stored, "status": {**(stored.get("status") or {}), "phase": "Available"}}
-    if kind == CLAIMS and is_new:
-        stored = admitted_claim(store, stored)
-    if kind == PODS and is_new:
-        try:
-            stored = {**admitted_pod(store, stored), "status": document.get("status") or {}}
-        except RefusedError as refused:
-            raise SourceError(f"Pod {name}: {refused}") from None
+    try:
+        if kind == CLAIMS and is_new:
+            stored = admitted_claim(store, stored)
+            check_limits(store, kind, stored)
+        if kind == PODS and is_new:
+            admitted = admitted_pod(store, with_default_limits(store, stored))
+            check_limits(store, kind, admitted)
+            stored = {**admitted, "status": document.get("status") or {}}
+    except RefusedError as refused:
+        raise SourceError(f"{kind.kind} {name}: {refused}") from None
     return stored

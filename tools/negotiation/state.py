@@ -35,7 +35,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """The nodes to which an entry limits the pod, and the reason against the other nodes."""
+    """The nodes that an entry allows, and the reason why it rejects all others."""
 
     index: int
     selector: NodeSelector

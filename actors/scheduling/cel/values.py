@@ -27,7 +27,7 @@ class Uint(int):
 
 
 class TypeValue(NamedTuple):
-    """A type as a value, by its name."""
+    """A value of CEL that is a type, such as the result of `type(1)`."""
 
     name: str
 

@@ -59,7 +59,7 @@ class CountedPods(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
 
 class WeighedPods(msgspec.Struct, frozen=True, cache_hash=True):
-    """A column that sums the weights that the terms of one topology give to pods."""
+    """The key of a column: per node, the sum of the weights of the terms that its pods match."""
 
     weights: TermWeights
 

@@ -1,4 +1,4 @@
-"""The parts of timestamps and durations."""
+"""CEL's functions that return the parts of timestamps and durations."""
 
 from __future__ import annotations
 

@@ -128,6 +128,46 @@ def test_a_hostile_manifest_is_refused_by_the_path_of_its_field(
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("limit", "outcome"),
+    [
+        ("default: {cpu: 2}", "0/1 nodes are available"),
+        ("maxLimitRequestRatio: {cpu: 2}", 'Error: Pod p: pods "p" is forbidden: cpu max limit'),
+        ("default: {cpu: 100m}", "default/p goes to node"),
+    ],
+)
+def test_limit_ranges_of_the_files_hold(tmp_path: Path, limit: str, outcome: str) -> None:
+    path = tmp_path / "all.yaml"
+    path.write_text(f"""
+apiVersion: v1
+kind: Node
+metadata: {{name: node}}
+status: {{allocatable: {{cpu: 1, pods: 9}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: p}}
+spec: {{containers: [{{name: c, image: i}}]}}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {{name: l}}
+spec: {{limits: [{{type: Container, {limit}}}]}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: j}}
+spec: {{template: {{spec: {{restartPolicy: Never, containers: [{{name: c, image: i}}]}}}}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: s}}
+spec: {{ports: [{{port: 80}}]}}
+""")
+    result = CliRunner().invoke(explain, ["-f", str(path), "--pod", "p"])
+    assert outcome in result.output
+
+
 def test_a_file_of_scenarios_is_answered_line_by_line_in_its_order(tmp_path: Path) -> None:
     def scenario(name: str, cpu: int) -> str:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
