@@ -12,6 +12,7 @@ from __future__ import annotations
 import msgspec
 import structlog
 
+from ..framework.cycle_state import StateNotFoundError
 from ..framework.interface import Plugin
 from ..framework.status import Status, error
 from ..model.cluster_objects import UnlistedError
@@ -24,6 +25,8 @@ log = structlog.get_logger(__name__)
 # come from the plugin.
 CRASHES = BaseException
 MOST_CHARACTERS = 1_000  # of an exception's text
+# Their text tells the user all, without the type and the traceback.
+_IN_WORDS = (WrongAnswerError, StateNotFoundError)
 
 
 class PluginError(Exception):
@@ -96,7 +99,7 @@ def crashed(
     node = node or named
     what = text_of(exception)
     fields = {"point": point.name, "plugin": plugin.name, "pod": pod, "node": node, "error": what}
-    trace = None if isinstance(exception, WrongAnswerError) else exception
+    trace = None if isinstance(exception, _IN_WORDS) else exception
     log.error(
         "plugin failed",
         **{field: value for field, value in fields.items() if value},
@@ -139,14 +142,16 @@ def unsupported_pre_flight(plugin: Plugin, status: Status) -> Status:
 
 
 def text_of(exception: BaseException) -> str:
-    """Returns the type and the text of an exception, even if `__str__` fails."""
+    """Returns the type and the text of an exception, even if `__str__` fails. The type is left out
+    if the text is for users.
+    """
     kind = type(exception).__name__
     try:
         text = str(exception)
     except CRASHES as another:
         let_pass(another)
         text = "(its text cannot be made)"
-    if isinstance(exception, WrongAnswerError):
+    if isinstance(exception, _IN_WORDS):
         return text
     if len(text) > MOST_CHARACTERS:
         text = f"{text[:MOST_CHARACTERS]} ..."

@@ -11,24 +11,23 @@ from .measuring import UNMEASURED, Record
 T = TypeVar("T")
 
 
-class StateNotFoundError(KeyError):
+class StateNotFoundError(LookupError):
     """A plugin reads a value that it did not write in this attempt: it is enabled at this extension
-    point, but not at the extension point that writes the value.
+    point, but not at the extension point that writes the value. The message is for users.
     """
-
-    def __str__(self) -> str:
-        return f'reading "{self.args[0]}" from cycleState: not found'
 
 
 class StateKey(Generic[T]):
     """A typed name in a CycleState. Keys are compared by identity, so two plugins cannot share one
-    by accident.
+    by accident. `not_found` is the message of a read without a value; by default one that
+    kube-scheduler's plugins use.
     """
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "not_found")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, not_found: str = "") -> None:
         self.name = name
+        self.not_found = not_found or f'reading "{name}" from cycleState: not found'
 
     def __repr__(self) -> str:
         return f"StateKey({self.name})"
@@ -91,7 +90,7 @@ class CycleState:
         try:
             return cast("T", self._data[cast("StateKey[object]", key)])
         except KeyError:
-            raise StateNotFoundError(key.name) from None
+            raise StateNotFoundError(key.not_found) from None
 
     def take_pods_to_activate(self) -> tuple[str, ...]:
         """Removes the keys under PODS_TO_ACTIVATE and returns them, sorted."""

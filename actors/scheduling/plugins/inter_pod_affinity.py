@@ -103,8 +103,14 @@ class RejectedDomains(msgspec.Struct, frozen=True):
     existing: MarkedDomains
 
 
-_REJECTED: StateKey[RejectedDomains] = StateKey("PreFilterInterPodAffinity")
-_WEIGHTED: StateKey[WeightedCounts] = StateKey("PreScoreInterPodAffinity")
+_REJECTED: StateKey[RejectedDomains] = StateKey(
+    "PreFilterInterPodAffinity",
+    'error reading "PreFilterInterPodAffinity" from cycleState: not found',
+)
+_WEIGHTED: StateKey[WeightedCounts] = StateKey(
+    "PreScoreInterPodAffinity",
+    'failed to read "PreScoreInterPodAffinity" from cycleState: not found',
+)
 
 
 class OwnColumns(msgspec.Struct, frozen=True):

@@ -60,7 +60,10 @@ def needed_features(pod: Pod) -> frozenset[str]:
     return frozenset(feature for feature, needs in NEEDED.items() if needs(pod))
 
 
-_NEEDED: StateKey[frozenset[str]] = StateKey("PreFilterNodeDeclaredFeatures")
+_NEEDED: StateKey[frozenset[str]] = StateKey(
+    "PreFilterNodeDeclaredFeatures",
+    'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found',
+)
 
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):

@@ -85,7 +85,10 @@ class _Requests(msgspec.Struct, frozen=True):
     devices: frozenset[str]
 
 
-_REQUESTS: StateKey[_Requests] = StateKey("PreFilterNodeResourcesFit")
+_REQUESTS: StateKey[_Requests] = StateKey(
+    "PreFilterNodeResourcesFit",
+    'error reading "PreFilterNodeResourcesFit" from cycleState: not found',
+)
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):

@@ -190,7 +190,10 @@ class Scoring(msgspec.Struct, frozen=True):
 
 
 _REJECTED: StateKey[tuple[RejectedDomains, ...]] = StateKey("PreFilterPodTopologySpread")
-_SCORING: StateKey[Scoring] = StateKey("PreScorePodTopologySpread")
+_SCORING: StateKey[Scoring] = StateKey(
+    "PreScorePodTopologySpread",
+    'error reading "PreScorePodTopologySpread" from cycleState: not found',
+)
 
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):

@@ -41,7 +41,9 @@ from ..model.pod_template import PerTemplate
 
 REASON = "node(s) had untolerated taint(s)"
 
-_SOFT: StateKey[Tolerations] = StateKey("PreScoreTaintToleration")
+_SOFT: StateKey[Tolerations] = StateKey(
+    "PreScoreTaintToleration", 'failed to read "PreScoreTaintToleration" from cycleState: not found'
+)
 
 
 def _soft_tolerations(pod: Pod) -> Tolerations:

@@ -51,7 +51,9 @@ REASON_CLAIM = (
     "in-use by another pod"
 )
 # The number of conflicting uses of the pod's ReadWriteOncePod claims.
-_CONFLICTS: StateKey[int] = StateKey("PreFilterVolumeRestrictions")
+_CONFLICTS: StateKey[int] = StateKey(
+    "PreFilterVolumeRestrictions", 'cannot read "PreFilterVolumeRestrictions" from cycleState'
+)
 _DISK, _CLAIM = 1, 2
 
 

@@ -337,7 +337,7 @@ class DynamicResources(
     def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
         """Gives up an allocation that no node can use, to try other devices next."""
         if CLAIMS not in attempt.state:
-            return PostFiltered(error("not found"))
+            return PostFiltered(error(CLAIMS.not_found))
         pod = attempt.state.read(CLAIMS)
         if pod is None:
             return PostFiltered(unschedulable("no new claims to deallocate"))
@@ -384,7 +384,7 @@ class DynamicResources(
         return SKIP if state.read(CLAIMS) is None else PreBindPreFlightResult(True)
 
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        pod = state.get(CLAIMS)
+        pod = state.read(CLAIMS)
         return SUCCESS if pod is None else await self._binding.bind(pod, node)
 
     async def roll_back(self, state: CycleState, info: PodInfo, node: str) -> None:

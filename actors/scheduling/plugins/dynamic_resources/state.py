@@ -112,4 +112,4 @@ def _score(claim: ResourceClaim) -> int:
 
 
 # None for a pod that needs no devices.
-CLAIMS: StateKey[PodClaims | None] = StateKey("DynamicResources")
+CLAIMS: StateKey[PodClaims | None] = StateKey("DynamicResources", "not found")

@@ -77,7 +77,7 @@ GATE = "StorageCapacityScoring"
 DEFAULT_SHAPE = (ShapePoint(0, 10), ShapePoint(100, 0))
 
 # The pod's volumes; None for a pod without claims.
-_VOLUMES: StateKey[PodVolumes | None] = StateKey("VolumeBinding")
+_VOLUMES: StateKey[PodVolumes | None] = StateKey("VolumeBinding", "not found")
 # The volumes of the chosen node for the claims that are not bound yet, from Reserve on.
 _RESERVED: StateKey[Reservation] = StateKey("VolumeBinding's reservation")
 

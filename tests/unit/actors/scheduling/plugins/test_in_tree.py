@@ -64,32 +64,56 @@ def off(plugin: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "plugin",
+    ("plugin", "problem"),
     [
-        "NodePorts",
-        "NodeResourcesFit",
-        "InterPodAffinity",
-        "PodTopologySpread",
-        "NodeDeclaredFeatures",
+        ("NodePorts", 'reading "PreFilterNodePorts" from cycleState: not found'),
+        (
+            "NodeResourcesFit",
+            'error reading "PreFilterNodeResourcesFit" from cycleState: not found',
+        ),
+        ("VolumeRestrictions", 'cannot read "PreFilterVolumeRestrictions" from cycleState'),
+        ("VolumeBinding", "not found"),
+        ("PodTopologySpread", 'reading "PreFilterPodTopologySpread" from cycleState: not found'),
+        (
+            "InterPodAffinity",
+            'error reading "PreFilterInterPodAffinity" from cycleState: not found',
+        ),
+        ("DynamicResources", "not found"),
+        (
+            "NodeDeclaredFeatures",
+            'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found',
+        ),
     ],
 )
-def test_a_filter_without_its_pre_filter_fails_the_attempt(plugin: str) -> None:
+def test_a_filter_without_its_pre_filter_fails_the_attempt(plugin: str, problem: str) -> None:
     failure = decided(profile(preFilter=off(plugin)))
-    assert isinstance(failure, Failure)
-    assert f'reading "PreFilter{plugin}" from cycleState: not found' in failure.error
+    assert failure == Failure(f'running "{plugin}" filter plugin: {problem}')
 
 
-@pytest.mark.parametrize("plugin", ["TaintToleration", "InterPodAffinity", "PodTopologySpread"])
-def test_a_score_without_its_pre_score_fails_the_attempt(plugin: str) -> None:
+@pytest.mark.parametrize(
+    ("plugin", "problem"),
+    [
+        ("TaintToleration", 'failed to read "PreScoreTaintToleration" from cycleState: not found'),
+        (
+            "PodTopologySpread",
+            'error reading "PreScorePodTopologySpread" from cycleState: not found',
+        ),
+        (
+            "InterPodAffinity",
+            'failed to read "PreScoreInterPodAffinity" from cycleState: not found',
+        ),
+    ],
+)
+def test_a_score_without_its_pre_score_fails_the_attempt(plugin: str, problem: str) -> None:
     failure = decided(profile(preScore=off(plugin)))
-    assert isinstance(failure, Failure)
-    assert f'reading "PreScore{plugin}" from cycleState: not found' in failure.error
+    assert failure == Failure(f'running Score plugins: plugin "{plugin}" failed with: {problem}')
 
 
 def test_claims_cannot_be_scored_without_their_pre_filter() -> None:
-    failure = decided(profile(preFilter=off("DynamicResources")))
-    assert isinstance(failure, Failure)
-    assert 'reading "DynamicResources" from cycleState: not found' in failure.error
+    failure = decided(profile(preFilter=off("DynamicResources"), filter=off("DynamicResources")))
+    assert failure == Failure(
+        'running Score plugins: plugin "DynamicResources" failed with: not found'
+    )
 
 
 def test_node_affinity_needs_neither_pre_filter_nor_pre_score() -> None:
