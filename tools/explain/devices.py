@@ -209,7 +209,7 @@ class _PodInWords:
         self._plugin.filter(state, self._info, view)
         status = AllocationStatus(allocations.statuses[row])
         if status is AllocationStatus.FAILED:
-            self._short["", TOGETHER, allocations.failure].append(name)
+            self._short["", TOGETHER, allocations.failure_in_full].append(name)
             return
         on_node = allocations.requests_on(node, requests)
         if status is AllocationStatus.NO_RESOURCE or on_node is None:

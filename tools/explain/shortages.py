@@ -119,7 +119,7 @@ class _Judge:
         except TimedOutError:
             return None
         except AllocationError as problem:
-            return str(problem)
+            return problem.in_full
         return "" if result.devices is None else None
 
     # -------------------------------------------------------------------------------- one request

@@ -152,10 +152,10 @@ class _Allocator:
         for pool in self._pools.pools:
             if not pool.usable:
                 state = "currently being updated" if pool.incomplete else "currently invalid"
-                reason = f" ({pool.invalid})" if pool.invalid else ""
                 raise AllocationError(
                     f"claim {claim.name}, request {sub_request.name}: asks for all devices, "
-                    f"but resource pool {pool} is {state}{reason}"
+                    f"but resource pool {pool} is {state}",
+                    pool.incomplete or pool.invalid,
                 )
             self._step(len(pool.devices) // MANY)
             devices += [
@@ -174,9 +174,8 @@ class _Allocator:
                 if not self._inventory.matches(expression, device, self._steps):
                     return False
             except CelError as failure:
-                raise AllocationError(
-                    f"{place}: {failure} (slice {device.slice.metadata.name}, device {device})"
-                ) from None
+                where = f"slice {device.slice.metadata.name}, device {device}"
+                raise AllocationError(f"{place}: {failure}", where) from None
         return device.id not in pool.not_targeting_node
 
     # -------------------------------------------------------------------------------- the recursion

@@ -132,7 +132,8 @@ class NodeAllocations:
     a view. The argument `pod` of a method has the requests of a pod of this shape.
 
     `statuses`, of AllocationStatus, and `scores` are by row. `failure` is the problem of the last
-    node that FAILED. `inventory` is up to date after PreFilter.
+    node that FAILED, `failure_in_full` also with its details. `inventory` is up to date after
+    PreFilter.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class NodeAllocations:
         by_resource: ClassesByResource,
         snapshot: Snapshot,
     ) -> None:
-        self.failure = ""
+        self.failure = self.failure_in_full = ""
         self.inventory = inventory
         self._classes = classes
         self._by_resource = by_resource
@@ -237,10 +238,11 @@ class NodeAllocations:
         try:
             result = self._result(node, requests, pod, steps)
         except TimedOutError:
-            self.failure = f"node {node.metadata.name}: timed out trying to allocate devices"
+            late = f"node {node.metadata.name}: timed out trying to allocate devices"
+            self.failure = self.failure_in_full = late
             return AllocationStatus.FAILED
         except AllocationError as problem:
-            self.failure = str(problem)
+            self.failure, self.failure_in_full = str(problem), problem.in_full
             return AllocationStatus.FAILED
         if result.devices is None:
             if result.invalid_pools:

@@ -33,7 +33,18 @@ _NOTHING: Mapping[str, Amount] = {}
 
 
 class AllocationError(Exception):
-    """No node can be tried, or a node cannot be judged. The message is kube-scheduler's."""
+    """No node can be tried, or a node cannot be judged. The message is kube-scheduler's.
+
+    `detail` says what the message leaves out, such as the device.
+    """
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+    @property
+    def in_full(self) -> str:
+        return f"{self} ({self.detail})" if self.detail else str(self)
 
 
 class SubRequest:

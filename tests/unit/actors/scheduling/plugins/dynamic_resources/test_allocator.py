@@ -184,9 +184,7 @@ def test_all_devices_need_complete_and_valid_pools() -> None:
     twice = resource_slice("n", "b", "b", name="s", pool={"name": "p", "resourceSliceCount": 1})
     problem = f"claim default/c, request r: asks for all devices, but resource pool {DRIVER}/p is"
     assert find(claims, whole, part) == f"{problem} currently being updated"
-    problem_of = find(claims, whole, twice)
-    assert isinstance(problem_of, str)
-    assert problem_of.startswith(f"{problem} currently invalid")
+    assert find(claims, whole, twice) == f"{problem} currently invalid"
     # Another node's pool does not matter.
     assert find(claims, whole, resource_slice("m", "a", "a")) == ["r a"]
 
@@ -263,11 +261,12 @@ def test_selectors_that_fail(requested: Any) -> None:
     wrong, missing = where("noSuchVar"), attribute("no", 1)
     for selectors, problem in (
         (wrong, "claim default/c: selector #0: CEL compile error: "),
-        (missing, "claim default/c: selector #0: CEL runtime error: "),
+        (missing, "claim default/c: selector #0: CEL runtime error: no such key: no"),
     ):
         error = find([claim("c", requested(**selectors))], devices)
         assert isinstance(error, str)
         assert error.startswith(problem)
+        assert not error.endswith(")")
     error = find([claim("c", requested())], devices, device_class("gpu", "true", "noSuchVar"))
     assert isinstance(error, str)
     assert error.startswith("class gpu: selector #1: CEL compile error: ")
