@@ -8,15 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..framework.post_filter import FailedAttempt, Rng
-from ..framework.status import Code
+from ..framework.status import Code, Status
 from ..framework.verdicts import Diagnosis
+from ..model.cluster_objects import UnlistedError
 from ..model.pod_info import PodInfo
 from ..model.snapshot import Snapshot
 from ..model.vectors import Ints
 from .evaluation import Evaluation
+from .failures import PluginError
 from .rules import Rules
 
 _UNRESOLVABLE = np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+# The rows of a what-if question that are found to fail one by one. After that, rows that are judged
+# together with a failing one count as failing too: the other pods wait for the decision.
+MOST_FAILURES = 64
 
 
 class Attempt(FailedAttempt):
@@ -39,6 +44,7 @@ class Attempt(FailedAttempt):
         self.extended = extended
         self._rules = rules
         self._evaluation = evaluation
+        self._failures = 0
 
     @cached_property
     def codes(self) -> NDArray[np.int8]:
@@ -63,5 +69,27 @@ class Attempt(FailedAttempt):
         return self._rules.versions(self.state, self.snapshot.objects)
 
     def supposed(self, rows: Ints) -> Diagnosis:
-        state = self._rules.supposed_state(self.state, self.info, self.snapshot)
-        return self._rules.diagnose(state, self.info, self.snapshot.rows(rows))
+        try:
+            state = self._rules.supposed_state(self.state, self.info, self.snapshot)
+            return self._rules.diagnose(state, self.info, self.snapshot.rows(rows))
+        except PluginError as failure:
+            if isinstance(failure.__cause__, UnlistedError):
+                raise
+            return self._failing(rows, failure.status)
+
+    def _failing(self, rows: Ints, failure: Status) -> Diagnosis:
+        """Returns the diagnosis of rows of which at least one fails: the halves are judged apart,
+        until each failure has its row.
+        """
+        diagnosis = Diagnosis(self.snapshot.rows(rows))
+        self._failures += len(rows) == 1
+        if len(rows) == 1 or self._failures >= MOST_FAILURES:
+            for position in range(len(rows)):
+                diagnosis.put(position, failure)
+            return diagnosis
+        middle = len(rows) // 2
+        for start, half in ((0, rows[:middle]), (middle, rows[middle:])):
+            of_half = self.supposed(half)
+            for position in range(len(half)):
+                diagnosis.put(start + position, of_half.status(position))
+        return diagnosis

@@ -105,7 +105,11 @@ class FailedAttempt(ABC):
 
     @abstractmethod
     def supposed(self, rows: Ints) -> Diagnosis:
-        """Returns the diagnosis of some rows with the pods supposed there. Raises PluginError."""
+        """Returns the diagnosis of some rows with the pods supposed there.
+
+        A node for which a plugin fails gets the code ERROR. Raises PluginError if a plugin looks up
+        objects that are not listed.
+        """
 
     @cached_property
     def helped(self) -> Bools:

@@ -32,13 +32,13 @@ _UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
 class Search(msgspec.Struct, frozen=True):
     """The result of a search: the positions of the candidates, in the order of the search.
 
-    If there is none, `refused` counts the nodes that can make no room by reason, and `failure` is
-    the first error.
+    If there is none, `refused` counts the nodes that can make no room by reason, and `failure` has
+    the errors.
     """
 
     candidates: Ints
     refused: Counter[Status] = Counter()
-    failure: Status | None = None
+    failure: str = ""
 
 
 class DryRuns:
@@ -154,6 +154,8 @@ class DryRuns:
         changes = self._bookmark.turn(snapshot)
         if changes is None or len(self._statuses) > CHUNK:
             return False
+        if any(status.code is Code.ERROR for status in self._statuses):
+            return False  # The plugin may not fail again.
         # A nomination affects the nominated pod differently from other pods.
         for row in changes.rows_with(columns, self._own, own):
             position = columns.position[row]
@@ -178,7 +180,7 @@ class DryRuns:
         """Returns the reasons why no node can make room, once all have been looked at."""
         refusals = self._refusals[potential & (self._results == _REFUSED)]
         refused: Counter[Status] = Counter()
-        failure = None
+        failure = ""
         if len(refusals):
             counts = [(int(refusals[0]), len(refusals))]
             if highest(refusals) != lowest(refusals):
@@ -190,9 +192,16 @@ class DryRuns:
                 where = (
                     potential & (self._results == _REFUSED) & np.isin(self._refusals, failed)
                 ).nonzero()[0]
-                first = int(where[np.searchsorted(where, start) % len(where)])
-                failure = statuses[int(self._refusals[first])]
+                where = np.roll(where, -int(np.searchsorted(where, start)))
+                codes = dict.fromkeys(self._refusals[where].tolist())
+                failure = _aggregated([statuses[code].message for code in codes])
         breaking = int(np.count_nonzero(potential & (self._results == _BREAKING)))
         if breaking:
             refused[BUDGET_BROKEN] = breaking
         return Search(np.zeros(0, dtype=np.int64), refused, failure)
+
+
+def _aggregated(messages: Sequence[str]) -> str:
+    """Returns the messages as Kubernetes joins those of several errors."""
+    distinct = [*dict.fromkeys(messages)]
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

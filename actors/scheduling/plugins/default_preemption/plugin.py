@@ -111,8 +111,8 @@ class DefaultPreemption(PostFilterPlugin):
         # Not if a plugin failed: incomplete results are never kept.
         self._dry_runs.put(attempt.info.template, dry_runs)
         if not len(search.candidates):
-            if search.failure is not None:
-                return PostFiltered(Status(Code.ERROR, (f"preemption: {search.failure.message}",)))
+            if search.failure:
+                return PostFiltered(Status(Code.ERROR, (f"preemption: {search.failure}",)))
             return PostFiltered(
                 unschedulable(f"preemption: {_refusal(attempt, search)}"), denominate=True
             )
