@@ -78,8 +78,9 @@ DEFAULT_SHAPE = (ShapePoint(0, 10), ShapePoint(100, 0))
 
 # The pod's volumes; None for a pod without claims.
 _VOLUMES: StateKey[PodVolumes | None] = StateKey("VolumeBinding", "not found")
-# The volumes of the chosen node for the claims that are not bound yet, from Reserve on.
-_RESERVED: StateKey[Reservation] = StateKey("VolumeBinding's reservation")
+# The volumes of the chosen node for the claims that are not bound yet, from Reserve on; None if all
+# claims are bound.
+_RESERVED: StateKey[Reservation | None] = StateKey("VolumeBinding's reservation")
 
 
 class VolumeBindingArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -154,11 +155,14 @@ class VolumeBinding(
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         volumes = state.read(_VOLUMES)
-        keys = None if volumes is None else volumes.conflicts(nodes)
+        if volumes is None:
+            return None
+        volumes.is_filtered = True
+        keys = volumes.conflicts(nodes)
         if keys is None:
             return None
         codes = np.where(keys != 0, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(0))
-        failure = "" if volumes is None else volumes.failure
+        failure = volumes.failure
         if not failure:
             return Verdicts(codes, keys, _reasons)
         self.handle.measures.volumes_failed("predicate")
@@ -174,7 +178,7 @@ class VolumeBinding(
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         scores = np.zeros(nodes.size, dtype=np.int64)
         volumes = None if self._shape is None else state.read(_VOLUMES)
-        if volumes is None or self._shape is None:
+        if volumes is None or self._shape is None or not volumes.is_filtered:
             return scores
         for position in range(nodes.size):
             if nodes.node(position) is not None:
@@ -186,8 +190,10 @@ class VolumeBinding(
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         volumes = state.read(_VOLUMES)
-        if volumes is not None and volumes.claims.delayed:
-            state.write(_RESERVED, self._binding.reserve(volumes.on(node), node))
+        reserved = None
+        if volumes is not None and volumes.is_filtered and volumes.claims.delayed:
+            reserved = self._binding.reserve(volumes.on(node), node)
+        state.write(_RESERVED, reserved)
         return SUCCESS
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
@@ -198,11 +204,27 @@ class VolumeBinding(
     def pre_bind_pre_flight(
         self, state: CycleState, info: PodInfo, node: str
     ) -> Status | PreBindPreFlightResult:
-        state.read(_VOLUMES)
-        return SKIP if state.get(_RESERVED) is None else PreBindPreFlightResult(True)
+        volumes = state.read(_VOLUMES)
+        if _RESERVED not in state:
+            status = self._without_reserve(state, volumes, node)
+            return PreBindPreFlightResult(True) if status.ok else status
+        return SKIP if state.read(_RESERVED) is None else PreBindPreFlightResult(True)
+
+    def _without_reserve(self, state: CycleState, volumes: PodVolumes | None, node: str) -> Status:
+        """Returns an error if Filter did not judge the node either. Without Reserve, no pod can be
+        bound, as in kube-scheduler.
+        """
+        is_filtered = volumes is not None and volumes.is_filtered
+        if is_filtered or self.name in state.passes_filter:
+            return SUCCESS
+        return error(f'no pod volume found for node "{node}"')
 
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        reserved = state.get(_RESERVED)
+        volumes = state.read(_VOLUMES)
+        if _RESERVED not in state:
+            status = self._without_reserve(state, volumes, node)
+            return _unreserved(volumes, info, node) if status.ok else status
+        reserved = state.read(_RESERVED)
         if reserved is None:
             return SUCCESS
         status = await self._binding.bind(reserved, info.pod, node)
@@ -223,6 +245,15 @@ class VolumeBinding(
             Registration(ClusterEvent(Resource.CSI_DRIVER, Action.UPDATE), _csi_driver_changed),
             Registration(ClusterEvent(Resource.CSI_STORAGE_CAPACITY, changed), _capacity_changed),
         )
+
+
+def _unreserved(volumes: PodVolumes | None, info: PodInfo, node: str) -> Status:
+    """Returns the error of PreBind if Reserve did not run."""
+    bindings = () if volumes is None else volumes.on(node).bindings
+    if not bindings:
+        return error(f'failed to get cached bindings for pod "{info.key}"')
+    volume, _ = bindings[0]
+    return error(f'binding volumes: ClaimRef got reset for pv "{volume.metadata.name}"')
 
 
 def _reasons(key: int) -> tuple[str, ...]:

@@ -204,7 +204,9 @@ class VolumeIndexes:
 
 
 class PodVolumes:
-    """The claims of a pod in one decision, and the nodes that suit them."""
+    """The claims of a pod in one decision, and the nodes that suit them. `is_filtered` is true once
+    Filter has judged nodes: without it, kube-scheduler's plugin does not know their volumes.
+    """
 
     def __init__(self, claims: Claims, snapshot: Snapshot, indexes: VolumeIndexes) -> None:
         self.claims = claims
@@ -212,6 +214,7 @@ class PodVolumes:
         self._objects = snapshot.objects
         self._indexes = indexes
         self.failure = ""
+        self.is_filtered = False
         if claims.delayed:
             indexes.volumes.refresh(snapshot.objects)
 

@@ -543,6 +543,7 @@ def test_scores(objects: list[Document], shape: list[Document] | None, expected:
     state, info = CycleState(), PodInfo(as_pod(WITH_CLAIM))
     assert rules.pre_filter(state, info, snapshot).status.ok
     nodes = snapshot.all()
+    rules.filter(state, info, nodes)
     rules.pre_score(state, info, nodes)
     (scores,) = rules.score(state, info, nodes)
     assert scores.scores.tolist() == expected
@@ -571,6 +572,69 @@ def test_without_the_gate_nothing_is_scored() -> None:
 def test_arguments(args: Document, handle: NoApi, message: str) -> None:
     with pytest.raises(ArgsError, match=message):
         VolumeBinding(args, handle)
+
+
+# ------------------------------------------------------------------- extension points that are off
+
+RESERVED_CLAIM = [WAITS, wants(), gives(on="a")]
+
+
+async def pre_bound(
+    points: set[str], *objects: Document, document: Document = WITH_CLAIM
+) -> Status | None:
+    """Returns the error of PreBind, or of the question before it, if only these points are on; None
+    if there is nothing to do in PreBind.
+    """
+    snapshot, state, info = cluster(*NODES, *objects), CycleState(), PodInfo(as_pod(document))
+    answer = PLUGIN.pre_filter(state, info, snapshot)
+    if answer is not SKIP and "filter" in points:
+        PLUGIN.filter(state, info, snapshot.all())
+    if "reserve" in points:
+        assert PLUGIN.reserve(state, info, "a").ok
+    flight = PLUGIN.pre_bind_pre_flight(state, info, "a")
+    if flight is SKIP:
+        return None
+    if isinstance(flight, Status):
+        assert await PLUGIN.pre_bind(state, info, "a") == flight
+        return flight
+    return await PLUGIN.pre_bind(state, info, "a")
+
+
+async def test_no_volume_is_reserved_without_filter() -> None:
+    assert await pre_bound({"reserve"}, *RESERVED_CLAIM) is None
+
+
+@pytest.mark.parametrize(
+    ("points", "objects", "document", "problem"),
+    [
+        ({"filter"}, [], pod("p"), 'no pod volume found for node "a"'),
+        (set(), RESERVED_CLAIM, WITH_CLAIM, 'no pod volume found for node "a"'),
+        (
+            {"filter"},
+            RESERVED_CLAIM,
+            WITH_CLAIM,
+            'binding volumes: ClaimRef got reset for pv "v"',
+        ),
+        (
+            {"filter"},
+            [DYNAMIC, wants()],
+            WITH_CLAIM,
+            'failed to get cached bindings for pod "ns/p"',
+        ),
+        (
+            {"filter"},
+            [bound(), gives(on="a")],
+            WITH_CLAIM,
+            'failed to get cached bindings for pod "ns/p"',
+        ),
+    ],
+)
+async def test_no_pod_is_bound_without_reserve(
+    points: set[str], objects: list[Document], document: Document, problem: str
+) -> None:
+    status = await pre_bound(points, *objects, document=document)
+    assert status is not None
+    assert (status.code, status.message) == (Code.ERROR, problem)
 
 
 # -------------------------------------------------------------------------------------------- hints
