@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from .core import Node, NodeSelectorRequirement, NodeSelectorTerm
+from .aggregate import aggregated
+from .core import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from .names import label_value, qualified_name
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -97,6 +98,33 @@ def parse_errors(term: NodeSelectorTerm, path: str) -> Iterator[str]:
             yield _unsupported(f"{where}.operator", field.operator, FIELD_OPERATORS)
         elif len(field.values) != 1:
             yield _invalid(f"{where}.values", field.values, "must have one element")
+
+
+def selector_error(selector: NodeSelector) -> str:
+    """Returns why kube-scheduler cannot parse a selector, in its words; "" if it can."""
+    terms = enumerate(selector.node_selector_terms)
+    return aggregated(
+        problem for i, term in terms for problem in parse_errors(term, f"nodeSelectorTerms[{i}]")
+    )
+
+
+def in_go(selector: NodeSelector) -> str:
+    """Returns the selector as Go prints it."""
+
+    def listed(requirements: Sequence[NodeSelectorRequirement]) -> str:
+        each = (
+            f"NodeSelectorRequirement{{Key:{r.key},Operator:{r.operator},"
+            f"Values:[{' '.join(r.values)}],}},"
+            for r in requirements
+        )
+        return f"[]NodeSelectorRequirement{{{''.join(each)}}},"
+
+    terms = (
+        f"NodeSelectorTerm{{MatchExpressions:{listed(term.match_expressions)}"
+        f"MatchFields:{listed(term.match_fields)}}},"
+        for term in selector.node_selector_terms
+    )
+    return f"&NodeSelector{{NodeSelectorTerms:[]NodeSelectorTerm{{{''.join(terms)}}},}}"
 
 
 def _expression_errors(requirement: NodeSelectorRequirement, path: str) -> Iterator[str]:

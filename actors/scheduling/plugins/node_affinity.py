@@ -45,6 +45,7 @@ from berth.plugin import (
     unresolvable,
 )
 
+from ..kube.aggregate import aggregated
 from ..kube.core import NodeAffinity as NodeAffinitySpec
 from ..kube.core import NodeSelectorTerm, PreferredSchedulingTerm
 from ..kube.node_selector import node_selector_matches, parse_errors
@@ -145,8 +146,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         affinity = pod.spec.affinity
         own = affinity.node_affinity if affinity is not None else None
         terms = own.preferred_during_scheduling_ignored_during_execution if own is not None else ()
-        if errors := [*dict.fromkeys(_preferred_errors(terms))]:
-            return error(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        if problem := aggregated(_preferred_errors(terms)):
+            return error(problem)
         weighed = [
             (term.preference, bounded_weight(term.weight))
             for term in (*self.added_preferred, *terms)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from berth.plugin import Bools, Code, FailedAttempt, Ints, Snapshot, Status, unschedulable
 
+from ...kube.aggregate import aggregated
 from ...model.bookmark import Bookmark
 from ...model.vectors import Floats, any_true, highest, lowest
 from .victims import Budget, Candidate, dry_run
@@ -194,14 +195,8 @@ class DryRuns:
                 ).nonzero()[0]
                 where = np.roll(where, -int(np.searchsorted(where, start)))
                 codes = dict.fromkeys(self._refusals[where].tolist())
-                failure = _aggregated([statuses[code].message for code in codes])
+                failure = aggregated(statuses[code].message for code in codes)
         breaking = int(np.count_nonzero(potential & (self._results == _BREAKING)))
         if breaking:
             refused[BUDGET_BROKEN] = breaking
         return Search(np.zeros(0, dtype=np.int64), refused, failure)
-
-
-def _aggregated(messages: Sequence[str]) -> str:
-    """Returns the messages as Kubernetes joins those of several errors."""
-    distinct = [*dict.fromkeys(messages)]
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

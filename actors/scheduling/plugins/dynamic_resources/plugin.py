@@ -56,7 +56,7 @@ from berth.plugin import (
 
 from ...kube.devices import InFlightAllocation
 from ...kube.meta import key
-from ...kube.node_selector import validate_node_selector_term
+from ...kube.node_selector import selector_error
 from ...model.vectors import any_true
 from .binding import Binding, without_finalizer
 from .events import registrations
@@ -405,11 +405,8 @@ def _check_allocated(claim: ResourceClaim) -> Status | None:
     allocation = claim.status.allocation
     if allocation is None or allocation.node_selector is None:
         return None
-    for term in allocation.node_selector.node_selector_terms:
-        problem = validate_node_selector_term(term)
-        if problem is not None:
-            return error(problem)
-    return None
+    problem = selector_error(allocation.node_selector)
+    return error(problem) if problem else None
 
 
 def _deallocation(claim: ResourceClaim) -> Patch:

@@ -12,7 +12,7 @@ import msgspec
 
 from ...kube.core import Node, NodeSelector
 from ...kube.devices import NO_EXECUTE, NO_SCHEDULE, Device, DeviceTaint, ResourceSlice
-from ...kube.node_selector import node_selector_matches, validate_node_selector_term
+from ...kube.node_selector import in_go, node_selector_matches, selector_error
 from ...kube.quantity import nano_value
 from .features import EVERY_FEATURE, Features
 from .requests import AllocationError
@@ -237,10 +237,9 @@ def _matches(
         return True
     if selector is None:
         return False
-    for term in selector.node_selector_terms:
-        problem = validate_node_selector_term(term)
-        if problem is not None:
-            raise AllocationError(f"{purpose}: failed to parse node selector: {problem}")
+    if problem := selector_error(selector):
+        shown = in_go(selector)
+        raise AllocationError(f"{purpose}: failed to parse node selector {shown}: {problem}")
     return node_selector_matches(selector.node_selector_terms, node)
 
 

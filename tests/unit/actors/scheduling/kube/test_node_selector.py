@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from berth.actors.scheduling.kube.core import NodeSelectorTerm
-from berth.actors.scheduling.kube.node_selector import parse_errors
+from berth.actors.scheduling.kube.core import NodeSelector, NodeSelectorTerm
+from berth.actors.scheduling.kube.node_selector import parse_errors, selector_error
 
 LABEL_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
@@ -115,3 +115,20 @@ def test_all_errors_of_a_term_are_told() -> None:
         "[3].matchFields[0].operator",
         "[3].matchFields[1].values",
     ]
+
+
+def test_the_errors_of_a_selector_are_joined() -> None:
+    bounded = {"key": "k", "operator": "Gt", "values": ["x"]}
+    named = {"key": "metadata.name", "operator": "Gt", "values": ["n"]}
+    terms = [{}, {"matchExpressions": [bounded]}, {"matchFields": [named]}]
+    unbounded = (
+        'nodeSelectorTerms[1].matchExpressions[0].values[0]: Invalid value: "x": '
+        "for 'Gt', 'Lt' operators, the value must be an integer"
+    )
+    unknown = (
+        'nodeSelectorTerms[2].matchFields[0].operator: Unsupported value: "Gt": '
+        'supported values: "In", "NotIn"'
+    )
+    for number, expected in ((1, ""), (2, unbounded), (3, f"[{unbounded}, {unknown}]")):
+        selector = msgspec.convert({"nodeSelectorTerms": terms[:number]}, NodeSelector)
+        assert selector_error(selector) == expected

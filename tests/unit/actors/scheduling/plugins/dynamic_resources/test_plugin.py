@@ -192,6 +192,20 @@ def test_allocated_claims_bind_to_their_nodes() -> None:
     assert both.run() == dict.fromkeys("ab", "cannot allocate all claims")
 
 
+def test_an_allocation_whose_nodes_cannot_be_read_fails_the_attempt() -> None:
+    unreadable = elsewhere("c", "a")
+    (term,) = unreadable["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"]
+    term["matchFields"][0]["operator"] = "Exists"
+    attempt = Attempt(with_claims("c"), node("a"), CLASS, unreadable)
+    assert attempt.pre_filter() == (
+        Code.ERROR,
+        (
+            'nodeSelectorTerms[0].matchFields[0].operator: Unsupported value: "Exists": '
+            'supported values: "In", "NotIn"'
+        ),
+    )
+
+
 def test_scores_prefer_the_first_sub_requests() -> None:
     size = 'device.attributes["{}"].size == {}'
 
