@@ -335,6 +335,23 @@ async def test_a_device_that_is_never_prepared() -> None:
         settle(cluster)
 
 
+async def test_messages_about_devices_that_are_never_prepared() -> None:
+    args = {"DynamicResources": {"bindingTimeout": "60s"}}
+    async with virtual_cluster(args=args) as cluster:
+        await attachable(cluster)
+        await cluster.clock.advance(30.0)
+        await cluster.create(using(pod("q"), "c"))
+        messages: dict[str, set[str]] = {"p": set(), "q": set()}
+        for _ in range(50):
+            await cluster.clock.advance(0.5)
+            for name, current in cluster.pods().items():
+                messages[name] |= {condition.message for condition in current.status.conditions}
+        late = 'running PreBind plugin "DynamicResources": device binding timeout'
+        assert f"{late}: context deadline exceeded" in messages["p"]
+        assert f"{late}: claim=c" not in messages["p"]
+        assert f"{late}: claim=c" in messages["q"]
+
+
 @pytest.mark.parametrize("hours", [-1, 1])
 async def test_the_time_to_prepare_a_device_does_not_follow_the_time_of_day(hours: int) -> None:
     args = {"DynamicResources": {"bindingTimeout": "60s"}}
@@ -398,6 +415,24 @@ async def test_what_was_made_for_a_pod_that_cannot_be_bound_is_deleted() -> None
         await cluster.create(document)
         await cluster.clock.advance(0.5)
         assert cluster.objects(CLAIMS) == {}
+        settle(cluster)
+
+
+async def test_a_claim_for_an_extended_resource_that_is_refused() -> None:
+    def refuse(method: str, path: str, body: object) -> Fault:
+        return Fault.REFUSED if method == "POST" and "resourceclaims" in path else Fault.NONE
+
+    async with virtual_cluster(fault=refuse) as cluster:
+        await furnish(cluster)
+        await cluster.create(device_class("ext", extendedResourceName="example.com/gpu"))
+        document = pod("p")
+        document["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+        await cluster.create(document)
+        await cluster.clock.advance(0.5)
+        assert message(cluster).startswith(
+            'running PreBind plugin "DynamicResources": create claim for extended resources '
+            "default/: "
+        )
         settle(cluster)
 
 

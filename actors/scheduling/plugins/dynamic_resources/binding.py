@@ -7,6 +7,7 @@ refuses if the claim has changed meanwhile. Mirrors bindClaim.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, repeat
@@ -35,6 +36,9 @@ from .pod_claims import (
 from .state import PodClaims, Reservation
 
 TRIES = 5
+# kube-scheduler looks at the claims so often, in seconds, and notices then that the time to prepare
+# the devices of one is over.
+LOOK_SECONDS = 5.0
 # How long to wait until the informer has a claim that was just created.
 CREATED_SECONDS = 120.0
 # The waits between the attempts to undo the writes, in seconds, while the API server refuses or
@@ -105,7 +109,8 @@ class Binding:
         self._handle.measures.claim_created(success=not isinstance(created, Status))
         if isinstance(created, Status):
             raise _WriteError(
-                f"create claim for extended resources {_generated(claim)}: {created.message}"
+                f"create claim for extended resources {claim.metadata.namespace}/: "
+                f"{created.message}"
             )
         pod.extended = created
         pod.reservations[created.metadata.uid] = pod.reservations[uid]
@@ -290,18 +295,22 @@ class Binding:
         now, wall = self._handle.now, self._handle.wall
         # Monotonic deadlines by the times of day in claims, each compared only once: the time of
         # day may be set meanwhile.
-        deadlines: dict[datetime | None, float] = {None: now() + self._timeout}
+        began = now()
+        deadlines: dict[datetime | None, float] = {None: began + self._timeout}
         while isinstance(unready := self._unready(pod), list):
             ends = [prepared_by(claim, self._timeout) for claim in unready]
             for end in ends:
                 if end is not None and end not in deadlines:
-                    deadline = now() + (end - wall()).total_seconds()
-                    deadlines[end] = min(deadline, deadlines[None])
-            first = min(ends, key=deadlines.__getitem__)
+                    seconds = now() - began + (end - wall()).total_seconds()
+                    looks = max(0, math.ceil(seconds / LOOK_SECONDS))
+                    deadlines[end] = began + looks * LOOK_SECONDS
+            first = min((None, *ends), key=deadlines.__getitem__)
             left = deadlines[first] - now()
             if left <= 0:
-                late = unready[ends.index(first)]
-                return error(f"device binding timeout: claim={late.metadata.name}"), "timeout"
+                late = "context deadline exceeded"
+                if first is not None:
+                    late = f"claim={unready[ends.index(first)].metadata.name}"
+                return error(f"device binding timeout: {late}"), "timeout"
             await self._handle.objects.wait_for(check, left)
         return unready
 
@@ -439,10 +448,6 @@ def _has(claim: ResourceClaim, allocation: AllocationResult | None) -> bool:
     if current is None or allocation is None:
         return current is not None
     return current.devices.results == allocation.devices.results
-
-
-def _generated(claim: ResourceClaim) -> str:
-    return f"{claim.metadata.namespace}/{claim.metadata.generate_name}"
 
 
 def _new(claim: ResourceClaim) -> dict[str, Any]:
