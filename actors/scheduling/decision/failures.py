@@ -12,9 +12,8 @@ from __future__ import annotations
 import msgspec
 import structlog
 
-from ..framework.cycle_state import StateNotFoundError
 from ..framework.interface import Plugin
-from ..framework.status import Status, error
+from ..framework.status import Status, UserMessageError, error
 from ..model.cluster_objects import UnlistedError
 from .answers import WrongAnswerError
 
@@ -26,7 +25,7 @@ log = structlog.get_logger(__name__)
 CRASHES = BaseException
 MOST_CHARACTERS = 1_000  # of an exception's text
 # Their text tells the user all, without the type and the traceback.
-_IN_WORDS = (WrongAnswerError, StateNotFoundError)
+_IN_WORDS = (WrongAnswerError, UserMessageError)
 
 
 class PluginError(Exception):

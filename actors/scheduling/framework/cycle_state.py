@@ -7,13 +7,14 @@ from __future__ import annotations
 from typing import Generic, TypeVar, cast
 
 from .measuring import UNMEASURED, Record
+from .status import UserMessageError
 
 T = TypeVar("T")
 
 
-class StateNotFoundError(LookupError):
+class StateNotFoundError(UserMessageError):
     """A plugin reads a value that it did not write in this attempt: it is enabled at this extension
-    point, but not at the extension point that writes the value. The message is for users.
+    point, but not at the extension point that writes the value.
     """
 
 

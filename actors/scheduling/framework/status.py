@@ -78,6 +78,10 @@ SUCCESS = Status(Code.SUCCESS)
 SKIP = Status(Code.SKIP)
 
 
+class UserMessageError(Exception):
+    """A plugin fails where it can return no status, as in Score. The message is for users."""
+
+
 def unschedulable(*reasons: str) -> Status:
     return Status(Code.UNSCHEDULABLE, reasons)
 

@@ -38,6 +38,7 @@ from berth.plugin import (
     ScorePlugin,
     Snapshot,
     Status,
+    UserMessageError,
     Verdicts,
     default_normalize,
     error,
@@ -134,7 +135,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
             case NodeTerms() as preferred:
                 return preferred.weigh(nodes)
             case unparsable:  # PreScore is disabled.
-                raise ValueError(unparsable.message)
+                raise UserMessageError(unparsable.message)
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
         return default_normalize(scores, reverse=False)

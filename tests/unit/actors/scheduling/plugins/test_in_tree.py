@@ -133,6 +133,19 @@ def test_node_affinity_needs_neither_pre_filter_nor_pre_score() -> None:
     assert outcome.score["NodeAffinity"] == {"a": 0, "b": 200}
 
 
+def test_node_affinity_that_cannot_be_parsed_fails_without_pre_score_too() -> None:
+    term = {"matchExpressions": [{"key": "zone", "operator": "Gt", "values": ["b"]}]}
+    wants = {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}],
+    }
+    failure = decided(profile(preScore=off("NodeAffinity")), affinity={"nodeAffinity": wants})
+    assert failure == Failure(
+        'running Score plugins: plugin "NodeAffinity" failed with: '
+        '[0].matchExpressions[0].values[0]: Invalid value: "b": '
+        "for 'Gt', 'Lt' operators, the value must be an integer"
+    )
+
+
 def test_balance_without_its_pre_score_scores_0_for_a_pod_without_requests() -> None:
     balance = profile(
         preScore=off("NodeResourcesBalancedAllocation"), score="NodeResourcesBalancedAllocation"
