@@ -5,6 +5,7 @@ Mirrors k8s.io/dynamic-resource-allocation/resourceclaim.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
@@ -152,9 +153,10 @@ def is_ready(claim: ResourceClaim) -> bool:
         for name in result.binding_failure_conditions:
             failed = conditions.get(name)
             if failed is not None and failed.status == "True":
+                message = json.dumps(failed.message, ensure_ascii=False)
                 raise BindingFailedError(
                     f"device binding failed: claim={claim.metadata.name}, "
-                    f'reason={failed.reason}, message="{failed.message}"'
+                    f"reason={failed.reason}, message={message}"
                 )
         for name in result.binding_conditions:
             if name not in conditions or conditions[name].status != "True":
