@@ -39,6 +39,7 @@ from berth.plugin import (
     error,
     unschedulable,
 )
+from tests.kit.instruments import Reader
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
 
@@ -273,6 +274,20 @@ async def test_a_failed_step_is_undone_in_reverse_reported_and_tried_again(
         await running.clock.advance(400)
         assert running.store.bound == [("p", "n")]
         assert in_flight(running) == 0
+
+
+async def test_the_time_of_pre_bind_is_measured() -> None:
+    async with pipeline(First) as running:
+        await started(running, pod("p"))
+        await running.clock.advance(3)
+        Diary.gate.set()
+        await running.clock.settle()
+        running.instruments.settle()
+        name, profile = "framework_extension_point_duration_seconds", "default-scheduler"
+        measured = Reader(running.instruments.registry).distribution(
+            name, "PreBind", "Success", profile
+        )
+        assert (measured.count, measured.sum) == (1, 3.0)
 
 
 async def test_the_permit_of_the_next_pod_sees_the_waiting_pod() -> None:
