@@ -96,7 +96,7 @@ class PluginScores(msgspec.Struct, frozen=True):
 
 class FilterHooks(NamedTuple):
     """The hooks of a plugin at Filter: for verdicts, and only for passing nodes. With
-    `only_feasible` they take a pair: the nodes, and which of them are still feasible.
+    `only_feasible` they take a pair: the nodes, and which of them are still feasible (None: all).
     """
 
     verdicts: Hook[Verdicts | None]
@@ -307,11 +307,8 @@ class Rules:
             if hook.name in left_out:
                 continue
             hook.evaluations += number
-            if only_feasible:
-                left = np.ones(number, dtype=np.bool_) if passing is None else passing
-                passes = passing_hook.ask(state, info, (nodes, left))
-            else:
-                passes = passing_hook.ask(state, info, nodes)
+            about = (nodes, passing) if only_feasible else nodes
+            passes = passing_hook.ask(state, info, about)
             if passes is not None:
                 passing = passes if passing is None else passing & passes
         return passing

@@ -22,8 +22,8 @@ from .guard import Hook
 from .statuses import as_verdict
 
 S = TypeVar("S")
-# Nodes, and which are feasible so far: plugins are asked only about these.
-Feasible = tuple[NodeView, Bools]
+# Nodes, and which are feasible so far (None: all): plugins are asked only about these.
+Feasible = tuple[NodeView, Bools | None]
 
 
 class FilterEach:
@@ -37,7 +37,7 @@ class FilterEach:
         statuses: list[Status] = [SUCCESS]
         codes = np.zeros(nodes.size, dtype=np.int8)
         keys = np.zeros(nodes.size, dtype=np.int64)
-        for position in np.flatnonzero(left).tolist():
+        for position in range(nodes.size) if left is None else np.flatnonzero(left).tolist():
             node = nodes.info(position)
             if node is None:
                 continue
@@ -65,12 +65,12 @@ class FilterFeasible:
 
     def filter(self, state: CycleState, info: PodInfo, feasible: Feasible) -> Verdicts | None:
         nodes, left = feasible
-        some = nodes.only(left)
+        some = nodes if left is None else nodes.only(left)
         verdicts = self._verdicts(state, info, some) if some.size else None
         if verdicts is None:
             return None
         as_verdicts(verdicts, some)
-        if some is nodes:
+        if left is None or some is nodes:
             return verdicts
         codes = np.zeros(nodes.size, dtype=np.int8)
         keys = np.zeros(nodes.size, dtype=np.int64)
@@ -79,9 +79,9 @@ class FilterFeasible:
 
     def passing(self, state: CycleState, info: PodInfo, feasible: Feasible) -> Bools | None:
         nodes, left = feasible
-        some = nodes.only(left)
+        some = nodes if left is None else nodes.only(left)
         fits = as_passing(self._passing(state, info, some), some) if some.size else None
-        if fits is None or some is nodes:
+        if fits is None or left is None or some is nodes:
             return fits
         passing = left.copy()
         passing[left] = fits

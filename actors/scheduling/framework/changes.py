@@ -5,7 +5,7 @@ SchedulingPropertiesChange.
 from __future__ import annotations
 
 from ..kube.core import Node, Pod
-from ..kube.requests import pod_requests
+from ..kube.requests import pod_requests, resize_of
 from .events import Action
 
 
@@ -33,7 +33,7 @@ _OTHER = (Action.UPDATE_OTHER,)
 
 
 def _scaled_down(old: Pod, new: Pod) -> bool:
-    if old.spec == new.spec and old.status == new.status:
+    if old.spec == new.spec and resize_of(old) == resize_of(new):
         return False
     before, after = pod_requests(old), pod_requests(new)
     return any(name not in after or amount > after[name] for name, amount in before.items())

@@ -10,11 +10,15 @@ are added up exactly and rounded up once. Mirrors component-helpers' PodRequests
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 
 from .core import Container, ContainerStatus, Pod, PodSpec, ResourceList, ResourceRequirements
 from .quantity import clamp_amount, nano_value
 
 Amounts = dict[str, int]
+_RESIZE = attrgetter(
+    "container_statuses", "init_container_statuses", "resources", "allocated_resources"
+)
 DEFAULT_CPU_MILLI = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 DEFAULT_NANOS = {"cpu": DEFAULT_CPU_MILLI * 10**6, "memory": DEFAULT_MEMORY_BYTES * 10**9}
@@ -167,6 +171,11 @@ def _largest(amounts: Amounts, *others: ResourceList) -> Amounts:
     for other in others:
         _raise_to(largest, _nanos(other))
     return largest
+
+
+def resize_of(pod: Pod) -> tuple[object, ...]:
+    """Returns the parts of the status that count for the pod's requests."""
+    return (*_RESIZE(pod.status), resize_is_infeasible(pod))
 
 
 def resize_is_infeasible(pod: Pod) -> bool:

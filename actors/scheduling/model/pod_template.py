@@ -19,7 +19,7 @@ import msgspec
 from ..kube.core import PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume
 from ..kube.csi_translation import in_tree_plugin
 from ..kube.devices import may_be_devices
-from ..kube.requests import nonzero_requests, pod_requests, resize_is_infeasible
+from ..kube.requests import nonzero_requests, pod_requests, resize_of
 from ..kube.taints import Tolerations
 from .affinity_terms import AffinityTerms, terms_of
 from .interner import Interner
@@ -30,9 +30,6 @@ _SPEC_FIELDS = attrgetter(*(name for name in PodSpec.__struct_fields__ if name !
 _LEFT_OUT = ("node_name", "volumes", "resource_claims")
 _FIELDS_BUT_CLAIMS = attrgetter(
     *(name for name in PodSpec.__struct_fields__ if name not in _LEFT_OUT)
-)
-_RESIZE = attrgetter(
-    "container_statuses", "init_container_statuses", "resources", "allocated_resources"
 )
 _ENCODER = msgspec.msgpack.Encoder()
 UNKNOWN = 1 << 20  # more volumes than any node attaches
@@ -313,10 +310,10 @@ def spec_key(spec: PodSpec) -> bytes:
 
 
 def _signature(pod: Pod) -> bytes:
-    metadata, status = pod.metadata, pod.status
+    metadata = pod.metadata
     fields: tuple[object, ...] = (metadata.namespace, metadata.labels, metadata.annotations)
     if _is_resized(pod):
-        fields = (*fields, _RESIZE(status), resize_is_infeasible(pod))
+        fields = (*fields, resize_of(pod))
     parts = (
         _FIELDS_BUT_CLAIMS(pod.spec),
         _unnamed(pod.spec.volumes),

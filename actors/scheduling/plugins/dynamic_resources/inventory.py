@@ -15,7 +15,7 @@ from berth.plugin import ResourceClaim, ResourceSlice
 
 from ...cel import CelError, selector
 from ...kube.core import Node
-from ...kube.devices import Device, InFlightAllocation
+from ...kube.devices import Device, DeviceRequestAllocationResult, InFlightAllocation
 from ...model.change_log import ChangeLog
 from ...model.cluster_objects import ClusterObjects, ObjectName
 from .allocated_state import AllocatedState, DeviceAllocation, device_allocations
@@ -41,6 +41,10 @@ from .steps import Steps
 MOST_SELECTORS, MOST_MATCHES = 1024, 1 << 16
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 EVERY_NODE = ""
+Results = tuple[DeviceRequestAllocationResult, ...]
+# The results of an allocation, and what they keep from other claims.
+Held = tuple[Results, frozenset[DeviceAllocation]]
+_NOTHING: Held = ((), frozenset())
 # The nodes of which something may be kept though they are gone.
 MOST_GONE = 256
 
@@ -64,14 +68,15 @@ class Inventory:
         self._shared: dict[str, Slice] = {}
         self._contents: dict[bytes, int] = {}
         self._next_content = 0
-        self._claims: dict[ObjectName, frozenset[DeviceAllocation]] = {}
-        self._in_flight: dict[ObjectName, frozenset[DeviceAllocation]] = {}
+        self._claims: dict[ObjectName, Held] = {}
+        self._in_flight: dict[ObjectName, Held] = {}
         self._owner_of: dict[ObjectName, str] = {}
         self._extended_claims: dict[str, ObjectName] = {}
         self._holders: dict[DeviceAllocation, int] = {}  # the number of claims, and in flight
         self._node_pools: dict[str, tuple[Node, NodePools]] = {}
         # By the names of the slices, for nodes without slices of their own.
         self._alike: dict[tuple[str, ...], NodePools] = {}
+        self._nodes_by_pool: dict[PoolID, set[str]] = {}  # as _nodes_of returns them
         self._counters: dict[tuple[PoolID, int], dict[CounterID, int]] = {}
         self._matches: dict[str, dict[int, bool | str]] = {}
         self._versions = (-1, -1, -1)
@@ -101,12 +106,12 @@ class Inventory:
         for name in self._names(InFlightAllocation, in_flight, self._in_flight):
             unwritten = objects.get(InFlightAllocation, name[1], name[0])
             results = () if unwritten is None else unwritten.results
-            self._hold(self._in_flight, name, device_allocations(results), freed)
+            self._hold(self._in_flight, name, results, freed)
         for name in self._names(ResourceClaim, claims, self._claims):
             claim = objects.get(ResourceClaim, name[1], name[0])
             allocation = None if claim is None else claim.status.allocation
             results = () if allocation is None else allocation.devices.results
-            self._hold(self._claims, name, device_allocations(results), freed)
+            self._hold(self._claims, name, results, freed)
             self._note_owner(name, claim)
         for device_allocation in freed:
             self._release(device_allocation)
@@ -114,9 +119,12 @@ class Inventory:
 
     def _note_owner(self, name: ObjectName, claim: ResourceClaim | None) -> None:
         """Notes the pod for whose extended resources the scheduler made the claim, if it did."""
-        before = self._owner_of.pop(name, "")
-        self._extended_claims.pop(before, None)
+        before = self._owner_of.get(name, "")
         owner = "" if claim is None else extended_owner(claim)
+        if before == owner:
+            return
+        if before:
+            del self._owner_of[name], self._extended_claims[before]
         if owner:
             self._owner_of[name] = owner
             self._extended_claims[owner] = name
@@ -187,6 +195,7 @@ class Inventory:
     def _note_pool(self, pool: PoolID) -> None:
         """Notes that the slices of a pool changed."""
         self._alike.clear()
+        self._nodes_by_pool.pop(pool, None)
         for name in self._nodes_of(pool):
             if name == EVERY_NODE:
                 self._node_pools.clear()
@@ -209,19 +218,22 @@ class Inventory:
 
     def _hold(
         self,
-        held: dict[ObjectName, frozenset[DeviceAllocation]],
+        held: dict[ObjectName, Held],
         name: ObjectName,
-        allocations: frozenset[DeviceAllocation],
+        results: Results,
         freed: list[DeviceAllocation],
     ) -> None:
         """Notes what a claim holds now. What it no longer holds is `freed` after all claims are
         read, so that an allocation that is written, and no longer in flight, changes nothing.
         """
-        before = held.get(name, frozenset())
-        if allocations:
-            held[name] = allocations
+        earlier, before = held.get(name, _NOTHING)
+        if earlier == results:
+            return
+        allocations = device_allocations(results)
+        if results:
+            held[name] = results, allocations
         else:
-            held.pop(name, None)
+            del held[name]
         freed += before - allocations
         for allocation in allocations - before:
             number = self._holders[allocation] = self._holders.get(allocation, 0) + 1
@@ -239,7 +251,10 @@ class Inventory:
     def _note_device(self, device: DeviceID) -> None:
         """Notes that claims hold more or less of a device."""
         pool = device[:2]
-        for name in self._nodes_of(pool):
+        nodes = self._nodes_by_pool.get(pool)
+        if nodes is None and pool in self._pools:
+            nodes = self._nodes_by_pool[pool] = self._nodes_of(pool)
+        for name in nodes or ():
             self.changed.add(name)
         self._forget_counters(pool)
 

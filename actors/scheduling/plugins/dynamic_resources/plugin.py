@@ -57,7 +57,7 @@ from berth.plugin import (
 from ...kube.devices import InFlightAllocation
 from ...kube.meta import key
 from ...kube.node_selector import selector_error
-from ...model.vectors import any_true
+from ...model.vectors import any_true, highest
 from .binding import Binding, without_finalizer
 from .events import registrations
 from .extended import ClassesByResource, resources_of, unwritten_claim
@@ -200,7 +200,6 @@ class DynamicResources(
         extended = None if resources is None else self._extended_claim(info.pod, snapshot)
         if not claims and extended is None:
             return SKIP
-        pod = PodClaims(info, claims, extended)
         to_allocate = []
         for claim in claims:
             status = _check_allocated(claim)
@@ -216,6 +215,7 @@ class DynamicResources(
             if status is not None:
                 return status
             to_allocate.append(claim)
+        pod = PodClaims(info, claims, extended)
         pod.unprepared = [i for i, claim in enumerate(claims) if self._cannot_be_prepared(claim)]
         state.write(CLAIMS, pod)
         if pod.is_stale:
@@ -290,15 +290,17 @@ class DynamicResources(
                 "cannot schedule extended resource claim",
             )
         keys = np.zeros(nodes.size, dtype=np.int64)
-        failure = ""
+        failure, passes_all = "", True
         allocations = pod.node_allocations
         if allocations is not None and pod.requests is not None:
             pod.is_filtered = True
             allocations.refresh(nodes, pod.requests, pod.steps)
-            keys += allocations.statuses[nodes.rows]
-            failure = allocations.failure
-        self._exclude(pod, keys, nodes)
-        if not any_true(keys != 0):
+            keys[:] = allocations.statuses[nodes.rows]
+            failure, passes_all = allocations.failure, not highest(keys)
+        if pod.unprepared or pod.selectors:
+            self._exclude(pod, keys, nodes)
+            passes_all = not highest(keys)
+        if passes_all:
             return None
         codes = np.where(keys != 0, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(0))
         codes[keys == AllocationStatus.FAILED] = Code.ERROR

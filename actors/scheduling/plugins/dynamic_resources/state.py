@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import msgspec
 
 from berth.plugin import PodInfo, ResourceClaim, StateKey
 
+from ...kube.core import NodeSelector
 from ...kube.devices import MOST_SUB_REQUESTS, AllocationResult, InFlightAllocation
 from ...model.node_selection import NodeTerms
 from .allocation_result import allocation_result
@@ -29,12 +28,13 @@ class PodClaims:
 
     `claims` are those of its spec, as they were last written; `extended` is the claim for its
     extended resources, if it may need one. `requests` and `node_allocations` are for the claims
-    without an allocation, None if there are none; `steps` limit the allocator, and `is_filtered`
-    is true once Filter has run it. `unprepared` are the indices of allocated claims whose devices
-    cannot be prepared, `unavailable` those of claims that a node could not use. `reservations`, by
-    the claim's uid, and `mappings` belong to the chosen node, from Reserve on; `written` has the
-    uids of the claims that PreBind has begun to write, each with the version of the claim for which
-    the last allocation was sent, "" for none.
+    without an allocation, None if there are none; `steps` limit the allocator, and `is_filtered` is
+    true once Filter has run it. `selectors` are the nodes to which allocated claims are bound, by
+    the index of the claim. `unprepared` are the indices of allocated claims whose devices cannot be
+    prepared, `unavailable` those of claims that a node could not use. `reservations`, by the
+    claim's uid, and `mappings` belong to the chosen node, from Reserve on; `written` has the uids
+    of the claims that PreBind has begun to write, each with the version of the claim for which the
+    last allocation was sent, "" for none.
     """
 
     def __init__(
@@ -47,6 +47,11 @@ class PodClaims:
         self.node_allocations: NodeAllocations | None = None
         self.steps = Steps(0)
         self.is_filtered = False
+        self.selectors = {
+            index: NodeTerms([(term, 1) for term in selector.node_selector_terms])
+            for index, claim in enumerate(claims)
+            if (selector := _node_selector(claim)) is not None
+        }
         self.unprepared: list[int] = []
         self.unavailable: set[int] = set()
         self.reservations: dict[str, Reservation] = {}
@@ -81,21 +86,16 @@ class PodClaims:
             for claim, devices in zip(allocation.claims, allocation.devices, strict=True)
         ]
 
-    @cached_property
-    def selectors(self) -> dict[int, NodeTerms]:
-        """The nodes to which allocated claims are bound, by the index of the claim."""
-        selectors = {}
-        for index, claim in enumerate(self.claims):
-            allocation = claim.status.allocation
-            if allocation is not None and allocation.node_selector is not None:
-                terms = allocation.node_selector.node_selector_terms
-                selectors[index] = NodeTerms([(term, 1) for term in terms])
-        return selectors
-
-    @cached_property
+    @property
     def allocated_score(self) -> int:
         """The part of every node's score that is due to the allocated claims."""
         return sum(_score(claim) for claim in self.claims)
+
+
+def _node_selector(claim: ResourceClaim) -> NodeSelector | None:
+    """Returns the nodes to which an allocated claim is bound; None for all nodes."""
+    allocation = claim.status.allocation
+    return None if allocation is None else allocation.node_selector
 
 
 def _score(claim: ResourceClaim) -> int:
