@@ -27,7 +27,7 @@ from ..messages.binding import BindingMessage, BindPlaced, Placement, RejectWait
 from ..messages.cache import Forget, WhereBound
 from ..messages.order import ReplyTo
 from ..messages.queue import Activate, ClusterChanged, Done
-from ..messages.recorder import SetNominatedNode
+from ..messages.recorder import PodBound, SetNominatedNode
 from ..runtime.actor import Actor
 from ..runtime.ask import ask
 from ..runtime.clock import Clock
@@ -147,6 +147,8 @@ class BindingActor(Actor[BindingMessage]):
                 # Cancelled: the process stops, and the pod is pending for the next leader.
                 self._release(profile, placement)
         if failure is None:
+            if self._announces(placement, flight):
+                self._recorder.tell(PodBound(info.uid))
             self._finish(profile, placement)
         else:
             await self._undo(profile, placement, failure, where)
@@ -160,9 +162,7 @@ class BindingActor(Actor[BindingMessage]):
         info, node = placement.pod.info, placement.node
         if not flight.ok and flight.code is not Code.SKIP:
             return failed(Stage.BEFORE_DONE, flight)
-        announces = self._nominates and (placement.waits or flight.ok)
-        if announces and info.pod.status.nominated_node_name != node:
-            # The wait may be long, and a cluster autoscaler must leave the node alone.
+        if self._announces(placement, flight):
             self._recorder.tell(SetNominatedNode(info.pod, node))
         if placement.waits:
             self._step(placement, "Pod waiting on permit", plugins=[*placement.waits])
@@ -182,6 +182,13 @@ class BindingActor(Actor[BindingMessage]):
         if not status.ok:
             return failed(Stage.AFTER_DONE, status)
         return None
+
+    def _announces(self, placement: Placement, flight: Status) -> bool:
+        """True if the node is announced before a wait on Permit or in PreBind: the wait may be
+        long, and a cluster autoscaler must leave the node alone.
+        """
+        nominated = placement.pod.info.pod.status.nominated_node_name == placement.node
+        return self._nominates and not nominated and (flight.ok or bool(placement.waits))
 
     def _step(self, placement: Placement, event: str, **fields: object) -> None:
         self._attempts.step(placement.pod, event, node=placement.node, **fields)

@@ -50,6 +50,12 @@ class SetNominatedNode(msgspec.Struct, frozen=True):
     nominated_node: str
 
 
+class PodBound(msgspec.Struct, frozen=True):
+    """The pod is bound: no write to its status that still waits has an effect."""
+
+    uid: str
+
+
 class FinishSeries(msgspec.Struct, frozen=True):
     """Six minutes have passed: end each series without an addition and write its last count."""
 
@@ -58,4 +64,6 @@ class RefreshSeries(msgspec.Struct, frozen=True):
     """Half an hour has passed: write every series, so that it does not expire."""
 
 
-RecorderMessage = RecordEvent | SetUnschedulable | SetNominatedNode | FinishSeries | RefreshSeries
+RecorderMessage = (
+    RecordEvent | SetUnschedulable | SetNominatedNode | PodBound | FinishSeries | RefreshSeries
+)

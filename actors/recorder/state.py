@@ -8,7 +8,8 @@ so that every write has its turn some time.
 Invariants: at most one write for each object is under way, so writes cannot overtake each other. At
 most one write to the status of each pod waits, with its latest condition and its latest nomination.
 At most `most_events` events and `most_conditions` conditions wait: the oldest one is dropped for a
-new one, as the pod's next attempt orders its condition again. A nomination is never dropped.
+new one, as the pod's next attempt orders its condition again. A nomination is dropped only when
+the pod is bound.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import msgspec
 
 from ..messages.recorder import (
     FinishSeries,
+    PodBound,
     RecorderMessage,
     RecordEvent,
     RefreshSeries,
@@ -75,6 +77,8 @@ class RecorderState:
                     self._put_event(write)
             case SetUnschedulable() | SetNominatedNode():
                 self._put_status(message)
+            case PodBound(uid):
+                self._take_out(_place_of_pod(uid))
             case FinishSeries():
                 for write in self._series.finish(now):
                     self._put_event(write)
@@ -198,7 +202,11 @@ class RecorderState:
 
 def _place(work: Work) -> str:
     """Returns the key of the written object. Event names are unique, and contain no blank."""
-    return work.metadata.name if isinstance(work, Event) else f"Pod {work.pod.metadata.uid}"
+    return work.metadata.name if isinstance(work, Event) else _place_of_pod(work.pod.metadata.uid)
+
+
+def _place_of_pod(uid: str) -> str:
+    return f"Pod {uid}"
 
 
 class LastWrite(msgspec.Struct, frozen=True):

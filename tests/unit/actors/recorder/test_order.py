@@ -11,6 +11,8 @@ import pytest
 
 from berth.actors.messages.recorder import (
     EventType,
+    PodBound,
+    RecorderMessage,
     RecordEvent,
     SetNominatedNode,
     SetUnschedulable,
@@ -46,9 +48,7 @@ def nomination(name: str, node: str, before: str = "") -> SetNominatedNode:
     return SetNominatedNode(condition(name, before=before).pod, node)
 
 
-def handle(
-    state: RecorderState, *messages: SetUnschedulable | SetNominatedNode | RecordEvent
-) -> RecorderState:
+def handle(state: RecorderState, *messages: RecorderMessage) -> RecorderState:
     for message in messages:
         state.handle(message, 0.0, WALL)
     state.validate()
@@ -124,6 +124,20 @@ def test_a_nomination_that_ends_before_it_is_written_is_an_ordinary_condition() 
         outbox(), condition("a", "n1"), condition("b"), condition("c", "n1"), condition("a", "")
     )
     assert taken(state, 3) == ["c", "a", "b"]
+
+
+def test_nothing_that_waits_is_written_to_the_status_of_a_bound_pod() -> None:
+    state = handle(outbox(), nomination("a", "n1"), condition("b"), condition("c"), event("a"))
+    handle(state, PodBound("a"), PodBound("b"), PodBound("a"))
+    assert taken(state, 3) == ["c", "event of a", "nothing"]
+
+
+def test_the_write_that_is_under_way_when_the_pod_is_bound_ends() -> None:
+    state = handle(outbox(), nomination("a", "n1"))
+    write = state.take()
+    assert write is not None
+    handle(state, PodBound("a")).done(write)
+    assert taken(state, 1) == ["nothing"]
 
 
 def test_the_last_write_counts_more_than_the_known_pod() -> None:
