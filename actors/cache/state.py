@@ -134,6 +134,13 @@ class CacheState:
                 effects = self._put(message.new)
             case ReturnSnapshot():
                 pass  # The actor decides when the snapshot may change.
+            case ObjectPut(item):
+                self._objects.put(item)
+            case AssumeObject(item):
+                problem = self._objects.assume(item)
+                effects = (OrderRefused(key(item), problem),) if problem else ()
+            case RestoreObject(item):
+                self._objects.restore(item)
             case Forget():
                 effects = self._forget(message.info, message.node)
             case AssignedPodDeleted(pod):
@@ -151,15 +158,8 @@ class CacheState:
                     self._nominations.put(info, node)
             case Unnominate(name, uid):
                 self._nominations.drop(name, uid)
-            case ObjectPut(item):
-                self._objects.put(item)
             case ObjectRemoved(item):
                 self._objects.remove(item)
-            case AssumeObject(item):
-                problem = self._objects.assume(item)
-                effects = (OrderRefused(key(item), problem),) if problem else ()
-            case RestoreObject(item):
-                self._objects.restore(item)
             case KindListed(kind, problem):
                 self._objects.kind_listed(kind, problem)
             case WhereBound(_, name, uid):

@@ -6,6 +6,7 @@ of a pod's status are tried again after a transient failure, as in kube-schedule
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ from .retries import with_retries
 
 A = TypeVar("A")
 T = TypeVar("T", bound=HasMetadata)
+_IS_PLAIN = re.compile("[a-z0-9.-]+").fullmatch  # Nearly all names are, and quote is slow.
 
 
 class ApiObjects:
@@ -95,8 +97,8 @@ class ApiObjects:
     def _path(self, kind: type[HasMetadata], namespace: str, *parts: str) -> str:
         """Returns the path of a kind in a namespace, or of an object or a subresource of it."""
         base, _, plural = self._watched(kind).path.rpartition("/")
-        within = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
-        below = "".join(f"/{quote(part, safe='')}" for part in parts if part)
+        within = f"namespaces/{_quoted(namespace)}/" if namespace else ""
+        below = "".join([f"/{_quoted(part)}" for part in parts if part])
         return f"{base}/{within}{plural}{below}"
 
     def _watched(self, kind: type[HasMetadata]) -> WatchedKind:
@@ -105,6 +107,10 @@ class ApiObjects:
         if watched is None:
             raise TypeError(f"expected the type of a kind that a plugin may look up, got {kind!r}")
         return watched
+
+
+def _quoted(part: str) -> str:
+    return part if _IS_PLAIN(part) else quote(part, safe="")
 
 
 async def _answer(request: Awaitable[A]) -> A | Status:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..messages.preemption import Preempt
 from ..scheduling.kube.core import Pod
+from ..scheduling.kube.times import rfc3339
 from ..scheduling.model.pod_info import PodInfo
 
 CONDITION = "DisruptionTarget"
@@ -33,7 +34,7 @@ def disruption_patch(victim: Pod, scheduler_name: str, wall: datetime) -> dict[s
         "status": "True",
         "reason": REASON,
         "message": message,
-        "lastTransitionTime": wall.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": rfc3339(wall),
     }
     if metadata.generation:
         condition["observedGeneration"] = metadata.generation

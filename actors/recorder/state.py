@@ -30,6 +30,7 @@ from ..messages.recorder import (
     SetUnschedulable,
 )
 from ..scheduling.kube.core import Pod
+from ..scheduling.kube.times import rfc3339
 from .event import Event
 from .series import SeriesTracker
 
@@ -256,7 +257,7 @@ def _condition(
     """
     metadata = pod.metadata
     content = (order.reason, order.message, metadata.generation)
-    since = wall.strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = rfc3339(wall)
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             present = {(condition.reason, condition.message, condition.observed_generation)}

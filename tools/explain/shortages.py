@@ -186,7 +186,7 @@ class _Judge:
         features = self._inventory.features
         if device.device.binding_conditions and not features.binding_conditions:
             yield Obstacle("with binding conditions, which a feature gate turns off")
-        taken = not sub_request.admin_access and allocated.is_taken(device.id)
+        taken = not sub_request.admin_access and device.id in allocated.whole
         for expression, whose in sub_request.selectors:
             owner, _, number = whose.rpartition(": ")
             try:

@@ -1,4 +1,4 @@
-"""Reads times as the API server writes them, in RFC 3339."""
+"""Reads and writes times as the API server does, in RFC 3339."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ def seconds_of(text: str) -> float:
     if time.tzinfo is None:
         raise ValueError(f"expected a time with its offset from UTC, got {text!r}")
     return time.timestamp()
+
+
+def rfc3339(time: datetime) -> str:
+    """Returns the text of a time in UTC, to the second."""
+    # strftime looks up the local time zone at each call.
+    return f"{time.isoformat()[:19]}Z"
 
 
 Time = Annotated[str, ReadBy(seconds_of)]

@@ -50,8 +50,8 @@ class ClusterObjects:
     def put(self, item: HasMetadata) -> None:
         """Takes the API server's version of an object. A newer or equal assumed one stays."""
         kind, name = type(item), _name_of(item)
-        assumed = self._objects.get(kind, {}).get(name[0], {}).get(name[1])
-        if (kind, name) in self._stored and assumed is not None:
+        if (kind, name) in self._stored:
+            assumed = self._objects[kind][name[0]][name[1]]
             same = assumed.metadata.uid == item.metadata.uid
             if same and _is_no_newer(item, assumed) and not self._arrives(item, assumed):
                 self._stored[kind, name] = item

@@ -42,17 +42,13 @@ def device_allocations(
 
 class AllocatedState:
     """The number of claims that hold each device, and the capacity that they consume of shared
-    devices.
+    devices. `whole` has the devices that a claim holds for itself.
     """
 
     def __init__(self) -> None:
-        self._whole: dict[DeviceID, int] = {}
+        self.whole: dict[DeviceID, int] = {}
         self._shares: dict[DeviceID, int] = {}
         self._consumed_capacity: dict[DeviceID, dict[str, int]] = {}
-
-    def is_taken(self, device: DeviceID) -> bool:
-        """True if a claim holds the device for itself."""
-        return device in self._whole
 
     def is_shared(self, device: DeviceID) -> bool:
         """True if a claim holds a share of the device, even one that takes no capacity."""
@@ -60,7 +56,7 @@ class AllocatedState:
 
     def is_allocated(self, device: DeviceID) -> bool:
         """True if a claim holds the device, or a share of it."""
-        return device in self._whole or device in self._shares or device in self._consumed_capacity
+        return device in self.whole or device in self._shares or device in self._consumed_capacity
 
     def consumed_capacity(self, device: DeviceID) -> Mapping[str, int]:
         """Returns the capacity of the device that claims consume, in billionths."""
@@ -74,7 +70,7 @@ class AllocatedState:
 
     def _count(self, allocation: DeviceAllocation, sign: int) -> None:
         device = allocation.device
-        counts = self._whole if allocation.share_id is None else self._shares
+        counts = self.whole if allocation.share_id is None else self._shares
         number = counts.get(device, 0) + sign
         if number:
             counts[device] = number

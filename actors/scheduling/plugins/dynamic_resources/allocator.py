@@ -111,6 +111,7 @@ class _Allocator:
         self._pools = pools
         self._inventory = inventory
         self._allocated = inventory.allocated_state
+        self._taken = self._allocated.whole
         self._features = inventory.features
         self._steps = steps
         self._step = steps.take
@@ -258,7 +259,7 @@ class _Allocator:
         claims = self._allocating_devices.get(device.id)
         if sub_request.admin_access:
             return claims is not None and c in claims
-        return bool(claims) or self._allocated.is_taken(device.id)
+        return bool(claims) or device.id in self._taken
 
     def _has_capacity(self, sub_request: SubRequest, device: SliceDevice) -> bool:
         if not self._features.consumable_capacity:

@@ -24,6 +24,7 @@ from ...kube.devices import (
     ResourceClaimConsumerReference,
 )
 from ...kube.meta import ObjectMeta, key
+from ...kube.times import rfc3339
 from .extended import UNWRITTEN
 from .features import Features
 from .pod_claims import (
@@ -194,7 +195,7 @@ class Binding:
         metadata = pod.info.pod.metadata
         user = ResourceClaimConsumerReference(resource="pods", name=metadata.name, uid=metadata.uid)
         users = (*claim.status.reserved_for, user)
-        now = self._handle.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = rfc3339(self._handle.wall())
         if allocation is not None:
             if self._waits:
                 allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
@@ -230,8 +231,8 @@ class Binding:
                 "resourceVersion": metadata.resource_version,
             },
             "status": {
-                "allocation": msgspec.to_builtins(allocation),
-                "reservedFor": msgspec.to_builtins(users),
+                "allocation": allocation,
+                "reservedFor": users,
             },
         }
         return await self._handle.api.update(

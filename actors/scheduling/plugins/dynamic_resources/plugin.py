@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
@@ -170,7 +171,7 @@ class DynamicResources(
     def _claims_of(self, pod: Pod, objects: Lookup) -> list[ResourceClaim]:
         return claims_of(pod, objects, self._other_kinds)
 
-    @property
+    @cached_property
     def _other_kinds(self) -> list[WatchedKind]:
         """The kinds of claims that other plugins of the profile handle."""
         return [kind for plugin in self.neighbours for kind in plugin.claim_kinds]
@@ -289,18 +290,17 @@ class DynamicResources(
                 Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
                 "cannot schedule extended resource claim",
             )
-        keys = np.zeros(nodes.size, dtype=np.int64)
-        failure, passes_all = "", True
-        allocations = pod.node_allocations
-        if allocations is not None and pod.requests is not None:
+        allocations, failure = pod.node_allocations, ""
+        if allocations is None or pod.requests is None:
+            keys = np.zeros(nodes.size, dtype=np.int64)
+        else:
             pod.is_filtered = True
             allocations.refresh(nodes, pod.requests, pod.steps)
-            keys[:] = allocations.statuses[nodes.rows]
-            failure, passes_all = allocations.failure, not highest(keys)
+            keys = allocations.statuses[nodes.rows].astype(np.int64)
+            failure = allocations.failure
         if pod.unprepared or pod.selectors:
             self._exclude(pod, keys, nodes)
-            passes_all = not highest(keys)
-        if passes_all:
+        if not highest(keys):
             return None
         codes = np.where(keys != 0, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(0))
         codes[keys == AllocationStatus.FAILED] = Code.ERROR

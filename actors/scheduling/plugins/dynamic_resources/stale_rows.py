@@ -52,7 +52,7 @@ class StaleRows:
 
     def positions(self, nodes: NodeView) -> list[int]:
         """Returns the stale positions of a view."""
-        return list(np.flatnonzero(self._stale[nodes.rows]).tolist())
+        return list(self._stale[nodes.rows].nonzero()[0].tolist())
 
     def renewed(self, row: int) -> None:
         self._stale[row] = False
