@@ -62,6 +62,7 @@ class InformerState(Generic[T]):
     def __init__(self, stand_in: StandIn[T] = last_or_rest) -> None:
         self._stand_in = stand_in
         self._objects: dict[str, T] = {}
+        self._view = MappingProxyType(self._objects)
         self._unreadable: dict[str, UnreadableItem[T]] = {}
 
     def listed(
@@ -136,7 +137,7 @@ class InformerState(Generic[T]):
 
     def objects(self) -> Mapping[str, T]:
         """Returns all objects by key, as a read-only view: the next change shows in it."""
-        return MappingProxyType(self._objects)
+        return self._view
 
     def unreadable(self) -> Mapping[str, UnreadableItem[T]]:
         """Returns the objects that cannot be read by key, as a read-only view."""

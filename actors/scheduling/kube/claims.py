@@ -46,8 +46,10 @@ def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
 
 def controller_uid(item: HasMetadata) -> str:
     """Returns the uid of the owner that manages an object; "" if there is none."""
-    owners = item.metadata.owner_references
-    return next((owner.uid for owner in owners if owner.controller), "")
+    for owner in item.metadata.owner_references:
+        if owner.controller:
+            return owner.uid
+    return ""
 
 
 def not_made_for(pod: Pod, claim: str) -> str:

@@ -7,6 +7,7 @@ framework, and kube-scheduler's assume caches.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -35,7 +36,7 @@ class ClusterObjects:
 
     def __init__(self) -> None:
         self._objects: dict[type[Any], dict[str, dict[str, Any]]] = {}
-        self._changes: dict[type[Any], ChangeLog[ObjectName]] = {}
+        self._changes: defaultdict[type[Any], ChangeLog[ObjectName]] = defaultdict(ChangeLog)
         self._unlisted: dict[type[Any], str] = {}
         # The API server's versions of the objects that are assumed.
         self._stored: dict[tuple[type[Any], ObjectName], Any] = {}
@@ -71,7 +72,7 @@ class ClusterObjects:
         kind, name = type(item), _name_of(item)
         self._stored.pop((kind, name), None)
         if self._objects.get(kind, {}).get(name[0], {}).pop(name[1], None) is not None:
-            self.changes(kind).add(name)
+            self._changes[kind].add(name)
 
     # ------------------------------------------------------------------------------------- assuming
 
@@ -132,13 +133,10 @@ class ClusterObjects:
 
     def changes(self, kind: type[HasMetadata]) -> ChangeLog[ObjectName]:
         """Returns the log of the changes to objects of a kind."""
-        log = self._changes.get(kind)
-        if log is None:
-            log = self._changes[kind] = ChangeLog()
-        return log
+        return self._changes[kind]
 
     def version(self, kind: type[HasMetadata]) -> int:
-        return self.changes(kind).version
+        return self._changes[kind].version
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         if self._unlisted:
@@ -168,9 +166,9 @@ class ClusterObjects:
             raise UnlistedError(self._unlisted[kind])
 
     def _write(self, item: HasMetadata) -> None:
-        namespace, name = _name_of(item)
-        self._objects.setdefault(type(item), {}).setdefault(namespace, {})[name] = item
-        self.changes(type(item)).add((namespace, name))
+        kind, name = type(item), _name_of(item)
+        self._objects.setdefault(kind, {}).setdefault(name[0], {})[name[1]] = item
+        self._changes[kind].add(name)
 
     def validate(self) -> None:
         """Raises AssertionError if an invariant does not hold."""

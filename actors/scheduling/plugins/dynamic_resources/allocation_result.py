@@ -84,7 +84,10 @@ def _class_configuration(
         result.sub_request.device_class.metadata.name: result.sub_request.device_class
         for result in devices
         if result.sub_request.device_class is not None
+        and result.sub_request.device_class.spec.config
     }
+    if not classes:
+        return
     by_class: dict[str, list[str]] = {}
     for request, name in _chosen(claim, devices):
         by_class.setdefault(name, []).append(request)
@@ -99,6 +102,8 @@ def _claim_configuration(
     claim: ResourceClaim, devices: Sequence[DeviceResult]
 ) -> Iterator[DeviceAllocationConfiguration]:
     """Yields the claim's configuration that applies to the chosen sub-requests."""
+    if not claim.spec.devices.config:
+        return
     chosen = [full_name for full_name, _ in _chosen(claim, devices)]
     for config in claim.spec.devices.config:
         named = DeviceAllocationConfiguration(

@@ -1,4 +1,4 @@
-"""The memory of devices and nodes does not grow without end."""
+"""Tests of the inventory: what it notes as changed, and that its memory stays bounded."""
 
 from __future__ import annotations
 
@@ -9,13 +9,24 @@ import pytest
 
 from berth.actors.scheduling.plugins.dynamic_resources import allocator
 from berth.actors.scheduling.plugins.dynamic_resources.allocator import allocate
-from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import EVERY_NODE, Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools
 from berth.actors.scheduling.plugins.dynamic_resources.requests import claim_requests
 from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
 from berth.plugin import CycleState, Pod, PodInfo, ResourceClaim, ResourceSlice
-from tests.kit.devices import claim, cluster, device_class, handle, node, pod, resource_slice, using
+from tests.kit.devices import (
+    Document,
+    allocated,
+    claim,
+    cluster,
+    device_class,
+    handle,
+    node,
+    pod,
+    resource_slice,
+    using,
+)
 
 
 def kept() -> int:
@@ -56,3 +67,28 @@ def test_devices_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
         inventory.refresh()
         assert allocate([requests], inventory.pools(on), inventory, Steps(100)).devices
     assert len(sub_request.consumed) <= 10
+
+
+def test_a_claim_concerns_the_nodes_that_see_its_pool_at_present() -> None:
+    snapshot = cluster(node("n"), claim("c"))
+    inventory = Inventory(snapshot.objects)
+    inventory.refresh()
+
+    def changed_by(document: Document, kind: type[ResourceClaim | ResourceSlice]) -> set[str]:
+        version = inventory.changed.version
+        snapshot.objects.put(msgspec.convert(document, kind))
+        inventory.refresh()
+        return inventory.changed.since(version) or set()
+
+    holds, free = allocated("c", "pool", "d"), claim("c")
+    assert changed_by(holds, ResourceClaim) == set()
+    for document, seen_by in (
+        (resource_slice("a", "d", name="s"), {"a"}),
+        (resource_slice("b", "d", name="s"), {"b"}),
+        (resource_slice("b", "d", name="s", allNodes=True), {EVERY_NODE}),
+    ):
+        document["spec"]["pool"]["name"] = "pool"
+        assert changed_by(document, ResourceSlice) >= seen_by
+        assert changed_by(free, ResourceClaim) == seen_by
+        assert changed_by(holds, ResourceClaim) == seen_by
+        assert changed_by(holds, ResourceClaim) == set()
