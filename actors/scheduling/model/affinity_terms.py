@@ -7,7 +7,7 @@ pod are looked up by its labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -91,35 +91,42 @@ class WeightedTerm(msgspec.Struct, frozen=True):
 
 
 class _ScopedTerms:
-    """The terms with one topology key and one scope."""
+    """The terms with one scope. They are looked up together, whatever their topologies."""
 
-    __slots__ = ("_keys", "_known_sums", "_weights", "index", "scope", "topology_key")
+    __slots__ = ("_kept", "_keys", "_known_sums", "_weights", "index", "scope")
 
-    def __init__(self, topology_key: str, scope: Scope, weights: Mapping[Selector, int]) -> None:
-        self.topology_key = topology_key
+    def __init__(self, scope: Scope, weights: Mapping[Selector, Mapping[str, int]]) -> None:
+        """`weights` maps each selector to the sums of its terms' weights by topology key."""
         self.scope = scope
         self.index = SelectorIndex(tuple(weights))
-        self._weights = tuple(weights.values())
+        self._weights = tuple([tuple(sums.items()) for sums in weights.values()])
         self._keys = tuple({r.key: None for selector in weights for r in selector.requirements})
-        self._known_sums: dict[tuple[str | None, ...], int | None] = {}
+        self._known_sums: dict[tuple[str | None, ...], Mapping[str, int]] = {}
+        self._kept = 0  # the number of sums in _known_sums
 
-    def weight_of(self, labels: Mapping[str, str]) -> int | None:
-        """Returns the sum of the weights of the terms that match, or None if no term matches.
+    def weights_of(self, labels: Mapping[str, str]) -> Mapping[str, int]:
+        """Returns the sums of the weights of the matching terms by topology key.
 
-        It is computed once for pods that no term can distinguish.
+        They are computed once for pods that no term can distinguish.
         """
         if len(self._keys) > MAX_SCANNED:
-            return self._sum(labels)
+            return self._sums(labels)
         values = tuple([labels.get(key) for key in self._keys])
-        if values not in self._known_sums:
-            if len(self._known_sums) >= MAX_KNOWN_SUMS:
+        sums = self._known_sums.get(values)
+        if sums is None:
+            sums = self._sums(labels)
+            self._kept += 1 + len(sums)
+            if self._kept > MAX_KNOWN_SUMS:
                 self._known_sums.clear()
-            self._known_sums[values] = self._sum(labels)
-        return self._known_sums[values]
+                self._kept = 1 + len(sums)
+            self._known_sums[values] = sums
+        return sums
 
-    def _sum(self, labels: Mapping[str, str]) -> int | None:
-        matching, weights = self.index.selecting(labels), self._weights
-        return sum([weights[number] for number in matching]) if matching else None
+    def _sums(self, labels: Mapping[str, str]) -> Mapping[str, int]:
+        sums: dict[str, int] = {}
+        for number in self.index.selecting(labels):
+            _add(sums, self._weights[number])
+        return sums
 
 
 class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
@@ -141,9 +148,7 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         sums: dict[str, int] = {}
         for part in self._parts:
             if part.scope.covers(namespace, namespace_labels):
-                added = part.weight_of(labels)
-                if added is not None:
-                    sums[part.topology_key] = sums.get(part.topology_key, 0) + added
+                _add(sums, part.weights_of(labels).items())
         return {topology_key: bounded_weight(weight) for topology_key, weight in sums.items()}
 
     def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:
@@ -154,15 +159,17 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
     @cached_property
     def _parts(self) -> tuple[_ScopedTerms, ...]:
-        by_part: dict[tuple[str, Scope], dict[Selector, int]] = {}
+        by_scope: dict[Scope, dict[Selector, dict[str, int]]] = {}
         for weighted in self.terms:
             term = weighted.term
-            weights = by_part.setdefault((term.topology_key, term.scope), {})
-            weights[term.selector] = weights.get(term.selector, 0) + weighted.weight
-        return tuple(
-            _ScopedTerms(topology_key, scope, weights)
-            for (topology_key, scope), weights in by_part.items()
-        )
+            sums = by_scope.setdefault(term.scope, {}).setdefault(term.selector, {})
+            _add(sums, ((term.topology_key, weighted.weight),))
+        return tuple([_ScopedTerms(scope, weights) for scope, weights in by_scope.items()])
+
+
+def _add(sums: dict[str, int], weights: Iterable[tuple[str, int]]) -> None:
+    for topology_key, weight in weights:
+        sums[topology_key] = sums.get(topology_key, 0) + weight
 
 
 def bounded_weight(weight: int) -> int:

@@ -27,6 +27,7 @@ from .pod_template import Disk, GroupKey, PodTemplate
 from .vectors import Bools, Ints, grown
 
 MAX_COLUMNS = 2048
+MAX_MATCHING = 1 << 17  # columns of terms that are kept for templates
 T = TypeVar("T")
 
 
@@ -158,16 +159,17 @@ class TermColumns:
         self._matching: dict[
             PodTemplate, tuple[Mapping[str, str], list[tuple[str, int, Column]]]
         ] = {}
+        self._kept = 0  # the number of columns in _matching
 
     def add(self, terms: TermWeights, row: int, number: int, rows: int) -> None:
         column = self.columns.get(terms)
         if column is None:
             column = self.columns[terms] = Column(rows)
-            self._matching.clear()
+            self._forget_matching()
         column.add(row, number)
         if not column.total:
             del self.columns[terms]
-            self._matching.clear()
+            self._forget_matching()
 
     def matching(
         self, info: PodInfo, namespace_labels: Mapping[str, str]
@@ -182,8 +184,6 @@ class TermColumns:
             return []
         cached = self._matching.get(info.template)
         if cached is None or cached[0] is not namespace_labels:
-            if len(self._matching) >= MAX_COLUMNS:
-                self._matching.clear()
             pod = info.pod.metadata
             matching = [
                 (topology_key, weight, column)
@@ -192,8 +192,15 @@ class TermColumns:
                     pod.namespace, pod.labels, namespace_labels
                 ).items()
             ]
+            if len(self._matching) >= MAX_COLUMNS or self._kept + len(matching) > MAX_MATCHING:
+                self._forget_matching()
+            self._kept += len(matching)
             cached = self._matching[info.template] = (namespace_labels, matching)
         return cached[1]
+
+    def _forget_matching(self) -> None:
+        self._matching.clear()
+        self._kept = 0
 
 
 class PodCounts:

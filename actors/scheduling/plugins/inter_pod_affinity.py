@@ -375,8 +375,9 @@ def _add_counts(
     weighted: WeightedCounts, columns: NodeColumns, topology_key: str, column: Column, weight: int
 ) -> None:
     """Adds the counts by domain with their weight, unless all of them are 0."""
-    if column.total:
-        counts = column.by_domain(columns.label(topology_key))
+    label = columns.label(topology_key)
+    if label.nodes and column.total:
+        counts = column.by_domain(label)
         if counts.total:
             weighted.setdefault(topology_key, []).append((counts.sums, weight))
 
@@ -385,8 +386,9 @@ def _mark_populated(
     marked: MarkedDomains, columns: NodeColumns, topology_key: str, column: Column
 ) -> None:
     """Marks the domains in which the column counts pods."""
-    if column.total:
-        counts = column.by_domain(columns.label(topology_key))
+    label = columns.label(topology_key)
+    if label.nodes and column.total:
+        counts = column.by_domain(label)
         if counts.total:
             _mark(marked, topology_key, counts.populated)
 

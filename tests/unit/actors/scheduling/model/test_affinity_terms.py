@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,3 +73,31 @@ def test_namespaces_are_added_by_name(
             term.selector,
             term.namespace_selector,
         )
+
+
+def test_terms_with_topologies_of_their_own_are_looked_up_together() -> None:
+    others = Selector((Requirement("app", "In", ("b",)),))
+    terms = [
+        AffinityTerm(others, frozenset({"one"}), NOTHING, f"topology-{number}")
+        for number in range(1000)
+    ]
+    weights = TermWeights(tuple(WeightedTerm(term, 1) for term in terms))
+    assert len(weights.weigh("one", {"app": "b"}, {})) == 1000
+    assert _calls_to_weigh(weights, {"app": "c"}) < 50
+
+
+def _calls_to_weigh(weights: TermWeights, labels: dict[str, str]) -> int:
+    """Returns how many functions are called to find that no term matches."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        matching = weights.weigh("one", labels, {})
+    finally:
+        sys.setprofile(None)
+    assert not matching
+    return calls

@@ -1,0 +1,57 @@
+"""The columns of terms that are kept for templates take a bounded amount of memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_counts import PodCounts
+from berth.actors.scheduling.model.pod_info import PodInfo
+
+TERMS, TEMPLATES = 2_000, 250
+
+
+def _pod(name: str, labels: dict[str, str], **spec: object) -> PodInfo:
+    metadata = {"namespace": "ns", "name": name, "uid": name, "labels": labels}
+    return PodInfo(msgspec.convert({"metadata": metadata, "spec": spec}, Pod))
+
+
+def test_many_terms_that_match_many_templates() -> None:
+    terms = [{"topologyKey": f"topology-{number}", "labelSelector": {}} for number in range(TERMS)]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    counts = PodCounts(1)
+    counts.refresh(0, [(_pod("carrier", {}, affinity={"podAntiAffinity": required}), 1)])
+    others = [_pod(f"p{number}", {"app": f"a{number}"}) for number in range(TEMPLATES)]
+    assert len(counts.required_anti.matching(others[0], {})) == TERMS
+    tracemalloc.start()
+    try:
+        for info in others:
+            counts.required_anti.matching(info, {})
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 15 << 20
+
+
+def test_many_sums_by_topology_for_many_labels() -> None:
+    terms = [
+        {
+            "topologyKey": f"topology-{number}",
+            "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]},
+        }
+        for number in range(TERMS)
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    carrier = _pod("carrier", {}, affinity={"podAntiAffinity": required})
+    weights = carrier.template.affinity_terms.required_anti_weights
+    weights.weigh("ns", {"app": "first"}, {})
+    tracemalloc.start()
+    try:
+        for number in range(TEMPLATES):
+            assert len(weights.weigh("ns", {"app": f"a{number}"}, {})) == TERMS
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2 << 20
