@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 import msgspec
 
 from .meta import LabelSelector
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+MAX_TRIED = 16  # up to this many requirements and values, each is tried
 
 
 class SelectorError(ValueError):
@@ -35,7 +37,42 @@ class Requirement(msgspec.Struct, frozen=True):
                 return self.key not in labels
 
 
-class Selector(msgspec.Struct, frozen=True):
+class _Rules:
+    """Many requirements by key, so that labels are matched in time that does not depend on how many
+    there are.
+    """
+
+    __slots__ = ("_absent", "_excluded", "_included", "_required")
+
+    def __init__(self, requirements: Iterable[Requirement]) -> None:
+        self._required: set[str] = set()
+        self._absent: set[str] = set()
+        self._included: dict[str, set[str]] = {}
+        self._excluded: dict[str, set[str]] = {}
+        for key, operator, values in map(msgspec.structs.astuple, requirements):
+            match operator:
+                case "In":
+                    self._required.add(key)
+                    included = self._included.setdefault(key, set(values))
+                    included.intersection_update(values)
+                case "NotIn":
+                    self._excluded.setdefault(key, set()).update(values)
+                case "Exists":
+                    self._required.add(key)
+                case _:
+                    self._absent.add(key)
+
+    def match(self, labels: Mapping[str, str]) -> bool:
+        for key, value in labels.items():
+            if key in self._absent or value in self._excluded.get(key, ()):
+                return False
+            included = self._included.get(key)
+            if included is not None and value not in included:
+                return False
+        return all(key in labels for key in self._required)
+
+
+class Selector(msgspec.Struct, frozen=True, dict=True):
     """A selector of labels that meet all requirements; without any, it selects everything.
 
     It selects nothing if `nothing` is set. Hashable.
@@ -47,7 +84,15 @@ class Selector(msgspec.Struct, frozen=True):
     def matches(self, labels: Mapping[str, str]) -> bool:
         if self.nothing:
             return False
-        return all(requirement.holds(labels) for requirement in self.requirements)
+        rules = self._rules
+        if rules is None:
+            return all(requirement.holds(labels) for requirement in self.requirements)
+        return rules.match(labels)
+
+    @cached_property
+    def _rules(self) -> _Rules | None:
+        size = sum(1 + len(requirement.values) for requirement in self.requirements)
+        return _Rules(self.requirements) if size > MAX_TRIED else None
 
 
 EVERYTHING = Selector()

@@ -7,17 +7,20 @@ pod are looked up by its labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
 from ..kube.core import Pod, PodAffinity, PodAffinityTerm
 from ..kube.labels import EVERYTHING, Selector, from_label_selector
-from ..kube.selector_index import MAX_SCANNED, SelectorIndex
+from ..kube.selector_index import SelectorIndex
 
 NO_LABELS: Mapping[str, str] = {}
+NO_WEIGHTS: Mapping[str, int] = {}
 MAX_KNOWN_SUMS = 1024
+MAX_KNOWN_SCOPES = 1 << 14
 # Of all terms together: more than the terms of any real pod weigh, and small enough to be summed.
 MAX_WEIGHT = (1 << 31) - 1
 
@@ -90,43 +93,89 @@ class WeightedTerm(msgspec.Struct, frozen=True):
     weight: int
 
 
-class _ScopedTerms:
-    """The terms with one scope. They are looked up together, whatever their topologies."""
+class _Entry(NamedTuple):
+    """The weight of a term, by the number of its scope and its topology key."""
 
-    __slots__ = ("_kept", "_keys", "_known_sums", "_weights", "index", "scope")
+    scope: int
+    topology_key: str
+    weight: int
 
-    def __init__(self, scope: Scope, weights: Mapping[Selector, Mapping[str, int]]) -> None:
-        """`weights` maps each selector to the sums of its terms' weights by topology key."""
-        self.scope = scope
-        self.index = SelectorIndex(tuple(weights))
-        self._weights = tuple([tuple(sums.items()) for sums in weights.values()])
-        self._keys = tuple({r.key: None for selector in weights for r in selector.requirements})
-        self._known_sums: dict[tuple[str | None, ...], Mapping[str, int]] = {}
-        self._kept = 0  # the number of sums in _known_sums
 
-    def weights_of(self, labels: Mapping[str, str]) -> Mapping[str, int]:
-        """Returns the sums of the weights of the matching terms by topology key.
+class _TermLookup:
+    """Finds the terms that match a pod together, whatever their scopes and topologies."""
+
+    def __init__(self, terms: Sequence[WeightedTerm]) -> None:
+        scopes: dict[Scope, int] = {}
+        entries: dict[Selector, list[_Entry]] = {}
+        for weighted in terms:
+            term = weighted.term
+            scope = scopes.setdefault(term.scope, len(scopes))
+            entry = _Entry(scope, term.topology_key, weighted.weight)
+            entries.setdefault(term.selector, []).append(entry)
+        self._scopes = tuple(scopes)
+        self._index = SelectorIndex(tuple(entries))
+        self._entries = tuple(entries.values())
+        self._keys = frozenset(r.key for selector in entries for r in selector.requirements)
+        # By namespace: its labels, and the scopes that cover it.
+        self._covering: dict[str, tuple[Mapping[str, str], frozenset[int]]] = {}
+        self._kept_scopes = 0
+        self._sums: dict[tuple[frozenset[int], tuple[tuple[str, str], ...]], Mapping[str, int]] = {}
+        self._kept_sums = 0
+
+    def weights_of(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> Mapping[str, int]:
+        """Returns the sums of the weights of the matching terms by topology key, bounded.
 
         They are computed once for pods that no term can distinguish.
         """
-        if len(self._keys) > MAX_SCANNED:
-            return self._sums(labels)
-        values = tuple([labels.get(key) for key in self._keys])
-        sums = self._known_sums.get(values)
+        covering = self._scopes_covering(namespace, namespace_labels)
+        if not covering:
+            return NO_WEIGHTS
+        keys = self._keys
+        alike = covering, tuple([item for item in labels.items() if item[0] in keys])
+        sums = self._sums.get(alike)
         if sums is None:
-            sums = self._sums(labels)
-            self._kept += 1 + len(sums)
-            if self._kept > MAX_KNOWN_SUMS:
-                self._known_sums.clear()
-                self._kept = 1 + len(sums)
-            self._known_sums[values] = sums
+            sums = self._summed(covering, labels)
+            self._kept_sums += 1 + len(sums)
+            if self._kept_sums > MAX_KNOWN_SUMS:
+                self._sums.clear()
+                self._kept_sums = 1 + len(sums)
+            self._sums[alike] = sums
         return sums
 
-    def _sums(self, labels: Mapping[str, str]) -> Mapping[str, int]:
+    def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """False only if certainly no term matches; the namespace's labels are unknown."""
+        return any(
+            self._scopes[entry.scope].may_cover(namespace)
+            for number in self._index.selecting(labels)
+            for entry in self._entries[number]
+        )
+
+    def _scopes_covering(
+        self, namespace: str, namespace_labels: Mapping[str, str]
+    ) -> frozenset[int]:
+        known = self._covering.get(namespace)
+        if known is None or known[0] is not namespace_labels:
+            covering = frozenset(
+                number
+                for number, scope in enumerate(self._scopes)
+                if scope.covers(namespace, namespace_labels)
+            )
+            self._kept_scopes += 1 + len(covering)
+            if self._kept_scopes > MAX_KNOWN_SCOPES:
+                self._covering.clear()
+                self._kept_scopes = 1 + len(covering)
+            known = self._covering[namespace] = (namespace_labels, covering)
+        return known[1]
+
+    def _summed(self, covering: frozenset[int], labels: Mapping[str, str]) -> Mapping[str, int]:
         sums: dict[str, int] = {}
-        for number in self.index.selecting(labels):
-            _add(sums, self._weights[number])
-        return sums
+        for number in self._index.selecting(labels):
+            for scope, topology_key, weight in self._entries[number]:
+                if scope in covering:
+                    sums[topology_key] = sums.get(topology_key, 0) + weight
+        return {topology_key: bounded_weight(weight) for topology_key, weight in sums.items()}
 
 
 class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
@@ -136,40 +185,24 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
     def weigh(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
-    ) -> dict[str, int]:
+    ) -> Mapping[str, int]:
         """Returns the weight of a pod by topology key; only keys of matching terms are present."""
         if len(self.terms) == 1:
             term, weight = self.terms[0].term, self.terms[0].weight
             return (
                 {term.topology_key: bounded_weight(weight)}
                 if term.matches(namespace, labels, namespace_labels)
-                else {}
+                else NO_WEIGHTS
             )
-        sums: dict[str, int] = {}
-        for part in self._parts:
-            if part.scope.covers(namespace, namespace_labels):
-                _add(sums, part.weights_of(labels).items())
-        return {topology_key: bounded_weight(weight) for topology_key, weight in sums.items()}
+        return self._lookup.weights_of(namespace, labels, namespace_labels)
 
     def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """False only if certainly no term matches; the namespace's labels are unknown."""
-        return any(
-            part.scope.may_cover(namespace) and part.index.selecting(labels) for part in self._parts
-        )
+        return self._lookup.may_match(namespace, labels)
 
     @cached_property
-    def _parts(self) -> tuple[_ScopedTerms, ...]:
-        by_scope: dict[Scope, dict[Selector, dict[str, int]]] = {}
-        for weighted in self.terms:
-            term = weighted.term
-            sums = by_scope.setdefault(term.scope, {}).setdefault(term.selector, {})
-            _add(sums, ((term.topology_key, weighted.weight),))
-        return tuple([_ScopedTerms(scope, weights) for scope, weights in by_scope.items()])
-
-
-def _add(sums: dict[str, int], weights: Iterable[tuple[str, int]]) -> None:
-    for topology_key, weight in weights:
-        sums[topology_key] = sums.get(topology_key, 0) + weight
+    def _lookup(self) -> _TermLookup:
+        return _TermLookup(self.terms)
 
 
 def bounded_weight(weight: int) -> int:

@@ -334,6 +334,9 @@ class _UnknownLabels(dict[str, str]):
     def __contains__(self, _: object) -> bool:
         raise self._unlisted
 
+    def items(self) -> Any:
+        raise self._unlisted
+
 
 def _namespace_labels(info: PodInfo, objects: ClusterObjects) -> Mapping[str, str]:
     """Returns the labels of the pod's namespace."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from types import FrameType
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +13,7 @@ from berth.actors.scheduling.model.affinity_terms import (
     WeightedTerm,
     with_namespaces,
 )
+from tests.kit.call_counts import calls_of
 
 APP = st.sampled_from(["a", "b"])
 SELECTOR = (
@@ -83,21 +81,20 @@ def test_terms_with_topologies_of_their_own_are_looked_up_together() -> None:
     ]
     weights = TermWeights(tuple(WeightedTerm(term, 1) for term in terms))
     assert len(weights.weigh("one", {"app": "b"}, {})) == 1000
-    assert _calls_to_weigh(weights, {"app": "c"}) < 50
+    assert calls_of(lambda: weights.weigh("one", {"app": "c"}, {})) < 50
 
 
-def _calls_to_weigh(weights: TermWeights, labels: dict[str, str]) -> int:
-    """Returns how many functions are called to find that no term matches."""
-    calls = 0
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        matching = weights.weigh("one", labels, {})
-    finally:
-        sys.setprofile(None)
-    assert not matching
-    return calls
+def test_namespaces_of_many_terms_are_matched_once_for_a_namespace() -> None:
+    terms = [
+        AffinityTerm(
+            Selector((Requirement(f"key-{number}", "DoesNotExist"),)),
+            frozenset(),
+            Selector((Requirement(f"team-{number}", "DoesNotExist"),)),
+            "zone",
+        )
+        for number in range(1000)
+    ]
+    weights = TermWeights(tuple(WeightedTerm(term, 1) for term in terms))
+    around = {"team": "a"}
+    assert weights.weigh("one", {"app": "a"}, around) == {"zone": 1000}
+    assert calls_of(lambda: weights.weigh("one", {"app": "b"}, around)) < 50
