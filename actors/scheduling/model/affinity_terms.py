@@ -101,6 +101,10 @@ class _Entry(NamedTuple):
     weight: int
 
 
+# The scopes that cover pods, and the parts of their labels that terms can distinguish.
+_Alike = tuple[frozenset[int], tuple[tuple[str, str | None], ...]]
+
+
 class _TermLookup:
     """Finds the terms that match a pod together, whatever their scopes and topologies."""
 
@@ -115,11 +119,15 @@ class _TermLookup:
         self._scopes = tuple(scopes)
         self._index = SelectorIndex(tuple(entries))
         self._entries = tuple(entries.values())
-        self._keys = frozenset(r.key for selector in entries for r in selector.requirements)
+        # By key: the values that a requirement names. No term can distinguish the others.
+        self._values: dict[str, set[str]] = {}
+        for selector in entries:
+            for requirement in selector.requirements:
+                self._values.setdefault(requirement.key, set()).update(requirement.values)
         # By namespace: its labels, and the scopes that cover it.
         self._covering: dict[str, tuple[Mapping[str, str], frozenset[int]]] = {}
         self._kept_scopes = 0
-        self._sums: dict[tuple[frozenset[int], tuple[tuple[str, str], ...]], Mapping[str, int]] = {}
+        self._sums: dict[_Alike, Mapping[str, int]] = {}
         self._kept_sums = 0
 
     def weights_of(
@@ -132,8 +140,17 @@ class _TermLookup:
         covering = self._scopes_covering(namespace, namespace_labels)
         if not covering:
             return NO_WEIGHTS
-        keys = self._keys
-        alike = covering, tuple([item for item in labels.items() if item[0] in keys])
+        named = self._values
+        alike = (
+            covering,
+            tuple(
+                [
+                    (key, value if value in named[key] else None)
+                    for key, value in labels.items()
+                    if key in named
+                ]
+            ),
+        )
         sums = self._sums.get(alike)
         if sums is None:
             sums = self._summed(covering, labels)

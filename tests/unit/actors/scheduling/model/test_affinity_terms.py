@@ -35,12 +35,16 @@ TERM = st.builds(
     st.sampled_from(["zone", "host"]),
 )
 WEIGHED = st.builds(WeightedTerm, TERM, st.sampled_from([1, 5, -5, 100, 1 << 40, -(1 << 62)]))
-LABELS = st.dictionaries(st.sampled_from(["app", "x"]), APP)
+LABELS = st.dictionaries(st.sampled_from(["app", "x"]), st.sampled_from(["a", "b", "c", "d"]))
 
 
-@given(st.lists(WEIGHED, min_size=1, max_size=9), NAMESPACE, LABELS, LABELS)
+@given(st.lists(WEIGHED, min_size=1, max_size=9), NAMESPACE, LABELS, LABELS, LABELS)
 def test_weights(
-    weighed: list[WeightedTerm], namespace: str, labels: dict[str, str], around: dict[str, str]
+    weighed: list[WeightedTerm],
+    namespace: str,
+    before: dict[str, str],
+    labels: dict[str, str],
+    around: dict[str, str],
 ) -> None:
     sums: dict[str, int] = {}
     for entry in weighed:
@@ -48,6 +52,7 @@ def test_weights(
             sums[entry.term.topology_key] = sums.get(entry.term.topology_key, 0) + entry.weight
     expected = {key: max(-MAX_WEIGHT, min(weight, MAX_WEIGHT)) for key, weight in sums.items()}
     weights = TermWeights(tuple(weighed))
+    weights.weigh(namespace, before, around)
     assert weights.weigh(namespace, labels, around) == expected
     might = any(
         (not w.term.namespace_selector.nothing or namespace in w.term.namespaces)
@@ -98,3 +103,19 @@ def test_namespaces_of_many_terms_are_matched_once_for_a_namespace() -> None:
     around = {"team": "a"}
     assert weights.weigh("one", {"app": "a"}, around) == {"zone": 1000}
     assert calls_of(lambda: weights.weigh("one", {"app": "b"}, around)) < 50
+
+
+def test_pods_that_no_term_distinguishes_are_matched_once() -> None:
+    terms = [
+        AffinityTerm(
+            Selector((Requirement("app", "NotIn", (f"value-{number}",)),)),
+            frozenset({"one"}),
+            NOTHING,
+            "zone",
+        )
+        for number in range(1000)
+    ]
+    weights = TermWeights(tuple(WeightedTerm(term, 1) for term in terms))
+    assert weights.weigh("one", {"app": "a"}, {}) == {"zone": 1000}
+    assert weights.weigh("one", {"app": "value-7"}, {}) == {"zone": 999}
+    assert calls_of(lambda: weights.weigh("one", {"app": "b"}, {})) < 50
