@@ -90,6 +90,13 @@ SELECTOR = {"matchLabels": {"a": "b"}}
 TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": CONTAINERS}
 WORKLOAD: dict[str, Any] = {"spec": {"selector": SELECTOR, "template": TEMPLATE}}
 ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
+ADMISSION_RULE = {
+    "apiGroups": ["*"],
+    "apiVersions": ["*"],
+    "operations": ["*"],
+    "resources": ["pods"],
+}
+PARAMETERS = {"name": "a", "parameterNotFoundAction": "Deny"}
 INVOLVED = {"kind": "Pod", "namespace": "default", "name": "a", "apiVersion": "v1"}
 # Valid parts for the kinds with required fields, and parts that their tables and defaults
 # read.
@@ -104,6 +111,15 @@ GOOD: dict[str, dict[str, Any]] = {
     },
     "RoleBinding": {"roleRef": ROLE},
     "ClusterRoleBinding": {"roleRef": ROLE},
+    "ValidatingAdmissionPolicy": {
+        "spec": {
+            "matchConstraints": {"resourceRules": [ADMISSION_RULE]},
+            "validations": [{"expression": "true"}],
+        }
+    },
+    "ValidatingAdmissionPolicyBinding": {
+        "spec": {"policyName": "p", "validationActions": ["Deny"], "paramRef": PARAMETERS}
+    },
     "v1alpha2.ResourceClass": {"driverName": "d.com"},
     "v1alpha2.ResourceClaim": {"spec": {"resourceClassName": "c"}},
     "Pod": {

@@ -275,6 +275,27 @@ def _role_binding(document: Document) -> Document:
     return {**filled, "subjects": subjects} if subjects else filled
 
 
+def _policy(document: Document) -> Document:
+    spec = {"failurePolicy": "Fail", **(document.get("spec") or {})}
+    return {**document, "spec": _matched(spec, "matchConstraints")}
+
+
+def _policy_binding(document: Document) -> Document:
+    return {**document, "spec": _matched(document.get("spec") or {}, "matchResources")}
+
+
+def _matched(spec: Document, field: str) -> Document:
+    """Returns the spec with the defaults of what it matches, if it has any."""
+    if spec.get(field) is None:
+        return spec
+    defaults = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
+    matched = {**defaults, **spec[field]}
+    for rules in ("resourceRules", "excludeResourceRules"):
+        if matched.get(rules):
+            matched[rules] = [{"scope": "*", **rule} for rule in matched[rules]]
+    return {**spec, field: matched}
+
+
 _DEFAULTS: dict[str, Callable[[Document], Document]] = {
     "Pod": _pod,
     "Namespace": _namespace,
@@ -302,6 +323,8 @@ _DEFAULTS: dict[str, Callable[[Document], Document]] = {
     "LimitRange": _limit_range,
     "RoleBinding": _role_binding,
     "ClusterRoleBinding": _role_binding,
+    "ValidatingAdmissionPolicy": _policy,
+    "ValidatingAdmissionPolicyBinding": _policy_binding,
     "StorageClass": _storage_class,
     "ResourceClaim": _resource_claim,
     "ResourceClaimTemplate": _resource_claim_template,

@@ -17,6 +17,8 @@ CONDITIONAL = frozenset(
         "CSIDriver",
         "CSIStorageCapacity",
         "VolumeAttachment",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
     )
 )
 
@@ -171,6 +173,21 @@ KINDS = (
     _role("rolebindings", "RoleBinding", namespaced=True),
     _role("clusterroles", "ClusterRole", namespaced=False),
     _role("clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+    Kind(
+        "admissionregistration.k8s.io",
+        "v1",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        namespaced=False,
+    ),
+    Kind(
+        "admissionregistration.k8s.io",
+        "v1",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        namespaced=False,
+        status=False,
+    ),
     Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False, status=False),
     # A name alone means the later of two kinds with that name.
     Kind(

@@ -21,6 +21,7 @@ from .rules import (
     negotiation,
     pod_updates,
     pods,
+    policies,
     storage,
     workloads,
 )
@@ -56,6 +57,8 @@ def status_problems(kind: str, document: Document, before: Document) -> list[str
             return negotiation.claim_status(document, before)
         case "v1alpha2.PodSchedulingContext":
             return negotiation.context_status(document)
+        case "ValidatingAdmissionPolicy":
+            return policies.status(document.get("status") or {})
         case _:
             return []
 
@@ -140,6 +143,12 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
             return cluster.config_map(document, before)
         case "LimitRange":
             return limits.limit_range(document.get("spec") or {})
+        case "ValidatingAdmissionPolicy":
+            return policies.policy(
+                document["metadata"].get("name") or "", document.get("spec") or {}
+            )
+        case "ValidatingAdmissionPolicyBinding":
+            return policies.binding(document.get("spec") or {})
         case "Role" | "ClusterRole":
             return access.role(kind, document)
         case "RoleBinding" | "ClusterRoleBinding":

@@ -44,6 +44,8 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("rbac.authorization.k8s.io", "clusterroles"): cluster.DATED,
     ("rbac.authorization.k8s.io", "rolebindings"): cluster.ROLE_BINDINGS,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): cluster.ROLE_BINDINGS,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): cluster.POLICIES,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): cluster.POLICY_BINDINGS,
     ("storage.k8s.io", "storageclasses"): storage.STORAGE_CLASSES,
     ("storage.k8s.io", "csinodes"): storage.CSI_NODES,
     ("storage.k8s.io", "csidrivers"): storage.CSI_DRIVERS,

@@ -10,6 +10,7 @@ from .column import (
     NAME,
     NONE,
     UNKNOWN,
+    UNSET,
     WIDE,
     Column,
     Read,
@@ -20,6 +21,7 @@ from .column import (
     labels_text,
     mapping,
     number,
+    selector_text,
     size,
     strings,
     text,
@@ -261,4 +263,30 @@ ROLE_BINDINGS = (
         "The service accounts to which it grants it.",
         priority=WIDE,
     ),
+)
+
+
+def _param_kind(policy: Document, _: datetime) -> str:
+    reference = mapping(policy, "spec", "paramKind")
+    return f"{text(reference, 'apiVersion')}/{text(reference, 'kind')}" if reference else UNSET
+
+
+def _param_ref(binding: Document, _: datetime) -> str:
+    reference = mapping(binding, "spec", "paramRef")
+    if text(reference, "name"):
+        return f"{text(reference, 'namespace') or '*'}/{text(reference, 'name')}"
+    return selector_text(mapping(reference, "selector")) or UNSET
+
+
+POLICIES = (
+    NAME,
+    Column("Validations", size(("spec", "validations")), "How many it has.", "integer"),
+    Column("ParamKind", _param_kind, "The kind of its parameters."),
+    AGE,
+)
+POLICY_BINDINGS = (
+    NAME,
+    Column("PolicyName", field("spec", "policyName"), "The policy that it applies."),
+    Column("ParamRef", _param_ref, "The parameters that it gives the policy."),
+    AGE,
 )

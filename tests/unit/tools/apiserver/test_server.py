@@ -543,3 +543,38 @@ async def test_the_api_server_has_a_service(server: Server) -> None:
     assert (status, service["spec"]["clusterIP"]) == (200, "10.96.0.1")
     (port,) = service["spec"]["ports"]
     assert (port["name"], port["port"], port["targetPort"]) == ("https", 443, 6443)
+
+
+async def test_an_admission_policy_is_stored_with_its_status_and_refuses_nothing(
+    server: Server,
+) -> None:
+    group = "/apis/admissionregistration.k8s.io/v1"
+    policies = f"{group}/validatingadmissionpolicies"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}
+    spec: Document = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false"}],
+    }
+    policy = {"metadata": {"name": "none"}, "spec": spec, "status": {"observedGeneration": 7}}
+    status, created = await server.call("POST", policies, policy)
+    assert (status, created["metadata"]["generation"]) == (201, 1)
+    assert (created["spec"]["failurePolicy"], created.get("status")) == ("Fail", None)
+    checked = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "none"},
+        "status": {"observedGeneration": 1, "typeChecking": {}},
+    }
+    apply = {"Content-Type": "application/apply-patch+yaml"}
+    where = f"{policies}/none/status?fieldManager=controller&force=true"
+    status, applied = await server.call("PATCH", where, checked, **apply)
+    assert (status, applied["status"]) == (200, checked["status"])
+    binding = {
+        "metadata": {"name": "none"},
+        "spec": {"policyName": "none", "validationActions": ["Deny"]},
+    }
+    bindings = f"{group}/validatingadmissionpolicybindings"
+    assert (await server.call("POST", bindings, binding))[0] == 201
+    assert (await server.call("POST", MAPS, {"metadata": {"name": "a"}}))[0] == 201
+    status, refusal = await server.call("PUT", f"{policies}/none", policy)
+    assert (status, "must be specified for an update" in refusal["message"]) == (422, True)
