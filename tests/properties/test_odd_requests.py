@@ -135,6 +135,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "StatefulSet": {"spec": {**WORKLOAD["spec"], "serviceName": "s"}},
     "DaemonSet": WORKLOAD,
     "ReplicationController": {"spec": {"selector": {"a": "b"}, "template": TEMPLATE}},
+    "ControllerRevision": {"data": {"spec": {}}, "revision": 1},
     "Job": {"spec": {"template": {"spec": ONCE}}},
     "Service": {"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}},
     "PodDisruptionBudget": {"spec": {"minAvailable": 1, "selector": SELECTOR}},

@@ -69,6 +69,12 @@ def _resources(group: str, version: str) -> Document | None:
     }
 
 
+def _categories(kind: Kind) -> list[str]:
+    if kind.scale or kind.kind in ("Pod", "Service", "DaemonSet", "Job"):
+        return ["all"]
+    return ["api-extensions"] if kind.group == "admissionregistration.k8s.io" else []
+
+
 def _entries(kind: Kind) -> list[Document]:
     """Returns the entries of a kind and of its subresources."""
     plain: Document = {
@@ -78,12 +84,14 @@ def _entries(kind: Kind) -> list[Document]:
         "kind": kind.kind,
         "verbs": ["create"] if kind in REVIEWS else VERBS,
     }
-    categories = (
-        {"categories": ["all"]}
-        if kind.kind in ("Pod", "Service") or kind.group in ("apps", "batch")
-        else {}
-    )
-    entries = [{**plain, "shortNames": list(kind.short), **categories}]
+    categories = _categories(kind)
+    entries = [
+        {
+            **plain,
+            "shortNames": list(kind.short),
+            **({"categories": categories} if categories else {}),
+        }
+    ]
 
     def subresource(name: str, verbs: list[str], **other: str) -> None:
         entries.append(

@@ -120,6 +120,14 @@ KINDS = (
     Kind("apps", "v1", "replicasets", "ReplicaSet", namespaced=True, short=("rs",), scale=True),
     Kind("apps", "v1", "statefulsets", "StatefulSet", namespaced=True, short=("sts",), scale=True),
     Kind("apps", "v1", "daemonsets", "DaemonSet", namespaced=True, short=("ds",)),
+    Kind(
+        "apps",
+        "v1",
+        "controllerrevisions",
+        "ControllerRevision",
+        namespaced=True,
+        status=False,
+    ),
     Kind("batch", "v1", "jobs", "Job", namespaced=True),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, status=False),
     Kind(

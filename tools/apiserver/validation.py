@@ -143,16 +143,24 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
             return cluster.config_map(document, before)
         case "LimitRange":
             return limits.limit_range(document.get("spec") or {})
-        case "ValidatingAdmissionPolicy":
-            return policies.policy(
-                document["metadata"].get("name") or "", document.get("spec") or {}
-            )
-        case "ValidatingAdmissionPolicyBinding":
-            return policies.binding(document.get("spec") or {})
+        case "ControllerRevision":
+            return workloads.revision(document, before)
+        case _:
+            return _of_access_kind(kind, document, before)
+
+
+def _of_access_kind(kind: str, document: Document, before: Document | None) -> list[str]:
+    """Returns the problems of kinds that say who may do what."""
+    spec: Document = document.get("spec") or {}
+    match kind:
         case "Role" | "ClusterRole":
             return access.role(kind, document)
         case "RoleBinding" | "ClusterRoleBinding":
             return access.binding(kind, document, before)
+        case "ValidatingAdmissionPolicy":
+            return policies.policy(document["metadata"].get("name") or "", spec)
+        case "ValidatingAdmissionPolicyBinding":
+            return policies.binding(spec)
         case _:
             return []
 

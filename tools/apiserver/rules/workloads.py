@@ -138,6 +138,18 @@ def job(spec: Document, before: Document | None) -> list[str]:
     return problems
 
 
+def revision(document: Document, before: Document | None) -> list[str]:
+    data = document.get("data")
+    problems = non_negative("revision", document.get("revision"))
+    if before is not None:
+        return problems + unchanged("data", data, before.get("data"))
+    if data is None:
+        problems.append(required("data", "data is mandatory"))
+    elif not isinstance(data, dict):
+        problems.append(required("data", "data must be a valid JSON object"))
+    return problems
+
+
 def disruption_budget(spec: Document) -> list[str]:
     problems = label_selector("spec.selector", spec.get("selector"))
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:

@@ -35,6 +35,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("apps", "replicasets"): workloads.REPLICA_SETS,
     ("apps", "statefulsets"): workloads.STATEFUL_SETS,
     ("apps", "daemonsets"): workloads.DAEMON_SETS,
+    ("apps", "controllerrevisions"): workloads.CONTROLLER_REVISIONS,
     ("batch", "jobs"): workloads.JOBS,
     ("events.k8s.io", "events"): cluster.EVENTS,
     ("coordination.k8s.io", "leases"): cluster.LEASES,

@@ -8,6 +8,7 @@ from ..store import Document
 from .column import (
     AGE,
     NAME,
+    NONE,
     WIDE,
     Column,
     Read,
@@ -16,6 +17,7 @@ from .column import (
     condition,
     entries,
     field,
+    flag,
     integer,
     label_selector,
     labels_text,
@@ -140,6 +142,23 @@ DEPLOYMENTS = (
     CONTAINERS,
     IMAGES,
     Column("Selector", _deployment_selector, "Which pods it owns.", priority=WIDE),
+)
+
+
+def _controller(document: Document, _: datetime) -> str:
+    for owner in entries(document, "metadata", "ownerReferences"):
+        if flag(owner, "controller"):
+            group, slash, _version = text(owner, "apiVersion").partition("/")
+            kind = text(owner, "kind").lower()
+            return f"{kind}{f'.{group}' if slash else ''}/{text(owner, 'name')}"
+    return NONE
+
+
+CONTROLLER_REVISIONS = (
+    NAME,
+    Column("Controller", _controller, "The workload whose template it keeps."),
+    Column("Revision", integer("revision"), "The later, the greater."),
+    AGE,
 )
 DAEMON_SETS = (
     NAME,
