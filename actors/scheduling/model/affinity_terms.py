@@ -7,21 +7,23 @@ pod are looked up by its labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from ..kube.core import Pod, PodAffinity, PodAffinityTerm
 from ..kube.labels import EVERYTHING, Selector, from_label_selector
 from ..kube.selector_index import SelectorIndex
+from .vectors import Bools, Ints
 
 NO_LABELS: Mapping[str, str] = {}
 NO_WEIGHTS: Mapping[str, int] = {}
 MAX_KNOWN_SUMS = 1024
 MAX_KNOWN_SCOPES = 1 << 14
-# Of all terms together: more than the terms of any real pod weigh, and small enough to be summed.
+# Of a term, and of all terms together: more than those of any real pod weigh, and small enough to
+# be summed.
 MAX_WEIGHT = (1 << 31) - 1
 
 
@@ -93,14 +95,6 @@ class WeightedTerm(msgspec.Struct, frozen=True):
     weight: int
 
 
-class _Entry(NamedTuple):
-    """The weight of a term, by the number of its scope and its topology key."""
-
-    scope: int
-    topology_key: str
-    weight: int
-
-
 # The scopes that cover pods, and the parts of their labels that terms can distinguish.
 _Alike = tuple[frozenset[int], tuple[tuple[str, str | None], ...]]
 
@@ -109,19 +103,29 @@ class _TermLookup:
     """Finds the terms that match a pod together, whatever their scopes and topologies."""
 
     def __init__(self, terms: Sequence[WeightedTerm]) -> None:
+        selectors: dict[Selector, int] = {}
         scopes: dict[Scope, int] = {}
-        entries: dict[Selector, list[_Entry]] = {}
+        topologies: dict[str, int] = {}
+        numbers = []
         for weighted in terms:
             term = weighted.term
-            scope = scopes.setdefault(term.scope, len(scopes))
-            entry = _Entry(scope, term.topology_key, weighted.weight)
-            entries.setdefault(term.selector, []).append(entry)
+            numbers.append(
+                (
+                    selectors.setdefault(term.selector, len(selectors)),
+                    scopes.setdefault(term.scope, len(scopes)),
+                    topologies.setdefault(term.topology_key, len(topologies)),
+                    bounded_weight(weighted.weight),
+                )
+            )
+        self._index = SelectorIndex(tuple(selectors))
         self._scopes = tuple(scopes)
-        self._index = SelectorIndex(tuple(entries))
-        self._entries = tuple(entries.values())
+        self._topologies = tuple(topologies)
+        # By term: the numbers of its selector, scope and topology key, and its weight.
+        columns = np.array(numbers, np.int64).reshape(-1, 4).T
+        self._selector, self._scope, self._topology, self._weight = columns
         # By key: the values that a requirement names. No term can distinguish the others.
         self._values: dict[str, set[str]] = {}
-        for selector in entries:
+        for selector in selectors:
             for requirement in selector.requirements:
                 self._values.setdefault(requirement.key, set()).update(requirement.values)
         # By namespace: its labels, and the scopes that cover it.
@@ -163,11 +167,9 @@ class _TermLookup:
 
     def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """False only if certainly no term matches; the namespace's labels are unknown."""
-        return any(
-            self._scopes[entry.scope].may_cover(namespace)
-            for number in self._index.selecting(labels)
-            for entry in self._entries[number]
-        )
+        matching = _among(self._index.selecting(labels), self._selector)
+        scopes = set(self._scope[matching].tolist())
+        return any(self._scopes[number].may_cover(namespace) for number in scopes)
 
     def _scopes_covering(
         self, namespace: str, namespace_labels: Mapping[str, str]
@@ -187,12 +189,21 @@ class _TermLookup:
         return known[1]
 
     def _summed(self, covering: frozenset[int], labels: Mapping[str, str]) -> Mapping[str, int]:
-        sums: dict[str, int] = {}
-        for number in self._index.selecting(labels):
-            for scope, topology_key, weight in self._entries[number]:
-                if scope in covering:
-                    sums[topology_key] = sums.get(topology_key, 0) + weight
-        return {topology_key: bounded_weight(weight) for topology_key, weight in sums.items()}
+        matching = _among(self._index.selecting(labels), self._selector)
+        matching &= _among(covering, self._scope)
+        topologies = self._topology[matching]
+        number = len(self._topologies)
+        sums = np.bincount(topologies, self._weight[matching], number)
+        present = np.bincount(topologies, minlength=number).nonzero()[0].tolist()
+        weights = sums.clip(-MAX_WEIGHT, MAX_WEIGHT).astype(np.int64).tolist()
+        return {self._topologies[i]: weights[i] for i in present}
+
+
+def _among(numbers: Collection[int], column: Ints) -> Bools:
+    """Returns where the column has one of the numbers."""
+    marks = np.zeros(int(column.max(initial=-1)) + 1, bool)
+    marks[list(numbers)] = True
+    return marks[column]
 
 
 class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):

@@ -49,7 +49,8 @@ def test_weights(
     sums: dict[str, int] = {}
     for entry in weighed:
         if entry.term.matches(namespace, labels, around):
-            sums[entry.term.topology_key] = sums.get(entry.term.topology_key, 0) + entry.weight
+            weight = max(-MAX_WEIGHT, min(entry.weight, MAX_WEIGHT))
+            sums[entry.term.topology_key] = sums.get(entry.term.topology_key, 0) + weight
     expected = {key: max(-MAX_WEIGHT, min(weight, MAX_WEIGHT)) for key, weight in sums.items()}
     weights = TermWeights(tuple(weighed))
     weights.weigh(namespace, before, around)
