@@ -1,4 +1,4 @@
-"""Preferred terms that cannot be parsed end the attempt, as soon as nodes are scored."""
+"""Preferred terms that cannot be parsed, and required terms about the names of nodes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from berth.config.types import API_VERSION, KIND
 from berth.tools.explain.cluster import snapshot_of
 from tests.kit.handle import NoApi
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -51,9 +52,12 @@ class Cluster:
         ]
         self.snapshot = snapshot_of(nodes, {"default-scheduler"})
 
-    def decide(self, *terms: dict[str, Any]) -> str:
+    def decide(self, *terms: dict[str, Any], required: dict[str, Any] | None = None) -> str:
         """Returns the chosen node, or the error."""
-        spec = {"containers": [{}], "affinity": {"nodeAffinity": {PREFERRED: terms}}}
+        affinity: dict[str, Any] = {PREFERRED: terms}
+        if required is not None:
+            affinity[REQUIRED] = {"nodeSelectorTerms": [required]}
+        spec = {"containers": [{}], "affinity": {"nodeAffinity": affinity}}
         metadata = {"namespace": "default", "name": "p", "uid": "p"}
         pod = msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
         outcome = self.scheduler.schedule(self.profile, PodInfo(pod), self.snapshot)
@@ -103,3 +107,9 @@ def test_the_terms_of_the_profile_do_not_count_among_the_pods() -> None:
     assert cluster.decide(term("!")).startswith(
         'running PreScore plugin "NodeAffinity": [0].matchExpressions[0].values[0][zone]'
     )
+
+
+@pytest.mark.parametrize(("operator", "node"), [("In", "a"), ("NotIn", "b")])
+def test_the_name_of_a_node_is_required_or_excluded(operator: str, node: str) -> None:
+    field = {"key": "metadata.name", "operator": operator, "values": ["a"]}
+    assert Cluster(profile()).decide(required={"matchFields": [field]}) == node
