@@ -69,6 +69,7 @@ def _type_info(into: type) -> inspect.Type:
 
 
 def _decode(kind: type, value: object) -> object:
+    """Reads a duration for msgspec; NotImplementedError tells it that it reads no other type."""
     if kind is Duration and isinstance(value, str):
         return Duration.parse(value)
     raise NotImplementedError(kind)

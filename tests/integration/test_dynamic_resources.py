@@ -403,16 +403,21 @@ async def test_a_pod_gets_devices_for_an_extended_resource() -> None:
         settle(cluster)
 
 
+async def create_with_extended_resource(cluster: VirtualCluster) -> None:
+    """Creates the pod p, which requests a device by the resource of its class."""
+    await cluster.create(device_class("ext", extendedResourceName="example.com/gpu"))
+    document = pod("p")
+    document["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+    await cluster.create(document)
+
+
 async def test_what_was_made_for_a_pod_that_cannot_be_bound_is_deleted() -> None:
     def refuse(method: str, path: str, body: object) -> Fault:
         return Fault.REFUSED if path.endswith("/binding") else Fault.NONE
 
     async with virtual_cluster(fault=refuse) as cluster:
         await furnish(cluster)
-        await cluster.create(device_class("ext", extendedResourceName="example.com/gpu"))
-        document = pod("p")
-        document["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
-        await cluster.create(document)
+        await create_with_extended_resource(cluster)
         await cluster.clock.advance(0.5)
         assert cluster.objects(CLAIMS) == {}
         settle(cluster)
@@ -424,10 +429,7 @@ async def test_a_claim_for_an_extended_resource_that_is_refused() -> None:
 
     async with virtual_cluster(fault=refuse) as cluster:
         await furnish(cluster)
-        await cluster.create(device_class("ext", extendedResourceName="example.com/gpu"))
-        document = pod("p")
-        document["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
-        await cluster.create(document)
+        await create_with_extended_resource(cluster)
         await cluster.clock.advance(0.5)
         assert message(cluster).startswith(
             'running PreBind plugin "DynamicResources": create claim for extended resources '

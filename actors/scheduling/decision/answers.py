@@ -117,7 +117,7 @@ def as_raw_score(answer: object, _about: object = None, _hook: object = None) ->
     if isinstance(answer, int | np.integer) or (
         isinstance(answer, float | np.floating) and not isnan(answer)
     ):
-        return answer  # type: ignore[return-value]
+        return answer  # type: ignore[return-value]  # the type leaves out fractions and numpy's numbers
     raise expected("a number", answer)
 
 
