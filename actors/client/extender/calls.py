@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import anyio
-import msgspec
 
 from berth.config.load import ConfigError
 from berth.config.types import (
@@ -41,7 +40,6 @@ from ...scheduling.framework.questions import (
 from ...scheduling.framework.status import SUCCESS, Status, error
 from ...scheduling.kube.core import Node, Pod
 from ...scheduling.kube.meta import HasMetadata
-from ...scheduling.kube.whole import json_of
 from ...scheduling.model.pod_info import PodInfo
 from ...scheduling.model.snapshot import NodeView, Snapshot
 from ...scheduling.model.vectors import Ints
@@ -54,6 +52,7 @@ from ..tls import client_context, show_certificate
 from ..wire import CLOSE_SECONDS, NotPermittedError, Wires
 from .merging import RemainingNodes, merged_scores, remaining_victims
 from .wire import (
+    ENCODER,
     ExtenderArgs,
     ExtenderBindingArgs,
     ExtenderBindingResult,
@@ -66,6 +65,7 @@ from .wire import (
     MetaVictims,
     NodeList,
     SentVictims,
+    Whole,
     read,
 )
 
@@ -77,7 +77,6 @@ HEADERS = (("User-Agent", "berth"), ("Content-Type", "application/json"))
 MAX_ANSWER = 16 << 20  # bytes of an answer, besides those that repeat the request
 MAX_LOGGED = 200  # bytes of the body of a refusal
 TIMED_OUT = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-_ENCODER = msgspec.json.Encoder()
 
 
 class Extenders:
@@ -240,7 +239,7 @@ class Extenders:
         trust = tls if isinstance(tls, ssl.SSLContext) else None
         try:
             reply = await self._wires[extender].request(
-                "POST", f"/{verb}", _ENCODER.encode(body), (), trust
+                "POST", f"/{verb}", ENCODER.encode(body), (), trust
             )
         except NotPermittedError:
             raise ExtenderError(f"{verb}: not sent, as the lease is not held any more") from None
@@ -251,7 +250,7 @@ class Extenders:
     async def _call(self, extender: Extender, verb: str, body: object, answer: type[T]) -> T:
         """Sends one request. Raises ExtenderError if there is no valid answer in time."""
         assert self._session is not None, "the extenders are used outside their context"
-        data = _ENCODER.encode(body)
+        data = ENCODER.encode(body)
         most = MAX_ANSWER + 2 * len(data)  # An extender may return the nodes that it was sent.
         try:
             async with self._session.post(
@@ -298,13 +297,11 @@ def interested(extender: Extender, pod: Pod) -> bool:
 
 def arguments(extender: Extender, pod: Pod, nodes: NodeView) -> ExtenderArgs:
     """Returns the request for filter and prioritize."""
-    sent = json_of(pod)
+    sent = Whole(pod)
     if extender.node_cache_capable:
         return ExtenderArgs(sent, node_names=tuple(nodes.name(i) for i in range(nodes.size)))
     objects = (nodes.node(i) for i in range(nodes.size))
-    return ExtenderArgs(
-        sent, NodeList(tuple(json_of(node) for node in objects if node is not None))
-    )
+    return ExtenderArgs(sent, NodeList(tuple(Whole(node) for node in objects if node is not None)))
 
 
 def binding(pod: Pod, node: str) -> ExtenderBindingArgs:
@@ -316,7 +313,7 @@ def preemption_arguments(
     extender: Extender, pod: Pod, victims: Mapping[str, Victims]
 ) -> ExtenderPreemptionArgs:
     """Returns the request for preempt: the candidate nodes with their victims."""
-    sent = json_of(pod)
+    sent = Whole(pod)
     if extender.node_cache_capable:
         metas = {
             node: MetaVictims(
@@ -326,7 +323,7 @@ def preemption_arguments(
         }
         return ExtenderPreemptionArgs(sent, node_name_to_meta_victims=metas)
     whole = {
-        node: SentVictims(tuple(json_of(info.pod) for info in chosen.pods), chosen.pdb_violations)
+        node: SentVictims(tuple(Whole(info.pod) for info in chosen.pods), chosen.pdb_violations)
         for node, chosen in victims.items()
     }
     return ExtenderPreemptionArgs(sent, whole)

@@ -13,7 +13,9 @@ from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
+from ...scheduling.kube.core import Node, Pod
 from ...scheduling.kube.meta import ListMeta
+from ...scheduling.kube.whole import json_of
 
 T = TypeVar("T")
 
@@ -29,13 +31,22 @@ class Wire(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown_fields=T
     """The base of requests and answers. `read` ignores undeclared fields of an answer."""
 
 
+class Whole:
+    """A pod or a node in a request; it is sent as the API server sent it."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: Pod | Node) -> None:
+        self.item = item
+
+
 class NodeList(msgspec.Struct, frozen=True):
-    items: tuple[msgspec.Raw, ...]
+    items: tuple[Whole, ...]
     metadata: ListMeta = ListMeta()
 
 
 class ExtenderArgs(Wire, frozen=True):
-    pod: msgspec.Raw
+    pod: Whole
     nodes: NodeList | None = None
     node_names: tuple[str, ...] | None = None
 
@@ -89,7 +100,7 @@ class ExtenderBindingResult(Wire, frozen=True):
 class SentVictims(Wire, frozen=True):
     """extender/v1 Victims."""
 
-    pods: tuple[msgspec.Raw, ...]
+    pods: tuple[Whole, ...]
     pdb_violations: int = msgspec.field(name="NumPDBViolations")
 
 
@@ -103,13 +114,20 @@ class MetaVictims(Wire, frozen=True):
 
 
 class ExtenderPreemptionArgs(Wire, frozen=True):
-    pod: msgspec.Raw
+    pod: Whole
     node_name_to_victims: dict[str, SentVictims] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
 class ExtenderPreemptionResult(Wire, frozen=True):
     node_name_to_meta_victims: dict[str, MetaVictims] = {}
+
+
+def _json(whole: Whole) -> msgspec.Raw:
+    return json_of(whole.item)
+
+
+ENCODER = msgspec.json.Encoder(enc_hook=_json)
 
 
 def read(raw: bytes, into: type[T]) -> T:

@@ -18,6 +18,7 @@ from berth.actors.client.extender.calls import (
 )
 from berth.actors.client.extender.merging import RemainingNodes, merged_scores, remaining_victims
 from berth.actors.client.extender.wire import (
+    ENCODER,
     ExtenderBindingResult,
     ExtenderError,
     ExtenderFilterResult,
@@ -75,7 +76,7 @@ def nodes(*names: str) -> NodeView:
 
 
 def wire(value: object) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(value))
+    return msgspec.json.decode(ENCODER.encode(value))
 
 
 # ------------------------------------------------------------------------------------- what is sent
