@@ -32,7 +32,8 @@ class Plain(Candidates):
     def __init__(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record = UNMEASURED
     ) -> None:
-        state = CycleState(record)
+        state = CycleState()
+        state.record = record
         self._evaluation: Evaluation | None = None
         self._prefilter = prefilter = profile.pre_filter(state, info, snapshot)
         order, columns = NO_ROWS, snapshot.columns

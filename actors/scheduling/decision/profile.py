@@ -89,7 +89,8 @@ class Profile(Rules):
         gate: Record = UNMEASURED,
     ) -> None:
         super().__init__(points)
-        self._gate = CycleState(gate)
+        self._gate = CycleState()
+        self._gate.record = gate
         self.parts: Mapping[DependsOn, Rules] = {
             part: self.depending_on(part) for part in DependsOn
         }

@@ -23,7 +23,6 @@ from ..framework.interface import (
     PreFilterResult,
     ScorePlugin,
 )
-from ..framework.measuring import UNMEASURED
 from ..framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from ..framework.verdicts import PASSES, Diagnosis, Verdicts
 from ..kube.kinds import type_of
@@ -241,7 +240,6 @@ class Rules:
         Plugins that were skipped before stay skipped.
         """
         supposed = state.copy()
-        supposed.record = UNMEASURED
         for hook in self._pre_filter:
             if hook.name not in state.left_out and hook.ask(supposed, info, snapshot) is SKIP:
                 supposed.left_out.add(hook.name)

@@ -57,8 +57,8 @@ class CycleState:
         "skip_score",
     )
 
-    def __init__(self, record: Record = UNMEASURED) -> None:
-        self.record = record
+    def __init__(self) -> None:
+        self.record: Record = UNMEASURED
         self._data: dict[StateKey[object], object] = {}
         self.left_out: set[str] = set()
         self.passes_filter: set[str] = set()
@@ -67,8 +67,8 @@ class CycleState:
         self.parallel_pre_bind: set[str] = set()
 
     def copy(self) -> CycleState:
-        """Returns a CycleState with the same values, except that no PreBind is skipped."""
-        copy = CycleState(self.record)
+        """Returns an unmeasured CycleState with the same values; no PreBind is skipped."""
+        copy = CycleState()
         copy._data = self._data.copy()
         copy.left_out = self.left_out.copy()
         copy.passes_filter = self.passes_filter.copy()

@@ -132,8 +132,9 @@ def candidates_of(
     memory: Memory, info: PodInfo, snapshot: Snapshot, record: Record
 ) -> MemoryCandidates | None:
     """Returns the candidates for the pod, or None if it has to be decided without the memory."""
-    memory.state.record = record  # The kept rules are asked again with this state.
     state, rules = memory.state.copy(), memory.of_pod
+    # The kept rules are asked again with the memory's state.
+    memory.state.record = state.record = record
     try:
         prefiltered = rules.pre_filter(state, info, snapshot)
     except PluginError:
