@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from berth.tools.demo.command import demo
-from berth.tools.hollow.kubelet import hollow_node
+from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.processes import POLL_SECONDS, berth, free_port
 
 pytestmark = pytest.mark.full

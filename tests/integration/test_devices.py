@@ -13,7 +13,7 @@ import anyio
 from berth.tools.demo.command import DEVICES
 from berth.tools.hollow.devices.driver import run_driver
 from berth.tools.hollow.devices.inventory import read_objects
-from berth.tools.hollow.kubelet import hollow_node
+from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.virtual_loop import in_virtual_time
 

@@ -11,7 +11,7 @@ import pytest
 
 from berth.actors.client.rest import ApiError
 from berth.tools.hollow.controllers import OF_CLAIMS, run_controllers
-from berth.tools.hollow.kubelet import hollow_node
+from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.cluster import cluster, toy_cluster
 from tests.kit.virtual_loop import in_virtual_time
 

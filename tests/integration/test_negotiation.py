@@ -18,7 +18,7 @@ from berth.tools.apiserver.app import Server
 from berth.tools.apiserver.http import Follow, Response
 from berth.tools.apiserver.http_reader import Request
 from berth.tools.demo.command import NEGOTIATION
-from berth.tools.hollow.kubelet import hollow_node
+from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.hollow.negotiation.driver import run_negotiating_driver
 from tests.kit.cluster import UNLIMITED, Cluster, cluster
 from tests.kit.devices import claim as claim_of_v1

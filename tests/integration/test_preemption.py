@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from berth.tools.hollow.kubelet import hollow_node
+from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, configured
 from tests.kit.virtual_loop import in_virtual_time
 

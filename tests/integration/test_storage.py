@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.kubelet import hollow_node
+from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.virtual_loop import in_virtual_time
 

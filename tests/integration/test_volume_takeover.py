@@ -19,7 +19,8 @@ import pytest
 
 from berth.actors.runtime.clock import SystemClock
 from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.kubelet import hollow_node, run_kubelets
+from berth.tools.hollow.kubelet.kubelets import run_kubelets
+from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.daemons import LEADS, LEASE, Daemons, daemons
 
 pytestmark = pytest.mark.full

@@ -22,7 +22,8 @@ from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.http import Answer, listen
 from berth.tools.apiserver.resources import BY_KIND, KINDS
 from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.kubelet import hollow_node, run_kubelets
+from berth.tools.hollow.kubelet.kubelets import run_kubelets
+from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.virtual_loop import LoopClock
 
 Document = dict[str, Any]

@@ -32,7 +32,7 @@ from berth.tools.apiserver.resources import KINDS
 from berth.tools.apiserver.store import RefusedError, Store
 from berth.tools.hollow.cluster import Change, Cluster
 from berth.tools.hollow.items import Item
-from berth.tools.hollow.kubelet import hollow_node
+from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.hollow.objects import TYPES, Document, Pod, S, read
 from berth.tools.hollow.routing import FOLLOWED, Controllers, touched
 from berth.tools.hollow.storage import attachment, binder

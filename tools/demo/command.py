@@ -50,7 +50,8 @@ from ..hollow.controllers import run_controllers
 from ..hollow.device_claims import device_claims
 from ..hollow.devices.driver import run_driver
 from ..hollow.devices.inventory import InventoryError, read_inventories, read_objects
-from ..hollow.kubelet import hollow_node, run_kubelets
+from ..hollow.kubelet.kubelets import run_kubelets
+from ..hollow.kubelet.nodes import hollow_node
 from ..hollow.negotiation.driver import run_negotiating_driver
 from ..manifests import ManifestError, kind_of, read
 

@@ -1,4 +1,4 @@
-"""Hollow nodes: complete each node's status, and report the pods bound to it as running.
+"""The kubelets of all nodes: they complete the status of nodes, and report pods as running.
 
 A pod waits until its volumes are bound and attached, and its devices allocated. Containers are
 hollow: they start and stop at once. They run for ever, except in pods of Jobs and in pods with an
@@ -28,165 +28,27 @@ from berth.actors.client.watch import (
 )
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
-from berth.actors.scheduling.kube.core import (
-    Container,
-    Pod,
-)
+from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.devices import ResourceClaim
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 
-from ..apiserver.resources import KINDS
-from . import mounts
-from .devices import preparation
-from .events import Reporter, about_pod
-from .objects import Document, Node, condition_of
+from ...apiserver.resources import KINDS
+from .. import mounts
+from ..devices import preparation
+from ..events import Reporter, about_pod
+from ..objects import Document, Node, condition_of
+from .nodes import node_status
+from .statuses import creating_status, running_status, succeeded_status
 
 log = get_logger(__name__)
-ZONES = ("zone-a", "zone-b", "zone-c")
 RUN_SECONDS = "berth.dev/run-seconds"
 FAILED = "FailedPrepareDynamicResources"
 REPORT_SECONDS = 1.0
 JOB_SECONDS = 1.0
 PODS_AT_ONCE = 64
 RETRY_SECONDS = 0.5
-AMOUNTS = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 _NODE_ADDRESSES = IPv4Address("172.16.0.1")
 _POD_ADDRESSES = IPv4Address("10.244.0.1")
-
-
-def hollow_node(number: int) -> Document:
-    """Returns the manifest of the node of this number: 8 cores, 32Gi, in one of three zones."""
-    name = f"node-{number}"
-    labels = {
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
-        "topology.kubernetes.io/zone": ZONES[(number - 1) % len(ZONES)],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {
-            "capacity": AMOUNTS,
-            "allocatable": AMOUNTS,
-            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
-        },
-    }
-
-
-def node_status(node: Node, address: str, time: str) -> Document:
-    """Returns the fields missing in a node's status, as a healthy kubelet would set them."""
-    status = node.status
-    missing: Document = {}
-    if not status.capacity:
-        missing["capacity"] = status.allocatable or AMOUNTS
-    if not status.allocatable:
-        missing["allocatable"] = status.capacity or AMOUNTS
-    if condition_of(status.conditions, "Ready") is None:
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "message": "kubelet is posting ready status",
-        }
-        missing["conditions"] = [{**ready, "lastHeartbeatTime": time, "lastTransitionTime": time}]
-    if not status.addresses:
-        named = {"type": "Hostname", "address": node.metadata.name}
-        missing["addresses"] = [{"type": "InternalIP", "address": address}, named]
-    if not status.node_info.kubelet_version:
-        system = {
-            "operatingSystem": "linux",
-            "architecture": "amd64",
-            "osImage": "hollow",
-            "kernelVersion": "hollow",
-        }
-        missing["nodeInfo"] = {
-            **system,
-            "containerRuntimeVersion": "hollow://1",
-            "kubeletVersion": "v1.36.2",
-        }
-    return missing
-
-
-def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
-    """Returns the status of a pod with all containers started."""
-    conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-    running = {"running": {"startedAt": time}}
-    ended = {
-        "terminated": {"exitCode": 0, "reason": "Completed", "startedAt": time, "finishedAt": time}
-    }
-    status: Document = {
-        "phase": "Running",
-        "hostIP": host,
-        "hostIPs": [{"ip": host}],
-        "podIP": address,
-        "podIPs": [{"ip": address}],
-        "startTime": time,
-        "conditions": [
-            {"type": kind, "status": "True", "lastTransitionTime": time} for kind in conditions
-        ],
-        "containerStatuses": [_container(container, running) for container in pod.spec.containers],
-    }
-    if pod.spec.init_containers:
-        status["initContainerStatuses"] = [
-            _container(container, running if container.restart_policy == "Always" else ended)
-            for container in pod.spec.init_containers
-        ]
-    return status
-
-
-def creating_status(pod: Pod, host: str, time: str) -> Document:
-    """Returns the status of a pod that waits for volumes or devices."""
-    waiting = {"waiting": {"reason": "ContainerCreating"}}
-    stopped = {"ready": False, "started": False}
-    return {
-        "phase": "Pending",
-        "hostIP": host,
-        "hostIPs": [{"ip": host}],
-        "startTime": time,
-        "containerStatuses": [
-            {**_container(container, waiting), "imageID": "", "containerID": "", **stopped}
-            for container in pod.spec.containers
-        ],
-    }
-
-
-def succeeded_status(pod: Pod, time: str) -> Document:
-    """Returns the status of a pod with all containers succeeded."""
-    ended = {
-        "exitCode": 0,
-        "reason": "Completed",
-        "startedAt": pod.status.start_time,
-        "finishedAt": time,
-    }
-    conditions = [
-        {"type": kind, "status": "False", "reason": "PodCompleted", "lastTransitionTime": time}
-        for kind in ("Ready", "ContainersReady")
-    ]
-    statuses = [
-        {
-            **_container(container, {"running": None, "terminated": ended}),
-            "ready": False,
-            "started": False,
-        }
-        for container in pod.spec.containers
-    ]
-    return {"phase": "Succeeded", "conditions": conditions, "containerStatuses": statuses}
-
-
-def _container(container: Container, state: Document) -> Document:
-    return {
-        "name": container.name,
-        "image": container.image,
-        "imageID": f"hollow://{container.image}",
-        "containerID": f"hollow://{container.name}",
-        "ready": True,
-        "started": True,
-        "restartCount": 0,
-        "state": state,
-        "lastState": {},
-    }
 
 
 def run_seconds(pod: Pod) -> float | None:

@@ -1,0 +1,1 @@
+"""Hollow kubelets: nodes without machines, on which pods run without containers."""
