@@ -7,9 +7,11 @@ can call it.
 
 from __future__ import annotations
 
+import ast
 import sys
 from difflib import get_close_matches
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,10 @@ ALIAS = "kube-scheduler"
 
 
 class Commands(click.Group):
-    """A group that finds its commands by name among the installed entry points."""
+    """A group that finds its commands by name among the installed entry points.
+
+    It lists them without loading them, as loading all takes a second.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *entry_points(group=GROUP).names})
@@ -32,11 +37,8 @@ class Commands(click.Group):
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
-        for entry in entry_points(group=GROUP, name=cmd_name):
-            command = entry.load()
-            if isinstance(command, click.Command):
-                return command
-        return None
+        entry = _entry(cmd_name)
+        return None if entry is None else click.Command(cmd_name, help=_help_of(entry))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -46,7 +48,10 @@ class Commands(click.Group):
             near = get_close_matches(name, self.list_commands(ctx), 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             ctx.fail(f"No such command {name!r}.{hint}")
-        return super().resolve_command(ctx, args)
+        entry = _entry(name)
+        if entry is None:
+            return super().resolve_command(ctx, args)
+        return name, entry.load(), args[1:]
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
         if not args and Path(sys.argv[0]).name == ALIAS:
@@ -54,6 +59,21 @@ class Commands(click.Group):
 
             return run(prog_name=ALIAS)
         return super().__call__(*args, **settings)
+
+
+def _entry(name: str) -> EntryPoint | None:
+    return next(iter(entry_points(group=GROUP, name=name)), None)
+
+
+def _help_of(entry: EntryPoint) -> str:
+    """Returns the docstring of a command's function, read from the source of its module."""
+    spec = find_spec(entry.module)
+    if spec is None or spec.origin is None:
+        return ""
+    for statement in ast.parse(Path(spec.origin).read_bytes()).body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == entry.attr:
+            return ast.get_docstring(statement) or ""
+    return ""
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, requested: bool) -> None:

@@ -41,7 +41,7 @@ def commands() -> dict[str, frozenset[str]]:
     flags_of = {}
     context = click.Context(main)
     for name in main.list_commands(context):
-        command = main.get_command(context, name)
+        _, command, _ = main.resolve_command(context, [name])
         assert command is not None
         flags = (
             flag

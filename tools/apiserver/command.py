@@ -22,7 +22,7 @@ COLLECT = (100_000, 50, 100)
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
-@click.command(short_help="Serve a Kubernetes API on 127.0.0.1 for experiments.")
+@click.command()
 @click.option(
     "--port",
     default=0,
@@ -51,7 +51,9 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 def apiserver(
     port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]
 ) -> None:
-    """Serve the Kubernetes API on 127.0.0.1 until interrupted, for experiments and tests.
+    """Serve a Kubernetes API for experiments.
+
+    It listens on 127.0.0.1 until interrupted.
 
     \b
     berth apiserver --port 8001

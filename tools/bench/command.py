@@ -29,7 +29,7 @@ from .workload import Run, load, plan, select
 WIDTH = 160
 
 
-@click.command(short_help="Measure a scheduler with the workloads of scheduler_perf.")
+@click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--workload",
@@ -124,12 +124,13 @@ def bench(
     compared: tuple[Path, Path] | None,
     output: str,
 ) -> None:
-    """Run the workloads of a scheduler_perf configuration FILE, and report the figures.
+    """Measure a scheduler.
 
-    Each workload runs in fresh processes. Throughput is sampled every second, as scheduler_perf
-    does. CPU and memory are those of the scheduler's process. A workload that cannot run here is
-    reported with the reason, and the others run. The exit code is 1 if a workload fails, misses
-    its threshold, or has a decision that differs under --check.
+    Runs the workloads of a scheduler_perf configuration FILE, and reports the figures. Each
+    workload runs in fresh processes. Throughput is sampled every second, as scheduler_perf does.
+    CPU and memory are those of the scheduler's process. A workload that cannot run here is reported
+    with the reason, and the others run. The exit code is 1 if a workload fails, misses its
+    threshold, or has a decision that differs under --check.
 
     \b
     berth bench misc/performance-config.yaml --workload SchedulingBasic --label performance

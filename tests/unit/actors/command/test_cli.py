@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from berth.actors.command.cli import main
@@ -48,6 +49,18 @@ def test_the_reported_version_cannot_be_another_one() -> None:
     result = CliRunner().invoke(main, ["run", "--version=v1.35.0"])
     assert result.exit_code == 2
     assert "--version: expected v1.36.2 with any suffix, got 'v1.35.0'" in result.output
+
+
+def test_commands_are_listed_and_completed_without_loading_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(entry: metadata.EntryPoint) -> None:
+        raise AssertionError(f"{entry.name} is loaded")
+
+    monkeypatch.setattr(metadata.EntryPoint, "load", refuse)
+    assert "  explain    Explain where a pod would be placed, and why.\n" in said("--help")
+    completion = ShellComplete(main, {}, "berth", "_BERTH_COMPLETE")
+    assert [item.value for item in completion.get_completions([], "ex")] == ["explain"]
 
 
 @pytest.mark.parametrize(
