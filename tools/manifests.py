@@ -1,14 +1,18 @@
 """Reads manifests from files and folders: Kubernetes YAML or JSON, several documents per file.
 
 Lists are split into their items. The check is as strict as kubectl's: an error names the path of an
-unknown field or of a value of the wrong type. The API server's rules check the values.
+unknown field or of a value of the wrong type. The API server's rules check the values. Objects of
+kinds that neither the scheduler nor a controller here reads, such as an Ingress, are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from berth.actors.scheduling.kube.yaml_documents import (
     YamlError,
@@ -19,33 +23,64 @@ from .apiserver.resources import BY_KIND, Kind
 from .apiserver.schema import unknown_and_mistyped
 
 SUFFIXES = (".yaml", ".yml", ".json")
+STANDARD_INPUT = Path("-")
 Document = dict[str, Any]
+_KUSTOMIZATION = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+_VERSIONS_OF: dict[str, list[str]] = {}
+for _version, _name in BY_KIND:
+    _VERSIONS_OF.setdefault(_name, []).append(_version)
 
 
 class ManifestError(ValueError):
     """A manifest cannot be used; the message names the file."""
 
 
-def read(paths: Iterable[Path]) -> list[tuple[Kind, Document]]:
-    """Reads every object of the files and, for folders, of their *.yaml, *.yml and *.json files.
+class Manifests(msgspec.Struct):
+    """The objects in files: those of berth's kinds, those of `declared` kinds, and the number of
+    objects of each kind that is left out.
+    """
+
+    objects: list[tuple[Kind, Document]] = []
+    others: list[Document] = []
+    left_out: dict[str, int] = {}
+
+    @property
+    def report(self) -> str:
+        """A line about the objects that are left out; "" if there are none."""
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.left_out.items()))
+        return f"left out: {kinds}: nothing for the scheduler" if kinds else ""
+
+
+def read(paths: Iterable[Path], declared: Collection[tuple[str, str]] = ()) -> Manifests:
+    """Reads every object of the files and, for folders, of their *.yaml, *.yml and *.json files;
+    the path `-` is the standard input. `declared` are the apiVersions and names of further kinds.
 
     Raises ManifestError.
     """
-    return [(kind_of(document, where), document) for document, where in objects_in(paths)]
-
-
-def objects_in(paths: Iterable[Path]) -> Iterator[tuple[Document, str]]:
-    """Yields every object that has metadata, of any kind, each with its place in the files.
-
-    Raises ManifestError.
-    """
-    return (placed for path in paths for file in _files(path) for placed in _objects_of(file))
+    manifests = Manifests()
+    for path in paths:
+        for file in _files(path):
+            for document, where in _objects_of(file):
+                version, name = document["apiVersion"], document["kind"]
+                if (version, name) in BY_KIND:
+                    manifests.objects.append((kind_of(document, where), document))
+                elif name in _VERSIONS_OF:
+                    expected = " or ".join(_VERSIONS_OF[name])
+                    raise ManifestError(
+                        f"{where}: unknown kind {version} {name}: expected {expected}"
+                    )
+                elif (version, name) in declared:
+                    _named_object(document, where)
+                    manifests.others.append(document)
+                else:
+                    manifests.left_out[name] = manifests.left_out.get(name, 0) + 1
+    return manifests
 
 
 def _files(path: Path) -> list[Path]:
     """Returns the files of a path. Raises ManifestError for a folder without manifests."""
     if not path.is_dir():
-        return [path]
+        return [path]  # also the standard input
     files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     if not files:
         raise ManifestError(
@@ -56,24 +91,29 @@ def _files(path: Path) -> list[Path]:
 
 def _objects_of(file: Path) -> Iterator[tuple[Document, str]]:
     """Yields the objects of a file with their places. Raises ManifestError, also if it is empty."""
+    place = "standard input" if file == STANDARD_INPUT else str(file)
     try:
-        contents = [document for document in documents(file.read_bytes()) if document is not None]
+        text = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
+        contents = [document for document in documents(text) if document is not None]
     except OSError as problem:
-        raise ManifestError(f"{file}: cannot be read: {problem.strerror}") from None
+        raise ManifestError(f"{place}: cannot be read: {problem.strerror}") from None
     except YamlError as problem:
-        raise ManifestError(f"{file}: cannot be read: {problem}") from None
+        raise ManifestError(f"{place}: cannot be read: {problem}") from None
     if not contents:
         raise ManifestError(
-            f"{file}: expected an object with apiVersion, kind and metadata, got nothing"
+            f"{place}: expected an object with apiVersion, kind and metadata, got nothing"
         )
+    if file.stem == "kustomization":
+        contents = [{**_KUSTOMIZATION, **part} for part in contents if isinstance(part, dict)]
     for number, document in enumerate(contents, 1):
-        yield from _objects(document, f"{file}, document {number}")
+        yield from _objects(document, f"{place}, document {number}")
 
 
 def _objects(document: Any, where: str) -> Iterator[tuple[Document, str]]:
-    if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
+    kinds = (document.get("apiVersion"), document.get("kind")) if isinstance(document, dict) else ()
+    if not kinds or not all(part and isinstance(part, str) for part in kinds):
         raise ManifestError(f"{where}: expected an object with apiVersion, kind and metadata")
-    version, name = str(document["apiVersion"]), str(document["kind"])
+    version, name = document["apiVersion"], document["kind"]
     if name.endswith("List") and (version, name) not in BY_KIND:
         items = document.get("items") or []
         if not isinstance(items, list):
@@ -81,15 +121,19 @@ def _objects(document: Any, where: str) -> Iterator[tuple[Document, str]]:
         for number, item in enumerate(items):
             yield from _objects(item, f"{where}, items[{number}]")
         return
+    yield document, where
+
+
+def _named_object(document: Document, where: str) -> None:
     if not isinstance(document.get("metadata"), dict):
         raise ManifestError(f"{where}: metadata: expected an object with a name")
-    yield document, where
 
 
 def kind_of(document: Document, where: str) -> Kind:
     """Returns the kind of an object. Raises ManifestError if berth does not know the kind, or if
     the object has fields that the kind does not have.
     """
+    _named_object(document, where)
     version, name = str(document["apiVersion"]), str(document["kind"])
     kind = BY_KIND.get((version, name))
     if kind is None:

@@ -13,10 +13,19 @@ from aiohttp import web
 from berth.actors.client.rest import Connection
 from berth.config.load import from_mapping
 from berth.plugin import ObjectMeta, WatchedKind
+from berth.tools.explain.answering import answer
 from berth.tools.explain.cluster import snapshot_of
-from berth.tools.explain.command import answer
 from berth.tools.explain.decision import Decision
-from berth.tools.explain.source import SourceError, from_cluster, from_manifests
+from berth.tools.explain.source import (
+    Document,
+    Question,
+    SourceError,
+    from_cluster,
+    from_manifests,
+    kinds_besides,
+    question_about,
+)
+from berth.tools.explain.subject import Subject
 from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
 from tests.kit.devices import allocated, claim, device_class, resource_slice, using
@@ -37,6 +46,10 @@ VOLUME = {
 }
 
 
+def asked_in(documents: list[Document]) -> Question:
+    return question_about(Subject.parse("asked"), documents, from_mapping(None))
+
+
 async def test_nulls_are_absent_and_unreadable_objects_are_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -52,7 +65,7 @@ async def test_nulls_are_absent_and_unreadable_objects_are_left_out(
         return web.json_response({"metadata": {}, "items": kind})
 
     async with served(listed) as url:
-        question = await from_cluster(Connection(url), "default", "asked", from_mapping(None))
+        question = asked_in(await from_cluster(Connection(url)))
     decision = answer(question).decision
     assert isinstance(decision, Decision)
     assert decision.hosts == ["fine"]
@@ -72,7 +85,7 @@ async def decided(served_items: Mapping[str, Any]) -> Decision:
         return web.json_response({"metadata": {}, "items": items}, status=200 if items else 404)
 
     async with served(listed) as url:
-        question = await from_cluster(Connection(url), "default", "asked", from_mapping(None))
+        question = asked_in(await from_cluster(Connection(url)))
     decision = answer(question).decision
     assert isinstance(decision, Decision)
     return decision
@@ -106,6 +119,37 @@ async def test_claims_and_the_devices_of_nodes() -> None:
     assert [device.pool for device in decision.allocations["b"]["c"].devices] == ["b"]
 
 
+async def test_files_come_on_top_of_a_live_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    urgent = {"metadata": {"name": "urgent"}, "value": 7}
+    items = {
+        "/api/v1/nodes": [node("a")],
+        "/api/v1/pods": [pod("asked"), pod("other")],
+        "/apis/scheduling.k8s.io/v1/priorityclasses": [urgent],
+    }
+
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        served = items.get(request.path)
+        return web.json_response({"metadata": {}, "items": served}, status=200 if served else 404)
+
+    file = tmp_path / "new.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: asked},"
+        " spec: {priorityClassName: urgent, containers: [{name: c, image: i}]}}\n"
+    )
+    async with served(listed) as url:
+        others = kinds_besides(Subject.parse("asked"), files=True)
+        live = await from_cluster(Connection(url), (), others)
+    question = asked_in(from_manifests([file], (), live))
+    decision = answer(question).decision
+    assert isinstance(decision, Decision)
+    assert decision.hosts == ["a"]
+    assert question.pod["spec"]["priority"] == 7
+    assert [d["metadata"]["name"] for d in question.objects if d["kind"] == "Pod"] == ["other"]
+    assert capsys.readouterr().err == ""
+
+
 class Widget(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
     size: int = 0
@@ -129,27 +173,26 @@ async def test_kinds_that_plugins_declare(capsys: pytest.CaptureFixture[str]) ->
 
     kinds = WIDGETS, GADGETS
     async with served(listed) as url:
-        question = await from_cluster(
-            Connection(url), "default", "asked", from_mapping(None), kinds
-        )
-    objects = snapshot_of(question.objects, set(), kinds=kinds).objects
+        documents = await from_cluster(Connection(url), kinds)
+    objects = snapshot_of(documents, set(), kinds=kinds).objects
     (widget,) = objects.every(Widget)
     assert (widget.metadata.name, widget.metadata.namespace, widget.size) == ("w", "ns", 3)
     assert "a Widget cannot be read and is left out: " in capsys.readouterr().err
 
 
-def test_files_with_kinds_that_plugins_declare(tmp_path: Path) -> None:
+def test_files_with_kinds_that_plugins_declare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(
-        "{apiVersion: v1, kind: Pod, metadata: {name: asked},"
-        " spec: {containers: [{name: c, image: i}]}}\n---\n"
+        "{apiVersion: v1, kind: Node, metadata: {name: a}}\n---\n"
         "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, size: 3}\n"
     )
-    question = from_manifests([file], "default", "asked", from_mapping(None), (WIDGETS,))
-    (widget,) = snapshot_of(question.objects, set(), kinds=(WIDGETS,)).objects.every(Widget)
+    documents = from_manifests([file], (WIDGETS,))
+    (widget,) = snapshot_of(documents, set(), kinds=(WIDGETS,)).objects.every(Widget)
     assert (widget.metadata.name, widget.size) == ("w", 3)
-    with pytest.raises(SourceError, match=r"unknown kind example\.com/v1 Widget"):
-        from_manifests([file], "default", "asked", from_mapping(None), (GADGETS,))
+    assert len(from_manifests([file], (GADGETS,))) == 1
+    assert "left out: 1 Widget: nothing for the scheduler" in capsys.readouterr().err
 
 
 async def test_a_server_without_pods_is_no_cluster() -> None:
@@ -158,4 +201,4 @@ async def test_a_server_without_pods_is_no_cluster() -> None:
 
     async with served(listed) as url:
         with pytest.raises(SourceError, match="Pod: "):
-            await from_cluster(Connection(url), "default", "asked", from_mapping(None))
+            await from_cluster(Connection(url))

@@ -11,7 +11,7 @@ from berth.actors.client.objects import ApiObjects
 from berth.actors.scheduling.framework.measuring import NO_MEASURES
 from berth.actors.scheduling.framework.status import Status
 from berth.config.feature_gates import DEFAULTS
-from berth.tools.explain.handle import NoObjects
+from berth.tools.explain.handle import HeldObjects
 from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class NoApi:
 
     def __init__(self) -> None:
         self.api = _Api(_Calls(), VirtualClock(), Random(1))
-        self.objects = NoObjects()
+        self.objects = HeldObjects()
         self.waiting = PodsInBinding()
 
 

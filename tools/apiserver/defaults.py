@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from ipaddress import IPv4Address
 from typing import Any
+from zlib import crc32
 
 from .clock import now
 from .recall import recalled
@@ -150,7 +151,7 @@ def _service(document: Document) -> Document:
     ]
     uid = document["metadata"].get("uid", "")
     if spec["type"] != "ExternalName" and not spec.get("clusterIP") and uid:
-        spec["clusterIP"] = str(IPv4Address(SERVICE_NETWORK + int(uid[:8], 16) % 0xFFFE + 1))
+        spec["clusterIP"] = str(IPv4Address(SERVICE_NETWORK + crc32(uid.encode()) % 0xFFFE + 1))
     if not spec["ports"]:
         del spec["ports"]
     return {**document, "spec": spec, "status": document.get("status") or {"loadBalancer": {}}}

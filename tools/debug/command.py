@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from contextlib import AsyncExitStack
 from functools import partial
+from http import HTTPStatus
 from urllib.parse import quote
 
 import aiohttp
@@ -48,6 +49,13 @@ class NoAnswerError(click.ClickException):
     """No answer from the scheduler; as with `kubectl diff`, exit code 1 stands for differences."""
 
     exit_code = 2
+
+
+UNKNOWN_USER = (
+    ": expected a kubeconfig with credentials that the scheduler's API server recognizes. An API "
+    "server for experiments recognizes nobody: then start the scheduler with "
+    "--authorization-always-allow-paths='/healthz,/readyz,/livez,/debug/*'"
+)
 
 
 @click.command()
@@ -207,7 +215,8 @@ async def _fetch(
             async with session.get(url, headers=headers, ssl=tls) as response:
                 body = await response.read()
                 if response.status != 200:
-                    raise NoAnswerError(f"{server}: {response.status} {_reason(body)}")
+                    hint = UNKNOWN_USER if response.status == HTTPStatus.UNAUTHORIZED else ""
+                    raise NoAnswerError(f"{server}: {response.status} {_reason(body)}{hint}")
                 bodies.append(body)
     return bodies
 

@@ -53,7 +53,8 @@ from ..hollow.devices.inventory import InventoryError, read_inventories, read_ob
 from ..hollow.kubelet.kubelets import run_kubelets
 from ..hollow.kubelet.nodes import hollow_node
 from ..hollow.negotiation.driver import run_negotiating_driver
-from ..manifests import ManifestError, kind_of, read
+from ..manifests import ManifestError, kind_of
+from ..manifests import read as read_manifests
 
 SAMPLE = Path(__file__).parent / "sample.yaml"
 DEVICES = Path(__file__).parent / "devices.yaml"
@@ -132,8 +133,9 @@ class Settings(msgspec.Struct, frozen=True):
     "--filename",
     "paths",
     multiple=True,
-    type=click.Path(exists=True, path_type=Path),
-    help="A manifest, or a folder of them; repeatable. By default, a built-in sample.",
+    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    help="A manifest, a folder of them, or - for standard input; repeatable. "
+    "By default, a built-in sample.",
 )
 @click.option(
     "--nodes",
@@ -213,8 +215,11 @@ def demo(
     configure_logs(quiet=True)
     try:
         live = output == "table" and sys.stderr.isatty()
+        manifests = read_manifests(paths or (SAMPLE,))
+        if manifests.report:
+            click.echo(manifests.report, err=True)
         settings = Settings(
-            manifests=[*read(paths or (SAMPLE,)), *_of_devices(devices)],
+            manifests=[*manifests.objects, *_of_devices(devices)],
             nodes=nodes,
             devices=devices,
             negotiation=negotiation,

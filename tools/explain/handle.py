@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from random import Random
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.objects import ApiObjects
@@ -41,14 +41,25 @@ class _NoCalls:
         raise ConnectionFailedError("nothing is written here")
 
 
-class NoObjects:
-    """A cache in which there is no object, and none changes."""
+class HeldObjects:
+    """The objects of a cluster in which nothing changes."""
+
+    def __init__(self) -> None:
+        self._held: dict[type[HasMetadata], dict[tuple[str, str], HasMetadata]] = {}
+
+    def hold(self, items: Iterable[HasMetadata], *, more: bool = False) -> None:
+        """Replaces the objects or, with `more`, adds to them."""
+        if not more:
+            self._held.clear()
+        for item in items:
+            place = item.metadata.namespace, item.metadata.name
+            self._held.setdefault(type(item), {})[place] = item
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        return None
+        return cast("T | None", self._held.get(kind, {}).get((namespace, name)))
 
     def every(self, kind: type[T]) -> Iterable[T]:
-        return ()
+        return cast("Iterable[T]", self._held.get(kind, {}).values())
 
     def assume(self, item: HasMetadata) -> None:
         """Does nothing: no decision follows."""
@@ -71,5 +82,5 @@ class ReadOnlyHandle:
     def __init__(self, feature_gates: Mapping[str, bool] = DEFAULTS) -> None:
         self.feature_gates = feature_gates
         self.api = ApiObjects(_NoCalls(), SystemClock(), Random())
-        self.objects = NoObjects()
+        self.objects = HeldObjects()
         self.waiting = PodsInBinding()

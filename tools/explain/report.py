@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
@@ -23,18 +23,58 @@ MOST_ROWS = 40
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
+def conclusion(explained: Explanation, *, now: bool = True) -> str:
+    """Returns where the pod goes, or why it stays pending: a sentence without its subject. Unless
+    `now`, something else has to happen first.
+    """
+    decision, contest = explained.decision, explained.contest
+    if isinstance(decision, Failure):
+        return f"stays pending, as the attempt fails: {decision.error}"
+    goes = "goes" if now else "would go"
+    if decision.hosts:
+        several = (
+            f" (one of {len(decision.hosts)} that tie, by chance)"
+            if len(decision.hosts) > 1
+            else ""
+        )
+        return f"{goes} to {listed(decision.hosts)}{several}"
+    stays = f"{'stays' if now else 'would stay'} pending: {decision.message or ''}"
+    return stays if contest is None else f"{stays} {_nomination(contest)}"
+
+
+def _nomination(contest: Contest) -> str:
+    """Returns the result of preemption: a sentence without its subject."""
+    best = contest.candidates[0]
+    tie = [candidate.node for candidate in contest.candidates[: contest.ties]]
+    several = (
+        f" (or on another of {listed(tie)}, which cost the same, by chance)" if len(tie) > 1 else ""
+    )
+    number = len(best.victims.pods)
+    victims = (
+        "no pod is evicted"
+        if not number
+        else f"{number} {'pod is' if number == 1 else 'pods are'} evicted first"
+    )
+    return f"is nominated to {best.node} by {contest.chosen_by}: {victims}{several}"
+
+
 def show(
     explained: Explanation,
     volumes: Sequence[Demand],
     devices: DeviceSupply,
-    metadata: dict[str, Any],
+    name: str,
+    standing: Sequence[str],
+    top: int,
     console: Console,
 ) -> None:
-    """Prints the feasible nodes with their scores, the others by reason, the demands of the pod's
-    volumes, the devices that the nodes would give to its claims, and the outcome.
+    """Prints why the pod of this name is not tried now, at most `top` of the feasible nodes with
+    their scores, the others by reason, the demands of the pod's volumes, the devices that the nodes
+    would give to its claims, and the outcome.
     """
     decision, contest = explained.decision, explained.contest
-    pod = shown(f"{metadata.get('namespace', 'default')}/{metadata['name']}")
+    pod = shown(name)
+    for sentence in standing:
+        console.print(f"[yellow]{pod} {shown(sentence)}.[/yellow] If it were tried now:")
     if isinstance(decision, Failure):
         _show_demands(volumes, devices, {}, console)
         console.print(f"[red]{pod}: the attempt fails:[/red] {shown(decision.error)}")
@@ -43,23 +83,18 @@ def show(
         by = shown(decision.prefilter.plugin or "the PreFilter plugins together")
         console.print(f"No node was tried: {by} rejected the pod.")
     if decision.total:
-        console.print(_scores(decision))
+        console.print(_scores(decision, top))
     losers = _losers(decision.filter)
     if losers.row_count:
         console.print(losers)
     _show_demands(volumes, devices, decision.total, console)
-    if decision.hosts:
-        several = (
-            f" (one of {len(decision.hosts)} that tie, by chance)"
-            if len(decision.hosts) > 1
-            else ""
-        )
-        console.print(f"[green]{pod} goes to {shown(listed(decision.hosts))}[/green]{several}")
-    else:
-        message = shown(decision.message or "")
-        console.print(f"[yellow]{pod} stays pending:[/yellow] {message}")
+    sentence = conclusion(msgspec.structs.replace(explained, contest=None), now=not standing)
+    head, mark, rest = sentence.partition(" (" if decision.hosts else ": ")
+    color = "green" if decision.hosts else "yellow"
+    console.print(f"[{color}]{pod} {shown(head)}[/{color}]{shown(mark + rest)}")
     if contest is not None:
-        _show_preemption(pod, contest, console)
+        console.print(_candidates(contest))
+        console.print(f"[green]{pod}[/green] {shown(_nomination(contest))}")
 
 
 def _show_demands(
@@ -71,27 +106,6 @@ def _show_demands(
         console.print(_provided(devices.provided, totals))
     if devices.short:
         console.print(_short(devices.short))
-
-
-def _show_preemption(pod: str, contest: Contest, console: Console) -> None:
-    best = contest.candidates[0]
-    tie = [candidate.node for candidate in contest.candidates[: contest.ties]]
-    several = (
-        f" (or on another of {shown(listed(tie))}, which cost the same, by chance)"
-        if len(tie) > 1
-        else ""
-    )
-    console.print(_candidates(contest))
-    number = len(best.victims.pods)
-    victims = (
-        "no pod is evicted"
-        if not number
-        else f"{number} {'pod is' if number == 1 else 'pods are'} evicted first"
-    )
-    console.print(
-        f"[green]{pod} is nominated to {shown(best.node)}[/green] by {contest.chosen_by}: "
-        f"{victims}{several}"
-    )
 
 
 def _candidates(contest: Contest) -> Table:
@@ -143,7 +157,7 @@ def _add_candidate(
     )
 
 
-def _scores(decision: Decision) -> Table:
+def _scores(decision: Decision, top: int) -> Table:
     table = Table(title="nodes that fit, and their scores", title_justify="left")
     table.add_column("node")
     columns = {plugin: scores for plugin, scores in decision.score.items() if any(scores.values())}
@@ -151,11 +165,14 @@ def _scores(decision: Decision) -> Table:
         table.add_column(shown(_WORDS.sub(" ", plugin)), justify="right")
     table.add_column("total", justify="right", style="bold")
     best = set(decision.best)
-    for node in sorted(decision.total, key=lambda name: (-decision.total[name], name)):
+    ranking = sorted(decision.total, key=lambda name: (-decision.total[name], name))
+    for node in ranking[:top]:
         cells = [str(scores[node]) for scores in columns.values()]
         table.add_row(
             shown(node), *cells, str(decision.total[node]), style="green" if node in best else None
         )
+    if len(ranking) > top:
+        table.add_row(f"and {len(ranking) - top} more")
     return table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
@@ -41,25 +41,31 @@ from ..apiserver.conversion import stored_form
 from ..apiserver.defaults import defaulted
 from ..apiserver.eviction import PODS
 from ..apiserver.limits import LIMIT_RANGES, check_limits, with_default_limits
-from ..apiserver.resources import BY_KIND, Kind
+from ..apiserver.resources import BY_KIND, KINDS, Kind
 from ..apiserver.schema import TYPES, pruned
 from ..apiserver.store import RefusedError, Store
 from ..apiserver.validation import invalid_message, problems
-from ..manifests import ManifestError, kind_of, objects_in
+from ..manifests import ManifestError, read
 from .cluster import decoded
+from .subject import Subject, next_pod, standing
 
 # Kinds that admission looks up.
 CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES, LIMIT_RANGES)
+# Those of them that no decision reads.
+ADMITTING = (PRIORITY_CLASSES, RUNTIME_CLASSES, LIMIT_RANGES)
 VOLUMES = BY_KIND["v1", "PersistentVolume"]
 Document = dict[str, Any]
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A pod, the cluster around it, and the configuration of the decision."""
+    """A pod, the cluster around it, and the configuration of the decision. `standing` says why the
+    scheduler does not try the pod now, if it does not.
+    """
 
     pod: Document
     objects: list[Document]
     configuration: KubeSchedulerConfiguration
+    standing: tuple[str, ...] = ()
 
 
 class SourceError(ValueError):
@@ -68,71 +74,87 @@ class SourceError(ValueError):
 
 def from_manifests(
     paths: Iterable[Path],
-    namespace: str,
-    name: str,
-    configuration: KubeSchedulerConfiguration,
     kinds: Collection[WatchedKind] = (),
-) -> Question:
-    """Reads objects as a user writes them, and completes them with the API's defaults. Objects of
-    `kinds`, which plugins declare, are taken as they are. Raises SourceError.
+    cluster: Sequence[Document] = (),
+) -> list[Document]:
+    """Returns the objects of a cluster, and on top of them those of files as a user writes them,
+    completed with the API's defaults. Objects of `kinds`, which plugins declare, are taken as they
+    are. Names on standard error the kinds that are left out. Raises SourceError.
     """
-    declared = {(kind.api_version, kind.kind) for kind in kinds} - BY_KIND.keys()
-    manifests: list[tuple[Kind, Document]] = []
-    others: list[Document] = []
+    declared = {(kind.api_version, kind.kind) for kind in kinds}
     try:
-        for document, where in objects_in(paths):
-            if (str(document["apiVersion"]), str(document["kind"])) in declared:
-                others.append(document)
-            else:
-                manifests.append((kind_of(document, where), document))
+        manifests = read(paths, declared)
     except ManifestError as problem:
         raise SourceError(str(problem)) from None
+    if manifests.report:
+        click.echo(printable(manifests.report), err=True)
+    store = _classes_of(cluster)
+    objects: dict[tuple[str, str, str], Document] = {}
+    for kind, document in sorted(manifests.objects, key=lambda pair: pair[0] not in CLASSES):
+        completed = completed_object(kind, document, store)
+        place = _place(completed)
+        if place in objects:
+            name = "/".join(filter(None, place[1:]))
+            raise SourceError(f"{kind.kind} {name}: expected once, found twice")
+        objects[place] = completed
+    kept = [document for document in cluster if _place(document) not in objects]
+    documents = [*kept, *objects.values(), *manifests.others]
+    if not any(document["kind"] == "Node" for document in documents):
+        raise SourceError(
+            "the files have no Node: add one, or name the cluster with --kubeconfig or --master"
+        )
+    return documents
+
+
+def _classes_of(cluster: Iterable[Document]) -> Store:
+    """Returns a store with the objects that admission looks up, built-in and of a cluster."""
     store = Store()
     Api(store).seed()
-    named: set[tuple[str, str, str]] = set()
-    objects = []
-    for kind, document in sorted(manifests, key=lambda pair: pair[0] not in CLASSES):
-        completed = _completed(kind, document, store)
-        metadata = completed["metadata"]
-        key = (kind.type_name, metadata.get("namespace", ""), metadata["name"])
-        if key in named:
-            raise SourceError(
-                f"{kind.kind} {'/'.join(filter(None, key[1:]))}: expected once, found twice"
-            )
-        named.add(key)
-        objects.append(completed)
-    return _question([*objects, *others], namespace, name, configuration)
+    for document in cluster:
+        kind = BY_KIND.get((document["apiVersion"], document["kind"]))
+        if kind in CLASSES:
+            _keep(store, kind, document)
+    return store
+
+
+def _keep(store: Store, kind: Kind, document: Document) -> None:
+    metadata = {"creationTimestamp": "", **document["metadata"]}
+    if store.find(kind, metadata.get("namespace", ""), metadata["name"]) is None:
+        store.create(kind, {**document, "metadata": metadata})
+
+
+def _place(document: Document) -> tuple[str, str, str]:
+    metadata = document.get("metadata") or {}
+    return document["kind"], metadata.get("namespace") or "", metadata.get("name") or ""
 
 
 async def from_cluster(
-    connection: Connection,
-    namespace: str,
-    name: str,
-    configuration: KubeSchedulerConfiguration,
-    kinds: Collection[WatchedKind] = (),
-) -> Question:
-    """Reads the objects of a live cluster, with those of `kinds`, which plugins declare. A kind
-    that the API server does not serve has no objects.
+    connection: Connection, kinds: Collection[WatchedKind] = (), others: Collection[Kind] = ()
+) -> list[Document]:
+    """Returns the objects of a live cluster that a decision reads, with those of `kinds`, which
+    plugins declare, and of `others`. A kind that the API server does not serve has no objects.
 
     Leaves out objects that cannot be read, and names them on standard error. Raises SourceError or
     ConnectionFailedError.
     """
     documents: list[Document] = []
-    listed_kinds = {(kind.api_version, kind.kind): kind for kind in kinds} | WATCHED
+    paths = {(kind.api_version, kind.kind): kind.path for kind in (*kinds, *WATCHED.values())}
+    required = [(kind.api_version, kind.kind) for kind in (NODES, WATCHED_PODS)]
+    for other in others:
+        paths.setdefault((other.api_version, other.kind), other.path())
     async with Client(connection) as client:
-        for kind in listed_kinds.values():
+        for (version, name), path in paths.items():
             try:
-                listed = await client.page(kind.path, dict)
+                listed = await client.page(path, dict)
             except ApiError as refused:
-                if refused.code == 404 and kind not in (NODES, WATCHED_PODS):
+                if refused.code == 404 and (version, name) not in required:
                     continue
-                raise SourceError(f"{kind.kind}: {refused}") from None
+                raise SourceError(f"{name}: {refused}") from None
             items = [
-                {**item, "apiVersion": kind.api_version, "kind": kind.kind}
-                for item in listed.get("items") or ()
+                {**item, "apiVersion": version, "kind": name} for item in listed.get("items") or ()
             ]
             documents += [item for item in items if _can_be_read(item, kinds)]
-    return _question(documents, namespace, name, configuration)
+    return documents
 
 
 def _can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
@@ -142,7 +164,7 @@ def _can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
     except msgspec.ValidationError as invalid:
         problem = str(invalid)
     else:
-        if decodings and all(item.metadata.name for item in decodings):
+        if (document.get("metadata") or {}).get("name") and all(d.metadata.name for d in decodings):
             return True
     said = f"a {document['kind']} cannot be read and is left out: {problem}"
     click.echo(printable(said), err=True)
@@ -163,24 +185,33 @@ def from_scenario(line: bytes | str) -> tuple[str, Question]:
         ) from None
 
 
-def _question(
-    documents: list[Document], namespace: str, name: str, configuration: KubeSchedulerConfiguration
-) -> Question:
-    def is_the_pod(document: Document) -> bool:
-        metadata = document.get("metadata") or {}
-        return document["kind"] == "Pod" and (metadata.get("namespace"), metadata.get("name")) == (
-            namespace,
-            name,
-        )
+def kinds_besides(subject: Subject, *, files: bool) -> list[Kind]:
+    """Returns the kinds that a question reads besides those of a decision: for new objects what
+    admission looks up, and the kind of a workload.
+    """
+    workloads = [kind for kind in KINDS if kind.kind == subject.kind and kind.stored_as is None]
+    return [*ADMITTING, *workloads] if files or subject.kind != "Pod" else []
 
-    pod = next((document for document in documents if is_the_pod(document)), None)
-    if pod is None:
-        raise SourceError(f"pod {namespace}/{name} is not in the cluster")
-    return Question(
-        _pending(pod),
-        [document for document in documents if not is_the_pod(document)],
-        configuration,
-    )
+
+def question_about(
+    subject: Subject, documents: list[Document], configuration: KubeSchedulerConfiguration
+) -> Question:
+    """Returns the question about a pod of the cluster, or about the next pod of a workload. Raises
+    SourceError.
+    """
+    document = subject.is_in(documents)
+    if document is None:
+        raise SourceError(f"{subject} is not in the cluster")
+    if subject.kind == "Pod":
+        others = [other for other in documents if other is not document]
+        return Question(_pending(document), others, configuration, tuple(standing(document)))
+    try:
+        pod, claims = next_pod(document, documents)
+    except msgspec.ValidationError as invalid:
+        raise SourceError(f"{subject}: {invalid}") from None
+    store = _classes_of(documents)
+    created = [completed_object(CLAIMS, claim, store) for claim in claims]
+    return Question(completed_object(PODS, pod, store), [*documents, *created], configuration)
 
 
 def _pending(pod: Document) -> Document:
@@ -193,7 +224,7 @@ def _pending(pod: Document) -> Document:
     }
 
 
-def _completed(kind: Kind, document: Document, store: Store) -> Document:
+def completed_object(kind: Kind, document: Document, store: Store) -> Document:
     """Returns the object as an API server would store it. Raises SourceError with all of its
     problems.
 
@@ -215,8 +246,8 @@ def _completed(kind: Kind, document: Document, store: Store) -> Document:
     faults = problems(kind.type_name, stored)
     if faults:
         raise SourceError(invalid_message(kind.type_name, name, faults))
-    if kind in CLASSES and store.find(kind, metadata.get("namespace", ""), name) is None:
-        store.create(kind, {**stored, "metadata": {"creationTimestamp": "", **stored["metadata"]}})
+    if kind in CLASSES:
+        _keep(store, kind, stored)
     if kind == VOLUMES and is_new and not (document.get("status") or {}).get("phase"):
         stored = {**stored, "status": {**(stored.get("status") or {}), "phase": "Available"}}
     try:

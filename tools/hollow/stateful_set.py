@@ -124,7 +124,7 @@ def _step(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Writ
     for ordinal in ordinals:
         pod = pods.get(ordinal)
         if pod is None:
-            writes += _create(owner, ordinal, claims)
+            writes += creation(owner, ordinal, claims)
         elif phase_of(pod) == "Pending" and not deleting(pod):
             writes += _claims(owner, pod.metadata.name, claims)
         elif is_finished(pod) and not deleting(pod):
@@ -179,8 +179,8 @@ def _claims(owner: StatefulSet, pod: str, claims: Claims) -> list[Write]:
     return writes
 
 
-def _create(owner: StatefulSet, ordinal: int, claims: Claims) -> list[Write]:
-    """Creates the pod and its claims; a pod whose claim is being deleted has to wait."""
+def creation(owner: StatefulSet, ordinal: int, claims: Claims) -> list[Write]:
+    """Creates the claims of a pod, and then the pod; it has to wait while its claim is deleted."""
     name = f"{owner.metadata.name}-{ordinal}"
     labels = {
         REVISION: update_revision(owner),

@@ -20,7 +20,11 @@ from tests.kit.cases import texts
 from tests.kit.handle import NoApi
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}"
+POD = """
+{apiVersion: v1, kind: Node, metadata: {name: one}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}
+"""
 
 # The text after the head, and the problem named after the file's name or alone.
 FIELDS = [

@@ -13,9 +13,11 @@ from berth.config.load import from_mapping
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.store import RefusedError, Store
 from berth.tools.demo.command import demo
-from berth.tools.explain.command import answer, explain
+from berth.tools.explain.answering import answer
+from berth.tools.explain.command import explain
 from berth.tools.explain.decision import Explanation
-from berth.tools.explain.source import SourceError, from_manifests
+from berth.tools.explain.source import SourceError, from_manifests, question_about
+from berth.tools.explain.subject import Subject
 from berth.tools.manifests import ManifestError, read
 from tests.kit.cases import texts
 
@@ -222,13 +224,16 @@ FILES = [
         b"{apiVersion: v1, kind: Pod, metadata: p}",
         ", document 1: metadata: expected an object with a name",
     ),
-    (b"{apiVersion: v1, kind: Boat, metadata: {name: b}}", ", document 1: unknown kind v1 Boat"),
-    (b"{apiVersion: v2, kind: Pod, metadata: {name: b}}", ", document 1: unknown kind v2 Pod"),
+    (b"{apiVersion: v2, kind: Pod, metadata: {name: b}}",
+     ", document 1: unknown kind v2 Pod: expected v1"),
     (
         b"{apiVersion: [], kind: {a: b}, metadata: {name: b}}",
         ", document 1: expected an object with apiVersion",
     ),
-    (b"{apiVersion: [1], kind: {a: b}, metadata: {name: b}}", ", document 1: unknown kind"),
+    (
+        b"{apiVersion: [1], kind: {a: b}, metadata: {name: b}}",
+        ", document 1: expected an object with apiVersion",
+    ),
     (
         b"{apiVersion: v1, kind: List, items: [3]}",
         ", document 1, items[0]: expected an object with apiVersion",
@@ -260,12 +265,13 @@ def refused_by(command: str, *manifests: Path) -> str:
 def created(*manifests: Path) -> None:
     api = Api(Store())
     api.seed()
-    for kind, document in read(manifests):
+    for kind, document in read(manifests).objects:
         api.create(kind, "default" if kind.namespaced else "", document)
 
 
 def explained(*manifests: Path) -> Explanation:
-    return answer(from_manifests(manifests, "default", "p", from_mapping(None)))
+    documents = from_manifests(manifests)
+    return answer(question_about(Subject.parse("p"), documents, from_mapping(None)))
 
 
 @pytest.mark.parametrize("command", ["explain", "demo"])

@@ -84,8 +84,7 @@ def test_a_placed_pod_is_explained_as_if_it_were_pending(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--pod", "web"], "the cluster: expected -f, --kubeconfig or --master"),
-        (["-f", "{cluster}"], "--pod: expected NAMESPACE/NAME"),
+        (["-f", "{cluster}", "job/web"], "Job default/web is not in the cluster"),
         (["-f", "{cluster}", "--pod", "shop/none"], "pod shop/none is not in the cluster"),
         (["--kubeconfig", "/nowhere", "--pod", "web"], "/nowhere: cannot be read"),
         (["--scenario", "/nowhere"], "/nowhere: cannot be read"),

@@ -28,7 +28,7 @@ from berth.plugin import (
     ResourceClaim,
     ResourceSlice,
 )
-from berth.tools.explain.handle import NoObjects
+from berth.tools.explain.handle import HeldObjects
 from tests.kit.devices import (
     GPU,
     Document,
@@ -135,7 +135,7 @@ def test_without_the_gate_no_class_is_looked_up() -> None:
 # --------------------------------------------------------------------------------------- the hints
 
 
-class Classes(NoObjects):
+class Classes(HeldObjects):
     """Only classes are known."""
 
     def __init__(self, *classes: DeviceClass) -> None:

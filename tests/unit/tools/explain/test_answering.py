@@ -1,0 +1,22 @@
+"""The cluster that plugins see while a pod is explained."""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.config.load import from_mapping
+from berth.tools.explain.answering import Explainer
+from berth.tools.explain.source import Question
+from tests.kit.daemon import node, pod
+
+
+def test_plugins_find_all_pods_and_nodes_in_their_handle() -> None:
+    configuration = from_mapping(None)
+    explainer = Explainer(configuration)
+    others = [node("a"), node("b"), pod("running", nodeName="a"), pod("waiting")]
+    explainer.attempt(Question(pod("asked"), others, configuration))
+    objects = explainer.handle.objects
+    assert {item.metadata.name for item in objects.every(Pod)} == {"running", "waiting", "asked"}
+    assert objects.get(Node, "b") is not None
+    assert objects.get(Pod, "b", "default") is None
+    explainer.attempt(Question(pod("asked"), [], configuration))
+    assert [item.metadata.name for item in objects.every(Pod)] == ["asked"]

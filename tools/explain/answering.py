@@ -1,0 +1,160 @@
+"""Answers questions about pods: builds the plugins and the cluster, and decides."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache, partial
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.gated_fields import GatedFields
+from berth.actors.scheduling.kube.kinds import WatchedKind
+from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.whole import with_json
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.wiring.profiles import profiles_of
+from berth.config.feature_gates import DEFAULTS
+from berth.config.fields import path_first
+from berth.config.load import ConfigError, from_mapping
+from berth.config.types import KubeSchedulerConfiguration
+
+from .cluster import decoded, snapshot_of
+from .decision import Decision, Explanation, Failure, steps
+from .handle import ReadOnlyHandle
+from .source import Document, Question, SourceError, from_scenario
+
+CHUNK = 8
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A question in the form that the scheduling algorithm takes."""
+
+    configuration: KubeSchedulerConfiguration
+    profile: Profile
+    info: PodInfo
+    snapshot: Snapshot
+
+
+class Explainer:
+    """Decides with the plugins of one configuration, which get `handle`. `kinds` are those that they
+    declare.
+
+    Raises ConfigError or RegistryError.
+    """
+
+    def __init__(
+        self, configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool] = DEFAULTS
+    ) -> None:
+        self._configuration = configuration
+        self._gates = gates
+        self.handle = ReadOnlyHandle(gates)
+        self._profiles = profiles_of(configuration, self.handle)
+        lookups = (
+            kind
+            for profile in self._profiles.values()
+            for plugin in profile.plugins
+            for kind in plugin.lookups
+        )
+        self.kinds = tuple(dict.fromkeys(kind for kind in lookups if isinstance(kind, WatchedKind)))
+
+    def attempt(self, question: Question, snapshot: Snapshot | None = None) -> Attempt:
+        """Returns the attempt at a question, in the `snapshot` of its objects, if it is at hand.
+        Raises SourceError.
+        """
+        whole = bool(self._configuration.extenders)
+        try:
+            pod = GatedFields(self._gates).drop(Reader(Pod).convert(question.pod))
+            info = PodInfo(with_json(pod, msgspec.json.encode(question.pod)) if whole else pod)
+            if snapshot is None:
+                snapshot = self.snapshot(question.objects, info)
+        except msgspec.ValidationError as invalid:
+            raise SourceError(path_first(invalid, Pod)) from None
+        profile = self._profiles.get(pod.spec.scheduler_name)
+        if profile is None:
+            ours = ", ".join(self._profiles)
+            raise SourceError(
+                f"{info.key} belongs to the scheduler {pod.spec.scheduler_name!r} by its "
+                f"spec.schedulerName; this configuration has {ours}"
+            )
+        return Attempt(self._configuration, profile, info, snapshot)
+
+    def snapshot(self, objects: Iterable[Document], info: PodInfo | None = None) -> Snapshot:
+        """Returns the cluster of these objects and a pending pod, which plugins see from now on.
+        Raises msgspec.ValidationError.
+        """
+        documents = list(objects)
+        self.handle.objects.hold(
+            item for document in documents for item in decoded(document, self.kinds)
+        )
+        if info is not None:
+            self.handle.objects.hold([info.pod], more=True)
+        return snapshot_of(
+            documents,
+            self._profiles.keys(),
+            info,
+            self.kinds,
+            self._gates,
+            whole=bool(self._configuration.extenders),
+        )
+
+
+def answer(question: Question) -> Explanation:
+    """Returns the decision for a question.
+
+    Raises SourceError, ConfigError or RegistryError.
+    """
+    return decided(Explainer(question.configuration).attempt(question))
+
+
+def decided(attempt: Attempt) -> Explanation:
+    """Returns the decision. Extenders are called as by the scheduler, but never to bind."""
+    if attempt.configuration.extenders:
+        return anyio.run(_with_extenders, attempt)
+    return unasked(steps(attempt.profile, attempt.info, attempt.snapshot, extended=False))
+
+
+async def _with_extenders(attempt: Attempt) -> Explanation:
+    async with Extenders(attempt.configuration.extenders) as extenders:
+        extended = extenders.decide_on(attempt.info.pod)
+        decision = steps(attempt.profile, attempt.info, attempt.snapshot, extended=extended)
+        return await extenders.drive(attempt.info.pod, decision)
+
+
+def answers(path: Path, gates: Mapping[str, bool]) -> Iterator[str]:
+    """Yields a line for every scenario of a file, in the order of the file; uses all cores."""
+    answer_line = partial(_answer_line, tuple(gates.items()))
+    with path.open("rb") as file, ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+        yield from pool.map(answer_line, _lines(lines), chunksize=CHUNK)
+
+
+def _lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    return (line for line in lines if line.strip())
+
+
+def _answer_line(gates: tuple[tuple[str, bool], ...], line: bytes) -> str:
+    decision: Decision | Failure
+    name = ""
+    try:
+        name, question = from_scenario(line)
+        configuration = msgspec.json.encode(question.configuration, enc_hook=str)
+        decision = decided(_explainer(configuration, gates).attempt(question)).decision
+    except (SourceError, ConfigError, RegistryError) as problem:
+        decision = Failure(str(problem))
+    return msgspec.json.encode({"name": name, "expect": decision}).decode()
+
+
+@lru_cache(maxsize=64)
+def _explainer(configuration: bytes, gates: tuple[tuple[str, bool], ...]) -> Explainer:
+    return Explainer(from_mapping(msgspec.json.decode(configuration)), dict(gates))

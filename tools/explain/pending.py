@@ -1,0 +1,83 @@
+"""The pending pods of a cluster, each with its decision in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from berth.actors.scheduling.kube.core import FINISHED
+from berth.config.types import KubeSchedulerConfiguration
+
+from .answering import Explainer, decided
+from .report import conclusion
+from .source import Document, SourceError, question_about
+from .subject import Subject
+from .words import shown
+
+
+class PendingPod(msgspec.Struct, frozen=True):
+    """A pending pod: why the scheduler does not try it now, if it does not, and the decision."""
+
+    namespace: str
+    name: str
+    standing: tuple[str, ...]
+    decision: str
+
+
+def pending_pods(
+    explainer: Explainer,
+    configuration: KubeSchedulerConfiguration,
+    objects: list[Document],
+    namespace: str | None,
+) -> list[PendingPod]:
+    """Returns the pods of a namespace (None: of all) that have no node, in the order of their
+    names. Raises SourceError.
+    """
+    try:
+        snapshot = explainer.snapshot(objects)
+    except msgspec.ValidationError as invalid:
+        raise SourceError(str(invalid)) from None
+    pending = []
+    for document in objects:
+        if not _is_pending(document, namespace):
+            continue
+        metadata = document["metadata"]
+        subject = Subject("Pod", metadata["namespace"], metadata["name"])
+        question = question_about(subject, objects, configuration)
+        try:
+            explained = decided(explainer.attempt(question, snapshot))
+            sentence = conclusion(explained, now=not question.standing)
+        except SourceError as problem:
+            sentence = str(problem)
+        pending.append(PendingPod(subject.namespace, subject.name, question.standing, sentence))
+    return sorted(pending, key=lambda pod: (pod.namespace, pod.name))
+
+
+def _is_pending(document: Document, namespace: str | None) -> bool:
+    if document["kind"] != "Pod":
+        return False
+    spec, status = document.get("spec") or {}, document.get("status") or {}
+    return (
+        not spec.get("nodeName")
+        and status.get("phase") not in FINISHED
+        and namespace in (None, document["metadata"].get("namespace"))
+    )
+
+
+def show(pods: Sequence[PendingPod], namespace: str | None, console: Console) -> None:
+    """Prints a row for each pod, or that there is none."""
+    if not pods:
+        where = "" if namespace is None else f" in the namespace {shown(namespace)}"
+        console.print(f"no pod is pending{where}")
+        return
+    table = Table(title="pending pods", title_justify="left")
+    table.add_column("pod", overflow="fold")
+    table.add_column("decision", overflow="fold")
+    for pod in pods:
+        parts = [*pod.standing, f"if it were tried now, it {pod.decision}"]
+        decision = "; ".join(parts) if pod.standing else pod.decision
+        table.add_row(shown(f"{pod.namespace}/{pod.name}"), shown(decision))
+    console.print(table)

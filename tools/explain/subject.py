@@ -1,0 +1,128 @@
+"""The pod in question: a pod of the cluster, or the next pod of a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import FINISHED
+from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
+
+from ..apiserver.resources import KINDS
+from ..hollow import daemon_set, job, stateful_set
+from ..hollow.documents import pod_from
+from ..hollow.objects import TYPES as WORKLOAD_TYPES
+from ..hollow.objects import DaemonSet, Job, StatefulSet, Workload, read
+from ..hollow.writes import Create
+
+Document = dict[str, Any]
+NEW = "new"
+_WORKLOADS = (
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "DaemonSet",
+    "Job",
+    "ReplicationController",
+)
+# The names of kinds as kubectl takes them.
+_KIND_OF = {
+    name: kind.kind
+    for kind in KINDS
+    if kind.kind in ("Pod", *_WORKLOADS)
+    for name in (kind.kind.lower(), kind.plural, *kind.short)
+}
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """A pod, or the workload whose next pod is in question."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str, namespace: str = "default") -> Subject:
+        """Reads NAME, NAMESPACE/NAME or KIND/NAME; a name of a kind is no namespace."""
+        first, slash, name = text.partition("/")
+        if not slash:
+            return cls("Pod", namespace, text)
+        kind = _KIND_OF.get(first.split(".")[0].lower())
+        return cls("Pod", first, name) if kind is None else cls(kind, namespace, name)
+
+    def is_in(self, documents: Iterable[Document]) -> Document | None:
+        """Returns the object of this kind and name; None if it is not in the cluster."""
+        for document in documents:
+            metadata = document.get("metadata") or {}
+            place = document["kind"], metadata.get("namespace"), metadata.get("name")
+            if place == (self.kind, self.namespace, self.name):
+                return document
+        return None
+
+    def __str__(self) -> str:
+        kind = "pod" if self.kind == "Pod" else self.kind
+        return f"{kind} {self.namespace}/{self.name}"
+
+
+def next_pod(workload: Document, documents: Sequence[Document]) -> tuple[Document, list[Document]]:
+    """Returns the pod that a workload's controller would create next, and the claims that it would
+    create for the pod. Raises msgspec.ValidationError.
+    """
+    owner: Any = read(workload, WORKLOAD_TYPES[workload["kind"]])
+    if isinstance(owner, StatefulSet):
+        return _next_stateful_pod(owner, documents)
+    labels = job.labels(owner) if isinstance(owner, Job) else None
+    return _named(pod_from(owner, labels=labels), owner), []
+
+
+def _named(pod: Document, owner: Workload) -> Document:
+    metadata = {**pod["metadata"], "name": f"{owner.metadata.name}-{NEW}"}
+    if isinstance(owner, DaemonSet):
+        pod["spec"] = {**pod["spec"], "tolerations": daemon_set.tolerations(pod["spec"])}
+    return {**pod, "metadata": metadata}
+
+
+def _next_stateful_pod(
+    owner: StatefulSet, documents: Sequence[Document]
+) -> tuple[Document, list[Document]]:
+    """Returns the pod of the first ordinal that has none."""
+    namespace = owner.metadata.namespace
+    within = [d for d in documents if (d.get("metadata") or {}).get("namespace") == namespace]
+    pods = {d["metadata"]["name"] for d in within if d["kind"] == "Pod"}
+    claims = {
+        d["metadata"]["name"]: read(d, PersistentVolumeClaim)
+        for d in within
+        if d["kind"] == "PersistentVolumeClaim"
+    }
+    ordinal = 0
+    while f"{owner.metadata.name}-{ordinal}" in pods:
+        ordinal += 1
+    creations = [
+        write.document
+        for write in stateful_set.creation(owner, ordinal, claims)
+        if isinstance(write, Create)
+    ]
+    return creations[-1], creations[:-1]
+
+
+def standing(pod: Document) -> list[str]:
+    """Returns why the scheduler does not try the pod now, if it does not: sentences without their
+    subject, such as "already runs on node-1".
+    """
+    metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
+    sentences = []
+    if status.get("phase") in FINISHED:
+        sentences.append(f"has ended: its phase is {status['phase']}")
+    elif spec.get("nodeName"):
+        runs = "runs on" if status.get("phase") == "Running" else "is bound to"
+        sentences.append(f"already {runs} {spec['nodeName']}".replace("already is", "is already"))
+    if metadata.get("deletionTimestamp"):
+        sentences.append(f"is being deleted since {metadata['deletionTimestamp']}")
+    gates = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
+    if gates and not spec.get("nodeName"):
+        sentences.append(f"waits until its scheduling gates are removed: {', '.join(gates)}")
+    if status.get("nominatedNodeName") and not spec.get("nodeName"):
+        sentences.append(f"is nominated to {status['nominatedNodeName']}, and waits for room there")
+    return sentences
