@@ -47,8 +47,8 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Explainer:
-    """Decides with the plugins of one configuration, which get `handle`. `kinds` are those that they
-    declare.
+    """Decides with the plugins of one configuration, which get `handle`. `kinds` are those that
+    they declare.
 
     Raises ConfigError or RegistryError.
     """
