@@ -25,6 +25,7 @@ from berth.config.types import KubeSchedulerConfiguration
 from ..apiserver.resources import Kind
 from ..feature_gates import feature_gates_option, gates_from
 from .answering import Explainer, answers, decided
+from .asks.asking import asks_of
 from .devices import supply
 from .pending import pending_pods
 from .pending import show as show_pending
@@ -189,7 +190,8 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     plugins = {plugin.name for plugin in attempt.profile.plugins}
     volumes = demands(attempt.info, attempt.snapshot, plugins)
     devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
-    show(explained, volumes, devices, attempt.info.key, question.standing, top, Console())
+    asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
+    show(explained, asks, volumes, devices, attempt.info.key, question.standing, top, Console())
 
 
 def _explain_pending(

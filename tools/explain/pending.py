@@ -12,6 +12,7 @@ from berth.actors.scheduling.kube.core import FINISHED
 from berth.config.types import KubeSchedulerConfiguration
 
 from .answering import Explainer, decided
+from .asks.asking import asks_of
 from .report import conclusion
 from .source import Document, SourceError, question_about
 from .subject import Subject
@@ -48,8 +49,10 @@ def pending_pods(
         subject = Subject("Pod", metadata["namespace"], metadata["name"])
         question = question_about(subject, objects, configuration)
         try:
-            explained = decided(explainer.attempt(question, snapshot))
-            sentence = conclusion(explained, now=not question.standing)
+            attempt = explainer.attempt(question, snapshot)
+            explained = decided(attempt)
+            asks = asks_of(attempt.info, snapshot, explained.decision)
+            sentence = "".join(conclusion(explained, asks, now=not question.standing))
         except SourceError as problem:
             sentence = str(problem)
         pending.append(PendingPod(subject.namespace, subject.name, question.standing, sentence))

@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 
+from .asks.ask import Ask
 from .contest import Contest
 from .decision import Decision, Explanation, Failure, Verdict
 from .devices import DeviceSupply, RequestDevices, RequestProblem
 from .volumes import Demand
-from .words import MOST_NAMES, listed, shown
+from .words import MOST_NAMES, listed, shown, some
 
+MOST_ASKS = 6
 MOST_CANDIDATES = 20
 MOST_ROWS = 40
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def conclusion(explained: Explanation, *, now: bool = True) -> str:
-    """Returns where the pod goes, or why it stays pending: a sentence without its subject. Unless
-    `now`, something else has to happen first.
+def conclusion(
+    explained: Explanation, asks: Collection[Ask] = (), *, now: bool = True
+) -> tuple[str, str]:
+    """Returns where the pod goes, or that it stays pending, and more about it; together a sentence
+    without its subject. `asks` are what the nodes lack. Unless `now`, something else has to happen
+    first.
     """
     decision, contest = explained.decision, explained.contest
     if isinstance(decision, Failure):
-        return f"stays pending, as the attempt fails: {decision.error}"
-    goes = "goes" if now else "would go"
+        return "stays pending", f", as the attempt fails: {decision.error}"
     if decision.hosts:
-        several = (
-            f" (one of {len(decision.hosts)} that tie, by chance)"
-            if len(decision.hosts) > 1
-            else ""
-        )
-        return f"{goes} to {listed(decision.hosts)}{several}"
-    stays = f"{'stays' if now else 'would stay'} pending: {decision.message or ''}"
-    return stays if contest is None else f"{stays} {_nomination(contest)}"
+        ties = len(decision.hosts)
+        several = f" (one of {ties} that tie, by chance)" if ties > 1 else ""
+        return f"{'goes' if now else 'would go'} to {listed(decision.hosts)}", several
+    stays = "stays pending" if now else "would stay pending"
+    if contest is not None:
+        stays += f" until {contest.candidates[0].node} has room"
+    if decision.prefilter is not None:
+        by = decision.prefilter.plugin or "the PreFilter plugins together"
+        return stays, f": {by} says: {'; '.join(decision.prefilter.reasons)}"
+    if not asks:
+        return stays, f": {decision.message or ''}"
+    nodes = sum(len(ask.nodes) for ask in asks)
+    parts = [f"{len(ask.nodes)} {ask.sentence}" for ask in asks][:MOST_ASKS]
+    more = ", ..." if len(asks) > MOST_ASKS else ""
+    return stays, f": of {some(nodes, 'node')}, {', '.join(parts)}{more}"
 
 
 def _nomination(contest: Contest) -> str:
@@ -60,6 +69,7 @@ def _nomination(contest: Contest) -> str:
 
 def show(
     explained: Explanation,
+    asks: Mapping[Ask, Verdict],
     volumes: Sequence[Demand],
     devices: DeviceSupply,
     name: str,
@@ -67,34 +77,30 @@ def show(
     top: int,
     console: Console,
 ) -> None:
-    """Prints why the pod of this name is not tried now, at most `top` of the feasible nodes with
-    their scores, the others by reason, the demands of the pod's volumes, the devices that the nodes
-    would give to its claims, and the outcome.
+    """Prints why the pod of this name is not tried now, and the conclusion. Then come at most `top`
+    of the feasible nodes with their scores, what the others lack, the demands of the pod's volumes,
+    the devices that the nodes would give to its claims, and Kubernetes' own message.
     """
     decision, contest = explained.decision, explained.contest
     pod = shown(name)
     for sentence in standing:
         console.print(f"[yellow]{pod} {shown(sentence)}.[/yellow] If it were tried now:")
+    outcome, more = conclusion(explained, asks, now=not standing)
+    color = "red" if isinstance(decision, Failure) else "green" if decision.hosts else "yellow"
+    console.print(f"[{color}]{pod} {shown(outcome)}[/{color}]{shown(more)}")
     if isinstance(decision, Failure):
         _show_demands(volumes, devices, {}, console)
-        console.print(f"[red]{pod}: the attempt fails:[/red] {shown(decision.error)}")
         return
-    if decision.prefilter is not None:
-        by = shown(decision.prefilter.plugin or "the PreFilter plugins together")
-        console.print(f"No node was tried: {by} rejected the pod.")
     if decision.total:
         console.print(_scores(decision, top))
-    losers = _losers(decision.filter)
-    if losers.row_count:
-        console.print(losers)
+    if asks:
+        console.print(_losers(asks))
     _show_demands(volumes, devices, decision.total, console)
-    sentence = conclusion(msgspec.structs.replace(explained, contest=None), now=not standing)
-    head, mark, rest = sentence.partition(" (" if decision.hosts else ": ")
-    color = "green" if decision.hosts else "yellow"
-    console.print(f"[{color}]{pod} {shown(head)}[/{color}]{shown(mark + rest)}")
     if contest is not None:
         console.print(_candidates(contest))
         console.print(f"[green]{pod}[/green] {shown(_nomination(contest))}")
+    if decision.message:
+        console.print(f"Kubernetes' message: {shown(decision.message)}")
 
 
 def _show_demands(
@@ -176,18 +182,15 @@ def _scores(decision: Decision, top: int) -> Table:
     return table
 
 
-def _losers(verdicts: dict[str, Verdict]) -> Table:
-    """Returns one row for all nodes that the same plugin rejected for the same reasons."""
+def _losers(asks: Mapping[Ask, Verdict]) -> Table:
+    """Returns a row for each ask: its nodes, the plugin that rejected them, and what would help."""
     table = Table(title="nodes that do not fit", title_justify="left")
-    for column in ("nodes", "plugin", "reasons", "could preemption help"):
+    for column in ("nodes", "plugin", "what they lack", "what would help"):
         table.add_column(column, overflow="fold")
-    groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for node, verdict in verdicts.items():
-        if verdict.code != "Success":
-            groups[verdict.plugin, "; ".join(verdict.reasons), verdict.code].append(node)
-    for (plugin, reasons, code), nodes in sorted(groups.items(), key=lambda group: -len(group[1])):
-        helps = "maybe" if code == "Unschedulable" else "no"
-        table.add_row(*map(shown, (listed(sorted(nodes)), plugin, reasons, helps)))
+    for ask, verdict in asks.items():
+        preemption = "preemption may help" if verdict.code == "Unschedulable" else ""
+        helps = "; ".join(filter(None, (ask.remedy, preemption)))
+        table.add_row(*map(shown, (listed(ask.nodes), verdict.plugin, ask.sentence, helps)))
     return table
 
 

@@ -47,7 +47,7 @@ def label_in(key: str, values: Iterable[str]) -> str:
 def where(selector: NodeSelector) -> str:
     """Words the nodes that a volume's node affinity allows, such as "on nodes with zone in (a)"."""
     terms = [
-        all_of([_required(r) for r in term.match_expressions if r.key.strip("-")])
+        all_of([required(r) for r in term.match_expressions if r.key.strip("-")])
         for term in selector.node_selector_terms
         if term.match_expressions
     ]
@@ -60,7 +60,7 @@ def selected(selector: Selector) -> str:
         return "on no node"
     if not selector.requirements:
         return "on any node"
-    return f"on nodes with {all_of([_required(r) for r in selector.requirements])}"
+    return f"on nodes with {all_of([required(r) for r in selector.requirements])}"
 
 
 def within(topologies: Sequence[TopologySelectorTerm]) -> str:
@@ -77,7 +77,7 @@ def all_of(parts: Sequence[str]) -> str:
     return " and ".join(parts) or "any labels"
 
 
-def _required(requirement: _Requirement) -> str:
+def required(requirement: _Requirement) -> str:
     key, values = requirement.key, requirement.values
     match requirement.operator:
         case "In":

@@ -703,7 +703,7 @@ def test_an_attempt_that_fails_shows_the_nodes_that_are_fine_too(tmp_path: Path)
     document = claim("c", request(**selecting(f'device.attributes["{DRIVER}"].numa == 1')))
     slices = resource_slice("n1", at("gpu-0", 1)), resource_slice("n2", "gpu-0")
     printed = shown(tmp_path, GPUS, node("n1"), node("n2"), *slices, document)
-    assert "default/p: the attempt fails: " in printed
+    assert "default/p stays pending, as the attempt fails: " in printed
     assert f"(slice n2-gpus, device {DRIVER}/n2/gpu-0)" in printed
     assert f"{DRIVER}/n1/gpu-0" in printed
 

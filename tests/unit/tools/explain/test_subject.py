@@ -185,7 +185,7 @@ def test_without_a_name_each_pending_pod_has_a_row() -> None:
     assert decisions["fits"] == "goes to node-1"
     assert decisions["gated"] == "would go to node-1"
     assert decisions["huge"].startswith(
-        "stays pending: 0/1 nodes are available: 1 Insufficient cpu"
+        "stays pending: of 1 node, 1 lacks cpu (9 requested, the largest node has 4)"
     )
     assert decisions.keys() == {"fits", "huge", "gated"}
     assert "shop/fits │ goes to node-1" in told("-f", "-", "-n", "shop", stdin=cluster)

@@ -526,7 +526,7 @@ def test_new_manifests_get_the_default_class_and_their_volumes_are_available(
     assert "n1, n3" in printed
     assert "default/db goes to n2" in printed
     assert printed.index("nodes that do not fit") < printed.index("volumes, and what they ask")
-    assert printed.index("volumes, and what they ask") < printed.index("default/db goes to")
+    assert printed.index("default/db goes to") < printed.index("nodes that do not fit")
 
 
 def test_the_words_are_also_given_if_the_attempt_fails() -> None:
@@ -539,7 +539,7 @@ def test_the_words_are_also_given_if_the_attempt_fails() -> None:
     )
     assert result.exit_code == 0, result.output
     assert "claim data" in result.stdout
-    assert "ns/p: the attempt fails: " in result.stdout
+    assert "ns/p stays pending, as the attempt fails: " in result.stdout
 
 
 def test_the_json_has_no_volumes(tmp_path: Path) -> None:

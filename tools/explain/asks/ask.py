@@ -1,0 +1,44 @@
+"""An ask: what some nodes lack for a pod, in words, and a change that would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
+
+K = TypeVar("K")
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """What `nodes` lack: a sentence without its subject, about one node and about many, such as
+    "lacks cpu" and "lack cpu". `remedy` is an imperative, or "".
+    """
+
+    nodes: tuple[str, ...]
+    one: str
+    many: str
+    remedy: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return self.one if len(self.nodes) == 1 else self.many
+
+
+class Question(msgspec.Struct, frozen=True):
+    """The pod, the nodes of the cluster by name, and the labels of its namespaces."""
+
+    info: PodInfo
+    nodes: Mapping[str, NodeInfo]
+    namespaces: Mapping[str, Mapping[str, str]]
+
+
+def grouped(pairs: Iterable[tuple[str, K]]) -> dict[K, tuple[str, ...]]:
+    """Returns the nodes by what they lack, each group in the order of the pairs."""
+    groups: dict[K, list[str]] = {}
+    for node, lack in pairs:
+        groups.setdefault(lack, []).append(node)
+    return {lack: tuple(nodes) for lack, nodes in groups.items()}

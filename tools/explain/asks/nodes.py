@@ -1,0 +1,161 @@
+"""Nodes that the pod may not use by their names, labels, taints or cordons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import Node, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from berth.actors.scheduling.kube.node_selector import requirement_matches
+from berth.actors.scheduling.kube.taints import HARD_EFFECTS
+
+from ..words import MOST_NAMES, listed, required
+from .ask import Ask, Question, grouped
+
+HOSTNAME = "metadata.name"
+# The values of these labels are near each other and mean different things.
+_NOT_MISTYPED = ("kubernetes.io/arch", "kubernetes.io/os")
+
+
+class _Lack(msgspec.Struct, frozen=True):
+    """A requirement that a node does not meet: of a label, or of the node's name."""
+
+    requirement: NodeSelectorRequirement
+    of_name: bool = False
+
+
+def cordon_asks(_: Question, nodes: Iterable[str]) -> Iterator[Ask]:
+    cordoned = tuple(nodes)
+    yield Ask(
+        cordoned,
+        "is cordoned",
+        "are cordoned",
+        f"kubectl uncordon {' '.join(cordoned[:MOST_NAMES])}",
+    )
+
+
+def name_asks(question: Question, nodes: Iterable[str]) -> Iterator[Ask]:
+    name = question.info.pod.spec.node_name
+    yield Ask(
+        tuple(nodes),
+        f"is not {name}, which the pod's spec.nodeName names",
+        f"are not {name}, which the pod's spec.nodeName names",
+        "remove spec.nodeName",
+    )
+
+
+def taint_asks(question: Question, nodes: Iterable[str]) -> Iterator[Ask]:
+    """Yields an ask for each taint that is the first one of a node that the pod does not
+    tolerate.
+    """
+    tolerations = question.info.template.tolerations
+
+    def first_taint(name: str) -> tuple[str, str, str]:
+        taints = _node(question, name).spec.taints
+        return next(
+            (taint.key, taint.value, taint.effect)
+            for taint in taints
+            if taint.effect in HARD_EFFECTS and not tolerations.tolerate(taint)
+        )
+
+    for (key, value, effect), names in grouped((n, first_taint(n)) for n in nodes).items():
+        taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+        operator = f"operator: Equal, value: {value}" if value else "operator: Exists"
+        toleration = f"tolerations: [{{key: {key}, {operator}, effect: {effect}}}]"
+        yield Ask(names, f"has the taint {taint}", f"have the taint {taint}", toleration)
+
+
+def label_asks(question: Question, nodes: Iterable[str]) -> Iterator[Ask]:
+    """Yields an ask for each requirement of node selector and node affinity that nodes fail."""
+    groups = grouped(
+        (node, _first_lack(question.info.pod, _node(question, node))) for node in nodes
+    )
+    for lack, names in groups.items():
+        if lack is None:
+            yield Ask(
+                names, "is left out by the configuration", "are left out by the configuration"
+            )
+        elif lack.of_name:
+            yield _name_ask(question, lack.requirement, names)
+        else:
+            yield _label_ask(question, lack.requirement, names)
+
+
+def _first_lack(pod: Pod, node: Node) -> _Lack | None:
+    """Returns the first requirement that the node fails: of the node selector, or else of the term
+    that fails fewest.
+    """
+    labels, fields = node.metadata.labels, {HOSTNAME: node.metadata.name}
+    for key, value in sorted(pod.spec.node_selector.items()):
+        if labels.get(key) != value:
+            return _Lack(NodeSelectorRequirement(key=key, operator="In", values=(value,)))
+    lacks = [_lacks(term, labels, fields) for term in _terms(pod)]
+    return min(lacks, key=len)[0] if lacks and all(lacks) else None
+
+
+def _lacks(
+    term: NodeSelectorTerm, labels: Mapping[str, str], fields: Mapping[str, str]
+) -> list[_Lack]:
+    of_labels = [r for r in term.match_expressions if not requirement_matches(r, labels)]
+    of_name = [r for r in term.match_fields if not requirement_matches(r, fields)]
+    return [*map(_Lack, of_labels), *(_Lack(r, True) for r in of_name)]
+
+
+def _terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    selector = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    return selector.node_selector_terms if selector else ()
+
+
+def _name_ask(
+    question: Question, requirement: NodeSelectorRequirement, names: tuple[str, ...]
+) -> Ask:
+    wanted = listed(requirement.values)
+    if requirement.operator == "In" and not set(requirement.values) & question.nodes.keys():
+        other = f"not {wanted}, which does not exist{_meant(requirement.values, question.nodes)}"
+        return Ask(names, f"is {other}", f"are {other}", "name a node that exists in matchFields")
+    word = "not named" if requirement.operator == "In" else "named"
+    return Ask(names, f"is {word} {wanted}", f"are {word} {wanted}", "change the matchFields")
+
+
+def _label_ask(
+    question: Question, requirement: NodeSelectorRequirement, names: tuple[str, ...]
+) -> Ask:
+    key = requirement.key
+    labels = [info.labels for info in question.nodes.values()]
+    present = sorted({of_node[key] for of_node in labels if key in of_node})
+    needs = _pair(requirement) or required(requirement)
+    hint = ""
+    if requirement.operator in ("In", "Exists", "Gt", "Lt") and not present:
+        keys = sorted({name for of_node in labels for name in of_node})
+        hint = f" (no node has the label {key}{_meant((key,), keys)})"
+    elif requirement.operator == "In" and not set(requirement.values) & set(present):
+        meant = "" if key in _NOT_MISTYPED else _meant(requirement.values, present)
+        hint = f" (nodes have {listed(present)}{meant})"
+    lacks = "does not have", "do not have"
+    if requirement.operator in ("NotIn", "DoesNotExist"):
+        lacks = "is excluded by", "are excluded by"
+    pair = _pair(requirement)
+    remedy = f"kubectl label node {names[0]} {pair}, or ask for another label" if pair else ""
+    return Ask(names, f"{lacks[0]} {needs}{hint}", f"{lacks[1]} {needs}{hint}", remedy)
+
+
+def _pair(requirement: NodeSelectorRequirement) -> str:
+    """Returns key=value of a requirement of one value, else ""."""
+    single = requirement.operator == "In" and len(requirement.values) == 1
+    return f"{requirement.key}={requirement.values[0]}" if single else ""
+
+
+def _meant(words: Iterable[str], possible: Iterable[str]) -> str:
+    """Returns a question about a word that is nearly a possible one, or ""."""
+    choices = list(possible)
+    near = [match for word in words for match in get_close_matches(word, choices, 1)]
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _node(question: Question, name: str) -> Node:
+    node = question.nodes[name].node
+    assert node is not None, name
+    return node
