@@ -29,6 +29,7 @@ from .eviction import PODS, check_eviction, mark_disrupted
 from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
 from .limits import check_limits, with_default_limits
 from .patch import STRATEGIC, patched
+from .quotas import QUOTAS, check_quotas, limited, open_ledgers, settle
 from .requests import (
     Binding,
     DeleteOptions,
@@ -41,6 +42,7 @@ from .requests import (
 )
 from .resources import BY_KIND, CONDITIONAL, KINDS, Kind
 from .rules.device_claims import without_deallocated
+from .rules.quotas import quota_warnings
 from .schema import TYPES, pruned, strict_message, unknown_and_mistyped
 from .selectors import Matches
 from .store import Document, RefusedError, Store, StoredObject
@@ -78,6 +80,7 @@ class Api:
 
     def seed(self) -> None:
         """Creates the objects that every cluster starts with, unless they are there."""
+        open_ledgers(self.store)
         for kind, namespace, document in FIRST_OBJECTS:
             if self.store.find(kind, namespace, document["metadata"]["name"]) is None:
                 self.create(kind, namespace, document)
@@ -115,11 +118,17 @@ class Api:
             created = admitted_pod(self.store, with_default_limits(self.store, created))
         elif kind == CLAIMS:
             created = admitted_claim(self.store, created)
+        elif kind == QUOTAS:
+            created = limited(created)
+            self.warnings += quota_warnings(created)
         _refuse(kind, created, admin_access_problems(self.store, kind, created, None))
         _check(kind, created, None)
         if kind in LIMITED:
             check_limits(self.store, kind, created)
-        return self.store.create(kind, created)
+        check_quotas(self.store, kind, created, None)
+        stored = self.store.create(kind, created)
+        settle(self.store, kind, stored.document)
+        return stored
 
     def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
@@ -148,7 +157,9 @@ class Api:
                 after = self._checked_status(kind, after, before)
             else:
                 _refuse(kind, after, status_problems(kind.type_name, after, before))
-            return self.store.update(kind, defaulted(kind, after) if kind == NODES else after)
+            written = self.store.update(kind, defaulted(kind, after) if kind == NODES else after)
+            settle(self.store, kind, written.document)
+            return written
         metadata = {**sent, "name": name, "resourceVersion": version}
         for field in OWNED_BY_SERVER:
             metadata.pop(field, None)
@@ -179,7 +190,11 @@ class Api:
             _check(kind, after, before)
         if (kind == CLAIMS or subresource == "resize") and "deletionTimestamp" not in metadata:
             check_limits(self.store, kind, after)
+        if kind == QUOTAS and after["spec"].get("hard") != before["spec"].get("hard"):
+            after = limited(after)
+        check_quotas(self.store, kind, after, before, subresource)
         written = self.store.update(kind, after)
+        settle(self.store, kind, written.document)
         waits = (
             metadata.get("finalizers")
             or metadata.get("deletionGracePeriodSeconds")
@@ -375,6 +390,7 @@ class Api:
 
     def _remove(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         gone = self.store.delete(kind, namespace, name)
+        settle(self.store, kind, gone.document, gone=True)
         home = self.store.find(NAMESPACES, "", namespace) if namespace else None
         if (
             home is not None

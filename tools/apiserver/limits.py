@@ -10,6 +10,7 @@ from typing import Any
 
 from berth.actors.scheduling.kube.quantity import nano_value
 
+from .amounts import pod_sums, sums_of
 from .resources import BY_KIND, Kind
 from .store import Document, RefusedError, Store
 
@@ -18,8 +19,6 @@ PODS = BY_KIND["v1", "Pod"]
 ANNOTATION = "kubernetes.io/limit-ranger"
 POD_LEVEL = ("cpu", "memory")  # the resources of a whole pod that its containers' do not count for
 _ONE = 1_000_000_000
-_DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 Amounts = Mapping[str, Any]
 Check = Callable[[str, str, Any, Amounts, Amounts], str]
@@ -169,68 +168,13 @@ def _ratio_above(kind: str, name: str, most: Any, requests: Amounts, limits: Amo
     return ""
 
 
-def _sums(spec: Document, field: str) -> dict[str, str]:
-    """Returns the requests or the limits of a pod: of the containers that run together, or of an
-    init container if that is more; for CPU and memory the pod's own, if it has any.
-    """
-    sums: dict[str, _Sum] = {}
-    sidecars: dict[str, _Sum] = {}
-    starts: dict[str, _Sum] = {}
-    for container in spec.get("containers") or ():
-        _add(sums, container, field)
-    for container in spec.get("initContainers") or ():
-        if container.get("restartPolicy") == "Always":
-            _add(sums, container, field)
-            _add(sidecars, container, field)
-            _raise(starts, sidecars)
-        else:
-            start = dict(sidecars)
-            _add(start, container, field)
-            _raise(starts, start)
-    _raise(sums, starts)
-    texts = {name: total.text() for name, total in sums.items()}
+def _sums(spec: Document, field: str) -> Mapping[str, Any]:
+    """Returns the requests or the limits of a pod; for CPU and memory the pod's own, if any."""
+    sums = pod_sums(
+        spec, lambda container: sums_of((container.get("resources") or {}).get(field) or {})
+    )
     own = (spec.get("resources") or {}).get(field) or {}
-    return {**texts, **{name: own[name] for name in POD_LEVEL if name in own}}
-
-
-class _Sum:
-    """A sum of amounts, which is shown in the form of the first one."""
-
-    __slots__ = ("_binary", "nano")
-
-    def __init__(self, nano: int, *, binary: bool) -> None:
-        self.nano = nano
-        self._binary = binary
-
-    @classmethod
-    def of(cls, amount: Any) -> _Sum:
-        return cls(nano_value(amount), binary=str(amount).endswith("i"))
-
-    def plus(self, other: _Sum) -> _Sum:
-        return _Sum(self.nano + other.nano, binary=self._binary)
-
-    def text(self) -> str:
-        """Returns the amount as Kubernetes writes it."""
-        if self._binary and self.nano % _ONE == 0 and self.nano >= 1024 * _ONE:
-            return _with_suffix(self.nano // _ONE, 1024, _BINARY)
-        return _with_suffix(self.nano, 1000, _DECIMAL) if self.nano else "0"
-
-
-def _with_suffix(amount: int, step: int, suffixes: tuple[str, ...]) -> str:
-    place = 0
-    while amount % step == 0 and place < len(suffixes) - 1:
-        amount, place = amount // step, place + 1
-    return f"{amount}{suffixes[place]}"
-
-
-def _add(sums: dict[str, _Sum], container: Document, field: str) -> None:
-    for name, amount in ((container.get("resources") or {}).get(field) or {}).items():
-        added = _Sum.of(amount)
-        sums[name] = sums[name].plus(added) if name in sums else added
-
-
-def _raise(sums: dict[str, _Sum], others: Mapping[str, _Sum]) -> None:
-    """Raises each sum to the other one of its name, if that is more."""
-    for name, other in others.items():
-        if name not in sums or other.nano > sums[name].nano:
-            sums[name] = other
+    return {
+        **{name: total.text() for name, total in sums.items()},
+        **{name: own[name] for name in POD_LEVEL if name in own},
+    }

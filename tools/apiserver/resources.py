@@ -102,6 +102,7 @@ KINDS = (
         "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short=("sa",), status=False
     ),
     Kind("", "v1", "limitranges", "LimitRange", namespaced=True, short=("limits",), status=False),
+    Kind("", "v1", "resourcequotas", "ResourceQuota", namespaced=True, short=("quota",)),
     Kind("", "v1", "endpoints", "Endpoints", namespaced=True, short=("ep",), status=False),
     Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short=("pv",)),
     Kind(

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from .ledger import Ledger
 from .resources import Kind
 
 Document = dict[str, Any]
@@ -88,6 +89,8 @@ class Store:
         self, history: int = HISTORY, journal: Callable[[Kind, Event], None] | None = None
     ) -> None:
         self.revision = 1
+        # What quotas count, by namespace, where there are any; None until it is counted.
+        self.ledgers: dict[str, Ledger | None] = {}
         self._history = history
         self._journal = journal
         self._shelves: dict[Kind, Shelf] = {}
@@ -100,6 +103,7 @@ class Store:
         """
         other = Store(0)
         other.revision = self.revision
+        other.ledgers = dict.fromkeys(self.ledgers)
         for kind, shelf in self._shelves.items():
             there = other._shelf(kind)
             there.objects, there.order = dict(shelf.objects), shelf.order

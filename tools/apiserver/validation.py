@@ -22,6 +22,7 @@ from .rules import (
     pod_updates,
     pods,
     policies,
+    quotas,
     storage,
     workloads,
 )
@@ -57,6 +58,8 @@ def status_problems(kind: str, document: Document, before: Document) -> list[str
             return negotiation.claim_status(document, before)
         case "v1alpha2.PodSchedulingContext":
             return negotiation.context_status(document)
+        case "ResourceQuota":
+            return quotas.status(document.get("status") or {})
         case "ValidatingAdmissionPolicy":
             return policies.status(document.get("status") or {})
         case _:
@@ -143,6 +146,8 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
             return cluster.config_map(document, before)
         case "LimitRange":
             return limits.limit_range(document.get("spec") or {})
+        case "ResourceQuota":
+            return quotas.quota(document, before)
         case "ControllerRevision":
             return workloads.revision(document, before)
         case _:

@@ -24,6 +24,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "services"): cluster.SERVICES,
     ("", "endpoints"): cluster.ENDPOINTS,
     ("", "limitranges"): cluster.DATED,
+    ("", "resourcequotas"): cluster.RESOURCE_QUOTAS,
     ("", "events"): cluster.EVENTS,
     ("", "configmaps"): cluster.CONFIG_MAPS,
     ("", "secrets"): cluster.SECRETS,

@@ -227,6 +227,28 @@ SERVICE_ACCOUNTS = (
     AGE,
 )
 LEASES = (NAME, Column("Holder", field("spec", "holderIdentity"), "Who holds it."), AGE)
+
+
+def _used(*, limits: bool) -> Read:
+    """Returns a reader of the amounts of a quota: of limits, or of requests and numbers."""
+
+    def read(quota: Document, _: datetime) -> str:
+        hard, used = (mapping(quota, "status", name) for name in ("hard", "used"))
+        return ", ".join(
+            f"{name}: {text(used, name, default='0')}/{text(hard, name)}"
+            for name in sorted(hard)
+            if name.startswith("limits.") is limits
+        )
+
+    return read
+
+
+RESOURCE_QUOTAS = (
+    NAME,
+    Column("Request", _used(limits=False), "The requests and objects, used and limited."),
+    Column("Limit", _used(limits=True), "The limits of containers, used and limited."),
+    AGE,
+)
 # The columns of kinds for which the API server has no columns of their own.
 DATED = (
     NAME,

@@ -1,0 +1,102 @@
+"""Sums of amounts of resources, shown as Kubernetes shows them, and the sums of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from berth.actors.scheduling.kube.quantity import nano_value
+
+Document = dict[str, Any]
+_ONE = 1_000_000_000
+_DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+class Sum:
+    """A sum of amounts, as an integer of nano units.
+
+    It is shown in the form of the first amount that is not 0, which is `binary` if that has a
+    suffix such as Mi.
+    """
+
+    __slots__ = ("binary", "nano")
+
+    def __init__(self, nano: int, *, binary: bool = False) -> None:
+        self.nano = nano
+        self.binary = binary
+
+    @classmethod
+    def of(cls, amount: Any) -> Sum:
+        return cls(nano_value(amount), binary=str(amount).endswith("i"))
+
+    @classmethod
+    def count(cls, number: int) -> Sum:
+        return cls(number * _ONE)
+
+    def plus(self, other: Sum) -> Sum:
+        return Sum(self.nano + other.nano, binary=(self if self.nano else other).binary)
+
+    def minus(self, other: Sum) -> Sum:
+        return self.plus(Sum(-other.nano, binary=other.binary))
+
+    def whole(self) -> Sum:
+        """Returns the amount rounded up to a whole number."""
+        return Sum(-(-self.nano // _ONE) * _ONE, binary=self.binary)
+
+    def text(self) -> str:
+        """Returns the amount as Kubernetes writes it."""
+        if self.binary and self.nano % _ONE == 0 and self.nano >= 1024 * _ONE:
+            return _with_suffix(self.nano // _ONE, 1024, _BINARY)
+        return _with_suffix(self.nano, 1000, _DECIMAL) if self.nano else "0"
+
+
+NOTHING, ONE = Sum.count(0), Sum.count(1)
+Sums = Mapping[str, Sum]
+
+
+def sums_of(amounts: Mapping[str, Any]) -> dict[str, Sum]:
+    return {name: Sum.of(amount) for name, amount in amounts.items()}
+
+
+def add(sums: dict[str, Sum], others: Sums) -> None:
+    """Adds to each sum the other one of its name."""
+    for name, other in others.items():
+        sums[name] = sums[name].plus(other) if name in sums else other
+
+
+def raise_to(sums: dict[str, Sum], others: Sums) -> None:
+    """Raises each sum to the other one of its name, if that is more."""
+    for name, other in others.items():
+        if name not in sums or other.nano > sums[name].nano:
+            sums[name] = other
+
+
+def pod_sums(spec: Document, of_container: Callable[[Document], Sums]) -> dict[str, Sum]:
+    """Returns the sums of the containers that run together, or the amounts that an init container
+    needs together with the sidecars before it, if these are more.
+
+    `of_container` returns the amounts of a container.
+    """
+    total: dict[str, Sum] = {}
+    sidecars: dict[str, Sum] = {}
+    starts: dict[str, Sum] = {}
+    for container in spec.get("containers") or ():
+        add(total, of_container(container))
+    for container in spec.get("initContainers") or ():
+        amounts = of_container(container)
+        start = dict(sidecars)
+        add(start, amounts)
+        raise_to(starts, start)
+        if container.get("restartPolicy") == "Always":
+            add(total, amounts)
+            sidecars = start
+    raise_to(total, starts)
+    return total
+
+
+def _with_suffix(amount: int, step: int, suffixes: tuple[str, ...]) -> str:
+    place = 0
+    while amount % step == 0 and place < len(suffixes) - 1:
+        amount, place = amount // step, place + 1
+    return f"{amount}{suffixes[place]}"
