@@ -306,3 +306,56 @@ async def test_the_controllers_of_claims_can_run_alone() -> None:
         await running.delete("Pod", "p")
         await running.until_all("ResourceClaim", lambda claims: not claims)
         assert await running.all("ReplicaSet") == []
+
+
+def quota(**hard: str) -> Document:
+    return {"metadata": {"name": "few"}, "spec": {"hard": hard}}
+
+
+@in_virtual_time
+async def test_pods_beyond_a_quota_are_refused_visibly_until_it_is_raised() -> None:
+    def failure(status: Document) -> Document | None:
+        conditions = status.get("conditions") or ()
+        return next((c for c in conditions if c["type"] == "ReplicaFailure"), None)
+
+    async with toy_cluster(2) as running:
+        await running.create("ResourceQuota", quota(pods="2"))
+        await running.create("Deployment", workload("Deployment", "web", replicas=4))
+        web = await running.status("Deployment", "web", lambda status: failure(status) is not None)
+        condition = failure(web["status"])
+        assert condition is not None
+        assert (condition["status"], condition["reason"]) == ("True", "FailedCreate")
+        refusal = "exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"
+        assert condition["message"].endswith(refusal)
+        (replica_set,) = await running.all("ReplicaSet")
+        assert failure(replica_set["status"]) is not None
+        events = [e for e in await running.all("Event") if e["reason"] == "FailedCreate"]
+        assert [event["involvedObject"]["kind"] for event in events] == ["ReplicaSet"]
+        assert events[0]["message"].startswith('Error creating: pods "web-')
+        assert events[0]["source"]["component"] == "replicaset-controller"
+        assert len(await running.all("Pod")) == 2
+        await running.patch("ResourceQuota", "few", {"spec": {"hard": {"pods": "4"}}})
+        web = await running.status("Deployment", "web", rolled_out(4))
+        await running.status("Deployment", "web", lambda status: failure(status) is None)
+        (limited,) = await running.all("ResourceQuota")
+        assert limited["status"] == {"hard": {"pods": "4"}, "used": {"pods": "4"}}
+
+
+@in_virtual_time
+async def test_a_pods_claim_beyond_a_quota_is_refused_visibly() -> None:
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}]
+    gpus = {"metadata": {"name": "gpus"}, "spec": {"spec": {"devices": {"requests": requests}}}}
+    pod = template("p", resourceClaims=[{"name": "d", "resourceClaimTemplateName": "gpus"}])
+    async with cluster() as running:
+        await running.start(run_controllers)
+        limit = {"gpu.deviceclass.resource.k8s.io/devices": "1"}
+        await running.create("ResourceQuota", quota(**limit))
+        await running.create("ResourceClaimTemplate", gpus)
+        await running.create("Pod", {**pod, "metadata": {"name": "p"}})
+        (event, *_) = await running.until_all(
+            "Event", lambda events: any("exceeded quota: few" in e["message"] for e in events)
+        )
+        assert (event["reason"], event["involvedObject"]["name"]) == (
+            "FailedResourceClaimCreation",
+            "p",
+        )

@@ -78,6 +78,8 @@ class Cluster:
         }
         self._gone: dict[str, None] = {}
         self._unreadable: set[Key] = set()
+        # Why the server last refused to create something for an owner: by kind, namespace and name.
+        self.refusals: dict[tuple[str, str, str], str] = {}
 
     def find(self, kind: type[T], namespace: str, name: str) -> T | None:
         return cast("T | None", self._objects[kind][namespace].get(name))

@@ -6,7 +6,7 @@ it once more. After a failed write, it waits for a backoff and decides again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
 
@@ -29,6 +29,7 @@ from berth.actors.runtime.logger import get_logger
 from ..apiserver.resources import KINDS
 from .cluster import Change, Cluster
 from .devices import routing as devices
+from .events import refused_creation
 from .items import Item
 from .objects import TYPES, Document, read
 from .routing import FOLLOWED, Controllers, touched
@@ -41,6 +42,7 @@ WRITES_AT_ONCE = 32
 RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
 # An item rests this long after each decision; changes that arrive meanwhile are handled together.
 REST_SECONDS = 0.02
+TERMINATING = "is being terminated"  # in the refusal of what enters a namespace that ends
 _KINDS = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 
 
@@ -198,6 +200,7 @@ class _Runner:
         Returns False if one failed.
         """
         done: list[bool] = []
+        refused: list[str] = []
 
         async def do(write: Write) -> None:
             async with self._limiter:
@@ -214,12 +217,34 @@ class _Runner:
                         error=str(failure),
                     )
                     done.append(code == 404 and not isinstance(write, Create))
+                    if code == 403 and isinstance(write, Create):
+                        refused.append(str(failure))
 
         for _, same in groupby(writes, key=type):
-            async with anyio.create_task_group() as group:
-                for write in same:
-                    group.start_soon(do, write)
+            for batch in _batches(list(same)):
+                if refused and isinstance(batch[0], Create):
+                    break
+                async with anyio.create_task_group() as group:
+                    for write in batch:
+                        group.start_soon(do, write)
+        await self._note(item, refused[0] if refused else "")
         return all(done)
+
+    async def _note(self, item: Item, refusal: str) -> None:
+        """Notes why the server refused to create something for an owner; "" if it did not.
+
+        The first of several refusals is reported as an event.
+        """
+        place = (item.kind, item.namespace, item.name)
+        before = self._cluster.refusals.pop(place, "")
+        owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
+        if owner is None or not refusal:
+            return
+        self._cluster.refusals[place] = refusal
+        if not before and TERMINATING not in refusal:
+            now = self._clock.wall()
+            with suppress(ApiError, ConnectionFailedError):
+                await self._write(Create("Event", refused_creation(owner, refusal, now)))
 
     async def _write(self, write: Write) -> None:
         """Makes one write and stores the server's answer at once if its kind is followed."""
@@ -258,3 +283,14 @@ class _Runner:
         if kind in self._some.followed:
             with suppress(msgspec.ValidationError):
                 self.changed([self._cluster.put(read(answer, TYPES[kind]))])
+
+
+def _batches(writes: list[Write]) -> Iterator[list[Write]]:
+    """Yields creations in batches of 1, 2, 4 and so on, so that a server that refuses all of them
+    gets one; other writes in one batch.
+    """
+    start, size = 0, 1
+    while start < len(writes):
+        size = size if isinstance(writes[0], Create) else len(writes)
+        yield writes[start : start + size]
+        start, size = start + size, size * 2

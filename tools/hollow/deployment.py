@@ -19,6 +19,7 @@ from .objects import (
     replicas_of,
     seconds_since,
 )
+from .replica_set import FAILURE
 from .writes import Again, Create, Write, annotated, delete, patch, status_writes
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -236,9 +237,19 @@ def _status(
     conditions = with_condition(
         deployment.status.conditions, "Available", enough, reason, message, now
     )
+    conditions = _failure(conditions, [*([new] if new else []), *sets], now)
     complete = status["replicas"] == status["updatedReplicas"] == available == desired
     conditions, again = _progressing(deployment, conditions, status, new, complete, now)
     return status_writes(deployment, {**status, "conditions": conditions}) + again
+
+
+def _failure(conditions: list[Document], sets: list[ReplicaSet], now: datetime) -> list[Document]:
+    """Returns the conditions with the first ReplicaFailure of the ReplicaSets, if there is one."""
+    failures = (condition_of(each.status.conditions, FAILURE) for each in sets)
+    failure = next((each for each in failures if each is not None), None)
+    if failure is None:
+        return [each for each in conditions if each["type"] != FAILURE]
+    return with_condition(conditions, FAILURE, True, failure.reason, failure.message, now)
 
 
 def _progressing(

@@ -1,4 +1,4 @@
-"""Events that controllers and kubelets write about pods."""
+"""Events that controllers and kubelets write about objects."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import datetime
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import HasMetadata
 
-from .documents import stamp
+from .documents import reference_to, stamp
 from .objects import Document
 
 
@@ -19,23 +19,25 @@ class Reporter(msgspec.Struct, frozen=True):
     host: str = ""
 
 
-def about_pod(
-    pod: Pod,
+CLAIM_REPORTER, CLAIM_FAILED = Reporter("resource_claim"), "FailedResourceClaimCreation"
+
+
+def about(
+    obj: HasMetadata,
     type_: str,
     reason: str,
     message: str,
     reporter: Reporter,
     now: datetime,
 ) -> Document:
-    """Returns an event about the pod; its type is Normal or Warning."""
-    namespace, name, uid = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
-    about = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
+    """Returns an event about an object; its type is Normal or Warning."""
+    namespace, name = obj.metadata.namespace, obj.metadata.name
     time = stamp(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"namespace": namespace, "generateName": f"{name}-"},
-        "involvedObject": about,
+        "involvedObject": {**reference_to(obj, controls=False), "namespace": namespace},
         "type": type_,
         "reason": reason,
         "message": message,
@@ -44,3 +46,16 @@ def about_pod(
         "lastTimestamp": time,
         "count": 1,
     }
+
+
+def refused_creation(owner: HasMetadata, why: str, now: datetime) -> Document:
+    """Returns an event about an owner for which the server refused to create an object."""
+    kind = type(owner).__name__
+    if kind == "Pod":
+        reason, reporter = CLAIM_FAILED, CLAIM_REPORTER
+    else:
+        reason, reporter = (
+            "FailedCreate",
+            Reporter(f"{kind.lower().removesuffix('controller')}-controller"),
+        )
+    return about(owner, "Warning", reason, f"Error creating: {why}", reporter, now)

@@ -118,6 +118,7 @@ class ReplicaSetStatus(Object, frozen=True, kw_only=True):
     ready_replicas: Int32 = 0
     available_replicas: Int32 = 0
     observed_generation: Int64 = 0
+    conditions: tuple[Condition, ...] = ()
 
 
 class ReplicaSet(apps.ReplicaSet, frozen=True, kw_only=True):

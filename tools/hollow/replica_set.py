@@ -9,8 +9,9 @@ from datetime import datetime
 from berth.actors.scheduling.kube.core import Pod
 
 from .claim import claim
-from .documents import labels_in, pod_from, status_of
+from .documents import documents_of, labels_in, pod_from, status_of, with_condition
 from .objects import (
+    Document,
     ReplicaSet,
     ReplicationController,
     condition_of,
@@ -23,14 +24,21 @@ from .objects import (
 from .writes import Create, Write, count_available, delete, status_writes
 
 BURST = 500
+FAILURE = "ReplicaFailure"  # the condition
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1}
 
 
 def reconcile(
-    owner: ReplicaSet | ReplicationController, candidates: Iterable[Pod], now: datetime
+    owner: ReplicaSet | ReplicationController,
+    candidates: Iterable[Pod],
+    now: datetime,
+    refusal: str = "",
 ) -> list[Write]:
-    """Adopts, creates or deletes pods, and writes the status."""
+    """Adopts, creates or deletes pods, and writes the status.
+
+    `refusal` says why the server refused the last pod; "" if it took it.
+    """
     pods, writes = claim(owner, candidates)
     active = [pod for pod in pods if is_active(pod)]
     desired = replicas_of(owner)
@@ -49,8 +57,19 @@ def reconcile(
         "readyReplicas": sum(map(is_ready, active)),
         "availableReplicas": available,
         "observedGeneration": owner.metadata.generation,
+        "conditions": _conditions(owner, refusal, now),
     }
     return writes + status_writes(owner, status) + again
+
+
+def _conditions(
+    owner: ReplicaSet | ReplicationController, refusal: str, now: datetime
+) -> list[Document]:
+    """Returns the conditions, with ReplicaFailure while pods are refused."""
+    have = owner.status.conditions
+    if refusal and condition_of(have, FAILURE) is None:
+        return with_condition(have, FAILURE, True, "FailedCreate", refusal, now)
+    return documents_of(each for each in have if refusal or each.type != FAILURE)
 
 
 def surplus(pods: Sequence[Pod], count: int) -> list[Pod]:

@@ -145,7 +145,8 @@ def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]
                 obj, cluster.within(Pod, namespace), lambda *place: _scaled(cluster, *place), now
             )
         case ReplicaSet() | ReplicationController():
-            return replica_set.reconcile(obj, cluster.candidates(Pod, obj), now)
+            refusal = cluster.refusals.get((type(obj).__name__, namespace, obj.metadata.name), "")
+            return replica_set.reconcile(obj, cluster.candidates(Pod, obj), now, refusal)
         case StatefulSet():
             claims = cluster.within(PersistentVolumeClaim, namespace)
             return stateful_set.reconcile(obj, cluster.candidates(Pod, obj), claims, now)

@@ -22,7 +22,7 @@ from berth.actors.scheduling.kube.devices import (
 )
 
 from ..device_claims import device_claims, is_reserved, pool_with, results_of
-from ..events import Reporter, about_pod
+from ..events import Reporter, about
 from ..objects import is_active, seconds_since
 from ..writes import Again, Create, Write, delete, disrupted
 
@@ -48,7 +48,7 @@ def reconcile(
     if min(waits) > 0:
         return [Again(min(waits))]
     reason = "DeviceTaintManagerEviction"
-    event = about_pod(pod, "Normal", reason, "Marking for deletion", REPORTER, now)
+    event = about(pod, "Normal", reason, "Marking for deletion", REPORTER, now)
     marks = disrupted(pod, "DeletionByDeviceTaintManager", MESSAGE, now)
     return [Create("Event", event), *marks, delete(pod)]
 

@@ -16,12 +16,10 @@ from berth.actors.scheduling.kube.meta import key
 
 from ..device_claims import POD_CLAIM, DeviceClaim, device_claims, entry_of, is_reserved
 from ..documents import documents_of, reference_to, status_of
-from ..events import Reporter, about_pod
+from ..events import CLAIM_FAILED, CLAIM_REPORTER, about
 from ..objects import Document, ResourceClaimTemplate, is_active
 from ..writes import Create, Patch, Write, status_writes
 
-FAILED = "FailedResourceClaimCreation"
-REPORTER = Reporter("resource_claim")
 LONGEST_BASE = 57  # of a generated name, before a dash and five more characters
 FindClaim = Callable[[str], ResourceClaim | None]
 FindTemplate = Callable[[str], ResourceClaimTemplate | None]
@@ -76,7 +74,7 @@ class ClaimTemplates:
             f'PodResourceClaim {entry.name}: resource claim template "{entry.template}": '
             f'resourceclaimtemplate.resource.k8s.io "{entry.template}" not found'
         )
-        return [Create("Event", about_pod(pod, "Warning", FAILED, message, REPORTER, now))]
+        return [Create("Event", about(pod, "Warning", CLAIM_FAILED, message, CLAIM_REPORTER, now))]
 
 
 def _exists(claim: ResourceClaim | None, pod: Pod) -> bool:

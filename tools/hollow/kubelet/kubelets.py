@@ -35,7 +35,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata, key
 from ...apiserver.resources import KINDS
 from .. import mounts
 from ..devices import preparation
-from ..events import Reporter, about_pod
+from ..events import Reporter, about
 from ..objects import Document, Node, condition_of
 from .nodes import node_status
 from .statuses import creating_status, running_status, succeeded_status
@@ -252,7 +252,7 @@ class _Kubelets:
         self._reported[uid] = why
         message = f"Failed to prepare dynamic resources: {why}"
         reporter = Reporter("kubelet", pod.spec.node_name)
-        event = about_pod(pod, "Warning", FAILED, message, reporter, self._clock.wall())
+        event = about(pod, "Warning", FAILED, message, reporter, self._clock.wall())
         path = f"/api/v1/namespaces/{pod.metadata.namespace}/events"
         await self._send_until_answered("POST", path, event, "application/json")
 
