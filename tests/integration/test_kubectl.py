@@ -89,6 +89,8 @@ rolebinding readers --role=reader --group=dev --serviceaccount=default:robot =>
     /apis/rbac.authorization.k8s.io/v1{NAMESPACE}/rolebindings => readers
 clusterrolebinding readers --clusterrole=reader --user=ann =>
     /apis/rbac.authorization.k8s.io/v1/clusterrolebindings => readers
+quota few --hard=pods=2,requests.cpu=1 --scopes=NotBestEffort =>
+    /api/v1{NAMESPACE}/resourcequotas => few
 serviceaccount robot => /api/v1{NAMESPACE}/serviceaccounts => robot
 pdb half --selector=app=web --min-available=50% =>
     /apis/policy/v1{NAMESPACE}/poddisruptionbudgets => half
@@ -250,3 +252,22 @@ async def test_everybody_may_do_everything(kubectl: Kubectl) -> None:
     await kubectl("create", "serviceaccount", "robot")
     token = (await kubectl("create", "token", "robot", "--duration=1h")).stdout
     assert token.count(".") == 2
+
+
+async def test_a_quota_is_shown_and_refuses_what_exceeds_it(kubectl: Kubectl) -> None:
+    hard = "count/configmaps=1,limits.cpu=1500m,requests.memory=1Gi"
+    await kubectl("create", "quota", "few", f"--hard={hard}")
+    await kubectl("create", "configmap", "a")
+    problem = (
+        'configmaps "b" is forbidden: exceeded quota: few, requested: count/configmaps=1, '
+        "used: count/configmaps=1, limited: count/configmaps=1"
+    )
+    with pytest.raises(AssertionError, match=problem):
+        await kubectl("create", "configmap", "b")
+    name, *row = (await kubectl("get", "quota", "--no-headers")).stdout.split("   ")
+    assert name == "few"
+    amounts = [cell.strip() for cell in row if cell.strip()]
+    assert amounts[:2] == ["count/configmaps: 1/1, requests.memory: 0/1Gi", "limits.cpu: 0/1500m"]
+    described = (await kubectl("describe", "quota", "few")).stdout
+    assert re.search(r"count/configmaps +1 +1\n", described)
+    assert "few" in (await kubectl("describe", "namespace", "default")).stdout

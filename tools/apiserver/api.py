@@ -126,9 +126,7 @@ class Api:
         if kind in LIMITED:
             check_limits(self.store, kind, created)
         check_quotas(self.store, kind, created, None)
-        stored = self.store.create(kind, created)
-        settle(self.store, kind, stored.document)
-        return stored
+        return settle(self.store, kind, self.store.create(kind, created))
 
     def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
@@ -157,9 +155,8 @@ class Api:
                 after = self._checked_status(kind, after, before)
             else:
                 _refuse(kind, after, status_problems(kind.type_name, after, before))
-            written = self.store.update(kind, defaulted(kind, after) if kind == NODES else after)
-            settle(self.store, kind, written.document)
-            return written
+            after = defaulted(kind, after) if kind == NODES else after
+            return settle(self.store, kind, self.store.update(kind, after))
         metadata = {**sent, "name": name, "resourceVersion": version}
         for field in OWNED_BY_SERVER:
             metadata.pop(field, None)
@@ -193,8 +190,7 @@ class Api:
         if kind == QUOTAS and after["spec"].get("hard") != before["spec"].get("hard"):
             after = limited(after)
         check_quotas(self.store, kind, after, before, subresource)
-        written = self.store.update(kind, after)
-        settle(self.store, kind, written.document)
+        written = settle(self.store, kind, self.store.update(kind, after))
         waits = (
             metadata.get("finalizers")
             or metadata.get("deletionGracePeriodSeconds")
@@ -271,7 +267,8 @@ class Api:
             return before
         doomed = {**metadata, "deletionTimestamp": metadata.get("deletionTimestamp") or now()}
         doomed["deletionGracePeriodSeconds"] = grace
-        return self.store.update(kind, {**before.document, "metadata": doomed})
+        marked = self.store.update(kind, {**before.document, "metadata": doomed})
+        return settle(self.store, kind, marked)
 
     def delete_all(
         self, kind: Kind, namespace: str, matches: Matches | None, options: DeleteOptions
@@ -390,7 +387,7 @@ class Api:
 
     def _remove(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         gone = self.store.delete(kind, namespace, name)
-        settle(self.store, kind, gone.document, gone=True)
+        settle(self.store, kind, gone, gone=True)
         home = self.store.find(NAMESPACES, "", namespace) if namespace else None
         if (
             home is not None

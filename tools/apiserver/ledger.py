@@ -48,6 +48,7 @@ class Ledger:
         self.accounts = {account.name: account for account in accounts}
         # By the uid of a pod, the name of its claim for extended resources: the first one.
         self.claims: dict[str, str] = {}
+        self.ending: set[str] = set()  # the names of the pods that are being deleted
         self._charges: dict[tuple[Kind, str], Charge] = {}
 
     def exceeded(self, kind: Kind, name: str, charge: Charge) -> str:

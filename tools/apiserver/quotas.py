@@ -12,7 +12,7 @@ from .amounts import NOTHING, Sums, sums_of
 from .eviction import PODS
 from .ledger import FREE, Account, Charge, Ledger
 from .resources import BY_KIND, KINDS, Kind
-from .store import Document, RefusedError, Store
+from .store import Document, RefusedError, Store, StoredObject
 from .usage import (
     DEVICES,
     SERVICES,
@@ -58,32 +58,58 @@ def check_quotas(
     charge = _charge(store, ledger, kind, document)
     problem = _unspecified(ledger, document, charge) if kind is PODS else ""
     name = document["metadata"]["name"]
-    problem = problem or ledger.exceeded(kind, name, charge)
+    if not problem and ledger.exceeded(kind, name, charge):
+        _settle_ending(store, ledger, document["metadata"]["namespace"])
+        problem = ledger.exceeded(kind, name, charge)
     if problem:
         message = f'{kind.resource} "{name}" is forbidden: {problem}'
         raise RefusedError(403, "Forbidden", message)
 
 
-def settle(store: Store, kind: Kind, document: Document, *, gone: bool = False) -> None:
-    """Charges the quotas of the namespace after a write; gives back the charge if it is `gone`."""
+def settle(store: Store, kind: Kind, written: StoredObject, *, gone: bool = False) -> StoredObject:
+    """Charges the quotas of the namespace after a write; gives back the charge if it is `gone`.
+
+    Returns the object, a quota with its sums.
+    """
     if kind is DEVICE_CLASSES:
         store.ledgers = dict.fromkeys(store.ledgers)  # device claims count by classes
-        return
+        return written
+    document = written.document
     namespace = document["metadata"].get("namespace", "")
     if kind is QUOTAS:
         store.ledgers[namespace] = None
+        _ledger(store, kind, namespace)
+        return written if gone else store.stored(kind, namespace, document["metadata"]["name"])
     ledger = _ledger(store, kind, namespace)
-    if ledger is None or kind is QUOTAS:
-        return
-    name = document["metadata"]["name"]
-    charge = FREE if gone else _charge(store, ledger, kind, document)
-    _publish(store, namespace, ledger.set_charge(kind, name, charge))
-    if kind is DEVICES and gone:
+    if ledger is not None:
+        _publish(store, namespace, _enter(store, ledger, kind, document, gone=gone))
+        if kind is PODS:
+            _recharge_claim(store, ledger, document)
+    return written
+
+
+def _enter(
+    store: Store, ledger: Ledger, kind: Kind, document: Document, *, gone: bool = False
+) -> list[Account]:
+    """Enters an object into the ledger. Returns the accounts whose sums differ then."""
+    metadata = document["metadata"]
+    name = metadata["name"]
+    if kind is PODS:
+        ledger.ending.discard(name)
+        if "deletionTimestamp" in metadata and not gone:
+            ledger.ending.add(name)
+    elif kind is DEVICES and gone:
         uid = _controller(document).get("uid", "")
         if ledger.claims.get(uid) == name:
             del ledger.claims[uid]
-    elif kind is PODS:
-        _recharge_claim(store, ledger, document)
+    charge = FREE if gone else _charge(store, ledger, kind, document)
+    return ledger.set_charge(kind, name, charge)
+
+
+def _settle_ending(store: Store, ledger: Ledger, namespace: str) -> None:
+    """Gives back the charges of pods that are still there after their grace periods."""
+    for name in sorted(ledger.ending):
+        settle(store, PODS, store.stored(PODS, namespace, name))
 
 
 def _ledger(store: Store, kind: Kind, namespace: str) -> Ledger | None:
@@ -100,8 +126,7 @@ def _ledger(store: Store, kind: Kind, namespace: str) -> Ledger | None:
     ledger = Ledger(map(_account, quotas))
     for counted in _COUNTED:
         for stored in store.list(counted, namespace):
-            name = stored.document["metadata"]["name"]
-            ledger.set_charge(counted, name, _charge(store, ledger, counted, stored.document))
+            _enter(store, ledger, counted, stored.document)
     store.ledgers[namespace] = ledger
     _publish(store, namespace, list(ledger.accounts.values()))
     return ledger
@@ -192,6 +217,5 @@ def _recharge_claim(store: Store, ledger: Ledger, pod: Document) -> None:
     namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
     status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     name = status.get("resourceClaimName") or ledger.claims.get(uid)
-    claim = store.find(DEVICES, namespace, name) if name else None
-    if claim is not None:
-        settle(store, DEVICES, claim)
+    if name and store.find(DEVICES, namespace, name) is not None:
+        settle(store, DEVICES, store.stored(DEVICES, namespace, name))

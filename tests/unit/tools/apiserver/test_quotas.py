@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.tools.apiserver import quotas
+from berth.tools.apiserver.amounts import Sums
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.journal import Journal
 from berth.tools.apiserver.quotas import DEVICE_CLASSES, EXTENDED_CLAIM, QUOTAS
 from berth.tools.apiserver.requests import DeleteOptions
-from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.apiserver.store import RefusedError, Store
+from berth.tools.apiserver.usage import usage
 
 PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["v1", "PersistentVolumeClaim"]
 SERVICES, MAPS = BY_KIND["v1", "Service"], BY_KIND["v1", "ConfigMap"]
@@ -60,7 +63,7 @@ def used(api: Api, name: str = "q") -> Document:
     return amounts
 
 
-def refusal(api: Api, kind: Any, document: Document) -> str:
+def refusal(api: Api, kind: Kind, document: Document) -> str:
     revision = api.store.revision
     with pytest.raises(RefusedError) as refused:
         api.create(kind, NS, document)
@@ -97,6 +100,21 @@ def test_a_finished_pod_gives_back_all_but_its_count(api: Api) -> None:
     assert used(api) == {"pods": "0", "count/pods": "1"}
     api.create(PODS, NS, pod("b"))
     assert "exceeded quota: q, requested: count/pods=1,pods=1" in refusal(api, PODS, pod("c"))
+
+
+def test_a_pod_that_outlives_its_grace_period_makes_room(api: Api) -> None:
+    limit(api, {"pods": "1"})
+    api.create(PODS, NS, pod("a", terminationGracePeriodSeconds=5))
+    api.bind(NS, "a", {"target": {"name": "n"}})
+    api.delete(PODS, NS, "a", DeleteOptions())
+    assert "exceeded quota" in refusal(api, PODS, pod("b"))
+    document = api.store.get(PODS, NS, "a")
+    long_ago = {**document["metadata"], "deletionTimestamp": "2020-01-01T00:00:00Z"}
+    api.store.update(PODS, {**document, "metadata": long_ago})
+    api.create(PODS, NS, pod("b"))
+    assert used(api) == {"pods": "1"}
+    api.delete(PODS, NS, "a", NOW)
+    assert used(api) == {"pods": "1"}, "nothing is given back twice"
 
 
 def test_a_resize_is_charged_for_what_it_adds(api: Api) -> None:
@@ -194,6 +212,26 @@ def test_the_same_status_again_is_no_write(api: Api) -> None:
     revision = api.store.revision
     api.update(QUOTAS, NS, "q", api.store.get(QUOTAS, NS, "q"), "status")
     assert api.store.revision == revision
+
+
+def test_a_write_does_not_count_the_other_objects_again(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit(api, {"pods": "50"})
+    for i in range(20):
+        api.create(PODS, NS, pod(f"p{i}"))
+    counted: list[str] = []
+
+    def count(kind: Kind, document: Document) -> Sums:
+        counted.append(document["metadata"]["name"])
+        return usage(kind, document)
+
+    monkeypatch.setattr(quotas, "usage", count)
+    api.create(PODS, NS, pod("new"))
+    api.delete(PODS, NS, "p0", NOW)
+    assert set(counted) == {"new"}
+    api.create(PODS, "kube-system", pod("elsewhere"))
+    assert "elsewhere" not in counted
 
 
 def test_other_namespaces_are_not_limited(api: Api) -> None:
