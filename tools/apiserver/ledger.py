@@ -19,9 +19,12 @@ Document = dict[str, Any]
 
 
 class Account(msgspec.Struct):
-    """A quota: its scopes, its limits, and the sums of those amounts that it can count."""
+    """A quota: the kinds that it counts, its scopes, its limits, and the sums of those amounts that
+    some kind has.
+    """
 
     name: str
+    kinds: frozenset[Kind]
     scopes: list[Document]
     hard: dict[str, Sum]
     used: dict[str, Sum]

@@ -136,15 +136,17 @@ def _account(quota: Document) -> Account:
     spec, hard = quota["spec"], sums_of((quota.get("status") or {}).get("hard") or {})
     scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    used = {name: NOTHING for name in hard if any(counts(kind, name) for kind in _COUNTED)}
-    return Account(quota["metadata"]["name"], scopes, hard, used)
+    counted = {kind: {name for name in hard if counts(kind, name)} for kind in _COUNTED}
+    kinds = frozenset(kind for kind, names in counted.items() if names)
+    used = dict.fromkeys(set().union(*counted.values()), NOTHING)
+    return Account(quota["metadata"]["name"], kinds, scopes, hard, used)
 
 
 def _charge(store: Store, ledger: Ledger, kind: Kind, document: Document) -> Charge:
     quotas = frozenset(
         account.name
         for account in ledger.accounts.values()
-        if any(counts(kind, name) for name in account.hard)
+        if kind in account.kinds
         and all(is_in_scope(kind, document, scope) for scope in account.scopes)
     )
     if not quotas:
