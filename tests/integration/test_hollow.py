@@ -359,3 +359,24 @@ async def test_a_pods_claim_beyond_a_quota_is_refused_visibly() -> None:
             "FailedResourceClaimCreation",
             "p",
         )
+
+
+@in_virtual_time
+async def test_pods_created_together_never_exceed_a_quota() -> None:
+    refused: list[str] = []
+
+    async def create(name: str) -> None:
+        try:
+            await running.create("Pod", {**template("p"), "metadata": {"name": name}})
+        except ApiError as failure:
+            refused.append(str(failure))
+
+    async with cluster() as running:
+        await running.create("ResourceQuota", quota(**{"requests.cpu": "350m"}))
+        async with anyio.create_task_group() as group:
+            for i in range(10):
+                group.start_soon(create, f"p{i}")
+        assert len(await running.all("Pod")) == 3
+        used = "requested: requests.cpu=100m, used: requests.cpu=300m, limited: requests.cpu=350m"
+        assert len(refused) == 7
+        assert all(message.endswith(used) for message in refused)

@@ -187,7 +187,7 @@ class Api:
             _check(kind, after, before)
         if (kind == CLAIMS or subresource == "resize") and "deletionTimestamp" not in metadata:
             check_limits(self.store, kind, after)
-        if kind == QUOTAS and after["spec"].get("hard") != before["spec"].get("hard"):
+        if kind == QUOTAS and after.get("spec") != before.get("spec"):
             after = limited(after)
         check_quotas(self.store, kind, after, before, subresource)
         written = settle(self.store, kind, self.store.update(kind, after))

@@ -133,7 +133,7 @@ def _ledger(store: Store, kind: Kind, namespace: str) -> Ledger | None:
 
 
 def _account(quota: Document) -> Account:
-    spec, hard = quota["spec"], sums_of((quota.get("status") or {}).get("hard") or {})
+    spec, hard = quota.get("spec") or {}, sums_of((quota.get("status") or {}).get("hard") or {})
     scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     counted = {kind: {name for name in hard if counts(kind, name)} for kind in _COUNTED}

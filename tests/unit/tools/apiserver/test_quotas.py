@@ -234,6 +234,13 @@ def test_a_write_does_not_count_the_other_objects_again(
     assert "elsewhere" not in counted
 
 
+def test_a_quota_without_a_spec_limits_nothing(api: Api) -> None:
+    api.create(QUOTAS, NS, {"metadata": {"name": "q"}})
+    api.update(QUOTAS, NS, "q", {"metadata": {"name": "q", "labels": {"a": "b"}}}, "")
+    api.create(PODS, NS, pod("a"))
+    assert used(api) == {}
+
+
 def test_other_namespaces_are_not_limited(api: Api) -> None:
     limit(api, {"pods": "0"})
     api.create(PODS, "kube-system", pod("a"))
