@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
@@ -19,14 +20,18 @@ from hypothesis import strategies as st
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.kube.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
-from berth.actors.scheduling.plugins.dynamic_resources.allocator import AllocatorResult, allocate
+from berth.actors.scheduling.plugins.dynamic_resources.allocator import (
+    AllocatorResult,
+    Search,
+    allocate,
+)
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     AllocationError,
     ClaimRequests,
     claim_requests,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
 from tests.kit.examples import examples
 
 DRIVER = "gpu.example.com"
@@ -320,6 +325,18 @@ def test_the_allocator_chooses_what_a_slow_search_finds_first(
     result = allocate(requests, inventory.pools(node), inventory, Steps(STEPS))
     event("found" if expected else "not found")
     assert _chosen_places(result) == expected
+    assert _chosen_places(_in_pieces(requests, inventory, node)) == expected
+
+
+def _in_pieces(
+    requests: Sequence[ClaimRequests], inventory: Inventory, node: Node
+) -> AllocatorResult:
+    """Searches a few steps at a time."""
+    search = Search(requests, inventory.pools(node), inventory)
+    for _ in range(STEPS):
+        with suppress(TimedOutError):
+            return search.run(Steps(10))
+    raise AssertionError("the search does not end")
 
 
 def _has_alternatives(claims: list[dict[str, Any]]) -> bool:

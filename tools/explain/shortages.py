@@ -37,14 +37,15 @@ from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     SubRequest,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.steps import (
+    STEPS_PER_SECOND,
     Steps,
     TimedOutError,
 )
 
 from .words import amount, listed, some
 
-# The most steps of a search: about a tenth of a second.
-STEPS = 20_000
+# The most steps of a search: a tenth of a second.
+STEPS = STEPS_PER_SECOND // 10
 LONGEST_EXPRESSION = 80
 TOGETHER = "all requests"
 Candidate = tuple[SliceDevice, Pool]
@@ -213,7 +214,7 @@ class _Judge:
                 yield Obstacle(f"tainted {taint.key}{value}:{taint.effect}", name, True)
 
     def _without_capacity(self, sub_request: SubRequest, device: SliceDevice) -> Iterator[Obstacle]:
-        offered, requested = device.device.capacity, sub_request.capacity
+        offered, requested = device.device.capacity, dict(sub_request.capacity)
         lacking = sorted(requested.keys() - offered.keys())
         if lacking:
             yield Obstacle(f"without capacity {listed(lacking)}")
@@ -382,7 +383,8 @@ class _Judge:
         """Yields the capacities of shared devices that do not suffice for all requests at once."""
         for device in shared:
             demands = [
-                consumed_capacity(device.device.capacity, request.sub_requests[0].capacity) or {}
+                consumed_capacity(device.device.capacity, dict(request.sub_requests[0].capacity))
+                or {}
                 for request in requests
             ]
             consumed = self._inventory.allocated_state.consumed_capacity(device.id)

@@ -11,8 +11,8 @@ capacity; and, in the constraints, a device whose capacity runs out at the last 
 from __future__ import annotations
 
 import enum
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -20,19 +20,16 @@ from ...cel import CelError
 from ...kube.devices import MOST_RESULTS
 from ...kube.quantity import nano_value
 from .constraints import Constraint, constraint_of
-from .consumed_capacity import CapacityAmount, consumed_capacity
+from .consumed_capacity import CapacityAmount
 from .inventory import Inventory
 from .pools import CounterID, DeviceID, NodePools, Pool, PoolID, SliceDevice
-from .requests import AllocationError, ClaimRequests, Request, SubRequest
+from .requests import AllocationError, ClaimRequests, SubRequest
 from .steps import Steps, TimedOutError
 
 Candidate = tuple[SliceDevice, Pool]
-# The number of constraints or capacities, and of counters, that are checked in a step.
-MANY, MANY_COUNTERS = 8, 64
-FRAMES_BESIDES, MOST_FRAMES = 2000, 50_000
-
-# The number of devices for which a sub-request remembers the consumed capacity.
-MOST_CONSUMED = 1 << 16
+# Steps for what takes longer than a look at a device.
+NODE_STEPS, CALL_STEPS, DEVICE_STEPS, CONSTRAINT_STEPS, EACH_STEPS = 40, 4, 8, 4, 2
+COUNTERS_PER_STEP = 4
 
 
 class DeviceResult(msgspec.Struct, frozen=True):
@@ -64,39 +61,24 @@ class _Result(enum.Enum):
     TOO_MANY = enum.auto()  # more devices than a claim may hold: fewer might do
 
 
+# A part of the search. It yields the part whose result it needs next, or None if no steps are left.
+_Part = Generator["_Part | None", _Result, _Result]
+
+
 def allocate(
     claims: Sequence[ClaimRequests], pools: NodePools, inventory: Inventory, steps: Steps
 ) -> AllocatorResult:
     """Allocates devices to all claims together. Raises AllocationError and TimedOutError."""
-    if pools.problem:
-        raise AllocationError(pools.problem)
-    allocator = _Allocator(claims, pools, inventory, steps)
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _frames(claims)))
-    try:
-        result = allocator.run()
-    except RecursionError:
-        raise TimedOutError from None
-    finally:
-        sys.setrecursionlimit(limit)
-    if result is _Result.TOO_MANY:
-        raise AllocationError("allocation max size exceeded")
-    if result is _Result.NOT:
-        return AllocatorResult(None, pools.any_invalid)
-    return AllocatorResult(tuple([tuple(results) for results in allocator.results]))
+    return Search(claims, pools, inventory).run(steps)
 
 
-def _frames(claims: Sequence[ClaimRequests]) -> int:
-    """Returns the depth that the recursion may need: a few calls for each request and device, and
-    some for the caller and for selectors.
-    """
-    each = sum(3 * len(claim.requests) + 2 * MOST_RESULTS + 1 for claim in claims)
-    return min(FRAMES_BESIDES + each, MOST_FRAMES)
+class Search:
+    """The search for the devices of claims on one node. It goes on where it was interrupted, as
+    long as neither the node's pools change, nor what claims hold of their devices.
 
-
-class _Allocator:
-    """The state of one allocation. Claims, requests and devices are named by their positions `c`,
-    `r` and `d`.
+    Claims, requests and devices are named by their positions `c`, `r` and `d`. `_parts` are those
+    that wait for a result, each for that of the next one; the depth of the search is not limited
+    by that of Python's stack.
 
     `_all_devices` has the devices of each sub-request that needs all devices. `_allocating_devices`
     has the claims that would get each device for themselves, `_allocating_capacity` the capacity
@@ -104,26 +86,67 @@ class _Allocator:
     """
 
     def __init__(
-        self, claims: Sequence[ClaimRequests], pools: NodePools, inventory: Inventory, steps: Steps
+        self, claims: Sequence[ClaimRequests], pools: NodePools, inventory: Inventory
     ) -> None:
-        self.results: list[list[DeviceResult]] = [[] for _ in claims]
+        self._results: list[list[DeviceResult]] = [[] for _ in claims]
         self._claims = claims
         self._pools = pools
         self._inventory = inventory
         self._allocated = inventory.allocated_state
         self._taken = self._allocated.whole
         self._features = inventory.features
-        self._steps = steps
-        self._step = steps.take
         self._constraints: list[list[Constraint]] = []
         self._all_devices: dict[SubRequest, list[Candidate]] = {}
         self._allocating_devices: dict[DeviceID, set[int]] = {}
         self._allocating_capacity: dict[DeviceID, dict[str, int]] = {}
         self._consumed_counters: dict[PoolID, dict[CounterID, int]] = {}
+        self._parts: list[_Part] = [self._search()]
 
-    def run(self) -> _Result:
+    @property
+    def depth(self) -> int:
+        return len(self._parts)
+
+    def run(self, steps: Steps) -> AllocatorResult:
+        """Searches on. Raises AllocationError, and TimedOutError if it has to be run again."""
+        if self._pools.problem:
+            raise AllocationError(self._pools.problem)
+        self._steps = steps
+        self._step = steps.take
+        parts = self._parts
+        result: Any = None
+        while parts:
+            try:
+                part = parts[-1].send(result)
+            except StopIteration as end:
+                parts.pop()
+                result = end.value
+            else:
+                if part is None:
+                    raise TimedOutError
+                parts.append(part)
+                result = None
+        if result is _Result.TOO_MANY:
+            raise AllocationError("allocation max size exceeded")
+        if result is _Result.NOT:
+            return AllocatorResult(None, self._pools.any_invalid)
+        return AllocatorResult(tuple([tuple(results) for results in self._results]))
+
+    def _search(self) -> _Part:
+        if self._step(NODE_STEPS):
+            yield None
         for claim in self._claims:
-            least = sum(self._least_devices(claim, request) for request in claim.requests)
+            least = 0
+            for request in claim.requests:
+                numbers = []
+                for sub_request in request.sub_requests:
+                    if self._step(CALL_STEPS):
+                        yield None
+                    if sub_request.problem:
+                        raise AllocationError(sub_request.problem)
+                    if sub_request.all_devices:
+                        yield from self._find_all(claim, sub_request)
+                    numbers.append(self._number(sub_request))
+                least += min(numbers)
             if least > MOST_RESULTS:
                 raise AllocationError(
                     f"claim {claim.name}: number of requested devices {least} "
@@ -136,19 +159,12 @@ class _Allocator:
                     unknown = "empty constraint (unsupported constraint type?)"
                     raise AllocationError(f"claim {claim.name}, constraint #{number}: {unknown}")
                 self._constraints[-1].append(constraint)
-        return self._claim(0)
+        return (yield self._claim(0))
 
     # ------------------------------------------------------------------------ before the recursion
 
-    def _least_devices(self, claim: ClaimRequests, request: Request) -> int:
-        return min(self._prepare(claim, sub_request) for sub_request in request.sub_requests)
-
-    def _prepare(self, claim: ClaimRequests, sub_request: SubRequest) -> int:
-        """Returns the number of devices that a sub-request needs on this node."""
-        if sub_request.problem:
-            raise AllocationError(sub_request.problem)
-        if not sub_request.all_devices:
-            return sub_request.count
+    def _find_all(self, claim: ClaimRequests, sub_request: SubRequest) -> Iterator[None]:
+        """Finds the devices of a sub-request that needs all devices."""
         devices = self._all_devices[sub_request] = []
         for pool in self._pools.pools:
             if not pool.usable:
@@ -158,22 +174,33 @@ class _Allocator:
                     f"but resource pool {pool} is {state}",
                     pool.incomplete or pool.invalid,
                 )
-            self._step(len(pool.devices) // MANY)
-            devices += [
-                (device, pool)
-                for device in pool.devices
-                if self._is_selectable(sub_request, device, pool)
-                and self._has_capacity(sub_request, device)
-            ]
-        return len(devices)
+            for device in pool.devices:
+                if self._step():
+                    yield
+                while (selectable := self._is_selectable(sub_request, device, pool)) is None:
+                    yield
+                if selectable and self._has_capacity(sub_request, device):
+                    devices.append((device, pool))
 
-    def _is_selectable(self, sub_request: SubRequest, device: SliceDevice, pool: Pool) -> bool:
+    def _number(self, sub_request: SubRequest) -> int:
+        """Returns the number of devices that a sub-request needs on this node."""
+        devices = self._all_devices.get(sub_request)
+        return sub_request.count if devices is None else len(devices)
+
+    def _is_selectable(
+        self, sub_request: SubRequest, device: SliceDevice, pool: Pool
+    ) -> bool | None:
+        """True if a device can be used; None if no steps are left to say so."""
         if device.device.binding_conditions and not self._features.binding_conditions:
             return False
+        if sub_request.selectors:
+            self._step(len(sub_request.selectors))
         for expression, place in sub_request.selectors:
             try:
                 if not self._inventory.matches(expression, device, self._steps):
                     return False
+            except TimedOutError:
+                return None
             except CelError as failure:
                 where = f"slice {device.slice.metadata.name}, device {device}"
                 raise AllocationError(f"{place}: {failure}", where) from None
@@ -181,74 +208,71 @@ class _Allocator:
 
     # -------------------------------------------------------------------------------- the recursion
 
-    def _claim(self, c: int) -> _Result:
+    def _claim(self, c: int) -> _Part:
         if c == len(self._claims):
             return _Result.DONE
-        result = self._request(c, 0)
+        result = yield self._request(c, 0)
         # Another choice for an earlier claim may leave this claim a sub-request with fewer devices.
         return _Result.NOT if c and result is _Result.TOO_MANY else result
 
-    def _request(self, c: int, r: int) -> _Result:
-        self._step()
+    def _request(self, c: int, r: int) -> _Part:
+        if self._step(CALL_STEPS):
+            yield None
         requests = self._claims[c].requests
         if r == len(requests):
-            return self._claim(c + 1)
+            return (yield self._claim(c + 1))
         request = requests[r]
         if not request.is_list:
-            return self._devices(c, r, request.sub_requests[0], 0, 0)
+            return (yield self._devices(c, r, request.sub_requests[0], 0, 0))
         too_many = True
         for sub_request in request.sub_requests:
-            result = self._devices(c, r, sub_request, 0, 0)
+            result = yield self._devices(c, r, sub_request, 0, 0)
             if result is _Result.DONE:
                 return result
             too_many = too_many and result is _Result.TOO_MANY
         return _Result.TOO_MANY if too_many else _Result.NOT
 
-    def _devices(self, c: int, r: int, sub_request: SubRequest, d: int, start: int) -> _Result:
+    def _devices(self, c: int, r: int, sub_request: SubRequest, d: int, start: int) -> _Part:
         """Allocates the device with number `d` of a sub-request, and all devices after it."""
-        self._step()
+        if self._step(CALL_STEPS):
+            yield None
         devices = self._all_devices.get(sub_request)
         if devices is not None and not devices:
             return _Result.NOT
-        number = sub_request.count if devices is None else len(devices)
+        number = self._number(sub_request)
         if d >= number:
-            return self._request(c, r + 1)
-        if len(self.results[c]) + number - d > MOST_RESULTS:
+            return (yield self._request(c, r + 1))
+        if len(self._results[c]) + number - d > MOST_RESULTS:
             return _Result.TOO_MANY
         if devices is not None:
-            return self._next(c, r, sub_request, d, devices[d], must=True, start=0) or _Result.NOT
+            return (yield self._next_of_all(c, r, sub_request, d, devices[d]))
         candidates = self._pools.candidates
         for position in range(start, len(candidates)):
-            device, pool = candidates[position]
-            self._step()
+            candidate = device, pool = candidates[position]
+            if self._step():
+                yield None
             if self._in_use(c, sub_request, device):
                 continue
-            if not self._is_selectable(sub_request, device, pool):
+            while (selectable := self._is_selectable(sub_request, device, pool)) is None:
+                yield None
+            if not selectable or not self._has_capacity(sub_request, device):
                 continue
-            if not self._has_capacity(sub_request, device):
+            if not self._allocate_device(c, sub_request, candidate, must=False):
                 continue
-            result = self._next(
-                c, r, sub_request, d, candidates[position], must=False, start=position + 1
-            )
-            if result is not None and result is not _Result.NOT:
+            result = yield self._devices(c, r, sub_request, d + 1, position + 1)
+            if result is _Result.DONE:
+                return result
+            self._deallocate_device(c, sub_request, candidate)
+            if result is not _Result.NOT:
                 return result
         return _Result.NOT
 
-    def _next(
-        self,
-        c: int,
-        r: int,
-        sub_request: SubRequest,
-        d: int,
-        candidate: Candidate,
-        *,
-        must: bool,
-        start: int,
-    ) -> _Result | None:
-        """Allocates a device and goes on from there. Returns None if the device is refused."""
-        if not self._allocate_device(c, sub_request, candidate, must=must):
-            return None
-        result = self._devices(c, r, sub_request, d + 1, start)
+    def _next_of_all(
+        self, c: int, r: int, sub_request: SubRequest, d: int, candidate: Candidate
+    ) -> _Part:
+        if not self._allocate_device(c, sub_request, candidate, must=True):
+            return _Result.NOT
+        result = yield self._devices(c, r, sub_request, d + 1, 0)
         if result is not _Result.DONE:
             self._deallocate_device(c, sub_request, candidate)
         return result
@@ -264,11 +288,10 @@ class _Allocator:
     def _has_capacity(self, sub_request: SubRequest, device: SliceDevice) -> bool:
         if not self._features.consumable_capacity:
             return True
-        consumed = self._consumed_capacity(sub_request, device)
+        consumed = self._inventory.consumed_capacity(sub_request, device, self._steps)
         if not consumed:
             return consumed is not None
-        if len(consumed) >= MANY:
-            self._step(len(consumed) // MANY)
+        self._step(EACH_STEPS * len(consumed))
         allocated = self._allocated.consumed_capacity(device.id)
         allocating = self._allocating_capacity.get(device.id, {})
         return all(
@@ -276,19 +299,6 @@ class _Allocator:
             <= nano_value(device.device.capacity[name].value)
             for name, amount in consumed.items()
         )
-
-    @staticmethod
-    def _consumed_capacity(
-        sub_request: SubRequest, device: SliceDevice
-    ) -> dict[str, CapacityAmount] | None:
-        try:
-            return sub_request.consumed[device.content]
-        except KeyError:
-            if len(sub_request.consumed) >= MOST_CONSUMED:
-                sub_request.consumed.clear()
-            consumed = consumed_capacity(device.device.capacity, sub_request.capacity)
-            sub_request.consumed[device.content] = consumed
-            return consumed
 
     def _allocate_device(
         self, c: int, sub_request: SubRequest, candidate: Candidate, *, must: bool
@@ -306,12 +316,13 @@ class _Allocator:
         )
         if device.counters and not in_parts and not self._consume_counters(device, pool):
             return False
-        if any(not sub_request.tolerates(taint) for taint in device.taints):
-            return False
+        if device.taints:
+            self._step(EACH_STEPS * len(device.taints) * (1 + len(sub_request.tolerations)))
+            if any(not sub_request.tolerates(taint) for taint in device.taints):
+                return False
         request, sub = sub_request.request_name, sub_request.sub_request_name
         constraints = self._constraints[c]
-        if len(constraints) >= MANY:
-            self._step(len(constraints) // MANY)
+        self._step(DEVICE_STEPS + CONSTRAINT_STEPS * len(constraints))
         for i, constraint in enumerate(constraints):
             if not constraint.add(request, sub, device.device, device.id[0]):
                 if must:
@@ -328,18 +339,18 @@ class _Allocator:
             return False
         consumed = None
         if device.shared:
-            consumed = self._consumed_capacity(sub_request, device) or {}
+            consumed = self._inventory.consumed_capacity(sub_request, device, self._steps) or {}
             allocating = self._allocating_capacity.setdefault(device.id, {})
             for name, amount in consumed.items():
                 allocating[name] = allocating.get(name, 0) + amount.nano
-        self.results[c].append(DeviceResult(device, sub_request, consumed))
+        self._results[c].append(DeviceResult(device, sub_request, consumed))
         return True
 
     def _deallocate_device(self, c: int, sub_request: SubRequest, candidate: Candidate) -> None:
         device, pool = candidate
         for constraint in self._constraints[c]:
             constraint.remove(sub_request.request_name, sub_request.sub_request_name)
-        consumed = self.results[c].pop().consumed_capacity
+        consumed = self._results[c].pop().consumed_capacity
         if consumed is None:
             self._allocating_devices[device.id].discard(c)
             self._release_counters(device, pool)
@@ -361,8 +372,7 @@ class _Allocator:
         for counter, amount in device.counters:
             consumed[counter] = consumed.get(counter, 0) + amount
         available = self._inventory.available_counters(pool)
-        if len(available) >= MANY_COUNTERS:
-            self._step(len(available) // MANY_COUNTERS)
+        self._step(EACH_STEPS * len(device.counters) + len(available) // COUNTERS_PER_STEP)
         if all(amount >= consumed.get(counter, 0) for counter, amount in available.items()):
             return True
         self._release_counters(device, pool)

@@ -7,6 +7,7 @@ size of the cluster. Mirrors the tracker of allocated devices and the allocator'
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
@@ -15,10 +16,16 @@ from berth.plugin import ResourceClaim, ResourceSlice
 
 from ...cel import CelError, selector
 from ...kube.core import Node
-from ...kube.devices import Device, DeviceRequestAllocationResult, InFlightAllocation
+from ...kube.devices import (
+    Amount,
+    Device,
+    DeviceRequestAllocationResult,
+    InFlightAllocation,
+)
 from ...model.change_log import ChangeLog
 from ...model.cluster_objects import ClusterObjects, ObjectName
 from .allocated_state import AllocatedState, DeviceAllocation, device_allocations
+from .consumed_capacity import CapacityAmount, consumed_capacity
 from .features import EVERY_FEATURE, Features
 from .pod_claims import extended_owner
 from .pools import (
@@ -34,17 +41,23 @@ from .pools import (
     slices_targeting,
     unreadable_pools,
 )
-from .requests import AllocationError
-from .steps import Steps
+from .requests import AllocationError, SubRequest
+from .steps import NO_LIMIT, Steps
 
-# The selectors whose results are kept, and the results of each.
-MOST_SELECTORS, MOST_MATCHES = 1024, 1 << 16
+# How many results of selectors are kept, and how many capacities that requests consume.
+MOST_MATCHES, MOST_CONSUMED = 1 << 20, 1 << 16
+# The devices of different content that have a number.
+MOST_CONTENTS = 1 << 16
+# Steps to compute the consumed capacity, for each capacity of the device.
+CAPACITY_STEPS = 10
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 EVERY_NODE = ""
 Results = tuple[DeviceRequestAllocationResult, ...]
 # The results of an allocation, and what they keep from other claims.
 Held = tuple[Results, frozenset[DeviceAllocation]]
 _NOTHING: Held = ((), frozenset())
+Requested = tuple[tuple[str, Amount], ...]
+_NO_MATCHES: dict[int, bool | str] = {}
 # The nodes of which something may be kept though they are gone.
 MOST_GONE = 256
 
@@ -79,6 +92,8 @@ class Inventory:
         self._nodes_by_pool: dict[PoolID, set[str]] = {}  # as _nodes_of returns them
         self._counters: dict[tuple[PoolID, int], dict[CounterID, int]] = {}
         self._matches: dict[str, dict[int, bool | str]] = {}
+        self._number_of_matches = 0
+        self._consumed: dict[tuple[Requested, int], dict[str, CapacityAmount] | None] = {}
         self._versions = (-1, -1, -1)
 
     def is_of(self, objects: ClusterObjects) -> bool:
@@ -186,7 +201,7 @@ class Inventory:
         content = _ENCODER.encode(seen)
         number = self._contents.get(content)
         if number is None:
-            if len(self._contents) >= MOST_MATCHES:
+            if len(self._contents) >= MOST_CONTENTS:
                 self._contents.clear()
             number = self._contents[content] = self._next_content
             self._next_content += 1
@@ -322,30 +337,54 @@ class Inventory:
                             available[counter] -= amount
         return available
 
-    def matches(self, expression: str, device: SliceDevice, steps: Steps | None = None) -> bool:
+    def consumed_capacity(
+        self, sub_request: SubRequest, device: SliceDevice, steps: Steps
+    ) -> dict[str, CapacityAmount] | None:
+        """Returns the capacity that a sub-request consumes of a device; None if it cannot."""
+        request = sub_request.capacity, device.content
+        try:
+            return self._consumed[request]
+        except KeyError:
+            if len(self._consumed) >= MOST_CONSUMED:
+                self._consumed.clear()
+            capacity = device.device.capacity
+            steps.take(CAPACITY_STEPS * len(capacity))
+            consumed = consumed_capacity(capacity, dict(sub_request.capacity))
+            self._consumed[request] = consumed
+            return consumed
+
+    def matches(self, expression: str, device: SliceDevice, steps: Steps = NO_LIMIT) -> bool:
         """True if a selector accepts the device. Raises CelError, also if it does not compile, and
-        TimedOutError.
+        TimedOutError if it has to be evaluated and no steps are left.
         """
-        matches = self._matches.get(expression)
-        if matches is None:
-            if len(self._matches) >= MOST_SELECTORS:
-                self._matches.clear()
-            matches = self._matches[expression] = {}
+        matches = self._matches.get(expression, _NO_MATCHES)
         match = matches.get(device.content)
         if match is None:
-            if len(matches) >= MOST_MATCHES:
-                matches.clear()
-            spent: list[int] = []
-            try:
-                match = self._evaluate(expression, device, spent.append)
-            except CelError as failure:
-                match = str(failure)
-            matches[device.content] = match
-            if steps is not None:
-                steps.evaluated(sum(spent))
+            match = self._matches_of(expression)[device.content] = self._match(
+                expression, device, steps
+            )
         if isinstance(match, str):
             raise CelError(match)
         return match
+
+    def _matches_of(self, expression: str) -> dict[int, bool | str]:
+        """Returns the results that are kept of a selector, to add one."""
+        self._number_of_matches += 1
+        while self._number_of_matches > MOST_MATCHES:
+            dropped = self._matches.pop(next(iter(self._matches)))
+            self._number_of_matches -= len(dropped)
+        return self._matches.setdefault(expression, {})
+
+    def _match(self, expression: str, device: SliceDevice, steps: Steps) -> bool | str:
+        """Returns a selector's result, or its error. Raises TimedOutError if no steps are left."""
+        steps.spend(0)
+        spent: list[int] = []
+        try:
+            return self._evaluate(expression, device, spent.append)
+        except CelError as failure:
+            return sys.intern(str(failure))
+        finally:
+            steps.take(sum(spent))
 
     @staticmethod
     def _evaluate(expression: str, device: SliceDevice, spend: Callable[[int], None]) -> bool:

@@ -20,15 +20,19 @@ from ...kube.devices import MOST_SUB_REQUESTS, ResourceClaim
 from ...kube.quantity import value
 from ...model.columns import NodeColumns
 from ...model.vectors import grown
-from .allocator import AllocatorResult, DeviceResult, DeviceResults, allocate
+from .allocator import CALL_STEPS, AllocatorResult, DeviceResult, DeviceResults, Search, allocate
 from .extended import ClassesByResource, RequestMapping, requests_for, with_requests
-from .inventory import Inventory
+from .inventory import EVERY_NODE, Inventory
 from .pools import NodePools
 from .requests import AllocationError, ClaimRequests, ClassByName, claim_requests
 from .stale_rows import StaleRows
 from .steps import Steps, TimedOutError
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+# Bytes of a shape that are encoded in a step, and that are made requests in a step.
+ENCODED_PER_STEP, PREPARED_PER_STEP = 64, 8
+# The interrupted searches that are kept for a shape.
+MOST_INTERRUPTED = 8
 
 
 class AllocationStatus(enum.IntEnum):
@@ -100,14 +104,17 @@ class PodRequests(msgspec.Struct, frozen=True, dict=True):
         rest = sorted(self.resources)
         return tuple(dict.fromkeys(name for name in (*walked, *rest) if name in self.resources))
 
-    def shape(self, columns: NodeColumns, by_resource: ClassesByResource) -> bytes:
-        """Returns a key that is equal for pods that request the same devices.
+    def shape(self, columns: NodeColumns, by_resource: ClassesByResource, steps: Steps) -> bytes:
+        """Returns a key that is equal for pods that request the same devices. Raises TimedOutError.
 
         If only devices provide a resource, the selectors of its class replace its name in the key.
         """
-        specs = [claim.spec.devices for claim in self.claims]
+        specs = []
+        for claim in self.claims:
+            specs.append(_ENCODER.encode(claim.spec.devices))
+            steps.spend(len(specs[-1]) // ENCODED_PER_STEP)
         if self.extended is None:
-            return _ENCODER.encode(specs)
+            return b"".join(specs)
         stands_for: dict[str, object] = {name: name for name in self.resources}
         for name in self.resources:
             device_class = by_resource.get(name)
@@ -124,7 +131,19 @@ class PodRequests(msgspec.Struct, frozen=True, dict=True):
             containers.append((amounts, container.restart_policy))
         resources = [(stands_for[name], amount) for name, amount in sorted(self.resources.items())]
         numbers = (len(self.pod.spec.init_containers), resources)
-        return _ENCODER.encode((specs, containers, numbers))
+        return b"".join((*specs, _ENCODER.encode((containers, numbers))))
+
+
+class _Interrupted(msgspec.Struct, frozen=True):
+    """A search that has not ended, and all that its result depends on: the node with its pools, the
+    requests, and what claims held of devices at a version of the log of changes.
+    """
+
+    search: Search
+    node: Node
+    pools: NodePools
+    requests: NodeRequests
+    version: int
 
 
 class NodeAllocations:
@@ -133,7 +152,7 @@ class NodeAllocations:
 
     `statuses`, of AllocationStatus, and `scores` are by row. `failure` is the problem of the last
     node that FAILED, `failure_in_full` also with its details. `inventory` is up to date after
-    PreFilter.
+    PreFilter. `size` is that of the shape, in bytes.
     """
 
     def __init__(
@@ -143,12 +162,14 @@ class NodeAllocations:
         classes: ClassByName,
         by_resource: ClassesByResource,
         snapshot: Snapshot,
+        size: int,
     ) -> None:
         self.failure = self.failure_in_full = ""
         self.inventory = inventory
         self._classes = classes
         self._by_resource = by_resource
         self._first_pod = pod
+        self._size = size
         self._claims = tuple(self._claim_requests(claim) for claim in pod.claims)
         self._requests: dict[frozenset[str], NodeRequests] = {
             frozenset(): NodeRequests(self._claims)
@@ -160,6 +181,7 @@ class NodeAllocations:
         self._devices: dict[int, NodeDevices] = {}
         self._results: dict[tuple[NodePools, int], AllocatorResult] = {}
         self._results_version = -1
+        self._interrupted: dict[int, _Interrupted] = {}  # by row
         self._columns = snapshot.columns
 
     # ------------------------------------------------------------------------------------- reading
@@ -217,7 +239,10 @@ class NodeAllocations:
         if self._stale.size > len(self.statuses):
             self.statuses = grown(self.statuses, self._stale.size)
             self.scores = grown(self.scores, self._stale.size)
-        for position in self._stale.positions(nodes):
+        positions = self._stale.positions(nodes)
+        if self._interrupted:
+            positions.sort(key=lambda position: nodes.row(position) not in self._interrupted)
+        for position in positions:
             node, row = nodes.node(position), nodes.row(position)
             if node is None:
                 continue
@@ -230,13 +255,14 @@ class NodeAllocations:
     def _allocate(self, node: Node, row: int, pod: PodRequests, steps: Steps) -> AllocationStatus:
         self._devices.pop(row, None)
         self.scores[row] = 0
-        requests = self.requests_on(node, pod)
-        if requests is None:
-            return AllocationStatus.NO_RESOURCE
-        if not requests.claims:
-            return AllocationStatus.PASSES
         try:
-            result = self._result(node, requests, pod, steps)
+            steps.spend(CALL_STEPS)
+            requests = self.requests_on(node, pod)
+            if requests is None:
+                return AllocationStatus.NO_RESOURCE
+            if not requests.claims:
+                return AllocationStatus.PASSES
+            result = self._result(node, row, requests, pod, steps)
         except TimedOutError:
             late = f"node {node.metadata.name}: timed out trying to allocate devices"
             self.failure = self.failure_in_full = late
@@ -253,7 +279,7 @@ class NodeAllocations:
         return AllocationStatus.PASSES
 
     def _result(
-        self, node: Node, requests: NodeRequests, pod: PodRequests, steps: Steps
+        self, node: Node, row: int, requests: NodeRequests, pod: PodRequests, steps: Steps
     ) -> AllocatorResult:
         """Returns the allocator's result. It is reused for nodes that see the same pools, until
         something changes.
@@ -266,17 +292,40 @@ class NodeAllocations:
         result = self._results.get((pools, id(requests)))
         if result is not None:
             return result
+        search = self._interrupted_search(node, row, requests, pools)
+        if search is None:
+            search = Search(requests.claims, pools, self.inventory)
         try:
-            result = allocate(requests.claims, pools, self.inventory, steps)
+            result = search.run(steps)
+        except TimedOutError:
+            if len(self._interrupted) >= MOST_INTERRUPTED:
+                del self._interrupted[next(iter(self._interrupted))]
+            self._interrupted[row] = _Interrupted(search, node, pools, requests, version)
+            raise
         except AllocationError:
             if pod is self._first_pod:
                 raise
             # The message must name the claims of this pod.
+            steps.spend(self._size // PREPARED_PER_STEP)
             own = [self._claim_requests(claim) for claim in pod.claims]
             claims = [*own, *requests.claims[len(own) :]]
             result = allocate(claims, pools, self.inventory, steps)
         self._results[pools, id(requests)] = result
         return result
+
+    def _interrupted_search(
+        self, node: Node, row: int, requests: NodeRequests, pools: NodePools
+    ) -> Search | None:
+        """Returns the search for a node to go on with, unless something has changed since; None if
+        there is none.
+        """
+        interrupted = self._interrupted.pop(row, None)
+        if interrupted is None or interrupted.node is not node or interrupted.pools is not pools:
+            return None
+        changed = self.inventory.changed.since(interrupted.version)
+        if changed is None or EVERY_NODE in changed or node.metadata.name in changed:
+            return None
+        return interrupted.search if interrupted.requests is requests else None
 
     def _missing(self, node: Node, pod: PodRequests) -> frozenset[str] | None:
         """Returns the extended resources that devices must provide on this node; None if neither

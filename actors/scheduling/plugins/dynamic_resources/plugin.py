@@ -64,7 +64,7 @@ from .events import registrations
 from .extended import ClassesByResource, resources_of, unwritten_claim
 from .features import features_of
 from .inventory import Inventory
-from .node_allocations import AllocationStatus, NodeAllocations, PodRequests
+from .node_allocations import PREPARED_PER_STEP, AllocationStatus, NodeAllocations, PodRequests
 from .pod_claims import (
     BindingFailedError,
     ClaimError,
@@ -76,11 +76,11 @@ from .pod_claims import (
 )
 from .requests import AllocationError
 from .state import CLAIMS, PodClaims
-from .steps import STEPS_PER_SECOND, Steps
+from .steps import STEPS_PER_SECOND, Budget, Steps, TimedOutError
 
 MOST_SHAPES = 64
-# The upper limit of filterTimeout, because the other pods wait for the allocator.
-MOST_SECONDS = 1
+# Steps to look at a claim, and at a request of one.
+CLAIM_STEPS, REQUEST_STEPS = 4, 16
 DEFAULT_BINDING_TIMEOUT = Duration(600)
 _NOT_AVAILABLE = 10  # the key of nodes that an allocated claim excludes
 _MESSAGES = {
@@ -150,9 +150,9 @@ class DynamicResources(
         Plugin.__init__(self, {}, handle)
         typed = read_args(args, DynamicResourcesArgs, handle.feature_gates)
         self._features = features = features_of(handle.feature_gates)
-        filter_timeout = typed.filter_timeout or MOST_SECONDS
         self._binding_timeout = float(typed.binding_timeout or DEFAULT_BINDING_TIMEOUT)
-        self._steps = int(STEPS_PER_SECOND * min(filter_timeout, MOST_SECONDS))
+        self._most_steps = int(STEPS_PER_SECOND * (typed.filter_timeout or 1))
+        self._budget = Budget(handle.now)
         self._binding = Binding(handle, self._binding_timeout, features)
         self._classes = ClassesByResource()
         self._inventory: Inventory | None = None
@@ -186,11 +186,22 @@ class DynamicResources(
         state.write(CLAIMS, None)
         if not info.template.asks_devices:
             return SKIP
+        steps = self._budget.attempt(info.pod.metadata.namespace, self._most_steps)
+        try:
+            return self._read_claims(state, info, snapshot, steps)
+        except TimedOutError:
+            return error("timed out trying to allocate devices")
+
+    def _read_claims(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot, steps: Steps
+    ) -> Status:
+        """Reads the claims of a pod, and prepares their allocation. Raises TimedOutError."""
         objects = snapshot.objects
 
         def class_of(name: str) -> DeviceClass | None:
             return objects.get(DeviceClass, name)
 
+        steps.spend(CLAIM_STEPS * len(info.pod.spec.resource_claims))
         try:
             claims = self._claims_of(info.pod, objects)
         except ClaimError as problem:
@@ -212,20 +223,18 @@ class DynamicResources(
                 return unresolvable(
                     f"resource claim {key(claim)} is in the process of being allocated"
                 )
+            steps.spend(REQUEST_STEPS * len(claim.spec.devices.requests))
             status = check_requests(claim, class_of, self._features)
             if status is not None:
                 return status
             to_allocate.append(claim)
-        pod = PodClaims(info, claims, extended)
+        pod = PodClaims(info, claims, extended, steps)
         pod.unprepared = [i for i, claim in enumerate(claims) if self._cannot_be_prepared(claim)]
-        state.write(CLAIMS, pod)
-        if pod.is_stale:
-            return SUCCESS
-        if to_allocate or extended is not None:
+        if not pod.is_stale and (to_allocate or extended is not None):
             requests = PodRequests(info.pod, tuple(to_allocate), resources or {}, extended)
             pod.requests = requests
-            pod.node_allocations = self._allocations_for(requests, snapshot)
-            pod.steps = Steps(self._steps)
+            pod.node_allocations = self._allocations_for(requests, snapshot, steps)
+        state.write(CLAIMS, pod)
         return SUCCESS
 
     def _cannot_be_prepared(self, claim: ResourceClaim) -> bool:
@@ -254,23 +263,29 @@ class DynamicResources(
         self._inventory.refresh()
         return self._inventory
 
-    def _allocations_for(self, requests: PodRequests, snapshot: Snapshot) -> NodeAllocations:
-        """Returns the devices that the nodes give to pods with these requests."""
+    def _allocations_for(
+        self, requests: PodRequests, snapshot: Snapshot, steps: Steps
+    ) -> NodeAllocations:
+        """Returns the devices that the nodes give to pods with these requests. Raises
+        TimedOutError.
+        """
         objects, inventory = snapshot.objects, self._up_to_date(snapshot)
         inventory.forget_nodes(snapshot.columns.row_of)
         version = objects.version(DeviceClass)
         if self._classes_version != version:
             self._node_allocations.clear()
             self._classes_version = version
-        shape = requests.shape(snapshot.columns, self._classes)
+        shape = requests.shape(snapshot.columns, self._classes, steps)
         allocations = self._node_allocations.get(shape)
         if allocations is None or not allocations.is_of(snapshot):
+            steps.spend(len(shape) // PREPARED_PER_STEP)
             allocations = NodeAllocations(
                 requests,
                 inventory,
                 lambda name: objects.get(DeviceClass, name),
                 self._classes,
                 snapshot,
+                len(shape),
             )
             self._node_allocations[shape] = allocations
             if len(self._node_allocations) > MOST_SHAPES:

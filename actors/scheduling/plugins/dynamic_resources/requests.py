@@ -5,7 +5,7 @@ Mirrors the first half of the allocator's Allocate, which checks claims before i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -14,7 +14,6 @@ from berth.plugin import DeviceClass
 from ...kube.devices import (
     ALL,
     EXACT_COUNT,
-    Amount,
     DeviceConstraint,
     DeviceRequest,
     DeviceSelector,
@@ -25,11 +24,9 @@ from ...kube.devices import (
     ResourceClaim,
 )
 from ...kube.meta import key
-from .consumed_capacity import CapacityAmount
 from .features import EVERY_FEATURE, Features
 
 ClassByName = Callable[[str], DeviceClass | None]
-_NOTHING: Mapping[str, Amount] = {}
 
 
 class AllocationError(Exception):
@@ -52,9 +49,9 @@ class SubRequest:
     `index` is its place among them. A request without sub-requests is represented by one
     sub-request without a `parent`. `request_name` and `sub_request_name` are for constraints.
 
-    `selectors` are expressions, each with the beginning of the message if it fails. `problem` is
-    set if the sub-request is invalid. `consumed` is the allocator's memory of the capacity that the
-    sub-request consumes of devices, by the `content` of the device.
+    `capacity` has the amounts that it requests of a shared device. `selectors` are expressions,
+    each with the beginning of the message if it fails. `problem` is set if the sub-request is
+    invalid.
     """
 
     def __init__(
@@ -77,9 +74,8 @@ class SubRequest:
         self.count = spec.count
         self.admin_access = isinstance(spec, ExactDeviceRequest) and bool(spec.admin_access)
         self.tolerations = spec.tolerations
-        self.capacity = _NOTHING if spec.capacity is None else spec.capacity.requests
+        self.capacity = () if spec.capacity is None else (*spec.capacity.requests.items(),)
         self.device_class = classes(spec.device_class_name)
-        self.consumed: dict[int, dict[str, CapacityAmount] | None] = {}
         self.selectors: tuple[tuple[str, str], ...] = ()
         self.problem = self._problem_of(claim, spec, features)
         if self.device_class is not None and not self.problem:

@@ -38,14 +38,18 @@ class PodClaims:
     """
 
     def __init__(
-        self, info: PodInfo, claims: list[ResourceClaim], extended: ResourceClaim | None
+        self,
+        info: PodInfo,
+        claims: list[ResourceClaim],
+        extended: ResourceClaim | None,
+        steps: Steps,
     ) -> None:
         self.info = info
         self.claims = claims
         self.extended = extended
         self.requests: PodRequests | None = None
         self.node_allocations: NodeAllocations | None = None
-        self.steps = Steps(0)
+        self.steps = steps
         self.is_filtered = False
         self.selectors = {
             index: NodeTerms([(term, 1) for term in selector.node_selector_terms])

@@ -1,37 +1,114 @@
-"""Steps: how long the allocator may take in a decision.
+"""Steps: how much work the search for devices may take.
 
 The other pods, and the lease, wait for a decision. The allocator has no clock, so it counts what it
-does. The results for nodes are kept, so that the next attempt goes on from there.
+does, in steps of half a millionth of a second. A search that has no steps left is interrupted, and
+the next attempt goes on with it.
 """
 
 from __future__ import annotations
 
-# Steps a second; one takes some millionths of a second.
-STEPS_PER_SECOND = 150_000
-# The work of all selectors in a decision, in units of half a millionth of a second. The last one
-# may exceed it by its own limit.
-MOST_EVALUATION = 250_000
+from collections.abc import Callable
+
+STEPS_PER_SECOND = 2_000_000
+# Steps that each attempt may take: a millisecond. Most pods need fewer.
+FREE = STEPS_PER_SECOND // 1000
+# What a namespace may take besides: a fifth of the time, and half a second at once.
+EARNED_PER_SECOND = STEPS_PER_SECOND // 5
+MOST_SAVED = STEPS_PER_SECOND // 2
+MOST_NAMESPACES = 1024
+_LOAN = 1000
 
 
 class TimedOutError(Exception):
-    """The allocator took too many steps."""
+    """No steps are left."""
 
 
 class Steps:
-    """The number of steps that are left."""
+    """The steps that are left. `lend` is asked for more when they are used up: it gets the number
+    of those that were taken too much, and returns the number of steps that follow, -1 for none.
+    """
 
-    def __init__(self, number: int) -> None:
+    __slots__ = ("_left", "_lend")
+
+    def __init__(self, number: int, lend: Callable[[int], int] | None = None) -> None:
         self._left = number
-        self._evaluation = MOST_EVALUATION
+        self._lend = lend
 
-    def take(self, number: int = 1) -> None:
-        """Takes steps. Raises TimedOutError if none are left."""
+    def take(self, number: int = 1) -> bool:
+        """Takes steps. Returns True if none are left."""
         self._left -= number
-        if self._left < 0:
+        return self._left < 0 and self._are_used_up()
+
+    def _are_used_up(self) -> bool:
+        if self._lend is not None:
+            self._left = self._lend(-self._left)
+        return self._left < 0
+
+    def spend(self, number: int) -> None:
+        """Takes steps. Raises TimedOutError if none are left."""
+        if self.take(number):
             raise TimedOutError
 
-    def evaluated(self, work: int) -> None:
-        """Takes the work of a selector. Raises TimedOutError if the selectors took too long."""
-        self._evaluation -= work
-        if self._evaluation < 0:
-            raise TimedOutError
+
+NO_LIMIT = Steps(0, lambda _: STEPS_PER_SECOND)
+
+
+class Account:
+    """The steps that a namespace has saved, less than 0 if its last search took too many."""
+
+    __slots__ = ("saved", "since")
+
+    def __init__(self, since: float) -> None:
+        self.saved = MOST_SAVED
+        self.since = since
+
+    def earn(self, now: float) -> None:
+        self.saved += int((now - self.since) * EARNED_PER_SECOND)
+        self.since = now
+
+
+class Budget:
+    """The steps of all attempts. What an attempt takes beyond `FREE` is taken from the account of
+    the pod's namespace, so that no namespace keeps the pods of others waiting.
+
+    `now` returns monotonic seconds. Only namespaces that have not saved the most have an account.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._accounts: dict[str, Account] = {}
+
+    def attempt(self, namespace: str, most: int) -> Steps:
+        """Returns the steps for an attempt at a pod of a namespace, `most` or fewer."""
+        account = self._accounts.get(namespace)
+        free = FREE
+        if account is not None:
+            account.earn(self._now())
+            if account.saved >= MOST_SAVED:
+                del self._accounts[namespace]
+            else:
+                free += min(account.saved, 0)
+        free = min(free, most)
+        most -= max(free, 0)
+
+        def lend(debt: int) -> int:
+            nonlocal most
+            account = self._account(namespace)
+            account.saved -= debt
+            most -= debt
+            loan = min(_LOAN, account.saved, most)
+            if loan <= 0:
+                return -1
+            account.saved -= loan
+            most -= loan
+            return loan
+
+        return Steps(max(free, -1), lend)
+
+    def _account(self, namespace: str) -> Account:
+        account = self._accounts.get(namespace)
+        if account is None:
+            if len(self._accounts) >= MOST_NAMESPACES:
+                del self._accounts[next(iter(self._accounts))]
+            account = self._accounts[namespace] = Account(self._now())
+        return account

@@ -21,6 +21,9 @@ from .requests import AllocationError
 from .stale_rows import StaleRows
 from .steps import STEPS_PER_SECOND, Steps, TimedOutError
 
+# The steps in a decision: a quarter of a second.
+MOST_STEPS = STEPS_PER_SECOND // 4
+
 
 class DeviceTotals:
     """The totals of devices by resource, kept until something changes. A plugin that uses them
@@ -77,7 +80,7 @@ class _Totals:
 
     def settle(self, nodes: NodeView) -> None:
         """Counts stale rows again. If that takes long, the rest waits for the next decision."""
-        steps = Steps(STEPS_PER_SECOND)
+        steps = Steps(MOST_STEPS)
         self._stale.follow()
         if self._stale.size > len(self.devices):
             self.devices = grown(self.devices, self._stale.size)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import gc
+from weakref import ref
 
 import msgspec
 import pytest
 
-from berth.actors.scheduling.plugins.dynamic_resources import allocator
+from berth.actors.scheduling.plugins.dynamic_resources import inventory as inventory_of_devices
 from berth.actors.scheduling.plugins.dynamic_resources.allocator import allocate
+from berth.actors.scheduling.plugins.dynamic_resources.consumed_capacity import CapacityAmount
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import EVERY_NODE, Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools
 from berth.actors.scheduling.plugins.dynamic_resources.requests import claim_requests
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
 from berth.plugin import CycleState, Pod, PodInfo, ResourceClaim, ResourceSlice
 from tests.kit.devices import (
+    DRIVER,
     Document,
     allocated,
     claim,
@@ -52,8 +55,20 @@ def test_nodes_that_are_gone() -> None:
     assert kept() - before < 600
 
 
+class _Amounts(dict[str, CapacityAmount]):
+    """An answer to which the test can refer weakly."""
+
+
 def test_devices_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocator, "MOST_CONSUMED", 10)
+    answers: list[ref[_Amounts]] = []
+
+    def amounts(*_: object) -> _Amounts:
+        answer = _Amounts()
+        answers.append(ref(answer))
+        return answer
+
+    monkeypatch.setattr(inventory_of_devices, "MOST_CONSUMED", 10)
+    monkeypatch.setattr(inventory_of_devices, "consumed_capacity", amounts)
     snapshot = cluster(device_class(), node("n"))
     inventory = Inventory(snapshot.objects)
     requests = claim_requests(msgspec.convert(claim("c"), ResourceClaim), lambda name: None)
@@ -66,7 +81,36 @@ def test_devices_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
         snapshot.objects.put(msgspec.convert(resource_slice("n", device), ResourceSlice))
         inventory.refresh()
         assert allocate([requests], inventory.pools(on), inventory, Steps(100)).devices
-    assert len(sub_request.consumed) <= 10
+    assert len(answers) == 50
+    assert sum(answer() is not None for answer in answers) <= 10
+
+
+def test_selectors_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventory_of_devices, "MOST_MATCHES", 12)
+    devices: list[str | Document] = [
+        {"name": f"d{number}", "attributes": {"a": {"int": number}}} for number in range(5)
+    ]
+    snapshot = cluster(node("n"), resource_slice("n", *devices))
+    inventory = Inventory(snapshot.objects)
+    inventory.refresh()
+    on = snapshot.all().node(0)
+    assert on is not None
+
+    def is_kept(number: int) -> bool:
+        """Evaluates a selector for all devices; true if all results are kept."""
+        expression = f"device.attributes['{DRIVER}'].a == {number}"
+        try:
+            for device in inventory.devices(on):
+                inventory.matches(expression, device, Steps(-1))
+        except TimedOutError:
+            for device in inventory.devices(on):
+                inventory.matches(expression, device)
+            return False
+        return True
+
+    assert [is_kept(number) for number in (0, 0, 1, 0, 2, 2, 1, 0)] == [
+        *(False, True, False, True, False, True, True, False)
+    ]
 
 
 def test_a_claim_concerns_the_nodes_that_see_its_pool_at_present() -> None:
