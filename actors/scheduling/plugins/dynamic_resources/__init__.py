@@ -26,5 +26,5 @@ node_allocations.py and allocator.py (Filter), allocation_result.py (the status 
 binding.py (Reserve, PreBind, and their undoing); state.py keeps the results of these steps.
 extended.py makes a claim for extended resources that a class provides, and totals.py counts their
 devices for scores. events.py has the events after which a rejected pod is tried again.
-stale_rows.py and steps.py keep all this cheap; features.py has the gates.
+stale_rows.py, kept_allocations.py and steps.py keep all this cheap; features.py has the gates.
 """

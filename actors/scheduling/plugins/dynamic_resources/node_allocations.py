@@ -33,6 +33,11 @@ _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 ENCODED_PER_STEP, PREPARED_PER_STEP = 64, 8
 # The interrupted searches that are kept for a shape.
 MOST_INTERRUPTED = 8
+# Steps for a container, in a shape with extended resources.
+CONTAINER_STEPS = 16
+# Estimates of what is kept, in bytes: for a byte of a shape, a row, a node that gives devices, a
+# device of a result, a part of an interrupted search.
+SHAPE_BYTES, ROW_BYTES, NODE_BYTES, RESULT_BYTES, PART_BYTES = 32, 16, 256, 64, 1024
 
 
 class AllocationStatus(enum.IntEnum):
@@ -52,6 +57,11 @@ class NodeDevices(msgspec.Struct, frozen=True):
 
     devices: DeviceResults = ()
     missing: frozenset[str] = frozenset()
+
+    @property
+    def number(self) -> int:
+        """The number of devices."""
+        return sum(map(len, self.devices))
 
     @property
     def score(self) -> int:
@@ -115,13 +125,15 @@ class PodRequests(msgspec.Struct, frozen=True, dict=True):
             steps.spend(len(specs[-1]) // ENCODED_PER_STEP)
         if self.extended is None:
             return b"".join(specs)
+        containers_of_pod = (*self.pod.spec.init_containers, *self.pod.spec.containers)
+        steps.spend(CONTAINER_STEPS * len(containers_of_pod))
         stands_for: dict[str, object] = {name: name for name in self.resources}
         for name in self.resources:
             device_class = by_resource.get(name)
             if device_class is not None and name not in columns.allocatable:
                 stands_for[name] = device_class.spec.selectors
         containers = []
-        for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
+        for container in containers_of_pod:
             requests = container.resources.requests
             amounts = [
                 (place, stands_for[name], requests[name])
@@ -152,7 +164,7 @@ class NodeAllocations:
 
     `statuses`, of AllocationStatus, and `scores` are by row. `failure` is the problem of the last
     node that FAILED, `failure_in_full` also with its details. `inventory` is up to date after
-    PreFilter. `size` is that of the shape, in bytes.
+    PreFilter. `shape_size` is that of the shape, in bytes.
     """
 
     def __init__(
@@ -162,14 +174,15 @@ class NodeAllocations:
         classes: ClassByName,
         by_resource: ClassesByResource,
         snapshot: Snapshot,
-        size: int,
+        shape_size: int,
     ) -> None:
         self.failure = self.failure_in_full = ""
         self.inventory = inventory
         self._classes = classes
         self._by_resource = by_resource
         self._first_pod = pod
-        self._size = size
+        self._shape_size = shape_size
+        self._results_kept = 0
         self._claims = tuple(self._claim_requests(claim) for claim in pod.claims)
         self._requests: dict[frozenset[str], NodeRequests] = {
             frozenset(): NodeRequests(self._claims)
@@ -188,6 +201,22 @@ class NodeAllocations:
 
     def is_of(self, snapshot: Snapshot) -> bool:
         return self._columns is snapshot.columns
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the pod for which the allocations were needed first."""
+        return self._first_pod.pod.metadata.namespace
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are kept."""
+        return (
+            SHAPE_BYTES * self._shape_size
+            + ROW_BYTES * len(self.statuses)
+            + NODE_BYTES * len(self._devices)
+            + RESULT_BYTES * self._results_kept
+            + PART_BYTES * sum(search.search.depth for search in self._interrupted.values())
+        )
 
     def devices_on(self, node: str) -> NodeDevices | None:
         """Returns the devices that a node gives; None if it gives none, or does not pass."""
@@ -253,10 +282,12 @@ class NodeAllocations:
             self._stale.renewed(row)
 
     def _allocate(self, node: Node, row: int, pod: PodRequests, steps: Steps) -> AllocationStatus:
-        self._devices.pop(row, None)
+        earlier = self._devices.pop(row, None)
+        if earlier is not None:
+            self._results_kept -= earlier.number
         self.scores[row] = 0
         try:
-            steps.spend(CALL_STEPS)
+            steps.spend(CALL_STEPS + len(pod.resources))
             requests = self.requests_on(node, pod)
             if requests is None:
                 return AllocationStatus.NO_RESOURCE
@@ -276,6 +307,7 @@ class NodeAllocations:
             return AllocationStatus.NOT_ALLOCATED
         on_node = self._devices[row] = NodeDevices(result.devices, requests.missing)
         self.scores[row] = on_node.score
+        self._results_kept += on_node.number
         return AllocationStatus.PASSES
 
     def _result(
@@ -306,7 +338,7 @@ class NodeAllocations:
             if pod is self._first_pod:
                 raise
             # The message must name the claims of this pod.
-            steps.spend(self._size // PREPARED_PER_STEP)
+            steps.spend(self._shape_size // PREPARED_PER_STEP)
             own = [self._claim_requests(claim) for claim in pod.claims]
             claims = [*own, *requests.claims[len(own) :]]
             result = allocate(claims, pools, self.inventory, steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any
@@ -64,6 +63,7 @@ from .events import registrations
 from .extended import ClassesByResource, resources_of, unwritten_claim
 from .features import features_of
 from .inventory import Inventory
+from .kept_allocations import KeptAllocations
 from .node_allocations import PREPARED_PER_STEP, AllocationStatus, NodeAllocations, PodRequests
 from .pod_claims import (
     BindingFailedError,
@@ -78,7 +78,6 @@ from .requests import AllocationError
 from .state import CLAIMS, PodClaims
 from .steps import STEPS_PER_SECOND, Budget, Steps, TimedOutError
 
-MOST_SHAPES = 64
 # Steps to look at a claim, and at a request of one.
 CLAIM_STEPS, REQUEST_STEPS = 4, 16
 DEFAULT_BINDING_TIMEOUT = Duration(600)
@@ -156,7 +155,7 @@ class DynamicResources(
         self._binding = Binding(handle, self._binding_timeout, features)
         self._classes = ClassesByResource()
         self._inventory: Inventory | None = None
-        self._node_allocations: OrderedDict[bytes, NodeAllocations] = OrderedDict()
+        self._node_allocations = KeptAllocations()
         self._classes_version = -1
 
     # ---------------------------------------------------------------------------- before the queue
@@ -209,6 +208,7 @@ class DynamicResources(
         resources = None
         if self._features.extended_resources:
             resources = resources_of(info, self._classes.refresh(objects))
+            steps.spend(REQUEST_STEPS * len(resources or ()))
         extended = None if resources is None else self._extended_claim(info.pod, snapshot)
         if not claims and extended is None:
             return SKIP
@@ -287,11 +287,7 @@ class DynamicResources(
                 snapshot,
                 len(shape),
             )
-            self._node_allocations[shape] = allocations
-            if len(self._node_allocations) > MOST_SHAPES:
-                self._node_allocations.popitem(last=False)
-        else:
-            self._node_allocations.move_to_end(shape)
+            self._node_allocations.add(shape, allocations)
         return allocations
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
