@@ -49,6 +49,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     BindingFailedError,
     ClaimError,
     claim_name,
+    generated_claims,
     is_ready,
     status_of,
 )
@@ -157,14 +158,14 @@ class _PodInWords:
 
     def _name(self, entry: PodResourceClaim) -> str:
         try:
-            return claim_name(self._info.pod, entry) or entry.name
+            return claim_name(self._info.pod, entry, generated_claims(self._info.pod)) or entry.name
         except ClaimError:
             return entry.name
 
     def _maker(self, entry: PodResourceClaim) -> str:
         """Returns words that say who has to make a claim that does not exist yet."""
         try:
-            claim_name(self._info.pod, entry)
+            claim_name(self._info.pod, entry, generated_claims(self._info.pod))
         except ClaimError:
             template = entry.resource_claim_template_name
             if template is not None:

@@ -6,7 +6,7 @@ Mirrors k8s.io/dynamic-resource-allocation/resourceclaim.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
@@ -24,6 +24,8 @@ from .features import Features
 from .requests import ClassByName
 
 T = TypeVar("T", bound=HasMetadata)
+# The claims of a pod are looked up in each attempt and for each claim that frees devices.
+MOST_CLAIMS = 256
 
 
 class Lookup(Protocol):
@@ -48,8 +50,11 @@ def claims_of(
     """
     claims = []
     namespace = pod.metadata.namespace
+    if len(pod.spec.resource_claims) > MOST_CLAIMS:
+        raise ClaimError(f"more than {MOST_CLAIMS} resource claims")
+    generated = generated_claims(pod)
     for entry in pod.spec.resource_claims:
-        name = claim_name(pod, entry)
+        name = claim_name(pod, entry, generated)
         if name is None:
             continue
         claim = objects.get(ResourceClaim, name, namespace)
@@ -68,10 +73,19 @@ def claims_of(
     return claims
 
 
-def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
+def generated_claims(pod: Pod) -> dict[str, str | None]:
+    """Returns the names of the claims that were made for a pod, by the names of their entries."""
+    statuses = reversed(pod.status.resource_claim_statuses)
+    return {status.name: status.resource_claim_name for status in statuses}
+
+
+def claim_name(
+    pod: Pod, entry: PodResourceClaim, generated: Mapping[str, str | None]
+) -> str | None:
     """Returns the name of the claim of an entry of the spec; None if no claim is needed.
 
-    Raises ClaimError if the claim is not made yet.
+    `generated` are the claims that were made for the pod. Raises ClaimError if the claim is not
+    made yet.
     """
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
@@ -80,10 +94,9 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
             f'pod "{key(pod)}", spec.resourceClaim "{entry.name}": '
             "none of the supported fields are set"
         )
-    for status in pod.status.resource_claim_statuses:
-        if status.name == entry.name:
-            return status.resource_claim_name
-    raise ClaimError(f'pod "{key(pod)}": ResourceClaim not created yet')
+    if entry.name not in generated:
+        raise ClaimError(f'pod "{key(pod)}": ResourceClaim not created yet')
+    return generated[entry.name]
 
 
 def uses(pod: Pod, claim: HasMetadata) -> bool:

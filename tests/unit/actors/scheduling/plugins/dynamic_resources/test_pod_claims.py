@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE
 from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
+    MOST_CLAIMS,
     BindingFailedError,
     ClaimError,
     check_requests,
@@ -55,6 +56,18 @@ def test_claims_by_name() -> None:
     assert claims(named, doomed) == 'resourceclaim "c" is being deleted'
     none = 'pod "default/p", spec.resourceClaim "e": none of the supported fields are set'
     assert claims({}) == none
+
+
+def test_a_pod_with_too_many_claims() -> None:
+    entries = [{"name": str(n), "resourceClaimName": "c"} for n in range(MOST_CLAIMS + 1)]
+    document: Document = {"metadata": {"name": "p"}, "spec": {"containers": []}}
+    objects = ClusterObjects()
+    objects.put(msgspec.convert(claim("c") | {"metadata": {"name": "c"}}, ResourceClaim))
+    document["spec"]["resourceClaims"] = entries
+    with pytest.raises(ClaimError, match="more than 256 resource claims"):
+        claims_of(msgspec.convert(document, Pod), objects)
+    entries.pop()
+    assert len(claims_of(msgspec.convert(document, Pod), objects)) == MOST_CLAIMS
 
 
 def test_claims_from_templates() -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
+from berth.actors.scheduling.plugins.dynamic_resources import plugin as plugin_of_devices
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.dynamic_resources.steps import (
     EARNED_PER_SECOND,
@@ -250,7 +251,8 @@ def test_hostile_pods_leave_time_to_the_pods_of_other_namespaces() -> None:
     assert attempt(plugin, snapshot, other) == "fits"
 
 
-def test_a_pod_with_too_many_claims_to_look_at() -> None:
+def test_a_pod_with_too_many_claims_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin_of_devices, "CLAIM_STEPS", FREE)
     snapshot = cluster(
         node(),
         resource_slice("n", *halves()),
@@ -258,7 +260,7 @@ def test_a_pod_with_too_many_claims_to_look_at() -> None:
         insoluble("c"),
     )
     plugin = DynamicResources({}, handle())
-    many = using(pod({}), *["c"] * FREE)
+    many = using(pod({}), *["c"] * 250)
     assert attempt(plugin, snapshot, using(pod({}), "c")).endswith(TIMED_OUT)
     with counted() as taken:
         assert attempt(plugin, snapshot, many) == TIMED_OUT
