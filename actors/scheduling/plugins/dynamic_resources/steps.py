@@ -54,7 +54,9 @@ NO_LIMIT = Steps(0, lambda _: STEPS_PER_SECOND)
 
 
 class Account:
-    """The steps that a namespace has saved, less than 0 if its last search took too many."""
+    """The steps that a namespace has saved, less than 0 if its last search took too many. What it
+    owes is limited, because a request for more steps than there are is refused before the work.
+    """
 
     __slots__ = ("saved", "since")
 
@@ -94,7 +96,7 @@ class Budget:
         def lend(debt: int) -> int:
             nonlocal most
             account = self._account(namespace)
-            account.saved -= debt
+            account.saved = max(account.saved - debt, -MOST_SAVED)
             most -= debt
             loan = min(_LOAN, account.saved, most)
             if loan <= 0:

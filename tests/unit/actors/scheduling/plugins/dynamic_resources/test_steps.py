@@ -157,6 +157,9 @@ def test_what_was_taken_too_much_is_paid_back() -> None:
     assert budget.attempt("a", LONGEST).take()
     time.seconds = 2
     assert not budget.attempt("a", LONGEST).take()
+    assert budget.attempt("a", LONGEST).take(100 * MOST_SAVED)
+    time.seconds += 2 * MOST_SAVED / EARNED_PER_SECOND
+    assert spend(budget.attempt("a", LONGEST)) in WHOLE
 
 
 def test_the_filter_timeout_limits_an_attempt() -> None:
