@@ -32,6 +32,7 @@ class RequestEnd(enum.Enum):
     GONE = "gone"  # 410: the resourceVersion is too old
     BUSY = "busy"  # 429, or the connection was refused
     BROKEN = "broken"  # 5xx, or the connection was lost
+    STALLED = "stalled"  # a streamed list got neither more objects nor its end
     ABSENT = "absent"  # 404 for a list: the server does not have the kind
     REFUSED = "refused"  # any other failure
 

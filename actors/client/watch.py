@@ -57,6 +57,7 @@ ERRORS = {410: RequestEnd.GONE, 429: RequestEnd.BUSY}
 SLICE = 250  # the number of objects that are decoded before other tasks may run
 SHORT_SECONDS = 1.0
 HEAD_SECONDS = 30.0  # an API server sends the head of a watch at once
+STALLED_SECONDS = 30.0  # A server sends the objects of a streamed list one after another.
 STREAMED_LIST = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
 
@@ -158,7 +159,9 @@ class Reflector(Generic[T]):
         """
         relist = True
         while True:
-            streamed = StreamedList[T]() if relist and self._state.streams else None
+            streamed = (
+                StreamedList[T](self._clock.now()) if relist and self._state.streams else None
+            )
             try:
                 if relist and streamed is None:
                     yield await self._list(held or {})
@@ -185,7 +188,10 @@ class Reflector(Generic[T]):
     def _after(self, interruption: _InterruptedError, *, while_streaming: bool) -> Next:
         step = self._state.ended(interruption.how, self._clock.now(), interruption.retry_after)
         if while_streaming and not self._state.streams:
-            log.debug("list not streamed", path=self._path, error=str(interruption))
+            stalled = interruption.how is RequestEnd.STALLED
+            (log.warning if stalled else log.debug)(
+                "list not streamed", path=self._path, error=str(interruption)
+            )
             return step
         before, self._unlisted = self._unlisted, interruption.unlisted
         if self._unlisted is not None:
@@ -271,11 +277,14 @@ class Reflector(Generic[T]):
         unchanged = self._unchanged_line(line, held) if held else None
         change = ObjectChanged(unchanged) if unchanged is not None else self._change(line)
         if not isinstance(change, Bookmark):
-            streamed.take(change)
+            streamed.take(change, self._clock.now())
             return False
         if change.ends_list:
             self._answered()
             self._state.resource_version = self._version
+        elif self._clock.now() - streamed.active_at > STALLED_SECONDS:
+            why = f"no object came for {STALLED_SECONDS:g} s, and no end of the list"
+            raise _InterruptedError(RequestEnd.STALLED, why)
         return change.ends_list
 
     async def _watch(self, *, lists: bool) -> AsyncGenerator[list[bytes]]:
@@ -433,14 +442,18 @@ class Reflector(Generic[T]):
 
 class StreamedList(Generic[T]):
     """The objects of a streamed list, as far as it has arrived: by key or, if that is unreadable,
-    by uid.
+    by uid. `active_at` is the time of its last object, or of its request.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
         self.lines = 0
+        self.active_at = now
         self._items: dict[str, T | Unreadable[T]] = {}
 
-    def take(self, change: ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | None) -> None:
+    def take(
+        self, change: ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | None, now: float
+    ) -> None:
+        self.active_at = now
         match change:
             case ObjectChanged(item):
                 self._items[_place(item)] = item

@@ -12,10 +12,12 @@ import anyio
 import msgspec
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from berth.actors.client.rest import Client, Connection
 from berth.actors.client.silence import SILENCE_SECONDS
 from berth.actors.client.watch import (
+    STALLED_SECONDS,
     ObjectChanged,
     ObjectsListed,
     Reflector,
@@ -50,11 +52,11 @@ def failure(code: int) -> bytes:
 
 class StreamServer:
     """Answers each streamed list with the next of `streams`: the lines of a stream that stays open,
-    or the status of a refusal. A None among the lines closes the stream. Lists the pod `listed` at
-    version 1 page by page. A watch from a version stays silent.
+    or the status of a refusal. A None among the lines closes the stream, and a number is a pause in
+    seconds. Lists the pod `listed` at version 1 page by page. A watch from a version stays silent.
     """
 
-    def __init__(self, *streams: list[bytes | None] | int) -> None:
+    def __init__(self, *streams: list[bytes | float | None] | int) -> None:
         self._streams = list(streams)
         self.requests: list[str] = []
 
@@ -79,6 +81,9 @@ class StreamServer:
         for line in stream:
             if line is None:
                 return response
+            if isinstance(line, float):
+                await anyio.sleep(line)
+                continue
             await response.write(line + b"\n")
         await anyio.sleep_forever()
         raise AssertionError
@@ -197,3 +202,29 @@ async def test_a_server_that_never_ends_the_list_is_asked_for_pages() -> None:
     assert names(listed) == ["listed"]
     assert SILENCE_SECONDS <= clock.now() <= SILENCE_SECONDS + 2
     assert server.requests == ["stream", "list"]
+
+
+@in_virtual_time
+async def test_a_server_that_sends_only_bookmarks_is_asked_for_pages() -> None:
+    bookmarks: list[bytes | float | None] = [10.0, pod_line("BOOKMARK", "", 3)] * 100
+    server, clock = StreamServer([20.0, pod_line("ADDED", "a", 2), *bookmarks]), LoopClock()
+    with capture_logs() as logs:
+        (listed,) = await told_of(server, 1, clock=clock)
+    assert names(listed) == ["listed"]
+    assert STALLED_SECONDS <= clock.now() - 20.0 <= STALLED_SECONDS + 11
+    assert server.requests == ["stream", "list"]
+    (line,) = (line for line in logs if line["event"] == "list not streamed")
+    assert line["error"] == "no object came for 30 s, and no end of the list"
+    assert line["log_level"] == "warning"
+
+
+@in_virtual_time
+async def test_a_streamed_list_may_take_long_while_objects_come() -> None:
+    objects: list[bytes | float | None] = [
+        line for i in range(50) for line in (20.0, pod_line("ADDED", f"p{i}", i + 1))
+    ]
+    bookmark = pod_line("BOOKMARK", "", 60)
+    server = StreamServer([*objects, 10.0, bookmark, 10.0, end_of_list(61)])
+    (listed,) = await told_of(server, 1, clock=LoopClock())
+    assert names(listed) == [f"p{i}" for i in range(50)]
+    assert server.requests == ["stream"]
