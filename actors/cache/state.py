@@ -242,6 +242,8 @@ class CacheState:
         info = self._infos.get(node)
         if info is None:
             info = self._infos[node] = NodeInfo(node)
+        # Now, because the next decision waits for all pods that came until then.
+        pod.template.read_terms()
         info.add_pod(pod)
         self._node_of[pod.key] = node
         self._pods[pod.key] = pod.pod

@@ -1,4 +1,5 @@
-"""The cost of a huge pod grows with its terms or with the nodes, but never with their product.
+"""The cost of a huge pod grows with its terms or with the nodes, but never with their product. Its
+terms are read when it comes, and not when another pod waits for a decision.
 
 The tests count the calls for a pod with many terms on few nodes and on many nodes. More nodes may
 cost any number of calls for themselves, but none for each term.
@@ -13,11 +14,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from berth.actors.messages.cache import AssignedPodAdded
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.bench.decision import make_cache, take
 from berth.tools.explain.cluster import snapshot_of
 from tests.kit.calls import CallCounter
 from tests.kit.handle import NoApi
@@ -155,3 +158,51 @@ def test_no_term_costs_a_call_for_every_node(name: str) -> None:
     )  # about ten calls a term, and some for each added node and its pod
     assert allowed < TERMS * (MANY - FEW) / 4
     assert many - few - beside < allowed, f"{few} calls on {FEW} nodes, {many} on {MANY}"
+
+
+def huge(number: int, terms: Document, **spec: Any) -> Pod:
+    metadata = {"namespace": "default", "name": f"huge{number}", "uid": f"huge{number}"}
+    labels = {"number": str(number)}
+    return msgspec.convert(
+        {
+            "metadata": {**metadata, "labels": labels},
+            "spec": {"containers": [{}], **terms, **spec},
+        },
+        Pod,
+    )
+
+
+def other_place(number: int) -> Document:
+    return {"topologyKey": f"key{number}", **not_app(number)}
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        of_pods("podAntiAffinity", app),
+        of_pods("podAntiAffinity", not_app),
+        of_pods("podAntiAffinity", other_place),
+        of_pods("podAffinity", not_app),
+        of_pods("podAffinity", not_app, preferred=True),
+    ],
+    ids=["away", "away from others", "away in unknown places", "near", "rather near"],
+)
+def test_the_terms_of_pods_on_nodes_are_read_when_the_pods_come(terms: Document) -> None:
+    cache, scheduler, pods = make_cache(FEW), Scheduler(Random(1)), 10
+    take(cache)
+    coming, deciding = CallCounter(), CallCounter()
+    with coming:
+        for number in range(pods):
+            cache.handle(AssignedPodAdded(huge(number, terms, nodeName="n1")))
+    with deciding:
+        for app_of_pod in ("x", "y"):
+            metadata = {
+                "namespace": "default",
+                "name": "p",
+                "uid": "p",
+                "labels": {"a": app_of_pod},
+            }
+            info = PodInfo(msgspec.convert({"metadata": metadata, "spec": {}}, Pod))
+            scheduler.schedule(PROFILE, info, take(cache))
+    assert coming.calls < 25 * pods * TERMS
+    assert deciding.calls < pods * TERMS / 2

@@ -108,22 +108,20 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
     """Returns a selector of nothing for None, of everything if empty. Raises SelectorError."""
     if selector is None:
         return NOTHING
-    requirements = list(from_map(selector.match_labels).requirements)
+    labels = selector.match_labels
+    requirements = [*from_map(labels).requirements] if labels else []
     for number, expression in enumerate(selector.match_expressions):
-        where = f"matchExpressions[{number}]"
-        if expression.operator not in OPERATORS:
-            expected = ", ".join(OPERATORS)
-            raise SelectorError(
-                f"{where}.operator: expected one of {expected}, got {expression.operator!r}"
-            )
-        if (expression.operator in ("In", "NotIn")) != bool(expression.values):
-            expected = (
-                "at least one value" if expression.operator in ("In", "NotIn") else "no value"
-            )
-            raise SelectorError(
-                f"{where}.values: expected {expected} for the operator {expression.operator}"
-            )
-        requirements.append(
-            Requirement(expression.key, expression.operator, tuple(sorted(set(expression.values))))
-        )
+        operator, values = expression.operator, expression.values
+        if operator not in OPERATORS or (operator in ("In", "NotIn")) != bool(values):
+            raise SelectorError(_problem(f"matchExpressions[{number}]", operator))
+        if len(values) > 1:
+            values = tuple(sorted(set(values)))
+        requirements.append(Requirement(expression.key, operator, values))
     return Selector(tuple(requirements))
+
+
+def _problem(where: str, operator: str) -> str:
+    if operator not in OPERATORS:
+        return f"{where}.operator: expected one of {', '.join(OPERATORS)}, got {operator!r}"
+    expected = "at least one value" if operator in ("In", "NotIn") else "no value"
+    return f"{where}.values: expected {expected} for the operator {operator}"

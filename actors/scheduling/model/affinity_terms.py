@@ -1,30 +1,22 @@
 """Pod affinity terms, resolved against the pod that carries them and matched by labels.
 
 Mirrors the framework's AffinityTerm. Equal terms of different pods compare equal, so that the terms
-of a thousand replicas are counted as one. However many terms a pod has, those that match another
-pod are looked up by its labels.
+of a thousand replicas are counted as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
 import msgspec
-import numpy as np
 
 from ..kube.core import Pod, PodAffinity, PodAffinityTerm
 from ..kube.labels import EVERYTHING, Selector, from_label_selector
 from ..kube.selector_index import SelectorIndex
-from .vectors import Bools, Ints
+from .term_lookup import NO_WEIGHTS, Scope, TermLookup, TermNumbers, bounded_weight
 
 NO_LABELS: Mapping[str, str] = {}
-NO_WEIGHTS: Mapping[str, int] = {}
-MAX_KNOWN_SUMS = 1024
-MAX_KNOWN_SCOPES = 1 << 14
-# Of a term, and of all terms together: more than those of any real pod weigh, and small enough to
-# be summed.
-MAX_WEIGHT = (1 << 31) - 1
 
 
 class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
@@ -47,20 +39,6 @@ class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
     @property
     def scope(self) -> Scope:
         return Scope(self.namespaces, self.namespace_selector)
-
-
-class Scope(msgspec.Struct, frozen=True):
-    """The namespaces in which a term selects pods."""
-
-    namespaces: frozenset[str]
-    namespace_selector: Selector
-
-    def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        return namespace in self.namespaces or self.namespace_selector.matches(labels)
-
-    def may_cover(self, namespace: str) -> bool:
-        """False only if it certainly does not cover the namespace, whose labels are unknown."""
-        return not self.namespace_selector.nothing or namespace in self.namespaces
 
 
 def with_namespaces(
@@ -95,126 +73,29 @@ class WeightedTerm(msgspec.Struct, frozen=True):
     weight: int
 
 
-# The scopes that cover pods, and the parts of their labels that terms can distinguish.
-_Alike = tuple[frozenset[int], tuple[tuple[str, str | None], ...]]
-
-
-class _TermLookup:
-    """Finds the terms that match a pod together, whatever their scopes and topologies."""
-
-    def __init__(self, terms: Sequence[WeightedTerm]) -> None:
-        selectors: dict[Selector, int] = {}
-        scopes: dict[Scope, int] = {}
-        topologies: dict[str, int] = {}
-        numbers = []
-        for weighted in terms:
-            term = weighted.term
-            numbers.append(
-                (
-                    selectors.setdefault(term.selector, len(selectors)),
-                    scopes.setdefault(term.scope, len(scopes)),
-                    topologies.setdefault(term.topology_key, len(topologies)),
-                    bounded_weight(weighted.weight),
-                )
-            )
-        self._index = SelectorIndex(tuple(selectors))
-        self._scopes = tuple(scopes)
-        self._topologies = tuple(topologies)
-        # By term: the numbers of its selector, scope and topology key, and its weight.
-        columns = np.array(numbers, np.int64).reshape(-1, 4).T
-        self._selector, self._scope, self._topology, self._weight = columns
-        # By key: the values that a requirement names. No term can distinguish the others.
-        self._values: dict[str, set[str]] = {}
-        for selector in selectors:
-            for requirement in selector.requirements:
-                self._values.setdefault(requirement.key, set()).update(requirement.values)
-        # By namespace: its labels, and the scopes that cover it.
-        self._covering: dict[str, tuple[Mapping[str, str], frozenset[int]]] = {}
-        self._kept_scopes = 0
-        self._sums: dict[_Alike, Mapping[str, int]] = {}
-        self._kept_sums = 0
-
-    def weights_of(
-        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
-    ) -> Mapping[str, int]:
-        """Returns the sums of the weights of the matching terms by topology key, bounded.
-
-        They are computed once for pods that no term can distinguish.
-        """
-        covering = self._scopes_covering(namespace, namespace_labels)
-        if not covering:
-            return NO_WEIGHTS
-        named = self._values
-        alike = (
-            covering,
-            tuple(
-                [
-                    (key, value if value in named[key] else None)
-                    for key, value in labels.items()
-                    if key in named
-                ]
-            ),
-        )
-        sums = self._sums.get(alike)
-        if sums is None:
-            sums = self._summed(covering, labels)
-            self._kept_sums += 1 + len(sums)
-            if self._kept_sums > MAX_KNOWN_SUMS:
-                self._sums.clear()
-                self._kept_sums = 1 + len(sums)
-            self._sums[alike] = sums
-        return sums
-
-    def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """False only if certainly no term matches; the namespace's labels are unknown."""
-        matching = _among(self._index.selecting(labels), self._selector)
-        scopes = set(self._scope[matching].tolist())
-        return any(self._scopes[number].may_cover(namespace) for number in scopes)
-
-    def _scopes_covering(
-        self, namespace: str, namespace_labels: Mapping[str, str]
-    ) -> frozenset[int]:
-        known = self._covering.get(namespace)
-        if known is None or known[0] is not namespace_labels:
-            covering = frozenset(
-                number
-                for number, scope in enumerate(self._scopes)
-                if scope.covers(namespace, namespace_labels)
-            )
-            self._kept_scopes += 1 + len(covering)
-            if self._kept_scopes > MAX_KNOWN_SCOPES:
-                self._covering.clear()
-                self._kept_scopes = 1 + len(covering)
-            known = self._covering[namespace] = (namespace_labels, covering)
-        return known[1]
-
-    def _summed(self, covering: frozenset[int], labels: Mapping[str, str]) -> Mapping[str, int]:
-        matching = _among(self._index.selecting(labels), self._selector)
-        matching &= _among(covering, self._scope)
-        topologies = self._topology[matching]
-        number = len(self._topologies)
-        sums = np.bincount(topologies, self._weight[matching], number)
-        present = np.bincount(topologies, minlength=number).nonzero()[0].tolist()
-        weights = sums.clip(-MAX_WEIGHT, MAX_WEIGHT).astype(np.int64).tolist()
-        return {self._topologies[i]: weights[i] for i in present}
-
-
-def _among(numbers: Collection[int], column: Ints) -> Bools:
-    """Returns where the column has one of the numbers."""
-    marks = np.zeros(int(column.max(initial=-1)) + 1, bool)
-    marks[list(numbers)] = True
-    return marks[column]
-
-
 class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     """Weighted terms. The weight of a pod is the sum of the weights of the terms that match it."""
 
     terms: tuple[WeightedTerm, ...]
 
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    @property
+    def topologies(self) -> Set[str]:
+        return {weighted.term.topology_key for weighted in self.terms}
+
     def weigh(
-        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+        self,
+        namespace: str,
+        labels: Mapping[str, str],
+        namespace_labels: Mapping[str, str],
+        label_keys: Set[str] | None = None,
     ) -> Mapping[str, int]:
-        """Returns the weight of a pod by topology key; only keys of matching terms are present."""
+        """Returns the weight of a pod by topology key; only keys of matching terms are present.
+
+        Of many terms, those of topology keys that are not in `label_keys` may be left out.
+        """
         if len(self.terms) == 1:
             term, weight = self.terms[0].term, self.terms[0].weight
             return (
@@ -222,20 +103,28 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
                 if term.matches(namespace, labels, namespace_labels)
                 else NO_WEIGHTS
             )
-        return self._lookup.weights_of(namespace, labels, namespace_labels)
+        return self._lookup.weights_of(namespace, labels, namespace_labels, label_keys)
 
-    def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """False only if certainly no term matches; the namespace's labels are unknown."""
-        return self._lookup.may_match(namespace, labels)
+    def number_that_may_match(self, namespace: str, labels: Mapping[str, str]) -> int:
+        """Returns how many terms may match a pod; the labels of its namespace are unknown."""
+        if len(self.terms) == 1:
+            term = self.terms[0].term
+            return int(term.scope.may_cover(namespace) and term.selector.matches(labels))
+        return self._lookup.number_that_may_match(namespace, labels)
 
     @cached_property
-    def _lookup(self) -> _TermLookup:
-        return _TermLookup(self.terms)
-
-
-def bounded_weight(weight: int) -> int:
-    """Returns the weight, limited to MAX_WEIGHT in both directions."""
-    return max(-MAX_WEIGHT, min(weight, MAX_WEIGHT))
+    def _lookup(self) -> TermLookup:
+        selectors: dict[Selector, int] = {}
+        scopes: dict[Scope, int] = {}
+        topologies: dict[str, int] = {}
+        numbers = TermNumbers([], [], [], [])
+        for weighted in self.terms:
+            term = weighted.term
+            numbers.selectors.append(selectors.setdefault(term.selector, len(selectors)))
+            numbers.scopes.append(scopes.setdefault(term.scope, len(scopes)))
+            numbers.topologies.append(topologies.setdefault(term.topology_key, len(topologies)))
+            numbers.weights.append(bounded_weight(weighted.weight))
+        return TermLookup(SelectorIndex(tuple(selectors)), tuple(scopes), topologies, numbers)
 
 
 def with_weight_one(terms: Sequence[AffinityTerm]) -> TermWeights:
@@ -243,24 +132,12 @@ def with_weight_one(terms: Sequence[AffinityTerm]) -> TermWeights:
     return TermWeights(tuple(WeightedTerm(term, 1) for term in terms))
 
 
-class AffinityTerms(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
+class AffinityTerms(msgspec.Struct, frozen=True, cache_hash=True):
     """All affinity terms of a pod. `preferred` holds both affinity and anti-affinity."""
 
     required: tuple[AffinityTerm, ...] = ()
     required_anti: tuple[AffinityTerm, ...] = ()
     preferred: tuple[WeightedTerm, ...] = ()
-
-    @cached_property
-    def required_weights(self) -> TermWeights:
-        return with_weight_one(self.required)
-
-    @cached_property
-    def required_anti_weights(self) -> TermWeights:
-        return with_weight_one(self.required_anti)
-
-    @cached_property
-    def preferred_weights(self) -> TermWeights:
-        return TermWeights(self.preferred)
 
     def __bool__(self) -> bool:
         return bool(self.required or self.required_anti or self.preferred)

@@ -128,6 +128,7 @@ class NodeColumns:
         self.ports: dict[tuple[str, int], dict[str, PresenceColumn]] = {}
         self.counts = PodCounts(rows)
         self._nodes_with: dict[str, int] = {}  # label key -> how many nodes have it
+        self._label_keys: frozenset[str] | None = frozenset()
         self._no_label = LabelColumn(rows)
         self._freed: set[int] = set()  # the rows on which a what-if question freed some ports
         self._ports_of: dict[int, tuple[tuple[tuple[str, int], str], ...]] = {}
@@ -150,6 +151,13 @@ class NodeColumns:
                     column.set(row, node.metadata.labels.get(key))
             self.labels[key] = column
         return column
+
+    @property
+    def label_keys(self) -> frozenset[str]:
+        """The label keys that nodes have: the same object until they change."""
+        if self._label_keys is None:
+            self._label_keys = frozenset(self._nodes_with)
+        return self._label_keys
 
     def all_have(self, label: LabelColumn) -> bool:
         """True if every node has this label."""
@@ -308,11 +316,15 @@ class NodeColumns:
         if old == new:
             return
         for key in new.keys() - old.keys():
-            self._nodes_with[key] = self._nodes_with.get(key, 0) + 1
+            if key not in self._nodes_with:
+                self._nodes_with[key] = 0
+                self._label_keys = None
+            self._nodes_with[key] += 1
         for key in old.keys() - new.keys():
             self._nodes_with[key] -= 1
             if not self._nodes_with[key]:
                 del self._nodes_with[key]
+                self._label_keys = None
         for key, column in self.labels.items():
             column.set(row, new.get(key))
 

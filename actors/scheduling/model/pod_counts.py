@@ -11,7 +11,7 @@ of the pods on every row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import cached_property
 from typing import TypeVar
 
@@ -20,8 +20,9 @@ import numpy as np
 
 from ..kube.labels import Selector, SelectorError
 from ..kube.selector_index import MAX_SCANNED
-from .affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms, TermWeights, with_weight_one
+from .affinity_terms import NO_LABELS, AffinityTerm, TermWeights, with_weight_one
 from .label_column import LabelColumn
+from .many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
 from .pod_info import PodInfo
 from .pod_template import Disk, GroupKey, PodTemplate
 from .vectors import Bools, Ints, grown
@@ -155,13 +156,14 @@ class TermColumns:
     """For each set of terms that pods on the rows carry, a column that counts these pods."""
 
     def __init__(self) -> None:
-        self.columns: dict[TermWeights, Column] = {}
+        self.columns: dict[TermWeights | ManyTerms, Column] = {}
         self._matching: dict[
             PodTemplate, tuple[Mapping[str, str], list[tuple[str, int, Column]]]
         ] = {}
+        self._label_keys: Set[str] | None = None  # those of _matching
         self._kept = 0  # the number of columns in _matching
 
-    def add(self, terms: TermWeights, row: int, number: int, rows: int) -> None:
+    def add(self, terms: TermWeights | ManyTerms, row: int, number: int, rows: int) -> None:
         column = self.columns.get(terms)
         if column is None:
             column = self.columns[terms] = Column(rows)
@@ -172,16 +174,20 @@ class TermColumns:
             self._forget_matching()
 
     def matching(
-        self, info: PodInfo, namespace_labels: Mapping[str, str]
+        self, info: PodInfo, namespace_labels: Mapping[str, str], label_keys: Set[str]
     ) -> list[tuple[str, int, Column]]:
         """Returns the columns of the terms that match a pod in a namespace with these labels.
 
-        Each comes with the terms' topology key and the weight that they give the pod. The result is
-        kept for the pod's template, until terms are added or removed, or the labels are another
-        object.
+        Each comes with the terms' topology key and the weight that they give the pod; topology keys
+        that no node has as a label, so that they are not in `label_keys`, may be left out. The
+        result is kept for the pod's template, until terms are added or removed, or the labels or
+        their keys are another object.
         """
         if not self.columns:
             return []
+        if label_keys is not self._label_keys:
+            self._forget_matching()
+            self._label_keys = label_keys
         cached = self._matching.get(info.template)
         if cached is None or cached[0] is not namespace_labels:
             pod = info.pod.metadata
@@ -189,7 +195,7 @@ class TermColumns:
                 (topology_key, weight, column)
                 for terms, column in self.columns.items()
                 for topology_key, weight in terms.weigh(
-                    pod.namespace, pod.labels, namespace_labels
+                    pod.namespace, pod.labels, namespace_labels, label_keys
                 ).items()
             ]
             if len(self._matching) >= MAX_COLUMNS or self._kept + len(matching) > MAX_MATCHING:
@@ -301,10 +307,10 @@ class PodCounts:
             if not rows:
                 del self.disks[disk]
         try:
-            terms = info.template.affinity_terms
+            terms = info.template.carried_terms
         except SelectorError:
             return  # affinity terms that cannot be read do not count
-        if terms:
+        if terms is not NO_CARRIED_TERMS:
             self._count_terms(row, terms, sign)
 
     def _count_volumes(self, row: int, info: PodInfo, sign: int) -> None:
@@ -322,13 +328,13 @@ class PodCounts:
             if volumes:
                 self.claims[name] = volumes
 
-    def _count_terms(self, row: int, terms: AffinityTerms, sign: int) -> None:
+    def _count_terms(self, row: int, terms: CarriedTerms, sign: int) -> None:
         if terms.required:
-            self.required.add(terms.required_weights, row, sign, self._size)
+            self.required.add(terms.required, row, sign, self._size)
         if terms.required_anti:
-            self.required_anti.add(terms.required_anti_weights, row, sign, self._size)
+            self.required_anti.add(terms.required_anti, row, sign, self._size)
         if terms.preferred:
-            self.preferred.add(terms.preferred_weights, row, sign, self._size)
+            self.preferred.add(terms.preferred, row, sign, self._size)
 
     def _group(self, key: GroupKey) -> Group:
         group = self._groups.get(key)

@@ -10,6 +10,7 @@ signature of a pod.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -19,10 +20,12 @@ import msgspec
 from ..kube.core import PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume
 from ..kube.csi_translation import in_tree_plugin
 from ..kube.devices import may_be_devices
+from ..kube.labels import SelectorError
 from ..kube.requests import nonzero_requests, pod_requests, resize_of
 from ..kube.taints import Tolerations
 from .affinity_terms import AffinityTerms, terms_of
 from .interner import Interner
+from .many_terms import CarriedTerms, few_terms_of, has_many_terms, many_terms_of
 
 T = TypeVar("T")
 
@@ -121,6 +124,19 @@ class PodTemplate:
     def affinity_terms(self) -> AffinityTerms:
         """The affinity terms of the pods. Raises SelectorError."""
         return terms_of(self._pod)
+
+    @cached_property
+    def carried_terms(self) -> CarriedTerms:
+        """The affinity terms of the pods, for other pods. Raises SelectorError."""
+        if has_many_terms(self._pod):
+            return many_terms_of(self._pod)
+        return few_terms_of(self.affinity_terms)
+
+    def read_terms(self) -> None:
+        """Derives `carried_terms`, unless they cannot be read."""
+        if self._pod.spec.affinity is not None:
+            with suppress(SelectorError):
+                _ = self.carried_terms
 
     @cached_property
     def group(self) -> GroupKey:

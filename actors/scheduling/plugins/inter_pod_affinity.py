@@ -53,8 +53,6 @@ from berth.plugin import (
 from ..kube.labels import SelectorError
 from ..model.affinity_terms import (
     NO_LABELS,
-    NO_TERMS,
-    AffinityTerm,
     AffinityTerms,
     TermWeights,
     WeightedTerm,
@@ -62,6 +60,7 @@ from ..model.affinity_terms import (
 )
 from ..model.cluster_objects import ClusterObjects
 from ..model.columns import NodeColumns
+from ..model.many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
 from ..model.pod_counts import MAX_COLUMNS, Column, CountedPods, WeighedPods
 from ..model.pod_info import LatestPodInfos
 from ..model.vectors import any_true, highest, lowest
@@ -210,7 +209,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return SKIP
         existing: MarkedDomains = {}
         for topology_key, _, column in columns.counts.required_anti.matching(
-            info, _namespace_labels(info, objects)
+            info, _namespace_labels(info, objects), columns.label_keys
         ):
             _mark_populated(existing, columns, topology_key, column)
         if not existing and not has_required:
@@ -268,9 +267,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 _add_counts(weighted, columns, topology_key, counts.column(weighed), 1)
         labels = _namespace_labels(info, objects)
         if self._hard_weight:
-            for topology_key, number, column in counts.required.matching(info, labels):
+            for topology_key, number, column in counts.required.matching(
+                info, labels, columns.label_keys
+            ):
                 _add_counts(weighted, columns, topology_key, column, number * self._hard_weight)
-        for topology_key, weight, column in counts.preferred.matching(info, labels):
+        for topology_key, weight, column in counts.preferred.matching(
+            info, labels, columns.label_keys
+        ):
             _add_counts(weighted, columns, topology_key, column, weight)
         if not weighted:
             return SKIP
@@ -410,13 +413,13 @@ def _nodes_in(marked: MarkedDomains, nodes: NodeView) -> Bools | None:
     return inside
 
 
-def _terms(infos: LatestPodInfos, pod: Pod) -> AffinityTerms:
+def _terms(infos: LatestPodInfos, pod: Pod) -> CarriedTerms:
     if pod.spec.affinity is None:
-        return NO_TERMS
+        return NO_CARRIED_TERMS
     try:
-        return infos.of(pod).template.affinity_terms
+        return infos.of(pod).template.carried_terms
     except SelectorError:
-        return NO_TERMS
+        return NO_CARRIED_TERMS
 
 
 def _pod_matters(infos: LatestPodInfos, pod: Pod, old: object | None, new: object | None) -> bool:
@@ -431,30 +434,26 @@ def _pod_matters(infos: LatestPodInfos, pod: Pod, old: object | None, new: objec
         return True
     own = _terms(infos, pod)
 
-    def all_match(terms: Sequence[AffinityTerm], other: object | None) -> bool:
-        return isinstance(other, Pod) and all(_might_match(term, other) for term in terms)
+    def number(terms: TermWeights | ManyTerms, other: object | None) -> int:
+        if not isinstance(other, Pod):
+            return 0
+        return terms.number_that_may_match(other.metadata.namespace, other.metadata.labels)
 
-    def any_match(terms: TermWeights, other: object | None) -> bool:
-        return isinstance(other, Pod) and terms.may_match(
-            other.metadata.namespace, other.metadata.labels
-        )
+    def all_match(terms: TermWeights | ManyTerms, other: object | None) -> bool:
+        return number(terms, other) == len(terms)
 
     if own.required and all_match(own.required, new) and not all_match(own.required, old):
         return True
-    anti = own.required_anti_weights
-    if own.required_anti and any_match(anti, old) and not any_match(anti, new):
+    anti = own.required_anti
+    if anti and number(anti, old) and not number(anti, new):
         return True
-    return not isinstance(new, Pod) and any_match(_terms(infos, changed).required_anti_weights, pod)
+    if isinstance(new, Pod):
+        return False
+    theirs = _terms(infos, changed).required_anti
+    return bool(theirs) and number(theirs, pod) > 0
 
 
-def _might_match(term: AffinityTerm, pod: Pod) -> bool:
-    """False only if the term certainly does not match; the namespace's labels are unknown."""
-    return term.scope.may_cover(pod.metadata.namespace) and term.selector.matches(
-        pod.metadata.labels
-    )
-
-
-def _node_matters(own: AffinityTerms, old: object | None, new: object | None) -> bool:
+def _node_matters(own: CarriedTerms, old: object | None, new: object | None) -> bool:
     """True if the change of a node can help a parked pod with these terms.
 
     It helps if the node joined a topology of its affinity, or left one of its anti-affinity. A pod
@@ -466,17 +465,13 @@ def _node_matters(own: AffinityTerms, old: object | None, new: object | None) ->
     if not isinstance(old, Node):
         return (
             not own.required
-            or any(term.topology_key in after for term in own.required)
+            or not own.required.topologies.isdisjoint(after)
             or bool(own.required_anti)
         )
     before = old.metadata.labels
     if not own.required and not own.required_anti:
         return True
-    joined = any(
-        after.get(t.topology_key) not in (None, before.get(t.topology_key)) for t in own.required
-    )
-    left = any(
-        before.get(t.topology_key) not in (None, after.get(t.topology_key))
-        for t in own.required_anti
-    )
+    near, away = own.required.topologies, own.required_anti.topologies
+    joined = any(key in near and before.get(key) != value for key, value in after.items())
+    left = any(key in away and after.get(key) != value for key, value in before.items())
     return joined or left

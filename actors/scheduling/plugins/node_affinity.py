@@ -50,9 +50,9 @@ from ..kube.aggregate import aggregated
 from ..kube.core import NodeAffinity as NodeAffinitySpec
 from ..kube.core import NodeSelectorTerm, PreferredSchedulingTerm
 from ..kube.node_selector import node_selector_matches, parse_errors
-from ..model.affinity_terms import bounded_weight
 from ..model.node_selection import NodeTerms, pod_affinity_matches, required_terms
 from ..model.pod_template import PerTemplate
+from ..model.term_lookup import bounded_weight
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.labels import EVERYTHING, NOTHING, Requirement, Selector
 from berth.actors.scheduling.model.affinity_terms import (
-    MAX_WEIGHT,
     AffinityTerm,
     TermWeights,
     WeightedTerm,
     with_namespaces,
 )
+from berth.actors.scheduling.model.term_lookup import MAX_WEIGHT
 from tests.kit.call_counts import calls_of
 
 APP = st.sampled_from(["a", "b"])
@@ -55,12 +55,12 @@ def test_weights(
     weights = TermWeights(tuple(weighed))
     weights.weigh(namespace, before, around)
     assert weights.weigh(namespace, labels, around) == expected
-    might = any(
+    might = sum(
         (not w.term.namespace_selector.nothing or namespace in w.term.namespaces)
         and w.term.selector.matches(labels)
         for w in weighed
     )
-    assert weights.may_match(namespace, labels) == might
+    assert weights.number_that_may_match(namespace, labels) == might
 
 
 @given(st.lists(TERM, max_size=6), st.dictionaries(NAMESPACE, LABELS))

@@ -21,14 +21,14 @@ def _pod(name: str, labels: dict[str, str], **spec: object) -> PodInfo:
 def test_many_terms_that_match_many_templates() -> None:
     terms = [{"topologyKey": f"topology-{number}", "labelSelector": {}} for number in range(TERMS)]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
-    counts = PodCounts(1)
+    counts, keys = PodCounts(1), {f"topology-{number}" for number in range(TERMS)}
     counts.refresh(0, [(_pod("carrier", {}, affinity={"podAntiAffinity": required}), 1)])
     others = [_pod(f"p{number}", {"app": f"a{number}"}) for number in range(TEMPLATES)]
-    assert len(counts.required_anti.matching(others[0], {})) == TERMS
+    assert len(counts.required_anti.matching(others[0], {}, keys)) == TERMS
     tracemalloc.start()
     try:
         for info in others:
-            counts.required_anti.matching(info, {})
+            counts.required_anti.matching(info, {}, keys)
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -45,7 +45,7 @@ def test_many_sums_by_topology_for_many_labels() -> None:
     ]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     carrier = _pod("carrier", {}, affinity={"podAntiAffinity": required})
-    weights = carrier.template.affinity_terms.required_anti_weights
+    weights = carrier.template.carried_terms.required_anti
     weights.weigh("ns", {"app": "first"}, {})
     tracemalloc.start()
     try:

@@ -1,0 +1,152 @@
+"""The affinity terms that a pod carries: what counts of them once the pod is on a node, or waits.
+
+The terms of a pod with many of them are read only as far as it takes to find those that match
+another pod: a pod may have ten thousand terms, and a hundred such pods may arrive at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from hashlib import blake2b
+
+import msgspec
+
+from ..kube.core import Pod, PodAffinity, PodAffinityTerm
+from ..kube.labels import NOTHING, from_label_selector
+from ..kube.selector_index import SelectorIndex
+from .affinity_terms import AffinityTerms, TermWeights, with_weight_one
+from .term_lookup import Scope, TermLookup, TermNumbers
+
+MANY = 64  # more terms than any real pod has
+NO_AFFINITY = PodAffinity()
+_ENCODER = msgspec.msgpack.Encoder()
+# A term as the API has it, and its weight.
+Weighted = tuple[PodAffinityTerm, int]
+
+
+class ManyTerms:
+    """Many weighted terms, to be used like TermWeights. They are equal to those that were written
+    equally. Raises SelectorError for a selector that cannot be read.
+    """
+
+    __slots__ = ("_hash", "_lookup", "_number", "_written")
+
+    def __init__(self, namespace: str, terms: Sequence[Weighted]) -> None:
+        """The terms are of a pod in this namespace."""
+        own = any(_is_own(term) for term, _ in terms)
+        written = _ENCODER.encode((namespace if own else "", terms))
+        self._written = blake2b(written, digest_size=16).digest()
+        self._hash = hash(self._written)
+        self._number = len(terms)
+        self._lookup = _lookup(namespace, terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ManyTerms) and self._written == other._written
+
+    def __len__(self) -> int:
+        return self._number
+
+    @property
+    def topologies(self) -> Set[str]:
+        return self._lookup.topologies.keys()
+
+    def weigh(
+        self,
+        namespace: str,
+        labels: Mapping[str, str],
+        namespace_labels: Mapping[str, str],
+        label_keys: Set[str] | None = None,
+    ) -> Mapping[str, int]:
+        return self._lookup.weights_of(namespace, labels, namespace_labels, label_keys)
+
+    def number_that_may_match(self, namespace: str, labels: Mapping[str, str]) -> int:
+        return self._lookup.number_that_may_match(namespace, labels)
+
+
+class CarriedTerms(msgspec.Struct, frozen=True):
+    """The terms of a pod; required terms have the weight 1. `preferred` holds both affinity and
+    anti-affinity.
+    """
+
+    required: TermWeights | ManyTerms
+    required_anti: TermWeights | ManyTerms
+    preferred: TermWeights | ManyTerms
+
+
+NO_WEIGHTED_TERMS = TermWeights(())
+NO_CARRIED_TERMS = CarriedTerms(NO_WEIGHTED_TERMS, NO_WEIGHTED_TERMS, NO_WEIGHTED_TERMS)
+
+
+def has_many_terms(pod: Pod) -> bool:
+    near, away = _of_pods(pod)
+    return (
+        len(near.required_during_scheduling_ignored_during_execution)
+        + len(near.preferred_during_scheduling_ignored_during_execution)
+        + len(away.required_during_scheduling_ignored_during_execution)
+        + len(away.preferred_during_scheduling_ignored_during_execution)
+    ) > MANY
+
+
+def many_terms_of(pod: Pod) -> CarriedTerms:
+    """Returns the terms of a pod with many. Raises SelectorError."""
+    near, away = _of_pods(pod)
+
+    def required(affinity: PodAffinity) -> TermWeights | ManyTerms:
+        terms = affinity.required_during_scheduling_ignored_during_execution
+        return _many(pod, [(term, 1) for term in terms])
+
+    preferred = [
+        (weighted.pod_affinity_term, sign * weighted.weight)
+        for affinity, sign in ((near, 1), (away, -1))
+        for weighted in affinity.preferred_during_scheduling_ignored_during_execution
+    ]
+    return CarriedTerms(required(near), required(away), _many(pod, preferred))
+
+
+def few_terms_of(terms: AffinityTerms) -> CarriedTerms:
+    if not terms:
+        return NO_CARRIED_TERMS
+    return CarriedTerms(
+        with_weight_one(terms.required),
+        with_weight_one(terms.required_anti),
+        TermWeights(terms.preferred),
+    )
+
+
+def _many(pod: Pod, terms: Sequence[Weighted]) -> TermWeights | ManyTerms:
+    return ManyTerms(pod.metadata.namespace, terms) if terms else NO_WEIGHTED_TERMS
+
+
+def _of_pods(pod: Pod) -> tuple[PodAffinity, PodAffinity]:
+    """Returns the pod's affinity and anti-affinity to other pods."""
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return NO_AFFINITY, NO_AFFINITY
+    return affinity.pod_affinity or NO_AFFINITY, affinity.pod_anti_affinity or NO_AFFINITY
+
+
+def _is_own(term: PodAffinityTerm) -> bool:
+    """True if a term is about the namespace of its pod."""
+    return not term.namespaces and term.namespace_selector is None
+
+
+def _lookup(namespace: str, terms: Sequence[Weighted]) -> TermLookup:
+    index, own = SelectorIndex(), 0
+    scopes: dict[Scope, int] = {Scope(frozenset((namespace,)), NOTHING): own}
+    topologies: dict[str, int] = {}
+    of_scopes, of_topologies = [], []
+    for number, (term, _) in enumerate(terms):
+        index.add_raw(number, term.label_selector)
+        if _is_own(term):
+            of_scopes.append(own)
+        else:
+            selector = from_label_selector(term.namespace_selector)
+            scope = Scope(frozenset(term.namespaces), selector)
+            of_scopes.append(scopes.setdefault(scope, len(scopes)))
+        of_topologies.append(topologies.setdefault(term.topology_key, len(topologies)))
+    weights = [weight for _, weight in terms]
+    numbers = TermNumbers(list(range(len(terms))), of_scopes, of_topologies, weights)
+    return TermLookup(index, tuple(scopes), topologies, numbers)
