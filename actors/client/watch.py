@@ -55,6 +55,7 @@ T = TypeVar("T", bound=HasMetadata | dict[str, Any])
 PAGE = 5000
 ERRORS = {410: RequestEnd.GONE, 429: RequestEnd.BUSY}
 SLICE = 250  # the number of objects that are decoded before other tasks may run
+SLICE_SECONDS = 0.02  # or fewer objects, if they took this long
 SHORT_SECONDS = 1.0
 HEAD_SECONDS = 30.0  # an API server sends the head of a watch at once
 STALLED_SECONDS = 30.0  # A server sends the objects of a streamed list one after another.
@@ -228,9 +229,11 @@ class Reflector(Generic[T]):
             async with anyio.create_task_group() as group:
                 if page.metadata.continue_:
                     group.start_soon(self._fetch, page.metadata.continue_, pages)
+                since = anyio.current_time()
                 for number, raw in enumerate(page.items):
-                    if number % SLICE == 0:
+                    if number % SLICE == 0 or anyio.current_time() - since > SLICE_SECONDS:
                         await anyio.lowlevel.checkpoint()
+                        since = anyio.current_time()
                     unchanged = self._unchanged(raw, held) if held else None
                     change = ObjectChanged(unchanged) if unchanged is not None else self._read(raw)
                     match change:

@@ -33,6 +33,7 @@ log = get_logger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
 SLICE = 250  # objects of a list that are delivered before other tasks run
+SECONDS = 0.02  # or fewer objects, if they took this long
 
 
 def _unheard(_: object) -> None:
@@ -125,10 +126,12 @@ class InformerActor(Generic[T]):
     async def _take_list(self, news: ObjectsListed[T]) -> None:
         items = map(self._read, news.items)
         unread = ((self._read(item.rest), item.problem) for item in news.unreadable)
+        since = anyio.current_time()
         for number, effects in enumerate(self._state.listed(items, unread), 1):
             self._deliver(effects)
-            if number % SLICE == 0:
+            if number % SLICE == 0 or anyio.current_time() - since > SECONDS:
                 await anyio.lowlevel.checkpoint()
+                since = anyio.current_time()
         if self._looked_up is not None and not self._is_listed:
             self._cache.tell(KindListed(self._looked_up))
         self._is_listed, self._problem = True, ""

@@ -135,11 +135,12 @@ def _largest_sum(
             amounts = amounts_of(container)
             _add(total, amounts)
             _add(sidecars, amounts)
-            amounts = sidecars
+            so_far = {name: sidecars[name] for name in amounts}
         else:
             amounts = of_init(container)
-            _add(amounts, sidecars)
-        _raise_to(max_init, amounts)
+            so_far = {name: amount + sidecars.get(name, 0) for name, amount in amounts.items()}
+        # Resources that only earlier sidecars request have counted since the latest of these.
+        _raise_to(max_init, so_far)
     _raise_to(total, max_init)
     return total
 

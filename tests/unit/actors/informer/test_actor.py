@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Mapping
 
 import anyio
 import msgspec
 
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed
-from berth.actors.informer.actor import SLICE, InformerActor
+from berth.actors.informer.actor import SECONDS, SLICE, InformerActor
 from berth.actors.informer.routing import route_node
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.cache import CacheMessage
@@ -19,11 +20,16 @@ NODES = 4 * SLICE
 
 
 class Source:
+    def __init__(self, nodes: int = NODES) -> None:
+        self._nodes = nodes
+
     async def changes(
         self, before: Mapping[str, Node]
     ) -> AsyncGenerator[ObjectsListed[Node] | ObjectChanged[Node] | ObjectDeleted[Node]]:
         yield ObjectsListed(
-            tuple(msgspec.convert({"metadata": {"name": f"n{i}"}}, Node) for i in range(NODES))
+            tuple(
+                msgspec.convert({"metadata": {"name": f"n{i}"}}, Node) for i in range(self._nodes)
+            )
         )
         await anyio.sleep_forever()
 
@@ -47,3 +53,24 @@ async def test_other_tasks_run_while_a_list_is_delivered() -> None:
         group.cancel_scope.cancel()
     assert {SLICE, 2 * SLICE, 3 * SLICE} <= set(seen)
     assert len(informer.objects()) == NODES
+
+
+async def test_other_tasks_run_soon_if_objects_take_long() -> None:
+    def slow(node: Node) -> Node:
+        time.sleep(SECONDS)
+        return node
+
+    cache: Inbox[CacheMessage] = Inbox("cache")
+    informer = InformerActor(Source(5), route_node, Mailboxes(cache=cache), read=slow)
+    seen: set[int] = set()
+
+    async def look() -> None:
+        while True:
+            seen.add(len(informer.objects()))
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(look)
+        await group.start(informer.run)
+        group.cancel_scope.cancel()
+    assert seen & {1, 2, 3, 4}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from types import FrameType
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.requests import (
@@ -227,3 +232,57 @@ def test_exact_limits_add_overhead_only_where_there_is_a_limit(subject: Pod, cpu
 
 def test_a_pod_without_limits_has_none() -> None:
     assert exact_limits(pod(containers=[container(cpu="1")], overhead={"cpu": "1"}).spec) == {}
+
+
+INIT = st.tuples(st.booleans(), st.dictionaries(st.sampled_from("abc"), st.integers(0, 4)))
+
+
+@given(st.lists(INIT, max_size=6), st.dictionaries(st.sampled_from("abc"), st.integers(0, 4)))
+def test_an_init_container_runs_beside_the_sidecars_so_far(
+    inits: list[tuple[bool, dict[str, int]]], requests: dict[str, int]
+) -> None:
+    sidecars: Counter[str] = Counter()
+    steps = []
+    for is_sidecar, amounts in inits:
+        steps.append(Counter(sidecars) + Counter(amounts))
+        if is_sidecar:
+            sidecars += Counter(amounts)
+    steps.append(sidecars + Counter(requests))
+    expected = {name: max(step[name] for step in steps) for name in "abc"}
+
+    def named(amounts: dict[str, int]) -> dict[str, str]:
+        return {f"example.com/{name}": str(amount) for name, amount in amounts.items()}
+
+    init_containers = [
+        container("i", "Always" if is_sidecar else None, **named(amounts))
+        for is_sidecar, amounts in inits
+    ]
+    total = pod_requests(
+        pod(containers=[container(**named(requests))], initContainers=init_containers)
+    )
+    assert {name: total.get(f"example.com/{name}", 0) for name in "abc"} == expected
+
+
+def test_many_init_containers_are_not_compared_with_each_other() -> None:
+    def lines(number: int) -> int:
+        """Returns how many lines of code run for so many init containers."""
+        init_containers = [
+            container(f"c{i}", "Always" if i % 2 else None, **{f"example.com/r{i}": "1"})
+            for i in range(number)
+        ]
+        huge, ran = pod(containers=[container()], initContainers=init_containers), 0
+
+        def count(_frame: FrameType, event: str, _argument: object) -> Any:
+            nonlocal ran
+            ran += event == "line"
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            pod_requests(huge)
+        finally:
+            sys.settrace(before)
+        return ran
+
+    assert lines(400) < 3 * lines(200)
