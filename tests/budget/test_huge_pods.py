@@ -16,12 +16,14 @@ import pytest
 
 from berth.actors.messages.cache import AssignedPodAdded
 from berth.actors.scheduling.decision.scheduler import Scheduler
+from berth.actors.scheduling.framework.events import ClusterEvent
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.decision import make_cache, take
 from berth.tools.explain.cluster import snapshot_of
+from tests.budget.huge_pods import events
 from tests.kit.calls import CallCounter
 from tests.kit.handle import NoApi
 
@@ -206,3 +208,20 @@ def test_the_terms_of_pods_on_nodes_are_read_when_the_pods_come(terms: Document)
             scheduler.schedule(PROFILE, info, take(cache))
     assert coming.calls < 25 * pods * TERMS
     assert deciding.calls < pods * TERMS / 2
+
+
+# Hints of NodeAffinity and of volumes try every term, in less than a microsecond each.
+@pytest.mark.parametrize("name", [n for n in HUGE if n not in ("required and unknown", "images")])
+def test_an_event_costs_a_parked_pod_no_call_for_each_term(name: str) -> None:
+    parked = huge(0, HUGE[name])
+    for resource, action, old, new in events():
+        event = ClusterEvent(resource, action)
+        registered = [r for of_plugin in PROFILE.hints().values() for r in of_plugin]
+        hints = [r.hint for r in registered if r.hint is not None and r.event.matches(event)]
+        for hint in hints:  # It reads the terms once.
+            hint(parked, old, new)
+        counter = CallCounter()
+        with counter:
+            for hint in hints:
+                hint(parked, old, new)
+        assert counter.calls < TERMS / 2, f"{event}: {counter.calls} calls"

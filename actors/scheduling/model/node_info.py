@@ -16,7 +16,7 @@ from .pod_info import PodInfo
 from .pod_template import HostPort
 
 # (protocol, port) -> ip -> the number of host ports of the node's pods that claim it
-UsedPorts = dict[tuple[str, int], Counter[str]]
+UsedPorts = dict[tuple[str, int], dict[str, int]]
 MAX_CHANGES = 64
 WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listening socket
 
@@ -132,12 +132,17 @@ class NodeInfo:
         self.nonzero_cpu += sign * cpu
         self.nonzero_memory += sign * memory
         for claim in template.host_ports:
-            by_ip = self.ports.setdefault((claim.protocol, claim.port), Counter())
-            by_ip[claim.ip] += sign
-            if not by_ip[claim.ip]:
+            port = (claim.protocol, claim.port)
+            by_ip = self.ports.get(port)
+            if by_ip is None:
+                by_ip = self.ports[port] = {}
+            number = by_ip.get(claim.ip, 0) + sign
+            if number:
+                by_ip[claim.ip] = number
+            else:
                 del by_ip[claim.ip]
-            if not by_ip:
-                del self.ports[claim.protocol, claim.port]
+                if not by_ip:
+                    del self.ports[port]
         for name in info.claims:
             self.claims[name] += sign
             if not self.claims[name]:

@@ -245,9 +245,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not new.spec.node_name:
             return Hint.SKIP
         before, after = self._hinted.of(old).requests, self._hinted.of(new).requests
+        requests = self._hinted.of(pod).template.spec_requests
         helps = any(
-            before.get(name, 0) > after.get(name, 0)
-            for name in self._requests_of(self._hinted.of(pod))
+            amount > after.get(name, 0) and requests.get(name, 0) > 0 and not self._ignores(name)
+            for name, amount in before.items()
         )
         return Hint.QUEUE if helps else Hint.SKIP
 
@@ -258,15 +259,24 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         have devices for the pod.
         """
         assert isinstance(new, Node)
-        requests = self._requests_of(self._hinted.of(pod))
+        requests = self._hinted.of(pod).template.spec_requests
         now = _allocatable(new)
-        short = [name for name, amount in requests.items() if now.get(name, 0) < amount]
-        if now.get(PODS, 0) < 1 or any(not self._may_have_devices(now, name) for name in short):
+        if now.get(PODS, 0) < 1:
             return Hint.SKIP
+        short = False
+        for name, amount in requests.items():
+            if now.get(name, 0) < amount and amount > 0 and not self._ignores(name):
+                if not self._may_have_devices(now, name):
+                    return Hint.SKIP
+                short = True
         if short or not isinstance(old, Node):
             return Hint.QUEUE
         before = _allocatable(old)
-        grown = any(now.get(name, 0) > before.get(name, 0) for name in (*requests, PODS))
+        grown = any(
+            amount > before.get(name, 0)
+            and (name == PODS or (requests.get(name, 0) > 0 and not self._ignores(name)))
+            for name, amount in now.items()
+        )
         return Hint.QUEUE if grown else Hint.SKIP
 
     def _may_have_devices(self, allocatable: Mapping[str, int], resource: str) -> bool:

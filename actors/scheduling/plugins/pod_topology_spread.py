@@ -65,6 +65,7 @@ from ..kube.labels import (
     from_label_selector,
     from_map,
 )
+from ..kube.selector_index import SelectorIndex
 from ..model.cluster_objects import ClusterObjects
 from ..model.label_column import LabelColumn
 from ..model.pod_info import LatestPodInfos
@@ -160,6 +161,15 @@ def _constraint_problems(constraint: DefaultConstraint, path: str) -> Iterable[s
 SYSTEM_DEFAULTS = (DefaultConstraint(3, HOSTNAME, SOFT), DefaultConstraint(5, ZONE, SOFT))
 
 
+class HardConstraints(msgspec.Struct, frozen=True):
+    """What hints need of the constraints that filter: their topology keys, and an index of their
+    selectors. The index of default constraints is None: without Services they are unknown.
+    """
+
+    keys: frozenset[str]
+    selectors: SelectorIndex | None
+
+
 class RejectedDomains(msgspec.Struct, frozen=True):
     """The domains that a constraint rejects, by label code.
 
@@ -215,6 +225,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         self._defaults = {
             a: [c for c in defaults if c.when_unsatisfiable == a] for a in (HARD, SOFT)
         }
+        keys = frozenset(constraint.topology_key for constraint in self._defaults[HARD])
+        self._hard_defaults = HardConstraints(keys, None)
         self._eligible = {HARD: Eligibility(), SOFT: Eligibility()}
 
     # ------------------------------------------------------------------------------------ filtering
@@ -355,15 +367,11 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             Registration(ClusterEvent(Resource.NODE, nodes), node_changed),
         )
 
-    def _hard(self, pod: Pod) -> list[tuple[str, Selector | None]]:
-        """Returns (topology key, selector) of the constraints that the filter applies.
-
-        The selector of a default constraint is None: without Services it is unknown.
-        """
+    def _hard(self, pod: Pod) -> HardConstraints:
+        """Returns the constraints that the filter applies."""
         if pod.spec.topology_spread_constraints:
-            own = _OWN[HARD](self._hinted.of(pod).template, pod)
-            return [(constraint.topology_key, constraint.selector) for constraint in own]
-        return [(c.topology_key, None) for c in self._defaults[HARD]]
+            return _HARD(self._hinted.of(pod).template, pod)
+        return self._hard_defaults
 
     def _pod_matters(self, pod: Pod, old: object | None, new: object | None) -> bool:
         """True if a constraint counts a pod either before or after the change, but not both times.
@@ -380,12 +388,13 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 return True
             if before.metadata.labels == after.metadata.labels:
                 return False
-        for _, selector in self._hard(pod):
-            if selector is None:
-                return True
-            if sum(selector.matches(item.metadata.labels) for item in both) == 1:
-                return True
-        return False
+        hard = self._hard(pod)
+        if hard.selectors is None:
+            return bool(hard.keys)
+        counting = [hard.selectors.selecting(item.metadata.labels) for item in both]
+        if len(counting) == 1:
+            return bool(counting[0])
+        return set(counting[0]) != set(counting[1])
 
     def _node_matters(self, pod: Pod, old: object | None, new: object | None) -> bool:
         """True if the change of a node can affect a constraint of the pod.
@@ -394,12 +403,12 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         have changed in a topology label or in its taints.
         """
         assert isinstance(old, Node) or isinstance(new, Node)
-        keys = [key for key, _ in self._hard(pod)]
+        keys = self._hard(pod).keys
         before = old.metadata.labels if isinstance(old, Node) else {}
         after = new.metadata.labels if isinstance(new, Node) else {}
-        had, has = all(key in before for key in keys), all(key in after for key in keys)
+        had, has = keys <= before.keys(), keys <= after.keys()
         if isinstance(old, Node) and isinstance(new, Node):
-            moved = any(before.get(key) != after.get(key) for key in keys)
+            moved = has and any(before.get(key) != after[key] for key in keys)
             retainted = old.spec.taints != new.spec.taints
             return had != has or (has and (moved or retainted))
         return had if isinstance(old, Node) else has
@@ -425,6 +434,16 @@ _OWN: Mapping[Unsatisfiable, PerTemplate[tuple[Constraint, ...]]] = {
     HARD: PerTemplate(partial(own_constraints, HARD)),
     SOFT: PerTemplate(partial(own_constraints, SOFT)),
 }
+
+
+def _hard_constraints(pod: Pod) -> HardConstraints:
+    own = own_constraints(HARD, pod)
+    keys = frozenset(constraint.topology_key for constraint in own)
+    selectors = dict.fromkeys(constraint.selector for constraint in own)
+    return HardConstraints(keys, SelectorIndex(tuple(selectors)))
+
+
+_HARD: PerTemplate[HardConstraints] = PerTemplate(_hard_constraints)
 
 
 def _involved(item: Pod, pod: Pod) -> bool:

@@ -102,11 +102,13 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
                 return Hint.SKIP
             mine, theirs = infos.of(pod), infos.of(old)
             held = set(theirs.template.disks)
-            conflicted = any(
+            if held and any(
                 other in held for disk in mine.template.disks for other in conflicting_with(disk)
-            )
-            shared = set(mine.claims) & set(theirs.claims)
-            return Hint.QUEUE if conflicted or shared else Hint.SKIP
+            ):
+                return Hint.QUEUE
+            claims = theirs.claims
+            shared = claims and not set(mine.claims).isdisjoint(claims)
+            return Hint.QUEUE if shared else Hint.SKIP
 
         def claim_added(pod: Pod, _old: object | None, new: object | None) -> Hint:
             assert isinstance(new, PersistentVolumeClaim)
