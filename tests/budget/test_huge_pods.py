@@ -225,3 +225,15 @@ def test_an_event_costs_a_parked_pod_no_call_for_each_term(name: str) -> None:
             for hint in hints:
                 hint(parked, old, new)
         assert counter.calls < TERMS / 2, f"{event}: {counter.calls} calls"
+
+
+@pytest.mark.parametrize(
+    "name", ["near", "near what is not", "near all", "near in unknown places", "away"]
+)
+def test_a_term_of_a_pending_pod_costs_few_calls(name: str) -> None:
+    cache, scheduler = make_cache(FEW), Scheduler(Random(1))
+    scheduler.schedule(PROFILE, PodInfo(huge(0, {})), take(cache))
+    counter = CallCounter()
+    with counter:
+        scheduler.schedule(PROFILE, PodInfo(huge(1, HUGE[name])), take(cache))
+    assert counter.calls < 25 * TERMS

@@ -6,7 +6,7 @@ of a thousand replicas are counted as one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 
 import msgspec
@@ -48,22 +48,32 @@ def with_namespaces(
 
     The selectors stay. They are later matched against empty namespace labels, as in kube-scheduler.
     """
-    selected = {term.namespace_selector: set[str]() for term in terms}
-    selectors = [
-        selector for selector in selected if not selector.nothing and selector != EVERYTHING
-    ]
-    if not selectors:
+    selected = selected_namespaces((term.namespace_selector for term in terms), all_namespaces)
+    if not selected:
         return tuple(terms)
-    index = SelectorIndex(selectors)
-    for name, labels in all_namespaces.items():
-        for number in index.selecting(labels):
-            selected[selectors[number]].add(name)
     return tuple(
         msgspec.structs.replace(
-            term, namespaces=term.namespaces.union(selected[term.namespace_selector])
+            term, namespaces=term.namespaces.union(selected.get(term.namespace_selector, ()))
         )
         for term in terms
     )
+
+
+def selected_namespaces(
+    selectors: Iterable[Selector], all_namespaces: Mapping[str, Mapping[str, str]]
+) -> Mapping[Selector, set[str]]:
+    """Returns the namespaces that selectors match, without the selectors of all or none."""
+    selected = {
+        selector: set[str]()
+        for selector in selectors
+        if not selector.nothing and selector != EVERYTHING
+    }
+    several = tuple(selected)
+    index = SelectorIndex(several)
+    for name, labels in all_namespaces.items() if several else ():
+        for number in index.selecting(labels):
+            selected[several[number]].add(name)
+    return selected
 
 
 class WeightedTerm(msgspec.Struct, frozen=True):
@@ -117,14 +127,20 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         selectors: dict[Selector, int] = {}
         scopes: dict[Scope, int] = {}
         topologies: dict[str, int] = {}
-        numbers = TermNumbers([], [], [], [])
+        numbers: list[tuple[int, int, int, int]] = []
         for weighted in self.terms:
             term = weighted.term
-            numbers.selectors.append(selectors.setdefault(term.selector, len(selectors)))
-            numbers.scopes.append(scopes.setdefault(term.scope, len(scopes)))
-            numbers.topologies.append(topologies.setdefault(term.topology_key, len(topologies)))
-            numbers.weights.append(bounded_weight(weighted.weight))
-        return TermLookup(SelectorIndex(tuple(selectors)), tuple(scopes), topologies, numbers)
+            numbers.append(
+                (
+                    selectors.setdefault(term.selector, len(selectors)),
+                    scopes.setdefault(term.scope, len(scopes)),
+                    topologies.setdefault(term.topology_key, len(topologies)),
+                    bounded_weight(weighted.weight),
+                )
+            )
+        columns = list(zip(*numbers, strict=True)) or [(), (), (), ()]
+        index = SelectorIndex(tuple(selectors))
+        return TermLookup(index, tuple(scopes), topologies, TermNumbers(*columns))
 
 
 def with_weight_one(terms: Sequence[AffinityTerm]) -> TermWeights:

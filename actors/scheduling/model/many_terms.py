@@ -14,8 +14,8 @@ import msgspec
 from ..kube.core import Pod, PodAffinity, PodAffinityTerm
 from ..kube.labels import NOTHING, from_label_selector
 from ..kube.selector_index import SelectorIndex
-from .affinity_terms import AffinityTerms, TermWeights, with_weight_one
-from .term_lookup import Scope, TermLookup, TermNumbers
+from .affinity_terms import AffinityTerms, TermWeights, selected_namespaces, with_weight_one
+from .term_lookup import Part, Scope, TermLookup, TermNumbers
 
 MANY = 64  # more terms than any real pod has
 NO_AFFINITY = PodAffinity()
@@ -26,19 +26,25 @@ Weighted = tuple[PodAffinityTerm, int]
 
 class ManyTerms:
     """Many weighted terms, to be used like TermWeights. They are equal to those that were written
-    equally. Raises SelectorError for a selector that cannot be read.
+    equally.
     """
 
     __slots__ = ("_hash", "_lookup", "_number", "_written")
 
-    def __init__(self, namespace: str, terms: Sequence[Weighted]) -> None:
-        """The terms are of a pod in this namespace."""
+    def __init__(self, written: bytes, number: int, lookup: TermLookup) -> None:
+        """`written` identifies the terms, of which there are `number`."""
+        self._written = written
+        self._hash = hash(written)
+        self._number = number
+        self._lookup = lookup
+
+    @classmethod
+    def of(cls, namespace: str, terms: Sequence[Weighted]) -> ManyTerms:
+        """Returns the terms of a pod in this namespace. Raises SelectorError."""
         own = any(_is_own(term) for term, _ in terms)
-        written = _ENCODER.encode((namespace if own else "", terms))
-        self._written = blake2b(written, digest_size=16).digest()
-        self._hash = hash(self._written)
-        self._number = len(terms)
-        self._lookup = _lookup(namespace, terms)
+        return cls(
+            _digest((namespace if own else "", terms)), len(terms), _lookup(namespace, terms)
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -62,11 +68,51 @@ class ManyTerms:
     ) -> Mapping[str, int]:
         return self._lookup.weights_of(namespace, labels, namespace_labels, label_keys)
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The topology keys and signs of the terms, each pair once."""
+        return self._lookup.parts
+
+    @property
+    def select_namespaces(self) -> bool:
+        """True if a term selects namespaces by their labels."""
+        return any(scope.namespace_selector.requirements for scope in self._lookup.scopes)
+
+    def with_namespaces(self, all_namespaces: Mapping[str, Mapping[str, str]]) -> ManyTerms:
+        """Returns the terms with the namespaces that their selectors match added by name."""
+        scopes = self._lookup.scopes
+        selected = selected_namespaces(
+            (scope.namespace_selector for scope in scopes), all_namespaces
+        )
+        resolved = tuple(
+            Scope(
+                scope.namespaces.union(selected.get(scope.namespace_selector, ())),
+                scope.namespace_selector,
+            )
+            for scope in scopes
+        )
+        written = _digest((self._written, [sorted(scope.namespaces) for scope in resolved]))
+        return ManyTerms(written, self._number, self._lookup.with_scopes(resolved))
+
+    def number_matching(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> int:
+        return self._lookup.number_matching(namespace, labels, namespace_labels)
+
+    def weight_of_part(
+        self,
+        part: Part,
+        namespace: str,
+        labels: Mapping[str, str],
+        namespace_labels: Mapping[str, str],
+    ) -> int:
+        return self._lookup.weight_of_part(part, namespace, labels, namespace_labels)
+
     def number_that_may_match(self, namespace: str, labels: Mapping[str, str]) -> int:
         return self._lookup.number_that_may_match(namespace, labels)
 
 
-class CarriedTerms(msgspec.Struct, frozen=True):
+class CarriedTerms(msgspec.Struct, frozen=True, cache_hash=True):
     """The terms of a pod; required terms have the weight 1. `preferred` holds both affinity and
     anti-affinity.
     """
@@ -74,6 +120,13 @@ class CarriedTerms(msgspec.Struct, frozen=True):
     required: TermWeights | ManyTerms
     required_anti: TermWeights | ManyTerms
     preferred: TermWeights | ManyTerms
+
+    @property
+    def are_many(self) -> bool:
+        return any(
+            isinstance(terms, ManyTerms)
+            for terms in (self.required, self.required_anti, self.preferred)
+        )
 
 
 NO_WEIGHTED_TERMS = TermWeights(())
@@ -117,7 +170,11 @@ def few_terms_of(terms: AffinityTerms) -> CarriedTerms:
 
 
 def _many(pod: Pod, terms: Sequence[Weighted]) -> TermWeights | ManyTerms:
-    return ManyTerms(pod.metadata.namespace, terms) if terms else NO_WEIGHTED_TERMS
+    return ManyTerms.of(pod.metadata.namespace, terms) if terms else NO_WEIGHTED_TERMS
+
+
+def _digest(document: object) -> bytes:
+    return blake2b(_ENCODER.encode(document), digest_size=16).digest()
 
 
 def _of_pods(pod: Pod) -> tuple[PodAffinity, PodAffinity]:
@@ -148,5 +205,5 @@ def _lookup(namespace: str, terms: Sequence[Weighted]) -> TermLookup:
             of_scopes.append(scopes.setdefault(scope, len(scopes)))
         of_topologies.append(topologies.setdefault(term.topology_key, len(topologies)))
     weights = [weight for _, weight in terms]
-    numbers = TermNumbers(list(range(len(terms))), of_scopes, of_topologies, weights)
+    numbers = TermNumbers(range(len(terms)), of_scopes, of_topologies, weights)
     return TermLookup(index, tuple(scopes), topologies, numbers)

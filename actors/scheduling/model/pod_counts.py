@@ -25,6 +25,7 @@ from .label_column import LabelColumn
 from .many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
 from .pod_info import PodInfo
 from .pod_template import Disk, GroupKey, PodTemplate
+from .term_lookup import Part
 from .vectors import Bools, Ints, grown
 
 MAX_COLUMNS = 2048
@@ -40,6 +41,10 @@ class CountedPods(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
     terms: tuple[AffinityTerm, ...]
     terminating: bool = True
+
+    @property
+    def topologies(self) -> Set[str]:
+        return {term.topology_key: None for term in self.terms}.keys()
 
     def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
         """Returns the number that a pod of the group adds to the column: 1 or 0."""
@@ -67,6 +72,36 @@ class WeighedPods(msgspec.Struct, frozen=True, cache_hash=True):
 
     def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
         return sum(self.weights.weigh(group.namespace, labels, NO_LABELS).values())
+
+
+class MatchedByAll(msgspec.Struct, frozen=True, cache_hash=True):
+    """A column that counts the pods that match all of many terms."""
+
+    terms: ManyTerms
+
+    @property
+    def topologies(self) -> Set[str]:
+        return self.terms.topologies
+
+    def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
+        number = self.terms.number_matching(group.namespace, labels, NO_LABELS)
+        return int(number == len(self.terms))
+
+
+class WeighedByPart(msgspec.Struct, frozen=True, cache_hash=True):
+    """The key of a column: per node, the sum of the weights that many terms of one topology key and
+    sign give its pods.
+    """
+
+    terms: ManyTerms
+    part: Part
+
+    def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
+        return self.terms.weight_of_part(self.part, group.namespace, labels, NO_LABELS)
+
+
+# What a column counts.
+Counted = CountedPods | MatchedByAll | WeighedPods | WeighedByPart
 
 
 class DomainCounts:
@@ -225,7 +260,7 @@ class PodCounts:
     def __init__(self, rows: int) -> None:
         self._size = rows
         self._groups: dict[GroupKey, Group] = {}
-        self._columns: dict[CountedPods | WeighedPods, Column] = {}
+        self._columns: dict[Counted, Column] = {}
         self._on_row: dict[int, dict[str, PodInfo]] = {}
         self._uses = 0
         self.removed_terminating: list[tuple[int, PodInfo]] = []
@@ -241,7 +276,7 @@ class PodCounts:
 
     # -------------------------------------------------------------------------------------- reading
 
-    def column(self, counted: CountedPods | WeighedPods) -> Column:
+    def column(self, counted: Counted) -> Column:
         """Returns the column of these pods; it is kept up to date from now on."""
         column = self._columns.get(counted)
         if column is None:

@@ -37,17 +37,32 @@ class Scope(msgspec.Struct, frozen=True):
         return not self.namespace_selector.nothing or namespace in self.namespaces
 
 
-class TermNumbers(msgspec.Struct, frozen=True):
+class TermNumbers:
     """By term: the numbers of its selector, scope and topology key, and its weight."""
 
-    selectors: list[int]
-    scopes: list[int]
-    topologies: list[int]
-    weights: list[int]
+    __slots__ = ("scopes", "selectors", "topologies", "weights")
+
+    def __init__(
+        self,
+        selectors: Sequence[int],
+        scopes: Sequence[int],
+        topologies: Sequence[int],
+        weights: Sequence[int],
+    ) -> None:
+        self.selectors: Ints = np.array(selectors, np.int64)
+        self.scopes: Ints = np.array(scopes, np.int64)
+        self.topologies: Ints = np.array(topologies, np.int64)
+        self.weights: Ints = np.array(weights, np.int64)
+
+
+# A topology key, and True for the terms with a negative weight.
+Part = tuple[str, bool]
 
 
 class TermLookup:
-    """`topologies` are the topology keys of the terms, each once."""
+    """`topologies` numbers the topology keys of the terms, and `scopes` are their scopes, each
+    once.
+    """
 
     def __init__(
         self,
@@ -57,13 +72,10 @@ class TermLookup:
         terms: TermNumbers,
     ) -> None:
         self.topologies = topologies
+        self.scopes = scopes
         self._index = index
-        self._scopes = scopes
         self._names = tuple(topologies)
-        self._selector = np.array(terms.selectors, np.int64)
-        self._scope = np.array(terms.scopes, np.int64)
-        self._topology = np.array(terms.topologies, np.int64)
-        self._weight = np.array(terms.weights, np.int64)
+        self._terms = terms
         # By namespace: its labels, and the scopes that cover it.
         self._covering: dict[str, tuple[Mapping[str, str], frozenset[int]]] = {}
         self._kept_scopes = 0
@@ -71,6 +83,8 @@ class TermLookup:
         self._sums: dict[tuple[frozenset[int], Distinguished], Mapping[str, int]] = {}
         self._kept_sums = 0
         self._numbers_that_may_match: dict[tuple[str, Distinguished], int] = {}
+        # As in _sums: the number of matching terms (None), and the weight of a part.
+        self._parts: dict[tuple[frozenset[int], Distinguished, Part | None], int] = {}
         # The label keys of the latest question, and by topology whether it is one of them.
         self._label_keys: Set[str] | None = None
         self._on_nodes: Bools = np.ones(len(topologies), np.bool_)
@@ -104,14 +118,70 @@ class TermLookup:
             self._sums[alike] = sums
         return sums
 
+    def with_scopes(self, scopes: Sequence[Scope]) -> TermLookup:
+        """Returns a lookup of the same terms with other scopes, in the same order."""
+        return TermLookup(self._index, scopes, self.topologies, self._terms)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The topology keys and signs of the terms, each pair once."""
+        pairs = dict.fromkeys(
+            zip(self._terms.topologies.tolist(), (self._terms.weights < 0).tolist(), strict=True)
+        )
+        return tuple((self._names[number], negative) for number, negative in pairs)
+
+    def number_matching(
+        self,
+        namespace: str,
+        labels: Mapping[str, str],
+        namespace_labels: Mapping[str, str],
+    ) -> int:
+        """Returns how many terms match a pod."""
+        return self._of_part(None, namespace, labels, namespace_labels)
+
+    def weight_of_part(
+        self,
+        part: Part,
+        namespace: str,
+        labels: Mapping[str, str],
+        namespace_labels: Mapping[str, str],
+    ) -> int:
+        """Returns the sum of the weights of the matching terms of a part, bounded."""
+        return self._of_part(part, namespace, labels, namespace_labels)
+
+    def _of_part(
+        self,
+        part: Part | None,
+        namespace: str,
+        labels: Mapping[str, str],
+        namespace_labels: Mapping[str, str],
+    ) -> int:
+        covering = self._scopes_covering(namespace, namespace_labels)
+        if not covering:
+            return 0
+        alike = (covering, self._index.distinguished(labels), part)
+        number = self._parts.get(alike)
+        if number is None:
+            matching = self._matching(covering, labels)
+            if part is None:
+                number = int(np.count_nonzero(matching))
+            else:
+                weights = self._terms.weights
+                matching &= self._terms.topologies == self.topologies[part[0]]
+                matching &= (weights < 0) == part[1]
+                number = bounded_weight(int(weights[matching].sum()))
+            if len(self._parts) >= MAX_KNOWN_SUMS:
+                self._parts.clear()
+            self._parts[alike] = number
+        return number
+
     def number_that_may_match(self, namespace: str, labels: Mapping[str, str]) -> int:
         """Returns how many terms may match a pod; the labels of its namespace are unknown."""
         alike = (namespace, self._index.distinguished(labels))
         number = self._numbers_that_may_match.get(alike)
         if number is None:
-            matching = _among(self._index.selecting(labels), self._selector)
-            scopes = [n for n, scope in enumerate(self._scopes) if scope.may_cover(namespace)]
-            number = int(np.count_nonzero(matching & _among(scopes, self._scope)))
+            scopes = [n for n, scope in enumerate(self.scopes) if scope.may_cover(namespace)]
+            number = int(np.count_nonzero(self._matching(scopes, labels)))
             if len(self._numbers_that_may_match) >= MAX_KNOWN_SUMS:
                 self._numbers_that_may_match.clear()
             self._numbers_that_may_match[alike] = number
@@ -136,7 +206,7 @@ class TermLookup:
         if known is None or known[0] is not namespace_labels:
             covering = frozenset(
                 number
-                for number, scope in enumerate(self._scopes)
+                for number, scope in enumerate(self.scopes)
                 if scope.covers(namespace, namespace_labels)
             )
             self._kept_scopes += 1 + len(covering)
@@ -147,18 +217,22 @@ class TermLookup:
         return known[1]
 
     def _summed(self, covering: frozenset[int], labels: Mapping[str, str]) -> Mapping[str, int]:
-        selecting = self._index.selecting(labels)
-        if not selecting:
+        matching = self._matching(covering, labels)
+        if not matching.any():
             return NO_WEIGHTS
-        matching = _among(selecting, self._selector)
-        matching &= _among(covering, self._scope)
-        matching &= self._on_nodes[self._topology]
-        topologies = self._topology[matching]
+        matching &= self._on_nodes[self._terms.topologies]
+        topologies = self._terms.topologies[matching]
         number = len(self._names)
-        sums = np.bincount(topologies, self._weight[matching], number)
+        sums = np.bincount(topologies, self._terms.weights[matching], number)
         present = np.bincount(topologies, minlength=number).nonzero()[0].tolist()
         weights = sums.clip(-MAX_WEIGHT, MAX_WEIGHT).astype(np.int64).tolist()
         return {self._names[i]: weights[i] for i in present}
+
+    def _matching(self, scopes: Collection[int], labels: Mapping[str, str]) -> Bools:
+        """Returns, by term, whether it selects these labels and has one of the scopes."""
+        matching = _among(self._index.selecting(labels), self._terms.selectors)
+        matching &= _among(scopes, self._terms.scopes)
+        return matching
 
 
 def bounded_weight(weight: int) -> int:

@@ -61,8 +61,16 @@ from ..model.affinity_terms import (
 from ..model.cluster_objects import ClusterObjects
 from ..model.columns import NodeColumns
 from ..model.many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
-from ..model.pod_counts import MAX_COLUMNS, Column, CountedPods, WeighedPods
+from ..model.pod_counts import (
+    MAX_COLUMNS,
+    Column,
+    CountedPods,
+    MatchedByAll,
+    WeighedByPart,
+    WeighedPods,
+)
 from ..model.pod_info import LatestPodInfos
+from ..model.pod_template import PodTemplate
 from ..model.vectors import any_true, highest, lowest
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
@@ -112,6 +120,9 @@ _WEIGHTED: StateKey[WeightedCounts] = StateKey(
 )
 
 
+ColumnsByTopology = tuple[tuple[str, WeighedPods | WeighedByPart], ...]
+
+
 class OwnColumns(msgspec.Struct, frozen=True):
     """The columns that a pod's own terms need.
 
@@ -120,9 +131,9 @@ class OwnColumns(msgspec.Struct, frozen=True):
     out.
     """
 
-    required: CountedPods
-    required_anti: tuple[tuple[str, WeighedPods], ...]
-    preferred: tuple[tuple[str, WeighedPods], ...]
+    required: CountedPods | MatchedByAll
+    required_anti: ColumnsByTopology
+    preferred: ColumnsByTopology
 
 
 class OwnColumnsByTerms:
@@ -134,9 +145,9 @@ class OwnColumnsByTerms:
     def __init__(self) -> None:
         self._objects: ClusterObjects | None = None
         self._version = -1
-        self._columns: dict[AffinityTerms, OwnColumns] = {}
+        self._columns: dict[CarriedTerms, OwnColumns] = {}
 
-    def of(self, terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
+    def of(self, template: PodTemplate, objects: ClusterObjects) -> OwnColumns:
         version = objects.version(Namespace)
         if (
             version != self._version
@@ -145,9 +156,14 @@ class OwnColumnsByTerms:
         ):
             self._objects, self._version = objects, version
             self._columns.clear()
+        terms = template.carried_terms
         columns = self._columns.get(terms)
         if columns is None:
-            columns = self._columns[terms] = _own_columns(terms, objects)
+            columns = self._columns[terms] = (
+                _columns_of_many(terms, objects)
+                if terms.are_many
+                else _own_columns(template.affinity_terms, objects)
+            )
         return columns
 
 
@@ -157,8 +173,7 @@ def _own_columns(terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
         t.namespace_selector.requirements
         for t in (*terms.required, *terms.required_anti, *preferred)
     )
-    namespaces = objects.within(Namespace) if by_selector else {}
-    labels = {name: namespace.metadata.labels for name, namespace in namespaces.items()}
+    labels = _labels_of_namespaces(objects) if by_selector else {}
     anti = [WeightedTerm(term, 1) for term in with_namespaces(terms.required_anti, labels)]
     weights = [weighted.weight for weighted in terms.preferred]
     soft = [
@@ -170,7 +185,33 @@ def _own_columns(terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
     )
 
 
-def _by_topology(terms: Iterable[WeightedTerm]) -> tuple[tuple[str, WeighedPods], ...]:
+def _labels_of_namespaces(objects: ClusterObjects) -> Mapping[str, Mapping[str, str]]:
+    namespaces = objects.within(Namespace)
+    return {name: namespace.metadata.labels for name, namespace in namespaces.items()}
+
+
+def _columns_of_many(terms: CarriedTerms, objects: ClusterObjects) -> OwnColumns:
+    def resolved(terms: TermWeights | ManyTerms) -> ManyTerms | None:
+        if not isinstance(terms, ManyTerms):
+            return None  # There are no such terms.
+        if not terms.select_namespaces:
+            return terms
+        return terms.with_namespaces(_labels_of_namespaces(objects))
+
+    def by_part(terms: ManyTerms | None) -> ColumnsByTopology:
+        if terms is None:
+            return ()
+        return tuple((part[0], WeighedByPart(terms, part)) for part in terms.parts)
+
+    required = resolved(terms.required)
+    return OwnColumns(
+        CountedPods(()) if required is None else MatchedByAll(required),
+        by_part(resolved(terms.required_anti)),
+        by_part(resolved(terms.preferred)),
+    )
+
+
+def _by_topology(terms: Iterable[WeightedTerm]) -> ColumnsByTopology:
     by_topology: dict[tuple[str, bool], list[WeightedTerm]] = {}
     for weighted in terms:
         by_topology.setdefault((weighted.term.topology_key, weighted.weight < 0), []).append(
@@ -200,7 +241,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
         try:
-            own = info.template.affinity_terms
+            own = info.template.carried_terms
         except SelectorError as problem:
             return unresolvable(f"pod affinity: {problem}")
         columns, objects = snapshot.columns, snapshot.objects
@@ -217,7 +258,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         anti: MarkedDomains = {}
         affinity: MarkedDomains = {}
         if has_required:
-            own_columns = self._own_columns.of(own, objects)
+            own_columns = self._own_columns.of(info.template, objects)
             for topology_key, weighed in own_columns.required_anti:
                 if columns.label(topology_key).nodes:
                     _mark_populated(anti, columns, topology_key, columns.counts.column(weighed))
@@ -252,7 +293,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # -------------------------------------------------------------------------------------- scoring
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        own = info.template.affinity_terms.preferred
+        own = info.template.carried_terms.preferred
         if self._ignore_existing and not own:
             return SKIP
         columns, objects = nodes.columns, nodes.snapshot.objects
@@ -261,7 +302,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return SKIP
         weighted: WeightedCounts = {}
         for topology_key, weighed in (
-            self._own_columns.of(info.template.affinity_terms, objects).preferred if own else ()
+            self._own_columns.of(info.template, objects).preferred if own else ()
         ):
             if columns.label(topology_key).nodes:
                 _add_counts(weighted, columns, topology_key, counts.column(weighed), 1)
@@ -351,23 +392,21 @@ def _namespace_labels(info: PodInfo, objects: ClusterObjects) -> Mapping[str, st
 
 
 def _without_matching_pods(
-    info: PodInfo, required: CountedPods, columns: NodeColumns
+    info: PodInfo, required: CountedPods | MatchedByAll, columns: NodeColumns
 ) -> MarkedDomains:
     """Marks the domains in which no pod matches the required terms.
 
     It marks only nodes without the label if no pod matches anywhere and the pod matches its own
     terms: it may then be the first of its kind.
     """
-    column, pod = columns.counts.column(required), info.pod.metadata
-    labels = {term.topology_key: columns.label(term.topology_key) for term in required.terms}
+    labels = {key: columns.label(key) for key in required.topologies}
     absent = next((topology_key for topology_key, label in labels.items() if not label.nodes), None)
     if absent is not None:  # This term rejects every node, so the other terms do not matter.
         labels = {absent: labels[absent]}
+    column = columns.counts.column(required)
     counts = {topology_key: column.by_domain(label) for topology_key, label in labels.items()}
     first = not any(domains.total for domains in counts.values())
-    first = first and all(
-        term.matches(pod.namespace, pod.labels, NO_LABELS) for term in required.terms
-    )
+    first = first and bool(required.weight_of(info.group, info.pod.metadata.labels))
     marked: MarkedDomains = {}
     for topology_key, domains in counts.items():
         marks = np.zeros(len(domains.populated), dtype=np.bool_) if first else ~domains.populated

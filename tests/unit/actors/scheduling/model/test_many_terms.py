@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.labels import SelectorError
-from berth.actors.scheduling.model.affinity_terms import TermWeights, terms_of
+from berth.actors.scheduling.model.affinity_terms import TermWeights, terms_of, with_namespaces
 from berth.actors.scheduling.model.many_terms import (
     MANY,
     NO_CARRIED_TERMS,
@@ -93,6 +93,49 @@ def test_they_weigh_the_same(
         assert terms.number_that_may_match(namespace, labels) == expected.number_that_may_match(
             namespace, labels
         )
+
+
+@given(AFFINITY, AFFINITY, NAMESPACE, LABELS, LABELS, st.dictionaries(NAMESPACE, LABELS))
+def test_the_terms_of_a_pod_weigh_the_same_by_parts(
+    near: Document,
+    away: Document,
+    namespace: str,
+    before: dict[str, str],
+    labels: dict[str, str],
+    namespaces: dict[str, dict[str, str]],
+) -> None:
+    carrier = pod({"podAffinity": near, "podAntiAffinity": away})
+    few = weights(few_terms_of(terms_of(carrier)))
+    for terms, expected in zip(weights(many_terms_of(carrier)), few, strict=True):
+        if not isinstance(terms, ManyTerms):
+            continue
+        assert isinstance(expected, TermWeights)
+        resolved = with_namespaces([weighted.term for weighted in expected.terms], namespaces)
+        many = terms.with_namespaces(namespaces)
+        pairs = zip(resolved, expected.terms, strict=True)
+        matching = [
+            (term.topology_key, weighted.weight)
+            for term, weighted in pairs
+            if term.matches(namespace, labels, {})
+        ]
+        many.number_matching(namespace, before, {})
+        assert many.number_matching(namespace, labels, {}) == len(matching)
+        parts = {(w.term.topology_key, w.weight < 0) for w in expected.terms}
+        assert set(many.parts) == parts
+        for key, negative in many.parts:
+            weight = sum(w for k, w in matching if k == key and (w < 0) == negative)
+            assert many.weight_of_part((key, negative), namespace, labels, {}) == weight
+
+
+def test_terms_with_other_namespaces_are_other_terms() -> None:
+    terms = anti(away_from("a", namespaceSelector={"matchLabels": {"app": "a"}}))
+    assert isinstance(terms, ManyTerms)
+    assert terms.select_namespaces
+    one, two = terms.with_namespaces({"one": {"app": "a"}}), terms.with_namespaces({"two": {}})
+    assert one != two
+    assert one == terms.with_namespaces({"one": {"app": "a"}, "two": {}})
+    assert one.weigh("one", {"app": "a"}, {}) == {"host": 1}
+    assert two.weigh("one", {"app": "a"}, {}) == {}
 
 
 def away_from(*apps: str, **more: Any) -> Document:
