@@ -350,8 +350,9 @@ class NodeColumns:
     def _write_ports(self, row: int, info: NodeInfo) -> None:
         for claim, ip in self._ports_of.pop(row, ()):
             by_ip = self.ports[claim]
-            by_ip[ip].remove(row)
-            if not by_ip[ip].nodes:
+            column = by_ip[ip]
+            column.remove(row)
+            if not column.nodes:
                 del by_ip[ip]
                 if not by_ip:
                     del self.ports[claim]

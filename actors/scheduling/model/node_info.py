@@ -8,7 +8,7 @@ without a node object is a ghost: its node is gone, or was not seen yet, but pod
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ..kube.core import Node
 from ..kube.quantity import milli_value, value
@@ -99,15 +99,15 @@ class NodeInfo:
         self.pods[info.key] = info
         return True
 
-    def ports_in_use(self) -> dict[tuple[str, int], frozenset[str]]:
+    def ports_in_use(self) -> Mapping[tuple[str, int], Collection[str]]:
         """Returns the ips on which ports are in use: (protocol, port) -> ips."""
         if not self.freed_ports:
-            return {claim: frozenset(by_ip) for claim, by_ip in self.ports.items()}
-        freed = {(port.protocol, port.port, port.ip) for port in self.freed_ports}
-        in_use = {
-            c: frozenset(ip for ip in by_ip if (*c, ip) not in freed)
-            for c, by_ip in self.ports.items()
-        }
+            return self.ports
+        in_use = {claim: set(by_ip) for claim, by_ip in self.ports.items()}
+        for freed in self.freed_ports if in_use else ():
+            ips = in_use.get((freed.protocol, freed.port))
+            if ips is not None:
+                ips.discard(freed.ip)
         return {claim: ips for claim, ips in in_use.items() if ips}
 
     def take_changes(self) -> list[tuple[PodInfo, int]] | None:

@@ -335,12 +335,16 @@ class PodCounts:
         if info.template.attaches:
             self._count_volumes(row, info, sign)
         for disk in info.template.disks:
-            rows = self.disks.setdefault(disk, {})
-            rows[row] = rows.get(row, 0) + sign
-            if not rows[row]:
+            rows = self.disks.get(disk)
+            if rows is None:
+                rows = self.disks[disk] = {}
+            number = rows.get(row, 0) + sign
+            if number:
+                rows[row] = number
+            else:
                 del rows[row]
-            if not rows:
-                del self.disks[disk]
+                if not rows:
+                    del self.disks[disk]
         try:
             terms = info.template.carried_terms
         except SelectorError:
