@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .declarations import Overload
 from .errors import Problem
 from .functions import FUNCTIONS
@@ -58,15 +60,16 @@ FIELDS = {
     "capacity": CAPACITY,
 }
 _TYPES = (BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT, IP, CIDR)
-# The names of types, which are also values, and the only variable.
-IDENTIFIERS = {
+# The names of types, which are also values.
+TYPES = {
     **{t.name: type_of(t) for t in _TYPES},
     "list": type_of(list_of(param("A"))),
     "map": type_of(map_of(param("A"), param("B"))),
     "type": Type("type", "type", (Type("type", "type"),)),
     "optional_type": type_of(optional_of(param("V"))),
-    "device": DEVICE,
 }
+# The variables of a selector.
+DEVICE_ONLY = {"device": DEVICE}
 _LITERALS = {
     bool: BOOL,
     int: INT,
@@ -78,17 +81,21 @@ _LITERALS = {
 }
 
 
-def check(root: Node) -> list[Problem]:
-    """Writes the types and the overloads into the tree, and returns its problems."""
-    checker = _Checker()
+def check(root: Node, variables: Mapping[str, Type]) -> list[Problem]:
+    """Writes the types and the overloads into the tree, and returns its problems.
+
+    `variables` are the types of the variables; their names may have dots.
+    """
+    checker = _Checker(variables)
     walk(checker.check(root))
     checker.finish()
     return checker.problems
 
 
 class _Checker:
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, Type]) -> None:
         self.problems: list[Problem] = []
+        self._names = {**TYPES, **variables}
         self._inference = Inference()
         self._scopes: list[dict[str, Type]] = []
         self._checked: list[Node] = []
@@ -130,15 +137,15 @@ class _Checker:
                 if name in scope:
                     node.type = scope[name]
                     return
-        declared = IDENTIFIERS.get(name.removeprefix("."))
+        declared = self._names.get(name.removeprefix("."))
         if declared is None:
             self._wrong(node, _undeclared(name))
         node.type = declared or ERROR
 
     def _select(self, node: Select) -> Walk[None]:
         name = None if node.test else qualified(node)
-        if name in IDENTIFIERS and not self._is_local(name.partition(".")[0]):
-            node.type = IDENTIFIERS[name]
+        if name in self._names and not self._is_local(name.partition(".")[0]):
+            node.type = self._names[name]
             return
         yield self.check(node.operand)
         field = self._field(node, node.operand, node.field, optional=False)

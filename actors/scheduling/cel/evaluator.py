@@ -1,4 +1,4 @@
-"""Turns a checked tree into a Python function that evaluates it for a device.
+"""Turns a checked tree into a Python function that evaluates it.
 
 Each node becomes a closure that takes the `Run` of an evaluation, adds the cost of the node in
 cel-go's units, and returns the value of the node. It raises CelError for CEL's errors; the places
@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from . import access, steps
 from .calls import call, constant
-from .checker import IDENTIFIERS, qualified
+from .checker import TYPES, qualified
 from .errors import CelError
 from .folds import Fold, appending, inserting, new_list, new_map
 from .regex import Pattern
 from .run import Run, Step
 from .tree import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Walk, walk
+from .types import DEVICE, Type
 from .values import MISSING, Optional, TypeValue, key_of
 
 StepWalk = Walk[Any]  # a walk that returns a step
@@ -38,15 +39,19 @@ class _Local(NamedTuple):
     read: Step
 
 
-def program(root: Node, patterns: Mapping[str, Pattern]) -> Program:
-    """Compiles a checked tree. `patterns` holds the compiled patterns of the literals."""
-    compiler = _Compiler()
+def program(root: Node, patterns: Mapping[str, Pattern], variables: Mapping[str, Type]) -> Program:
+    """Compiles a tree that was checked with these variables.
+
+    `patterns` holds the compiled patterns of the literals.
+    """
+    compiler = _Compiler(variables)
     return Program(walk(compiler.compile(root)), compiler.slots, root.size, patterns)
 
 
 class _Compiler:
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, Type]) -> None:
         self.slots = 0
+        self._variables = variables
         self._locals: list[tuple[str, _Local]] = []
         self._values: dict[Step, Any] = {}
 
@@ -83,19 +88,24 @@ class _Compiler:
         variable = self._local(name)
         if variable is not None:
             return variable.read
-        name = name.removeprefix(".")
-        if name == "device":
-            return steps.device
-        return self._constant(TypeValue(IDENTIFIERS[name].of[0].name))
+        return self._named(name.removeprefix("."))
+
+    def _named(self, name: str) -> Step:
+        """Returns the step of a variable or of the name of a type."""
+        if name in self._variables:
+            return steps.device if self._variables[name] == DEVICE else steps.variable(name)
+        return self._constant(TypeValue(TYPES[name].of[0].name))
 
     # ------------------------------------------------------------------------------------ access
 
     def _select(self, node: Select) -> StepWalk:
         operand, field = node.operand, node.field
         name = qualified(node)
-        if name in IDENTIFIERS and self._local(name.partition(".")[0]) is None:
-            return self._constant(TypeValue(IDENTIFIERS[name].of[0].name))
-        if isinstance(operand, Ident) and self._local(operand.name) is None:
+        is_named = name in TYPES or name in self._variables
+        if is_named and self._local(name.partition(".")[0]) is None:
+            return self._named(name)
+        is_device = isinstance(operand, Ident) and self._local(operand.name) is None
+        if is_device and operand.type == DEVICE:
             return steps.has_field(field) if node.test else steps.FIELDS[field]
         step = yield self.compile(operand)
         if node.test:

@@ -1,4 +1,4 @@
-"""One evaluation of a selector: its budget, the device and the local variables."""
+"""One evaluation: its budget, the device or the variables, and the local variables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from .regex import NO_PATTERNS, Pattern
 
 
 class Run(Budget):
-    __slots__ = ("attributes", "capacity", "driver", "multiple", "slots")
+    """One evaluation. `values` are those of the variables, if the expression is no selector."""
+
+    __slots__ = ("attributes", "capacity", "driver", "multiple", "slots", "values")
+
+    values: Mapping[str, Any]
 
     def __init__(
         self,

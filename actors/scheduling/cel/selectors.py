@@ -7,83 +7,34 @@ DRAListTypeAttributes is off: attributes are scalars of the type `any`.
 
 from __future__ import annotations
 
-import re
-import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ..kube.devices import Device, DeviceAttribute
-from .checker import check
-from .declarations import LIMIT, MOST_WORK
-from .errors import CelError, CompileError, LimitError, shown
-from .evaluator import Program, program
-from .parser import parse
+from .checker import DEVICE_ONLY
+from .compiled import Compiled, evaluated
+from .errors import CelError
 from .quantities import parse as parse_quantity
 from .run import Run
 from .semver import parse as parse_semver
-from .tree import Node
-from .validation import instantiate, patterns_of, validate
+from .types import Type
 from .values import Domains, type_name
 
 T = TypeVar("T")
-# Units of work to compile a character and a node, and bytes of a node and of a pattern.
-CHARACTER, NODE = 2, 30
-NODE_BYTES, PATTERN_BYTES = 600, 1 << 18
 MOST_KEPT = 64 << 20
-MOST_FRAMES = 20_000
-_SURROGATE = re.compile("[\ud800-\udfff]")
-# Errors that a defect of a function raises; as in cel-go, they end the evaluation.
-_DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
-class Selector:
-    """A compiled expression. Compiling took `work` units; the program takes about `size` bytes.
-
-    `error` says why the expression cannot be used; it is empty if it can. `root` is the checked
-    tree of an expression that can be used.
-    """
+class Selector(Compiled):
+    """A compiled expression over a device."""
 
     def __init__(self, expression: str) -> None:
-        self.expression = expression
-        self.error = ""
-        self.root: Node | None = None
-        self._program: Program | None = None
-        self.work = CHARACTER * len(expression)
-        self.size = len(expression)
-        try:
-            with enough_frames():
-                self.error = self._compile()
-        except CompileError as failure:
-            self.error = f"compilation failed: {shown(failure.problems, expression)}"
-        except LimitError:
-            self.work += MOST_WORK
-            self.error = "compilation failed: its patterns are too complex"
-        except RecursionError:
-            self.error = "compilation failed: expression recursion limit exceeded"
+        super().__init__(expression, DEVICE_ONLY)
 
-    def _compile(self) -> str:
-        """Compiles the expression and returns the error, or an empty text. Raises CompileError."""
-        # Go reads a surrogate, which is no character, as U+FFFD.
-        root = parse(_SURROGATE.sub("\ufffd", self.expression))
-        self.work += NODE * root.size
-        self.size += NODE_BYTES * root.size
-        problems = check(root)
-        patterns = {} if problems else patterns_of(root)
-        self.work += sum(pattern.work for pattern in patterns.values())
-        self.size += PATTERN_BYTES * len(patterns)
-        problems = problems or validate(root, patterns)
-        if problems:
-            raise CompileError(problems)
-        if root.type.kind not in ("bool", "any"):
-            return f"must evaluate to bool or the unknown type, not {root.type.declared}"
-        problem = instantiate(root, patterns)
-        if problem:
-            return f"program instantiation failed: {problem}"
-        self._program = program(root, patterns)
-        self.root = root
-        return ""
+    def _problem(self, result: Type) -> str:
+        if result.kind in ("bool", "any"):
+            return ""
+        return f"must evaluate to bool or the unknown type, not {result.declared}"
 
     def matches(
         self, driver: str, device: Device, spend: Callable[[int], None] | None = None
@@ -104,18 +55,7 @@ class Selector:
             work=size,
             patterns=patterns,
         )
-        try:
-            with enough_frames():
-                result = step(run)
-        except RecursionError:
-            raise CelError("expression recursion limit exceeded") from None
-        except _DEFECTS as defect:
-            raise CelError(f"internal error: {defect}") from defect
-        finally:
-            if spend is not None:
-                spend(run.work)
-        if run.cost > LIMIT:
-            raise LimitError
+        result = evaluated(step, run, spend)
         if type(result) is not bool:
             name = type_name(result)
             raise CelError(
@@ -160,17 +100,6 @@ def selector(expression: str, spend: Callable[[int], None] | None = None) -> Sel
         if spend is not None:
             spend(selector.work)
     return selector
-
-
-@contextmanager
-def enough_frames() -> Iterator[None]:
-    """Lets the deepest expression be evaluated, however deep the caller's stack is."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, MOST_FRAMES))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 def _by_domain(driver: str, parts: Mapping[str, T], value_of: Callable[[str, T], Any]) -> Domains:

@@ -59,6 +59,14 @@ FIELDS: dict[str, Step] = {
 }
 
 
+def variable(name: str) -> Step:
+    def read(run: Run) -> Any:
+        run.cost += 1
+        return run.values[name]
+
+    return read
+
+
 def has_field(field: str) -> Step:
     def has(run: Run) -> Any:
         run.cost += 1
