@@ -244,14 +244,52 @@ async def test_events_of_either_api_are_shown_with_age_count_and_message(
         assert re.search(r" 60m +default-scheduler +no node|\n60m +Warning .* no node", shown)
 
 
-async def test_everybody_may_do_everything(kubectl: Kubectl) -> None:
+async def refused(kubectl: Kubectl, *arguments: str) -> str:
+    """Runs a command that fails; returns its standard error."""
+    with pytest.raises(AssertionError) as failed:
+        await kubectl(*arguments)
+    return str(failed.value)
+
+
+async def test_the_administrator_may_do_everything_and_others_what_roles_give(
+    kubectl: Kubectl,
+) -> None:
     assert (await kubectl("auth", "can-i", "delete", "nodes")).stdout == "yes\n"
-    assert (await kubectl("auth", "can-i", "get", "/metrics", "--as=ann")).stdout == "yes\n"
     assert "*.*" in (await kubectl("auth", "can-i", "--list")).stdout
     assert "kubernetes-admin" in (await kubectl("auth", "whoami")).stdout
+    ann = ("--as=ann", "--as-group=dev", "--as-uid=7")
+    who = (await kubectl("auth", "whoami", *ann)).stdout
+    assert re.search(r"Username +ann\n", who)
+    assert re.search(r"Groups +\[dev system:authenticated\]\n", who)
+    assert re.search(r"UID +7\n", who)
+    message = await refused(kubectl, "get", "pods", "--as=ann")
+    assert (
+        'pods is forbidden: User "ann" cannot list resource "pods" in API group "" '
+        'in the namespace "default"'
+    ) in message
+    await kubectl("create", "rolebinding", "view", "--clusterrole=view", "--user=ann")
+    await kubectl("get", "pods", "--as=ann")
+    assert (await kubectl("auth", "can-i", "list", "pods", "--as=ann")).stdout == "yes\n"
+    assert "pods" in (await kubectl("auth", "can-i", "--list", "--as=ann")).stdout
+    assert "forbidden" in await refused(kubectl, "create", "configmap", "m", "--as=ann")
+
+
+async def test_a_service_account_has_the_rights_that_are_bound_to_it(
+    kubectl: Kubectl,
+) -> None:
     await kubectl("create", "serviceaccount", "robot")
     token = (await kubectl("create", "token", "robot", "--duration=1h")).stdout
     assert token.count(".") == 2
+    # kubectl sends no token without TLS
+    robot = "--as=system:serviceaccount:default:robot"
+    who = (await kubectl("auth", "whoami", robot)).stdout
+    assert "[system:serviceaccounts system:serviceaccounts:default system:authenticated]" in who
+    assert "cannot list resource" in await refused(kubectl, "get", "nodes", robot)
+    reader = ("create", "clusterrole", "reader", "--verb=list", "--resource=nodes")
+    await kubectl(*reader)
+    bound = ("--clusterrole=reader", "--serviceaccount=default:robot")
+    await kubectl("create", "clusterrolebinding", "reader", *bound)
+    await kubectl("get", "nodes", robot)
 
 
 async def test_a_quota_is_shown_and_refuses_what_exceeds_it(kubectl: Kubectl) -> None:

@@ -35,8 +35,8 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.system import Daemon
 from berth.config.load import from_mapping
 from berth.config.options import Options
-from berth.tools.apiserver.app import target_of
 from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.targets import target_of
 from berth.tools.bench.inproc import InProcess
 from berth.tools.bench.pods import PodTracker
 from tests.kit.clock import VirtualClock

@@ -21,6 +21,7 @@ from .admission import (
     admitted_pod,
     readmitted_pod,
 )
+from .caller import Caller
 from .clock import now
 from .conditions import with_condition
 from .conversion import served_form, stored_form
@@ -30,6 +31,7 @@ from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
 from .limits import check_limits, with_default_limits
 from .patch import STRATEGIC, patched
 from .quotas import QUOTAS, check_quotas, limited, open_ledgers, settle
+from .refusals import conflict, expected_version, other_uid, refuse
 from .requests import (
     Binding,
     DeleteOptions,
@@ -40,18 +42,17 @@ from .requests import (
     Scale,
     converted,
 )
-from .resources import BY_KIND, CONDITIONAL, KINDS, Kind
+from .resources import BY_KIND, KINDS, Kind
 from .rules.device_claims import without_deallocated
 from .rules.quotas import quota_warnings
 from .schema import TYPES, pruned, strict_message, unknown_and_mistyped
 from .selectors import Matches
 from .store import Document, RefusedError, Store, StoredObject
-from .validation import invalid_details, invalid_message, problems, status_problems
+from .validation import problems, status_problems
 
 NODES = BY_KIND["v1", "Node"]
 LIMITED = (PODS, CLAIMS)
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-MOST_PROBLEMS = 1000  # in one refusal
 LONGEST_PREFIX = 58  # of a generated name, so that it has at most 63 characters
 OWNED_BY_SERVER = (
     "uid",
@@ -67,16 +68,22 @@ class Api:
     """The requests to a store.
 
     `validation` is the request's fieldValidation. Unknown and `duplicates` fields are an error if
-    it is Strict, and are added to `warnings` if it is Warn. Unknown fields are never stored.
+    it is Strict, and are added to `warnings` if it is Warn. Unknown fields are never stored. What
+    depends on the `caller` is not checked without one.
     """
 
     def __init__(
-        self, store: Store, validation: str = "Ignore", duplicates: Sequence[str] = ()
+        self,
+        store: Store,
+        validation: str = "Ignore",
+        duplicates: Sequence[str] = (),
+        caller: Caller | None = None,
     ) -> None:
         self.store = store
         self.warnings: list[str] = []
         self._validation = validation
         self._duplicates = duplicates
+        self._caller = caller
 
     def seed(self) -> None:
         """Creates the objects that every cluster starts with, unless they are there."""
@@ -95,6 +102,8 @@ class Api:
         if kind.namespaced:
             self._check_namespace(namespace, metadata)
             metadata["namespace"] = namespace
+        else:
+            metadata.pop("namespace", None)
         metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
         for field in (
             "resourceVersion",
@@ -121,7 +130,7 @@ class Api:
         elif kind == QUOTAS:
             created = limited(created)
             self.warnings += quota_warnings(created)
-        _refuse(kind, created, admin_access_problems(self.store, kind, created, None))
+        refuse(kind, created, admin_access_problems(self.store, kind, created, None))
         _check(kind, created, None)
         if kind in LIMITED:
             check_limits(self.store, kind, created)
@@ -139,22 +148,22 @@ class Api:
         document = self._decoded(kind, document)
         sent = document.get("metadata") or {}
         for field, here in (("name", name), ("namespace", namespace)):
-            if (sent.get(field) or here) != here:
+            if here and (sent.get(field) or here) != here:
                 message = (
                     f"the {field} of the object ({sent[field]}) "
                     f"does not match the {field} on the URL ({here})"
                 )
                 raise RefusedError(400, "BadRequest", message)
         if sent.get("uid", before["metadata"]["uid"]) != before["metadata"]["uid"]:
-            raise _conflict(kind, name, _other_uid(sent["uid"], before))
-        version = _expected_version(kind, sent, before)
+            raise conflict(kind, name, other_uid(sent["uid"], before))
+        version = expected_version(kind, sent, before)
         if subresource == "status":
             metadata = {**before["metadata"], "resourceVersion": version}
             after = {**before, "metadata": metadata, "status": document.get("status") or {}}
             if kind is DEVICE_CLAIMS[0]:
                 after = self._checked_status(kind, after, before)
             else:
-                _refuse(kind, after, status_problems(kind.type_name, after, before))
+                refuse(kind, after, status_problems(kind.type_name, after, before))
             after = defaulted(kind, after) if kind == NODES else after
             return settle(self.store, kind, self.store.update(kind, after))
         metadata = {**sent, "name": name, "resourceVersion": version}
@@ -207,7 +216,9 @@ class Api:
         status = without_deallocated(after["status"], before.get("status") or {})
         after = {**after, "status": status}
         problems = admin_access_problems(self.store, kind, after, before)
-        _refuse(kind, after, problems + status_problems(kind.type_name, after, before))
+        if self._caller is not None:
+            problems += self._caller.claim_problems(self.store, after, before)
+        refuse(kind, after, problems + status_problems(kind.type_name, after, before))
         return after
 
     def patch(
@@ -235,6 +246,8 @@ class Api:
         Returns True beside the object if it was created.
         """
         if not subresource and self.store.find(kind, namespace, name) is None:
+            if self._caller is not None:
+                self._caller.check_create(self.store, kind, namespace, name)
             return self.create(kind, namespace, document), True
         return self.patch(kind, namespace, name, document, STRATEGIC, subresource), False
 
@@ -245,14 +258,19 @@ class Api:
         namespace is removed once it is empty.
         """
         before = self.store.stored(kind, namespace, name)
+        return self._delete(kind, before, options)
+
+    def _delete(self, kind: Kind, before: StoredObject, options: DeleteOptions) -> StoredObject:
+        """Deletes an object without asking the admission policies."""
         metadata = before.document["metadata"]
+        namespace, name = _place(before)
         preconditions = options.preconditions or Preconditions()
         for expected, have in (
             (preconditions.uid, metadata["uid"]),
             (preconditions.resource_version, metadata["resourceVersion"]),
         ):
             if expected is not None and expected != have:
-                raise _conflict(
+                raise conflict(
                     kind, name, f"Precondition failed: expected {expected}, found {have}"
                 )
         if options.propagation_policy == "Orphan":
@@ -291,7 +309,7 @@ class Api:
                 422, "Invalid", f'Binding "{name}" is invalid: target.name: Required value'
             )
         if uid and uid != pod["metadata"]["uid"]:
-            problem = _other_uid(uid, pod)
+            problem = other_uid(uid, pod)
         elif "deletionTimestamp" in pod["metadata"]:
             problem = f"pod {name} is being deleted, cannot be assigned to a host"
         elif pod["spec"].get("nodeName"):
@@ -313,7 +331,7 @@ class Api:
         options = converted(eviction, Eviction).delete_options or DeleteOptions()
         check_eviction(self.store, pod)
         mark_disrupted(self.store, pod)
-        self.delete(PODS, namespace, name, options)
+        self._delete(PODS, self.store.stored(PODS, namespace, name), options)
 
     def scale_of(self, kind: Kind, namespace: str, name: str) -> Document:
         """Returns the Scale of a workload."""
@@ -422,7 +440,7 @@ class Api:
         for kind in KINDS:
             if kind.namespaced:
                 for stored in list(self.store.list(kind, name)):
-                    self.delete(kind, *_place(stored), DeleteOptions())
+                    self._delete(kind, stored, DeleteOptions())
         if self.store.find(NAMESPACES, "", name) is not None and self._is_empty(name):
             return self.store.delete(NAMESPACES, "", name)
         return ending
@@ -439,33 +457,8 @@ class Api:
                 )
 
 
-def _expected_version(kind: Kind, metadata: Document, before: Document) -> str:
-    """Returns the resourceVersion that an update is based on: the latest if the update names none.
-
-    Raises RefusedError with 422 if it names none and its kind requires one.
-    """
-    version = metadata.get("resourceVersion") or "0"
-    if version != "0":
-        return str(version)
-    if kind.kind in CONDITIONAL:
-        problem = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
-        raise RefusedError(
-            422, "Invalid", f'{kind.resource} "{before["metadata"]["name"]}" is invalid: {problem}'
-        )
-    return str(before["metadata"]["resourceVersion"])
-
-
 def _check(kind: Kind, document: Document, before: Document | None) -> None:
-    _refuse(kind, document, problems(kind.type_name, document, before))
-
-
-def _refuse(kind: Kind, document: Document, problems: list[str]) -> None:
-    """Raises RefusedError with 422 and the first MOST_PROBLEMS problems, if there are any."""
-    if problems:
-        problems = problems[:MOST_PROBLEMS]
-        name = document["metadata"].get("name", "")
-        details = invalid_details(kind.type_name, name, problems)
-        raise RefusedError(422, "Invalid", invalid_message(kind.type_name, name, problems), details)
+    refuse(kind, document, problems(kind.type_name, document, before))
 
 
 def _grace(pod: Document, seconds: int | None) -> int:
@@ -482,16 +475,3 @@ def _grace(pod: Document, seconds: int | None) -> int:
 def _place(stored: StoredObject) -> tuple[str, str]:
     metadata = stored.document["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
-
-
-def _other_uid(expected: str, pod: Document) -> str:
-    return (
-        f"Precondition failed: UID in precondition: {expected}, "
-        f"UID in object meta: {pod['metadata']['uid']}"
-    )
-
-
-def _conflict(kind: Kind, name: str, why: str) -> RefusedError:
-    return RefusedError(
-        409, "Conflict", f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
-    )

@@ -6,14 +6,19 @@ import base64
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from berth.actors.scheduling.kube.yaml_documents import documents
 
+from .access.impersonation import acting
+from .access.reviews import review
+from .access.rights import check_right
+from .access.tokens import bearer, issued_token
+from .access.users import ADMINISTRATOR, User
 from .api import Api
+from .caller import Caller
 from .conversion import served_raw
 from .discovery import discovery
 from .guard import Guard
@@ -26,12 +31,12 @@ from .patch import JSON_PATCH, MERGE, STRATEGIC
 from .protobuf import CONTENT_TYPE as PROTOBUF
 from .protobuf import decoded
 from .requests import delete_options
-from .resources import BY_PATH, REVIEWS, UNSERVED, Kind
-from .reviews import issued_token, review
+from .resources import REVIEWS, UNSERVED, Kind
 from .schema import duplicate_fields
 from .selectors import Matches, matches_of
 from .store import Document, RefusedError, Store, StoredObject
 from .tables import table
+from .targets import Target, act_of, target_of
 from .watch import Watch
 
 APPLY = "application/apply-patch+yaml"
@@ -41,37 +46,6 @@ MOST_WARNING_CHARACTERS = 256  # of each warning, if all together exceed the lim
 LONGEST_PATH = 1024  # room for two names of 253 bytes and the rest of the path
 SUCCESS: Document = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
 Answer = StoredObject | Document
-
-
-class Target(msgspec.Struct, frozen=True):
-    """The kind, namespace, object and subresource in a path; "" for each part that it omits."""
-
-    kind: Kind
-    namespace: str
-    name: str
-    subresource: str
-
-
-@lru_cache(maxsize=4096)
-def target_of(path: str) -> Target:
-    """Parses a path. Raises RefusedError with 404 if the server serves nothing at it."""
-    parts = path.strip("/").split("/")
-    if parts[0] == "api" and len(parts) >= 3:
-        group, version, rest = "", parts[1], parts[2:]
-    elif parts[0] == "apis" and len(parts) >= 4:
-        group, version, rest = parts[1], parts[2], parts[3:]
-    else:
-        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in ("status", "finalize"):
-        namespace, rest = rest[1], rest[2:]
-    kind = BY_PATH.get((group, version, rest[0]))
-    if kind is None or len(rest) > 3 or (namespace and not kind.namespaced):
-        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
-    name, subresource = (*rest[1:], "", "")[:2]
-    if subresource and subresource not in kind.subresources:
-        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
-    return Target(kind, namespace, name, subresource)
 
 
 class Server:
@@ -99,6 +73,9 @@ class Server:
         path = request.path
         if len(path) > LONGEST_PATH:
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+        user = self._user(request)
+        if not user.may_all:
+            check_right(self._store, user, act_of(request))
         if path in ("/healthz", "/livez", "/readyz"):
             return Response(b"ok", content_type="text/plain")
         if path == "/openapi/v2":
@@ -107,7 +84,7 @@ class Server:
             return _json(served)
         target = target_of(path)
         if target.kind in REVIEWS:
-            return self._reviewed(request, target)
+            return self._reviewed(request, target, user)
         if request.method == "GET":
             if not target.name and is_on(request.query, "watch"):
                 return Watch(self._store, target.kind, target.namespace, request).run
@@ -120,21 +97,27 @@ class Server:
         )
         validation = request.query.get("fieldValidation", "Warn")
         duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
-        api = Api(self._store.fork() if dry else self._store, validation, duplicates)
+        caller = Caller(user, "patch" if request.method == "PATCH" else "update", dry)
+        api = Api(self._store.fork() if dry else self._store, validation, duplicates, caller)
         answer, code = self._write(api, request, target, document, media_type)
         response = self._shown(request, target.kind, answer, code)
         if not api.warnings:
             return response
         return msgspec.structs.replace(response, warnings=_warnings(api.warnings))
 
-    def _reviewed(self, request: Request, target: Target) -> Response:
+    def _user(self, request: Request) -> User:
+        """Returns the user of a request. Raises RefusedError with 400, 401 or 403."""
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        user = bearer(self._store, token) if token else ADMINISTRATOR
+        return acting(self._store, user, request.headers)
+
+    def _reviewed(self, request: Request, target: Target, user: User) -> Response:
         """Answers a question, which stores nothing."""
         if request.method != "POST" or target.name:
             raise self._not_allowed(request, target)
         kind = target.kind
         document = _of_kind(kind, _body(request.body, _media_type(request)))
-        token = request.headers.get("authorization", "").removeprefix("Bearer ")
-        answer = review(kind.kind, target.namespace, document, token)
+        answer = review(self._store, user, kind.kind, target.namespace, document)
         return _json({"apiVersion": kind.api_version, "kind": kind.kind, **answer}, 201)
 
     def _read(self, request: Request, target: Target) -> Answer | list[StoredObject]:
@@ -169,7 +152,8 @@ class Server:
                 return {**SUCCESS, "code": 201}, 201
             case "POST", "token":
                 account = self._store.get(kind, namespace, name)
-                return issued_token(account, _object(document), datetime.now(UTC)), 201
+                issued = issued_token(self._store, account, _object(document), datetime.now(UTC))
+                return issued, 201
             case "POST", "eviction":
                 api.evict(namespace, name, _object(document))
                 return {**SUCCESS, "code": 201}, 201

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .access.first_roles import FIRST_ROLES
 from .admission import NAMESPACES, PRIORITY_CLASSES
 from .resources import BY_KIND, Kind
 from .store import Document
@@ -32,4 +33,5 @@ FIRST_OBJECTS: tuple[tuple[Kind, str, Document], ...] = (
     ),
     (_SERVICES, "default", _SERVICE),
     (_CONFIG_MAPS, "kube-system", _AUTHENTICATION),
+    *FIRST_ROLES,
 )

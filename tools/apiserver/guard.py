@@ -1,4 +1,4 @@
-"""Refuses requests that a web page makes through a browser, since the server has no authentication.
+"""Refuses requests that web pages make through a browser, since clients need no credentials.
 
 Any web page can send requests to a port of the machine on which the browser runs. Two headers
 distinguish such requests from kubectl's. A page whose host name resolves to 127.0.0.1 (DNS

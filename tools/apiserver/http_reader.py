@@ -23,7 +23,11 @@ _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 
 
 class Request(msgspec.Struct, frozen=True):
-    """An HTTP request. `headers` has lower-case names; `query` has the first value of each name."""
+    """An HTTP request. `headers` has lower-case names; `query` has the first value of each name.
+
+    Values of headers with the same name are joined by commas, but those that name a user by line
+    ends, as names may have commas.
+    """
 
     method: str
     path: str
@@ -187,7 +191,8 @@ def _headers(text: str) -> Mapping[str, str]:
         if name in headers:
             if name == "content-length" and headers[name] != value:
                 raise BadRequestError(400, "Content-Length: expected one")
-            value = value if name == "content-length" else f"{headers[name]}, {value}"
+            comma = "\n" if name.startswith("impersonate-") else ", "
+            value = value if name == "content-length" else f"{headers[name]}{comma}{value}"
         headers[name] = value
     return MappingProxyType(headers)
 

@@ -48,13 +48,13 @@ from berth.actors.scheduling.kube.reading import Reader
 
 from ..apiserver.admission import admitted_pod
 from ..apiserver.api import Api
-from ..apiserver.app import target_of
 from ..apiserver.clock import now
 from ..apiserver.defaults import defaulted
 from ..apiserver.patch import patched
 from ..apiserver.requests import DeleteOptions
 from ..apiserver.resources import BY_KIND, Kind
 from ..apiserver.store import RefusedError, Store
+from ..apiserver.targets import target_of
 from .claims import ClaimTemplates, released, shared_claims, with_claims
 from .cluster import ClusterError, ExistsError
 from .pods import PodTracker

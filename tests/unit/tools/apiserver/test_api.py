@@ -71,6 +71,15 @@ def code(refused: pytest.ExceptionInfo[RefusedError]) -> tuple[int, str]:
 # -- create and update
 
 
+def test_an_object_of_the_cluster_loses_a_namespace(api: Api) -> None:
+    document = {"metadata": {"name": "c", "namespace": "lab"}, "value": 1}
+    created = api.create(CLASSES, "", document).document
+    assert "namespace" not in created["metadata"]
+    changed = {**document, "description": "d"}
+    assert api.update(CLASSES, "", "c", changed, "").document["description"] == "d"
+    assert "namespace" not in api.store.get(CLASSES, "", "c")["metadata"]
+
+
 def test_the_server_owns_some_metadata(api: Api) -> None:
     claimed = {
         "uid": "mine",

@@ -578,3 +578,65 @@ async def test_an_admission_policy_is_stored_with_its_status_and_refuses_nothing
     assert (await server.call("POST", MAPS, {"metadata": {"name": "a"}}))[0] == 201
     status, refusal = await server.call("PUT", f"{policies}/none", policy)
     assert (status, "must be specified for an update" in refusal["message"]) == (422, True)
+
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+BINDING: Document = {
+    "metadata": {"name": "b"},
+    "roleRef": {"apiGroup": RBAC.split("/")[2], "kind": "ClusterRole", "name": "edit"},
+    "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}],
+}
+
+
+async def test_a_token_gives_the_rights_of_its_service_account(server: Server) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    await server.call("POST", accounts, {"metadata": {"name": "robot"}})
+    _, issued = await server.call("POST", f"{accounts}/robot/token", {"spec": {}})
+    robot = {"Authorization": f"Bearer {issued['status']['token']}"}
+    new = {"metadata": {"name": "m"}}
+    assert (await server.call("POST", MAPS, new, **robot))[0] == 403
+    assert (await server.call("GET", "/api/v1", **robot))[0] == 200
+    bindings = f"{RBAC}/namespaces/default/rolebindings"
+    assert (await server.call("POST", bindings, BINDING))[0] == 201
+    assert (await server.call("POST", MAPS, new, **robot))[0] == 201
+    assert (await server.call("GET", MAPS, **robot))[0] == 200
+    assert (await server.call("DELETE", MAPS, **robot))[0] == 200
+    assert (await server.call("GET", "/api/v1/nodes", **robot))[0] == 403
+    await server.call("DELETE", f"{accounts}/robot")
+    assert (await server.call("GET", MAPS, **robot))[0] == 401
+    assert (await server.call("GET", MAPS, Authorization="Bearer other"))[0] == 200
+
+
+async def test_an_apply_that_creates_needs_the_right_to_create(server: Server) -> None:
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}
+    await server.call("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "r"}, "rules": [rule]})
+    role = {**BINDING["roleRef"], "name": "r"}
+    subjects = [{"kind": "User", "name": "ann", "apiGroup": role["apiGroup"]}]
+    bindings = f"{RBAC}/namespaces/default/rolebindings"
+    await server.call("POST", bindings, {**BINDING, "roleRef": role, "subjects": subjects})
+    apply = {"Content-Type": "application/apply-patch+yaml", "Impersonate-User": "ann"}
+    sent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
+    where = f"{MAPS}/m?fieldManager=me"
+    status, refusal = await server.call("PATCH", where, sent, **apply)
+    assert (status, "cannot create resource" in refusal["message"]) == (403, True)
+    await server.call("POST", MAPS, sent)
+    assert (await server.call("PATCH", where, sent, **apply))[0] == 200
+
+
+async def test_headers_name_the_user_for_whom_the_administrator_acts(server: Server) -> None:
+    who = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    headers = {"Impersonate-User": "ann", "Impersonate-Extra-a%2Fb": "c"}
+    several = [*headers.items(), ("Impersonate-Group", "x, y"), ("Impersonate-Group", "z")]
+    where = server.url + who
+    async with server.session.post(where, json={}, headers=several) as answer:
+        user = (await answer.json())["status"]["userInfo"]
+    groups = ["x, y", "z", "system:authenticated"]
+    assert user == {"username": "ann", "groups": groups, "extra": {"a/b": ["c"]}}
+    status, refusal = await server.call("GET", f"{MAPS}/m", **headers)
+    assert (status, refusal["details"]) == (403, {"name": "m", "kind": "configmaps"})
+    assert refusal["message"] == (
+        'configmaps "m" is forbidden: User "ann" cannot get resource "configmaps" in API group '
+        '"" in the namespace "default"'
+    )
+    assert (await server.call("GET", "/version", **headers))[0] == 200
+    assert (await server.call("GET", "/nothing", **headers))[0] == 403

@@ -1,0 +1,30 @@
+"""Whoever sends a write: the checks that depend on the user."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .access.device_rights import status_problems
+from .access.rights import Act, check_right
+from .access.users import User
+from .resources import Kind
+from .store import Document, Store
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """The user of a write. `verb` is the right that an update needs: update or patch."""
+
+    user: User
+    verb: str
+    dry_run: bool = False
+
+    def check_create(self, store: Store, kind: Kind, namespace: str, name: str) -> None:
+        """Raises RefusedError with 403 if the user may not create what a patch would make."""
+        act = Act("create", kind.group, kind.plural, "", namespace, name)
+        check_right(store, self.user, act)
+
+    def claim_problems(self, store: Store, after: Document, before: Document) -> list[str]:
+        """Returns what the user may not change in the status of a claim of devices."""
+        return (
+            [] if self.user.may_all else status_problems(store, self.user, self.verb, after, before)
+        )
