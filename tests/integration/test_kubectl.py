@@ -309,3 +309,41 @@ async def test_a_quota_is_shown_and_refuses_what_exceeds_it(kubectl: Kubectl) ->
     described = (await kubectl("describe", "quota", "few")).stdout
     assert re.search(r"count/configmaps +1 +1\n", described)
     assert "few" in (await kubectl("describe", "namespace", "default")).stdout
+
+
+POLICY = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: replicas}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}
+  validations:
+  - expression: object.spec.replicas <= 3
+    messageExpression: "'at most 3 replicas, not ' + string(object.spec.replicas)"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: here}
+spec: {policyName: replicas, validationActions: [Deny]}
+"""
+
+
+async def test_an_admission_policy_refuses_writes(kubectl: Kubectl, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    await kubectl("apply", "-f", str(file))
+    deployment = ("create", "deployment", "web", "--image=nginx:1", "--replicas")
+    why = (
+        "ValidatingAdmissionPolicy 'replicas' with binding 'here' denied request: "
+        "at most 3 replicas, not 4"
+    )
+    assert why in await refused(kubectl, *deployment, "4")
+    await kubectl(*deployment, "3")
+    change = '{"spec": {"replicas": 4}}'
+    assert why in await refused(kubectl, "patch", "deployment", "web", "-p", change)
+    file.write_text(POLICY.replace("object.spec.replicas <= 3", "object.spec.replicas <="))
+    assert "spec.validations[0].expression: Invalid value" in await refused(
+        kubectl, "apply", "-f", str(file)
+    )

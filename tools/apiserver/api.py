@@ -92,6 +92,24 @@ class Api:
             if self.store.find(kind, namespace, document["metadata"]["name"]) is None:
                 self.create(kind, namespace, document)
 
+    def admit(
+        self,
+        operation: str,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        after: Document | None,
+        before: Document | None,
+        subresource: str = "",
+    ) -> None:
+        """Raises RefusedError if an admission policy refuses a write, of which nothing is stored
+        yet.
+        """
+        if self._caller is not None:
+            self.warnings += self._caller.warnings(
+                self.store, operation, kind, (namespace, name), after, before, subresource
+            )
+
     def create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
         document = self._decoded(kind, document)
         metadata = dict(document.get("metadata") or {})
@@ -134,6 +152,7 @@ class Api:
         _check(kind, created, None)
         if kind in LIMITED:
             check_limits(self.store, kind, created)
+        self.admit("CREATE", kind, namespace, metadata["name"], created, None)
         check_quotas(self.store, kind, created, None)
         return settle(self.store, kind, self.store.create(kind, created))
 
@@ -165,6 +184,7 @@ class Api:
             else:
                 refuse(kind, after, status_problems(kind.type_name, after, before))
             after = defaulted(kind, after) if kind == NODES else after
+            self.admit("UPDATE", kind, namespace, name, after, before, subresource)
             return settle(self.store, kind, self.store.update(kind, after))
         metadata = {**sent, "name": name, "resourceVersion": version}
         for field in OWNED_BY_SERVER:
@@ -198,6 +218,7 @@ class Api:
             check_limits(self.store, kind, after)
         if kind == QUOTAS and after.get("spec") != before.get("spec"):
             after = limited(after)
+        self.admit("UPDATE", kind, namespace, name, after, before, subresource)
         check_quotas(self.store, kind, after, before, subresource)
         written = settle(self.store, kind, self.store.update(kind, after))
         waits = (
@@ -258,6 +279,7 @@ class Api:
         namespace is removed once it is empty.
         """
         before = self.store.stored(kind, namespace, name)
+        self.admit("DELETE", kind, namespace, name, None, before.document)
         return self._delete(kind, before, options)
 
     def _delete(self, kind: Kind, before: StoredObject, options: DeleteOptions) -> StoredObject:
@@ -319,6 +341,7 @@ class Api:
         if problem:
             message = f'Operation cannot be fulfilled on pods/binding "{name}": {problem}'
             raise RefusedError(409, "Conflict", message)
+        self.admit("CREATE", PODS, namespace, name, binding, None, "binding")
         status = with_condition(pod["status"], "PodScheduled", "True")
         status.pop("nominatedNodeName", None)
         self.store.update(
@@ -329,6 +352,7 @@ class Api:
         """Deletes a pod if its disruption budget allows it. Raises RefusedError with 429 if not."""
         pod = self.store.get(PODS, namespace, name)
         options = converted(eviction, Eviction).delete_options or DeleteOptions()
+        self.admit("CREATE", PODS, namespace, name, eviction, None, "eviction")
         check_eviction(self.store, pod)
         mark_disrupted(self.store, pod)
         self._delete(PODS, self.store.stored(PODS, namespace, name), options)
@@ -363,9 +387,12 @@ class Api:
         version = (request.metadata or NamedObject()).resource_version or document["metadata"][
             "resourceVersion"
         ]
+        before = self.scale_of(kind, namespace, name)
+        after = {**before, "spec": {"replicas": replicas}}
+        self.admit("UPDATE", kind, namespace, name, after, before, "scale")
         metadata = {**document["metadata"], "resourceVersion": version}
         spec = {**document["spec"], "replicas": replicas}
-        return self.update(
+        return Api(self.store).update(
             kind, namespace, name, {**document, "metadata": metadata, "spec": spec}, ""
         )
 

@@ -153,6 +153,7 @@ class Server:
             case "POST", "token":
                 account = self._store.get(kind, namespace, name)
                 issued = issued_token(self._store, account, _object(document), datetime.now(UTC))
+                api.admit("CREATE", kind, namespace, name, issued, None, subresource)
                 return issued, 201
             case "POST", "eviction":
                 api.evict(namespace, name, _object(document))

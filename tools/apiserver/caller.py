@@ -7,8 +7,12 @@ import msgspec
 from .access.device_rights import status_problems
 from .access.rights import Act, check_right
 from .access.users import User
-from .resources import Kind
+from .policies.decisions import BINDINGS, judge
+from .policies.writes import Write
+from .resources import BY_KIND, Kind
 from .store import Document, Store
+
+NAMESPACES = BY_KIND["v1", "Namespace"]
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -17,6 +21,36 @@ class Caller(msgspec.Struct, frozen=True):
     user: User
     verb: str
     dry_run: bool = False
+
+    def warnings(
+        self,
+        store: Store,
+        operation: str,
+        kind: Kind,
+        place: tuple[str, str],
+        after: Document | None,
+        before: Document | None,
+        subresource: str,
+    ) -> list[str]:
+        """Returns what the admission policies warn of. Raises RefusedError if one refuses.
+
+        `place` is the namespace and the name.
+        """
+        if not store.has(BINDINGS):
+            return []
+        namespace = store.find(NAMESPACES, "", place[0]) if kind.namespaced else None
+        write = Write(
+            self.user,
+            operation,
+            kind,
+            place[1],
+            after,
+            before,
+            subresource,
+            namespace,
+            self.dry_run,
+        )
+        return judge(store, write)
 
     def check_create(self, store: Store, kind: Kind, namespace: str, name: str) -> None:
         """Raises RefusedError with 403 if the user may not create what a patch would make."""

@@ -134,6 +134,11 @@ class Store:
         stored = None if shelf is None else shelf.objects.get((namespace, name))
         return None if stored is None else stored.document
 
+    def has(self, kind: Kind) -> bool:
+        """True if there is an object of this kind."""
+        shelf = self._shelves.get(kind)
+        return shelf is not None and bool(shelf.objects)
+
     def stored(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         """Returns an object with its revision. Raises RefusedError with 404."""
         shelf = self._shelves.get(kind.stored_as or kind)

@@ -1,4 +1,4 @@
-"""Rules for admission policies and their bindings. CEL expressions are not compiled."""
+"""Rules for admission policies and their bindings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from berth.actors.scheduling.kube.names import dns_subdomain, qualified_name
 
+from ..policy_expressions import compiled
 from .access import path_segment
 from .fields import (
     Document,
@@ -65,14 +66,14 @@ def policy(name: str, spec: Document) -> list[str]:
     validations, annotations = spec.get("validations"), spec.get("auditAnnotations")
     if not validations and not annotations:
         detail = "validations or auditAnnotations must contain at least one item"
-        return [
-            *problems,
-            required("spec.validations", detail),
-            required("spec.auditAnnotations", detail),
-        ]
+        problems.append(required("spec.validations", detail))
+        problems.append(required("spec.auditAnnotations", detail))
     for i, validation in enumerate(validations or ()):
         problems += _validation(f"spec.validations[{i}]", validation)
-    return problems + _audit_annotations("spec.auditAnnotations", name, annotations or ())
+    problems += _audit_annotations("spec.auditAnnotations", name, annotations or ())
+    return problems + [
+        invalid(f"spec.{path}", text, detail) for path, text, detail in compiled(spec).problems
+    ]
 
 
 def status(status: Document) -> list[str]:

@@ -545,9 +545,7 @@ async def test_the_api_server_has_a_service(server: Server) -> None:
     assert (port["name"], port["port"], port["targetPort"]) == ("https", 443, 6443)
 
 
-async def test_an_admission_policy_is_stored_with_its_status_and_refuses_nothing(
-    server: Server,
-) -> None:
+async def test_an_admission_policy_is_stored_with_its_status_and_enforced(server: Server) -> None:
     group = "/apis/admissionregistration.k8s.io/v1"
     policies = f"{group}/validatingadmissionpolicies"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}
@@ -574,8 +572,19 @@ async def test_an_admission_policy_is_stored_with_its_status_and_refuses_nothing
         "spec": {"policyName": "none", "validationActions": ["Deny"]},
     }
     bindings = f"{group}/validatingadmissionpolicybindings"
-    assert (await server.call("POST", bindings, binding))[0] == 201
     assert (await server.call("POST", MAPS, {"metadata": {"name": "a"}}))[0] == 201
+    assert (await server.call("POST", bindings, binding))[0] == 201
+    status, refusal = await server.call("POST", MAPS, {"metadata": {"name": "b"}})
+    why = "ValidatingAdmissionPolicy 'none' with binding 'none' denied request"
+    assert (status, refusal["reason"]) == (422, "Invalid")
+    message = f'configmaps "b" is forbidden: {why}: failed expression: false'
+    assert refusal["message"] == message
+    details = {
+        "name": "b",
+        "kind": "configmaps",
+        "causes": [{"message": f"{why}: failed expression: false"}],
+    }
+    assert refusal["details"] == details
     status, refusal = await server.call("PUT", f"{policies}/none", policy)
     assert (status, "must be specified for an update" in refusal["message"]) == (422, True)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from berth.tools.apiserver.defaults import defaulted
+from berth.tools.apiserver.policy_expressions import TOO_COMPLEX
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.tables import table
 from berth.tools.apiserver.validation import problems, status_problems
@@ -49,29 +50,29 @@ matchConstraints: null => spec.matchConstraints: Required value
 matchConstraints: {} => spec.matchConstraints.resourceRules: Required value
 validations: [{expression: ' '}] => spec.validations[0].expression: Required value: expression is
     not specified
-validations: [{expression: a, message: ' '}] => spec.validations[0].message: Invalid value: " ":
-    must be non-empty if specified
-validations: [{expression: a, message: "a\\nb"}] => spec.validations[0].message: Invalid value:
+validations: [{expression: 'true', message: ' '}] => spec.validations[0].message: Invalid value:
+    " ": must be non-empty if specified
+validations: [{expression: 'true', message: "a\\nb"}] => spec.validations[0].message: Invalid value:
     "a\\nb": must not contain line breaks
-validations: [{expression: a, messageExpression: ' '}] => spec.validations[0].messageExpression:
-    Invalid value: " ": must be non-empty if specified
-validations: [{expression: a, reason: Why}] => spec.validations[0].reason: Unsupported value: "Why":
-    supported values: "Forbidden", "Invalid", "RequestEntityTooLarge"
-variables: [{name: '', expression: a}] => spec.variables[0].name: Required value: name is not
+validations: [{expression: 'true', messageExpression: ' '}] =>
+    spec.validations[0].messageExpression: Invalid value: " ": must be non-empty if specified
+validations: [{expression: 'true', reason: Why}] => spec.validations[0].reason: Unsupported
+    value: "Why": supported values: "Forbidden", "Invalid", "RequestEntityTooLarge"
+variables: [{name: '', expression: '1'}] => spec.variables[0].name: Required value: name is not
     specified
-variables: [{name: for, expression: a}] => spec.variables[0].name: Invalid value: "for": must be a
+variables: [{name: for, expression: '1'}] => spec.variables[0].name: Invalid value: "for": must be a
     valid CEL identifier
-variables: [{name: a-b, expression: a}] => spec.variables[0].name: Invalid value: "a-b": must be a
+variables: [{name: a-b, expression: '1'}] => spec.variables[0].name: Invalid value: "a-b": must be a
     valid CEL identifier
 variables: [{name: a, expression: ''}] => spec.variables[0].expression: Required value: expression
     is not specified
-matchConditions: [{name: '', expression: a}] => spec.matchConditions[0].name: Required value
+matchConditions: [{name: '', expression: 'true'}] => spec.matchConditions[0].name: Required value
 matchConditions: [{name: a, expression: ''}] => spec.matchConditions[0].expression: Required value
-matchConditions: [{name: a, expression: a}, {name: a, expression: b}] =>
+matchConditions: [{name: a, expression: 'true'}, {name: a, expression: 'false'}] =>
     spec.matchConditions[1].name: Duplicate value: "a"
 auditAnnotations: [{key: a, valueExpression: ''}] => spec.auditAnnotations[0].valueExpression:
     Required value: valueExpression is not specified
-auditAnnotations: [{key: a, valueExpression: b}, {key: a, valueExpression: c}] =>
+auditAnnotations: [{key: a, valueExpression: '""'}, {key: a, valueExpression: 'null'}] =>
     spec.auditAnnotations[1].key: Duplicate value: "a"
 paramKind: {kind: ConfigMap} => spec.paramKind.apiVersion: Required value
 paramKind: {apiVersion: v1} => spec.paramKind.kind: Required value
@@ -83,6 +84,48 @@ paramKind: {apiVersion: a/, kind: A} => spec.paramKind.apiVersion: Invalid value
 )
 def test_a_policy_with_one_thing_wrong(spec: Document, problem: str) -> None:
     assert spec_problems(POLICY, {**POLICY_SPEC, **spec}) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    documents("""
+validations: [{expression: 'object.'}] => spec.validations[0].expression: Invalid value: "object.":
+    compilation failed: ERROR: <input>:1:8: Syntax error
+validations: [{expression: object.spec.x}] => spec.validations[0].expression: Invalid value:
+    "object.spec.x": must evaluate to bool but got dyn
+validations: [{expression: variables.a}] => spec.validations[0].expression: Invalid value:
+    "variables.a": compilation failed: ERROR: <input>:1:1: undeclared reference to 'variables'
+validations: [{expression: params.x == 1}] => spec.validations[0].expression: Invalid value:
+    "params.x == 1": compilation failed: ERROR: <input>:1:1: undeclared reference to 'params'
+validations: [{expression: 'true', messageExpression: '1'}] =>
+    spec.validations[0].messageExpression: Invalid value: "1": must evaluate to string but got int
+matchConditions: [{name: a, expression: namespaceObject == null}] =>
+    spec.matchConditions[0].expression: Invalid value: "namespaceObject == null": compilation
+    failed: ERROR: <input>:1:1: undeclared reference to 'namespaceObject'
+variables: [{name: a, expression: '1 + true'}] => spec.variables[0].expression: Invalid value:
+    "1 + true": compilation failed: ERROR: <input>:1:3: found no matching overload
+auditAnnotations: [{key: a, valueExpression: '1'}] => spec.auditAnnotations[0].valueExpression:
+    Invalid value: "1": must evaluate to one of [string null_type]
+"""),
+)
+def test_a_policy_with_an_expression_that_cannot_be_used(spec: Document, problem: str) -> None:
+    (actual,) = spec_problems(POLICY, {**POLICY_SPEC, **spec})
+    assert actual.startswith(problem)
+
+
+def test_an_expression_that_needs_an_authorizer_says_that_there_is_none() -> None:
+    checks = [{"expression": "authorizer.group('').resource('pods').check('get').allowed()"}]
+    (problem,) = spec_problems(POLICY, {**POLICY_SPEC, "validations": checks})
+    assert problem.endswith("this API server has no authorizer in expressions")
+
+
+def test_expressions_that_are_too_complex_together_are_refused() -> None:
+    one = " && ".join(["object.spec.replicas > 1"] * 100)
+    checks = [{"expression": one}] * 500
+    wrong = spec_problems(POLICY, {**POLICY_SPEC, "validations": checks})
+    assert wrong[0].startswith("spec.validations[")
+    assert all(problem.endswith(TOO_COMPLEX) for problem in wrong)
+    assert 0 < len(wrong) < len(checks)
 
 
 @pytest.mark.parametrize(
