@@ -57,6 +57,22 @@ def admitted_pod(store: Store, pod: Document) -> Document:
     return {**pod, "spec": spec, "status": status}
 
 
+def check_namespace(store: Store, namespace: str, metadata: dict[str, Any]) -> None:
+    """Raises RefusedError if an object with this metadata may not be created in a namespace."""
+    named = metadata.get("namespace") or namespace
+    if named != namespace:
+        message = (
+            "the namespace of the provided object does not match the namespace sent on the "
+            f"request: expected {namespace}, got {named}"
+        )
+        raise RefusedError(400, "BadRequest", message)
+    if "deletionTimestamp" in store.get(NAMESPACES, "", namespace)["metadata"]:
+        message = (
+            f"unable to create new content in namespace {namespace} because it is being terminated"
+        )
+        raise RefusedError(403, "Forbidden", message)
+
+
 def readmitted_pod(pod: Document, before: Document) -> Document:
     """Returns an updated pod as admission leaves it.
 

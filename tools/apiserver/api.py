@@ -19,6 +19,7 @@ from .admission import (
     admin_access_problems,
     admitted_claim,
     admitted_pod,
+    check_namespace,
     readmitted_pod,
 )
 from .caller import Caller
@@ -118,7 +119,7 @@ class Api:
                 random.choices(ALPHABET, k=5)
             )
         if kind.namespaced:
-            self._check_namespace(namespace, metadata)
+            check_namespace(self.store, namespace, metadata)
             metadata["namespace"] = namespace
         else:
             metadata.pop("namespace", None)
@@ -414,21 +415,6 @@ class Api:
             return document  # there is nothing to leave out
         kept: Document = pruned(TYPES[kind.type_name], document)
         return kept
-
-    def _check_namespace(self, namespace: str, metadata: dict[str, Any]) -> None:
-        named = metadata.get("namespace") or namespace
-        if named != namespace:
-            message = (
-                "the namespace of the provided object does not match the namespace sent on the "
-                f"request: expected {namespace}, got {named}"
-            )
-            raise RefusedError(400, "BadRequest", message)
-        if "deletionTimestamp" in self.store.get(NAMESPACES, "", namespace)["metadata"]:
-            message = (
-                f"unable to create new content in namespace {namespace} "
-                "because it is being terminated"
-            )
-            raise RefusedError(403, "Forbidden", message)
 
     def _remove(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         gone = self.store.delete(kind, namespace, name)
