@@ -70,7 +70,12 @@ def check_namespace(store: Store, namespace: str, metadata: dict[str, Any]) -> N
         message = (
             f"unable to create new content in namespace {namespace} because it is being terminated"
         )
-        raise RefusedError(403, "Forbidden", message)
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+        raise RefusedError(403, "Forbidden", message, {"causes": [cause]})
 
 
 def readmitted_pod(pod: Document, before: Document) -> Document:

@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from .admission import (
     CLAIMS,
     DEVICE_CLAIMS,
@@ -27,7 +29,8 @@ from .clock import now
 from .conditions import with_condition
 from .conversion import served_form, stored_form
 from .defaults import defaulted
-from .eviction import PODS, check_eviction, mark_disrupted
+from .deletion import check_deletion, grace_seconds
+from .eviction import PODS, mark_disrupted, read_eviction, take_permission
 from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
 from .limits import check_limits, with_default_limits
 from .patch import STRATEGIC, patched
@@ -36,9 +39,7 @@ from .refusals import conflict, expected_version, other_uid, refuse
 from .requests import (
     Binding,
     DeleteOptions,
-    Eviction,
     NamedObject,
-    Preconditions,
     Replicas,
     Scale,
     converted,
@@ -62,7 +63,6 @@ OWNED_BY_SERVER = (
     "deletionGracePeriodSeconds",
     "namespace",
 )
-FINISHED = ("Succeeded", "Failed")
 
 
 class Api:
@@ -287,24 +287,16 @@ class Api:
         """Deletes an object without asking the admission policies."""
         metadata = before.document["metadata"]
         namespace, name = _place(before)
-        preconditions = options.preconditions or Preconditions()
-        for expected, have in (
-            (preconditions.uid, metadata["uid"]),
-            (preconditions.resource_version, metadata["resourceVersion"]),
-        ):
-            if expected is not None and expected != have:
-                raise conflict(
-                    kind, name, f"Precondition failed: expected {expected}, found {have}"
-                )
+        check_deletion(kind, before.document, options)
         if options.propagation_policy == "Orphan":
             self._orphan(metadata["uid"])
         if kind == NAMESPACES:
             return self._end_namespace(before)
-        grace = _grace(before.document, options.grace_period_seconds) if kind == PODS else 0
+        grace = grace_seconds(before.document, options.grace_period_seconds) if kind == PODS else 0
         if not grace and not metadata.get("finalizers"):
             return self._remove(kind, namespace, name)
         deadline = metadata.get("deletionGracePeriodSeconds")
-        if deadline is not None and grace >= deadline:
+        if deadline is not None and (options.grace_period_seconds is None or grace >= deadline):
             return before
         doomed = {**metadata, "deletionTimestamp": metadata.get("deletionTimestamp") or now()}
         doomed["deletionGracePeriodSeconds"] = grace
@@ -351,11 +343,18 @@ class Api:
 
     def evict(self, namespace: str, name: str, eviction: Document) -> None:
         """Deletes a pod if its disruption budget allows it. Raises RefusedError with 429 if not."""
+        request = read_eviction(eviction)
+        check_namespace(self.store, namespace, eviction.get("metadata") or {})
+        if (request.metadata or NamedObject()).name != name:
+            message = "name in URL does not match name in Eviction object"
+            raise RefusedError(400, "BadRequest", message)
         pod = self.store.get(PODS, namespace, name)
-        options = converted(eviction, Eviction).delete_options or DeleteOptions()
+        options = request.delete_options or DeleteOptions()
         self.admit("CREATE", PODS, namespace, name, eviction, None, "eviction")
-        check_eviction(self.store, pod)
+        take_permission(self.store, pod)
+        check_deletion(PODS, pod, options)
         mark_disrupted(self.store, pod)
+        options = msgspec.structs.replace(options, preconditions=None)
         self._delete(PODS, self.store.stored(PODS, namespace, name), options)
 
     def scale_of(self, kind: Kind, namespace: str, name: str) -> Document:
@@ -472,17 +471,6 @@ class Api:
 
 def _check(kind: Kind, document: Document, before: Document | None) -> None:
     refuse(kind, document, problems(kind.type_name, document, before))
-
-
-def _grace(pod: Document, seconds: int | None) -> int:
-    """Returns the grace period in seconds; 0 for a pod that has no node or has finished."""
-    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in FINISHED:
-        return 0
-    return (
-        int(pod["spec"].get("terminationGracePeriodSeconds", 30))
-        if seconds is None
-        else max(seconds, 0)
-    )
 
 
 def _place(stored: StoredObject) -> tuple[str, str]:

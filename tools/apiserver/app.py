@@ -30,7 +30,7 @@ from .openapi import document as openapi
 from .patch import JSON_PATCH, MERGE, STRATEGIC
 from .protobuf import CONTENT_TYPE as PROTOBUF
 from .protobuf import decoded
-from .requests import delete_options
+from .requests import delete_options, is_dry_run
 from .resources import REVIEWS, UNSERVED, Kind
 from .schema import duplicate_fields
 from .selectors import Matches, matches_of
@@ -63,11 +63,9 @@ class Server:
             self._guard.check(request)
             return self._answer(request)
         except RefusedError as refused:
-            return _json(refusal(refused), refused.code)
+            return _refused(refused)
         except RecursionError:
-            return _json(
-                refusal(RefusedError(400, "BadRequest", "the body is nested too deeply")), 400
-            )
+            return _refused(RefusedError(400, "BadRequest", "the body is nested too deeply"))
 
     def _answer(self, request: Request) -> Response | Follow:
         path = request.path
@@ -92,9 +90,10 @@ class Server:
         raw = request.body
         media_type = _media_type(request)
         document = _body(raw, media_type) if raw or request.method != "DELETE" else {}
-        dry = request.query.get("dryRun") == "All" or (
-            isinstance(document, dict) and document.get("dryRun") == ["All"]
-        )
+        options = document if request.method == "DELETE" else None
+        if target.subresource == "eviction" and isinstance(document, dict):
+            options = document.get("deleteOptions")
+        dry = is_dry_run(request.method, request.query, options)
         validation = request.query.get("fieldValidation", "Warn")
         duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
         caller = Caller(user, "patch" if request.method == "PATCH" else "update", dry)
@@ -375,6 +374,12 @@ def _warnings(messages: list[str]) -> tuple[str, ...]:
 
 def _json(document: Document, code: int = 200) -> Response:
     return Response(msgspec.json.encode(document), code)
+
+
+def _refused(refused: RefusedError) -> Response:
+    answer = _json(refusal(refused), refused.code)
+    seconds = (refused.details or {}).get("retryAfterSeconds", 0)
+    return msgspec.structs.replace(answer, retry_after=seconds) if seconds else answer
 
 
 def refusal(refused: RefusedError) -> Document:

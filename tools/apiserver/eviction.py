@@ -1,43 +1,57 @@
 """The eviction subresource: deletes a pod only if the PodDisruptionBudget over it allows that.
 
-Mirrors Kubernetes' API-initiated eviction. Pods that are pending or finished may always go. The
-permission is taken out of the budget's status before the pod is deleted, so two evictions cannot
-use the same one.
+Mirrors Kubernetes' API-initiated eviction. Pods that are pending, finished or being deleted may
+always go. The permission is taken out of the budget's status before the pod is deleted, and nothing
+else happens in between, so two evictions cannot use the same one.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from berth.actors.scheduling.kube.labels import from_label_selector
+from berth.actors.scheduling.kube.labels import SelectorError, from_label_selector
 from berth.actors.scheduling.kube.meta import LabelSelector
 
 from .clock import now
 from .conditions import with_condition
+from .requests import Eviction, converted
 from .resources import BY_KIND
 from .store import Document, RefusedError, Store
 
 PODS = BY_KIND["v1", "Pod"]
 BUDGETS = BY_KIND["policy/v1", "PodDisruptionBudget"]
+API_VERSIONS = ("policy/v1", "policy/v1beta1")
+# The seconds after which a client may ask again while the budget's controller is behind.
 RETRY_SECONDS = 10
+# A budget with more evictions than this that its controller has not seen yet allows no other.
+MOST_DISRUPTED = 2000
+ALLOWED = "DisruptionAllowed"
+FORBIDS = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
-def check_eviction(store: Store, pod: Document) -> None:
-    """Takes the permission to evict this pod from its budget.
+def read_eviction(document: Document) -> Eviction:
+    """Returns the eviction in a body. Raises RefusedError with 400."""
+    eviction = converted(document, Eviction)
+    if eviction.api_version not in API_VERSIONS:
+        message = (
+            f"the API version in the data ({eviction.api_version}) "
+            "does not match the expected API version (policy/v1)"
+        )
+        raise RefusedError(400, "BadRequest", message)
+    if eviction.kind != "Eviction":
+        raise RefusedError(400, "BadRequest", f"not a Eviction object: {eviction.kind}")
+    return eviction
 
-    Raises RefusedError: 429 if the budget forbids it, 500 if several budgets cover the pod.
+
+def take_permission(store: Store, pod: Document) -> None:
+    """Takes the permission to evict this pod from its budget, if one protects it.
+
+    Raises RefusedError: 429 if the budget forbids it, 403 if its status is out of bounds, 500 if
+    several budgets cover the pod.
     """
-    if (
-        pod["status"].get("phase") in ("Pending", "Succeeded", "Failed")
-        or "deletionTimestamp" in pod["metadata"]
-    ):
+    if _goes_anyway(pod):
         return
-    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-    budgets = [
-        stored.document
-        for stored in store.list(BUDGETS, namespace)
-        if _covers(stored.document, pod)
-    ]
+    budgets = _budgets_of(store, pod)
     if not budgets:
         return
     if len(budgets) > 1:
@@ -47,35 +61,9 @@ def check_eviction(store: Store, pod: Document) -> None:
         )
         raise RefusedError(500, "InternalError", message)
     budget = budgets[0]
-    status = budget.get("status") or {}
-    if not _ready(pod):
-        always = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
-        healthy = status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0
-        if always or healthy:
-            return
-    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
-        message = "Cannot evict pod as it would violate the pod's disruption budget."
-        why = (
-            f"The disruption budget {budget['metadata']['name']} "
-            "is still being processed by the server."
-        )
-        raise _too_many(message, why)
-    allowed = status.get("disruptionsAllowed", 0)
-    if allowed <= 0:
-        why = (
-            f"The disruption budget {budget['metadata']['name']} needs "
-            f"{status.get('desiredHealthy', 0)} healthy pods "
-            f"and has {status.get('currentHealthy', 0)} currently"
-        )
-        raise _too_many("Cannot evict pod as it would violate the pod's disruption budget.", why)
-    disrupted = {**(status.get("disruptedPods") or {}), name: now()}
-    store.update(
-        BUDGETS,
-        {
-            **budget,
-            "status": {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted},
-        },
-    )
+    if _ready(pod) or not _lets_unhealthy_go(budget):
+        _check_status(budget)
+        store.update(BUDGETS, {**budget, "status": _after_eviction(budget["status"], pod)})
 
 
 def mark_disrupted(store: Store, pod: Document) -> None:
@@ -86,13 +74,27 @@ def mark_disrupted(store: Store, pod: Document) -> None:
     )
 
 
-def _covers(budget: Document, pod: Document) -> bool:
+def _goes_anyway(pod: Document) -> bool:
+    """True if the pod does not run (any longer), so that no budget counts it."""
+    unprotected = pod["status"].get("phase") in ("Pending", "Succeeded", "Failed")
+    return unprotected or "deletionTimestamp" in pod["metadata"]
+
+
+def _budgets_of(store: Store, pod: Document) -> list[Document]:
+    namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
+    budgets = (stored.document for stored in store.list(BUDGETS, namespace))
+    return [budget for budget in budgets if _covers(budget, labels)]
+
+
+def _covers(budget: Document, labels: dict[str, str]) -> bool:
+    """True if the budget selects the labels. An empty selector selects all, a missing one none."""
     selector = budget["spec"].get("selector")
     if selector is None:
         return False
-    return from_label_selector(msgspec.convert(selector, LabelSelector)).matches(
-        pod["metadata"].get("labels") or {}
-    )
+    try:
+        return from_label_selector(msgspec.convert(selector, LabelSelector)).matches(labels)
+    except SelectorError:
+        return False
 
 
 def _ready(pod: Document) -> bool:
@@ -100,8 +102,75 @@ def _ready(pod: Document) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def _too_many(message: str, why: str) -> RefusedError:
-    causes = [{"reason": "DisruptionBudget", "message": why}]
-    return RefusedError(
-        429, "TooManyRequests", message, {"causes": causes, "retryAfterSeconds": RETRY_SECONDS}
+def _lets_unhealthy_go(budget: Document) -> bool:
+    """True if a pod that is not ready may go without a permission."""
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    return bool(status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0)
+
+
+def _check_status(budget: Document) -> None:
+    """Raises RefusedError if the budget does not allow a disruption for certain."""
+    name, status = budget["metadata"]["name"], budget.get("status") or {}
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
+        why = f"The disruption budget {name} is still being processed by the server."
+        raise _too_many(why, RETRY_SECONDS)
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise _forbidden(name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or ()) > MOST_DISRUPTED:
+        why = "too many evictions not confirmed by PDB controller"
+        raise _forbidden(name, f"DisruptedPods map too big - {why}")
+    if allowed == 0:
+        raise _too_many(_why_none(name, status))
+
+
+def _why_none(name: str, status: Document) -> str:
+    """Says why a budget allows no disruption."""
+    conditions = status.get("conditions") or ()
+    refuses = [c for c in conditions if c["type"] == ALLOWED and c["status"] == "False"]
+    reason, message = (
+        (refuses[0].get("reason", ""), refuses[0].get("message", "")) if refuses else ("", "")
     )
+    needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    none = f"The disruption budget {name} does not allow evicting pods currently"
+    if reason == "SyncFailed" and message:
+        return f"{none} because it failed sync: {message}"
+    if has <= needs:
+        return f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+    return f"{none} ({reason}): {message}" if message else none
+
+
+def _after_eviction(status: Document, pod: Document) -> Document:
+    """Returns the budget's status with one permission less, which the pod has taken."""
+    allowed = status["disruptionsAllowed"] - 1
+    disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: now()}
+    after = {**status, "disruptionsAllowed": allowed, "disruptedPods": disrupted}
+    if allowed:
+        return after
+    conditions = status.get("conditions") or ()
+    before: Document = next((c for c in conditions if c["type"] == ALLOWED), {})
+    since = before.get("lastTransitionTime") if before.get("status") == "False" else None
+    condition = {
+        "type": ALLOWED,
+        "status": "False",
+        "reason": "InsufficientPods",
+        "message": "",
+        "lastTransitionTime": since or now(),
+        "observedGeneration": status.get("observedGeneration", 0),
+    }
+    return {**after, "conditions": [*(c for c in conditions if c["type"] != ALLOWED), condition]}
+
+
+def _too_many(why: str, retry_seconds: int = 0) -> RefusedError:
+    details: Document = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
+    if retry_seconds:
+        details["retryAfterSeconds"] = retry_seconds
+    return RefusedError(429, "TooManyRequests", FORBIDS, details)
+
+
+def _forbidden(name: str, why: str) -> RefusedError:
+    message = f'poddisruptionbudget.policy "{name}" is forbidden: {why}'
+    details = {"name": name, "group": "policy", "kind": "poddisruptionbudget"}
+    return RefusedError(403, "Forbidden", message, details)

@@ -30,10 +30,13 @@ _STATUS_LINES = {
 
 
 class Response(msgspec.Struct, frozen=True):
+    """An answer in one piece. `retry_after` is in seconds; 0 leaves the header out."""
+
     body: bytes
     status: int = 200
     content_type: str = "application/json"
     warnings: tuple[str, ...] = ()
+    retry_after: int = 0
 
 
 class Stream:
@@ -214,6 +217,8 @@ def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
     more = "" if keep else "Connection: close\r\n"
     for warning in answer.warnings:
         more += f"Warning: {warning}\r\n"
+    if answer.retry_after:
+        more += f"Retry-After: {answer.retry_after}\r\n"
     head = (
         f"{_STATUS_LINES[answer.status]}Content-Type: {answer.content_type}\r\n{body}\r\n{more}\r\n"
     )

@@ -5,7 +5,7 @@ The types have the fields that the server reads; other fields of a body are igno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from .store import Document, RefusedError
 
 _T = TypeVar("_T")
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 
 
 class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,6 +25,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None
     preconditions: Preconditions | None = None
+    dry_run: tuple[str, ...] | None = None
 
 
 class NamedObject(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,6 +47,9 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 class Eviction(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = "policy/v1"
+    kind: str = "Eviction"
+    metadata: NamedObject | None = None
     delete_options: DeleteOptions | None = None
 
 
@@ -55,6 +60,30 @@ class Replicas(msgspec.Struct, frozen=True):
 class Scale(msgspec.Struct, frozen=True):
     metadata: NamedObject | None = None
     spec: Replicas | None = None
+
+
+def is_dry_run(method: str, query: Mapping[str, str], delete_options: object) -> bool:
+    """True if the query or the delete options in the body, if any, ask for nothing to be stored.
+
+    Raises RefusedError: 422 for a value other than All in the query, 500 if the delete options of
+    an eviction contradict the query.
+    """
+    in_query = [query["dryRun"]] if "dryRun" in query else []
+    check_dry_run(_OPTIONS.get(method, "DeleteOptions"), in_query)
+    in_body = delete_options.get("dryRun") if isinstance(delete_options, dict) else None
+    if method == "POST" and in_query and in_body and in_body != in_query:
+        message = "Non-matching dry-run options in request and content"
+        raise RefusedError(500, "InternalError", f"{message}: {in_query} and {in_body}")
+    return bool(in_query or in_body)
+
+
+def check_dry_run(options: str, values: Iterable[str]) -> None:
+    """Raises RefusedError with 422 for a value other than All; `options` names their type."""
+    if any(value != "All" for value in values):
+        got = ", ".join(f'"{value}"' for value in values)
+        problem = f'dryRun: Unsupported value: []string{{{got}}}: supported values: "All"'
+        message = f'{options}.meta.k8s.io "" is invalid: {problem}'
+        raise RefusedError(422, "Invalid", message)
 
 
 def delete_options(document: Document, query: Mapping[str, str]) -> DeleteOptions:

@@ -259,7 +259,7 @@ def test_every_kind_of_write_is_judged() -> None:
         ),
         "UPDATE status": lambda: other.update(PODS, "default", "m", {"status": {}}, "status"),
         "CREATE binding": lambda: other.bind("default", "m", binding),
-        "CREATE eviction": lambda: other.evict("default", "m", {}),
+        "CREATE eviction": lambda: other.evict("default", "m", {"metadata": {"name": "m"}}),
         "DELETE": lambda: other.delete(PODS, "default", "m", DeleteOptions()),
     }
     before = cluster.store.revision
