@@ -23,8 +23,9 @@ from berth.actors.scheduling.kube.storage import (
     VolumeAttachment,
 )
 
+from .budget_index import budget_labels, pod_labels
 from .device_claims import claim_keys, pool_of, pools_of, template_keys
-from .objects import Pod, T, controller_of
+from .objects import Pod, PodDisruptionBudget, T, controller_of
 from .volumes import claimed_key, pod_claims
 
 REMEMBERED = 100_000
@@ -39,7 +40,9 @@ _INDEXED: dict[type[HasMetadata], Fields] = {
         "claim": lambda pod: {f"{pod.metadata.namespace}/{c.name}" for c in pod_claims(pod)},
         "device-claim": claim_keys,
         "claim-template": template_keys,
+        "label": pod_labels,
     },
+    PodDisruptionBudget: {"label": budget_labels},
     VolumeAttachment: {"node": lambda attachment: (attachment.spec.node_name,)},
     ResourceClaim: {"pool": pools_of},
     ResourceSlice: {"pool": lambda slice_: (pool_of(slice_),)},

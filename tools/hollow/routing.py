@@ -12,6 +12,7 @@ from . import (
     daemon_set,
     deployment,
     disruption,
+    disruption_routing,
     garbage,
     job,
     node_lifecycle,
@@ -47,12 +48,13 @@ OWNERS: dict[type[HasMetadata], tuple[type[Workload], ...]] = {
     Pod: POD_OWNERS,
     ReplicaSet: (Deployment,),
 }
-WORKLOADS = (*(kind.__name__ for kind in (*POD_OWNERS, Deployment)), "PodDisruptionBudget")
+WORKLOADS = tuple(kind.__name__ for kind in (*POD_OWNERS, Deployment))
 FOLLOWED = tuple(TYPES)
 
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
     """Yields the items that a change concerns; an item may occur twice."""
+    yield from disruption_routing.touched(cluster, change)
     for obj in (change.before, change.after):
         if obj is not None:
             yield from _touched_by(cluster, obj)
@@ -68,13 +70,10 @@ def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
 
 
 def _touched_by(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
-    kind, namespace = type(obj).__name__, obj.metadata.namespace
+    kind = type(obj).__name__
     if kind in WORKLOADS:
         yield item_of(kind, obj)
     yield from _owners(cluster, obj)
-    if kind == "Pod" or kind in disruption.SCALED:
-        for budget in cluster.within(PodDisruptionBudget, namespace):
-            yield item_of("PodDisruptionBudget", budget)
     match obj:
         case Node():
             for controller in ("node", "eviction", "pod-garbage"):
@@ -130,6 +129,9 @@ class Controllers:
             return []
         if item.controller == "garbage":
             return garbage.collect(obj, cluster.is_gone)
+        if item.controller == disruption_routing.TARGET:
+            assert isinstance(obj, Pod)
+            return disruption.clear_stale_target(obj, now)
         return _reconcile(cluster, obj, now)
 
 
@@ -141,9 +143,8 @@ def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]
         case Deployment():
             return deployment.reconcile(obj, cluster.candidates(ReplicaSet, obj), now)
         case PodDisruptionBudget():
-            return disruption.reconcile(
-                obj, cluster.within(Pod, namespace), lambda *place: _scaled(cluster, *place), now
-            )
+            pods = disruption_routing.candidates(cluster, obj)
+            return disruption.reconcile(obj, pods, lambda *at: _scaled(cluster, *at), now)
         case ReplicaSet() | ReplicationController():
             refusal = cluster.refusals.get((type(obj).__name__, namespace, obj.metadata.name), "")
             return replica_set.reconcile(obj, cluster.candidates(Pod, obj), now, refusal)

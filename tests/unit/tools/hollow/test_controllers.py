@@ -12,7 +12,6 @@ from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 from berth.tools.hollow import (
     daemon_set,
     deployment,
-    disruption,
     garbage,
     job,
     node_lifecycle,
@@ -29,7 +28,6 @@ from berth.tools.hollow.objects import (
     Job,
     Node,
     Pod,
-    PodDisruptionBudget,
     ReplicaSet,
     S,
     StatefulSet,
@@ -420,41 +418,6 @@ def test_a_taint_evicts_at_once_after_the_toleration_or_never() -> None:
         "short"
     ]
     assert eviction.reconcile("n1", node("n1"), rest, NOW) == []
-
-
-@pytest.mark.parametrize(
-    ("spec", "desired", "allowed"),
-    [({"minAvailable": 2}, 2, 1), ({"minAvailable": "50%"}, 2, 1), ({"maxUnavailable": 1}, 3, 0),
-     ({"maxUnavailable": "50%"}, 2, 1)],
-)  # fmt: skip
-def test_a_budget_allows_disruptions_of_surplus_healthy_pods(
-    spec: Document, desired: int, allowed: int
-) -> None:
-    owner = workload(ReplicaSet, replicas=4)
-    pods = [pod("a", owner), pod("b", owner), pod("c", owner), pod("d", owner, ready=False)]
-    budget = workload(PodDisruptionBudget, "b", **spec)
-    told = status(disruption.reconcile(budget, pods, lambda *place: owner, NOW))
-    counts = (
-        told["expectedPods"],
-        told["currentHealthy"],
-        told["desiredHealthy"],
-        told["disruptionsAllowed"],
-    )
-    assert counts == (4, 3, desired, allowed)
-
-
-def test_a_granted_eviction_counts_until_the_pod_is_gone_or_too_much_time_passed() -> None:
-    pods = [pod("a"), pod("b")]
-    granted = {"a": "2026-01-01T00:00:00Z", "gone": "2026-01-01T00:00:00Z"}
-    budget = workload(PodDisruptionBudget, "b", {"disruptedPods": granted}, minAvailable=1)
-    writes = disruption.reconcile(budget, pods, lambda *place: None, NOW)
-    assert (status(writes)["currentHealthy"], status(writes)["disruptionsAllowed"]) == (1, 0)
-    assert writes[-1] == Again(disruption.FORGET_SECONDS)
-    late = NOW + timedelta(seconds=disruption.FORGET_SECONDS)
-    assert (
-        status(disruption.reconcile(budget, pods, lambda *place: None, late))["disruptionsAllowed"]
-        == 1
-    )
 
 
 # -- what they know
