@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.kit.kubectl import Daemon, Kubectl, until
 
 pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
 ]
 
-SKEW = re.compile(r"WARNING: version difference between client .*\n")
 NODES = 6
 POD = """
 apiVersion: v1
@@ -46,85 +44,6 @@ kind: PodDisruptionBudget
 metadata: {name: NAME}
 spec: {maxUnavailable: 1, selector: {matchLabels: {app: NAME}}}
 """
-
-
-class Kubectl:
-    def __init__(self, config: Path, folder: Path) -> None:
-        self.folder = folder
-        self.environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(folder)}
-
-    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = ["kubectl", *arguments]
-        return subprocess.run(
-            command,
-            input=stdin,
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """Returns its standard output. Fails the test if the command fails or prints to standard
-        error.
-        """
-        done = self.run(*arguments, stdin=stdin)
-        assert (done.returncode, SKEW.sub("", done.stderr)) == (0, ""), (arguments, done)
-        return done.stdout
-
-    def refused(self, *arguments: str, stdin: str = "") -> str:
-        """Returns the standard error of a command that must fail."""
-        done = self.run(*arguments, stdin=stdin)
-        assert done.returncode != 0, done
-        return done.stderr
-
-    def read(self, *arguments: str) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self("get", *arguments, "-o", "json"))
-        return document
-
-
-class Daemon:
-    """A berth command that keeps running until `end`."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.config = folder / "config"
-        self.config.unlink(missing_ok=True)
-        command = [
-            sys.executable,
-            "-m",
-            "berth.actors",
-            *arguments,
-            "--kubeconfig-out",
-            str(self.config),
-        ]
-        self.errors = (folder / "stderr").open("w+")
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.errors)
-        until(self.written)
-        self.kubectl = Kubectl(self.config, folder)
-
-    def written(self) -> bool:
-        assert self.process.poll() is None, self.complaints()
-        return self.config.exists() and self.config.stat().st_size > 0
-
-    def complaints(self) -> str:
-        self.errors.flush()
-        self.errors.seek(0)
-        return self.errors.read()
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        self.process.send_signal(how)
-        code = self.process.wait(60)
-        self.errors.close()
-        return code
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Polls until the condition holds: other processes offer nothing to wait for."""
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end, "the condition never held"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,323 @@
+"""The real kubectl drains nodes of a toy cluster, with each of its flags."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.kit.kubectl import Daemon, Kubectl, until
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
+]
+
+NODES = 3
+REPLICAS = 4
+Document = dict[str, Any]
+SPEC: Document = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
+DRAIN = ("--ignore-daemonsets", "--timeout=60s")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    folder = tmp_path_factory.mktemp("drain")
+    (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
+    daemon = Daemon(
+        folder, "demo", "--keep", "--nodes", str(NODES), "-f", str(folder / "bare.yaml")
+    )
+    yield daemon.kubectl
+    said = daemon.complaints()
+    assert daemon.end() == 0
+    assert "Traceback" not in said
+
+
+@pytest.fixture
+def kubectl(cluster: Kubectl) -> Iterator[Kubectl]:
+    yield cluster
+    everything = ("deployments,daemonsets,statefulsets,poddisruptionbudgets", "pods")
+    for kinds in everything:
+        cluster("delete", kinds, "--all", "--wait=false")
+    until(lambda: not cluster.read("pods")["items"])
+    cluster("uncordon", *nodes_of(cluster))
+
+
+def nodes_of(kubectl: Kubectl) -> list[str]:
+    return [node["metadata"]["name"] for node in kubectl.read("nodes")["items"]]
+
+
+def create(kubectl: Kubectl, *documents: Document) -> None:
+    items = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
+    kubectl("create", "-f", "-", stdin=json.dumps(items))
+
+
+def pod(name: str, node: str = "", metadata: Document | None = None, **spec: Any) -> Document:
+    placed = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}, **(metadata or {})},
+        "spec": {**SPEC, **placed, **spec},
+    }
+
+
+def workload(kind: str, name: str, *, seconds: int = 0, **spec: Any) -> Document:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": dict(SPEC)}
+    template["spec"]["terminationGracePeriodSeconds"] = seconds
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template, **spec},
+    }
+
+
+def budget(name: str, **spec: Any) -> Document:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, **spec},
+    }
+
+
+def pods_on(kubectl: Kubectl, node: str) -> set[str]:
+    selected = kubectl.read("pods", "--field-selector", f"spec.nodeName={node}")["items"]
+    return {item["metadata"]["name"] for item in selected}
+
+
+def ready(kubectl: Kubectl, app: str) -> int:
+    conditions = [
+        condition
+        for item in kubectl.read("pods", "-l", f"app={app}")["items"]
+        if "deletionTimestamp" not in item["metadata"]
+        for condition in item["status"].get("conditions", ())
+    ]
+    return sum(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def running(kubectl: Kubectl, *names: str) -> None:
+    for name in names:
+        kubectl("wait", "--for=jsonpath={.status.phase}=Running", f"pod/{name}", "--timeout=60s")
+
+
+def allows(kubectl: Kubectl, name: str, disruptions: int) -> None:
+    until(
+        lambda: (
+            kubectl.read("pdb", name)["status"].get("disruptionsAllowed") == disruptions
+            and kubectl.read("pdb", name)["status"].get("currentHealthy", 0) > 0
+        )
+    )
+
+
+def busiest(kubectl: Kubectl) -> str:
+    return max(nodes_of(kubectl), key=lambda node: len(pods_on(kubectl, node)))
+
+
+def test_a_drain_cordons_evicts_and_waits(kubectl: Kubectl) -> None:
+    create(kubectl, workload("Deployment", "web", replicas=REPLICAS))
+    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    node = busiest(kubectl)
+    before = pods_on(kubectl, node)
+    said = kubectl("drain", node, "--timeout=60s")
+    assert said.startswith(f"node/{node} cordoned\n")
+    assert said.endswith(f"node/{node} drained\n")
+    assert all(f"pod/{name} evicted" in said for name in before)
+    assert pods_on(kubectl, node) == set()
+    assert kubectl("cordon", node) == f"node/{node} already cordoned\n"
+    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    assert kubectl("uncordon", node) == f"node/{node} uncordoned\n"
+    assert kubectl("uncordon", node) == f"node/{node} already uncordoned\n"
+
+
+def test_a_budget_lets_one_pod_go_at_a_time(kubectl: Kubectl) -> None:
+    few = REPLICAS - 1
+    create(
+        kubectl,
+        workload("Deployment", "db", replicas=REPLICAS),
+        budget("db", minAvailable=few),
+    )
+    kubectl("rollout", "status", "deployment/db", "--timeout=60s")
+    allows(kubectl, "db", 1)
+    others = nodes_of(kubectl)[1:]
+    kubectl("cordon", *others)
+    kubectl("rollout", "restart", "deployment/db")
+    kubectl("rollout", "status", "deployment/db", "--timeout=60s")
+    kubectl("uncordon", *others)
+    node = nodes_of(kubectl)[0]
+    assert len(pods_on(kubectl, node)) == REPLICAS
+    least, ended = [REPLICAS], threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            least.append(ready(kubectl, "db"))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        done = kubectl.run("drain", node, "--timeout=90s")
+    finally:
+        ended.set()
+        looking.join()
+    assert done.returncode == 0, done.stderr
+    assert "will retry after 5s" in done.stderr
+    assert "Cannot evict pod as it would violate the pod's disruption budget" in done.stderr
+    assert done.stdout.count(" evicted\n") == REPLICAS
+    assert min(least) >= few
+
+
+def test_a_budget_that_allows_nothing_stops_a_drain_until_it_is_disabled(
+    kubectl: Kubectl,
+) -> None:
+    create(kubectl, workload("StatefulSet", "db", replicas=1), budget("db", maxUnavailable=0))
+    running_soon(kubectl, "db-0")
+    (node,) = {n for n in nodes_of(kubectl) if "db-0" in pods_on(kubectl, n)}
+    refused = kubectl.refused("drain", node, "--timeout=1s")
+    assert "global timeout reached: 1s" in refused
+    assert "db-0" in pods_on(kubectl, node)
+    assert "deleted" in kubectl("drain", node, "--disable-eviction", "--timeout=60s")
+    until(lambda: "db-0" not in pods_on(kubectl, node))
+
+
+def running_soon(kubectl: Kubectl, name: str) -> None:
+    until(lambda: kubectl.run("get", "pod", name).returncode == 0)
+    running(kubectl, name)
+
+
+def test_daemon_sets_stop_a_drain_unless_they_are_ignored(kubectl: Kubectl) -> None:
+    create(kubectl, workload("DaemonSet", "agent"))
+    until(lambda: ready(kubectl, "agent") == NODES)
+    node = nodes_of(kubectl)[0]
+    refused = kubectl.refused("drain", node)
+    assert "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)" in refused
+    before = pods_on(kubectl, node)
+    done = kubectl.run("drain", node, "--ignore-daemonsets")
+    assert done.returncode == 0
+    assert "ignoring DaemonSet-managed Pods: default/agent-" in done.stderr
+    assert pods_on(kubectl, node) == before, "a daemon's pods tolerate the cordon"
+
+
+def test_pods_without_a_controller_need_force(kubectl: Kubectl) -> None:
+    node = nodes_of(kubectl)[0]
+    create(kubectl, pod("bare", node))
+    running(kubectl, "bare")
+    refused = kubectl.refused("drain", node)
+    assert "cannot delete Pods that declare no controller (use --force to override)" in refused
+    done = kubectl.run("drain", node, "--force", "--timeout=60s")
+    assert done.returncode == 0
+    assert "deleting Pods that declare no controller: default/bare" in done.stderr
+    assert "pod/bare evicted" in done.stdout
+    assert pods_on(kubectl, node) == set()
+
+
+def test_pods_with_an_empty_dir_need_a_flag(kubectl: Kubectl) -> None:
+    document = workload("Deployment", "cache", replicas=1)
+    document["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    create(kubectl, document)
+    kubectl("rollout", "status", "deployment/cache", "--timeout=60s")
+    node = busiest(kubectl)
+    refused = kubectl.refused("drain", node)
+    assert "cannot delete Pods with local storage (use --delete-emptydir-data" in refused
+    said = kubectl("drain", node, "--delete-emptydir-data", "--timeout=60s")
+    assert "evicted" in said
+
+
+def test_pods_of_the_node_itself_and_finished_pods(kubectl: Kubectl) -> None:
+    node = nodes_of(kubectl)[0]
+    mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
+    create(
+        kubectl,
+        pod("static", node, mirror),
+        pod("done", node, restartPolicy="Never"),
+        budget("done", minAvailable=1),
+    )
+    running(kubectl, "static", "done")
+    finished = {"status": {"phase": "Succeeded"}}
+    kubectl("patch", "pod", "done", "--subresource=status", "-p", json.dumps(finished))
+    said = kubectl("drain", node, "--timeout=60s")
+    assert "pod/done evicted" in said, "a finished pod needs neither force nor its budget"
+    assert pods_on(kubectl, node) == {"static"}
+
+
+def test_a_selector_drains_a_part_of_the_pods(kubectl: Kubectl) -> None:
+    node = nodes_of(kubectl)[0]
+    create(kubectl, pod("red", node), pod("blue", node))
+    running(kubectl, "red", "blue")
+    done = kubectl.run("drain", node, "--pod-selector=app=red", "--force", "--timeout=60s")
+    assert done.returncode == 0
+    assert "pod/red evicted" in done.stdout
+    assert pods_on(kubectl, node) == {"blue"}
+    kubectl("uncordon", node)
+    kubectl("label", "node", node, "room=north")
+    done = kubectl.run("drain", "--selector=room=north", "--force", "--timeout=60s")
+    assert done.returncode == 0
+    assert "pod/blue evicted" in done.stdout
+    kubectl("label", "node", node, "room-")
+
+
+# kubectl waits for ever if it deletes pods in a dry run of the server.
+@pytest.mark.parametrize(
+    ("where", "options"), [("client", []), ("client", ["--disable-eviction"]), ("server", [])]
+)
+def test_a_dry_run_changes_nothing(kubectl: Kubectl, where: str, options: list[str]) -> None:
+    node = nodes_of(kubectl)[0]
+    create(kubectl, pod("bare", node), budget("bare", minAvailable=0))
+    running(kubectl, "bare")
+    allows(kubectl, "bare", 1)
+    before = kubectl.read("pdb", "bare")
+    done = kubectl.run("drain", node, "--force", f"--dry-run={where}", *options)
+    assert done.returncode == 0, done.stderr
+    word = "dry run" if where == "client" else "server dry run"
+    assert f"node/{node} cordoned ({word})" in done.stdout
+    assert f"node/{node} drained ({word})" in done.stdout
+    assert "bare" in done.stdout
+    assert kubectl.read("pdb", "bare") == before
+    assert "unschedulable" not in kubectl.read("node", node).get("spec", {})
+    assert "deletionTimestamp" not in kubectl.read("pod", "bare")["metadata"]
+
+
+@pytest.mark.parametrize("options", [[], ["--disable-eviction"]], ids=["eviction", "deletion"])
+def test_the_grace_period_of_a_drain_replaces_that_of_the_pods(
+    kubectl: Kubectl, options: list[str]
+) -> None:
+    node = nodes_of(kubectl)[0]
+    create(kubectl, pod("slow", node, terminationGracePeriodSeconds=3600))
+    running(kubectl, "slow")
+    began = time.monotonic()
+    command = ("drain", node, "--force", "--grace-period=1", "--timeout=60s")
+    assert kubectl.run(*command, *options).returncode == 0
+    assert time.monotonic() - began < 30
+    assert pods_on(kubectl, node) == set()
+
+
+def test_an_unhealthy_pod_is_drained_if_its_budget_says_so(kubectl: Kubectl) -> None:
+    node = nodes_of(kubectl)[0]
+    create(kubectl, pod("sick", node), budget("sick", minAvailable=1))
+    running(kubectl, "sick")
+    allows(kubectl, "sick", 0)
+    unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    kubectl("patch", "pod", "sick", "--subresource=status", "-p", json.dumps(unready))
+    until(lambda: not kubectl.read("pdb", "sick")["status"].get("currentHealthy"))
+    refused = kubectl.refused("drain", node, "--force", "--timeout=1s")
+    assert "Cannot evict pod" in refused
+    policy = {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
+    kubectl("patch", "pdb", "sick", "--type=merge", "-p", json.dumps(policy))
+    assert kubectl.run("drain", node, "--force", "--timeout=60s").returncode == 0
+    assert pods_on(kubectl, node) == set()
+
+
+def test_two_budgets_over_a_pod_end_a_drain(kubectl: Kubectl) -> None:
+    node = nodes_of(kubectl)[0]
+    other = {**budget("bare", minAvailable=0), "metadata": {"name": "other"}}
+    create(kubectl, pod("bare", node), budget("bare", minAvailable=0), other)
+    running(kubectl, "bare")
+    refused = kubectl.refused("drain", node, "--force", "--timeout=60s")
+    assert "more than one PodDisruptionBudget" in refused
+    assert pods_on(kubectl, node) == {"bare"}
