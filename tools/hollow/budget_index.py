@@ -1,10 +1,12 @@
 """The labels by which pods and budgets are indexed, so that each finds the other without a walk.
 
 A pod is filed under all its labels. A budget is filed under the values of one label, of which every
-pod that it selects has one; or under its namespace, if its selector requires no value.
+pod that it selects has one; or under its namespace alone, if its selector requires no value.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.labels import Requirement
@@ -13,10 +15,13 @@ from .claim import selector_from
 from .objects import PodDisruptionBudget
 
 
-def pod_labels(pod: Pod) -> list[str]:
-    namespace = pod.metadata.namespace
-    labels = [f"{namespace}/{key}={value}" for key, value in pod.metadata.labels.items()]
-    return [f"{namespace}/", *labels]
+def pod_labels(pod: Pod) -> tuple[str, ...]:
+    return _labels(pod.metadata.namespace, tuple(pod.metadata.labels.items()))
+
+
+def anything_in(namespace: str) -> str:
+    """Returns what a budget is filed under that may select any pod of its namespace."""
+    return f"{namespace}/"
 
 
 def budget_labels(budget: PodDisruptionBudget) -> list[str]:
@@ -25,9 +30,14 @@ def budget_labels(budget: PodDisruptionBudget) -> list[str]:
         return []
     required = [r for r in selector.requirements if r.operator == "In"]
     if not required:
-        return [f"{namespace}/"]
+        return [anything_in(namespace)]
     rarest = min(required, key=_likely_pods)
     return [f"{namespace}/{rarest.key}={value}" for value in rarest.values]
+
+
+@lru_cache(maxsize=4096)  # most pods share their labels with others, and keep them
+def _labels(namespace: str, labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    return tuple(f"{namespace}/{key}={value}" for key, value in labels)
 
 
 def _likely_pods(requirement: Requirement) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from berth.actors.scheduling.kube.meta import HasMetadata
 
 from . import disruption
-from .budget_index import budget_labels, pod_labels
+from .budget_index import anything_in, budget_labels, pod_labels
 from .claim import selector_from
 from .cluster import Change, Cluster
 from .items import Item, item_of
@@ -36,14 +36,17 @@ def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
 
 def candidates(cluster: Cluster, budget: PodDisruptionBudget) -> list[Pod]:
     """Returns all pods that a budget selects, and some others of its namespace."""
-    return [pod for label in budget_labels(budget) for pod in cluster.by(Pod, "label", label)]
+    namespace, labels = budget.metadata.namespace, budget_labels(budget)
+    if anything_in(namespace) in labels:
+        return cluster.within(Pod, namespace)
+    return [pod for label in labels for pod in cluster.by(Pod, "label", label)]
 
 
 def _budgets_of(cluster: Cluster, pods: Iterable[Pod]) -> Iterator[Item]:
     """Yields the budgets over these pods. Pods with the same labels have the same budgets."""
     different = {tuple(pod.metadata.labels.items()): pod for pod in pods}
     for pod in different.values():
-        for label in pod_labels(pod):
+        for label in (anything_in(pod.metadata.namespace), *pod_labels(pod)):
             for budget in cluster.by(PodDisruptionBudget, "label", label):
                 if selector_from(budget.spec.selector).matches(pod.metadata.labels):
                     yield item_of("PodDisruptionBudget", budget)
