@@ -198,7 +198,7 @@ async def test_a_daemon_set_has_a_pod_on_every_node_and_follows_nodes() -> None:
         expected = ["node-1", "node-2", "node-3", "node-4"]
         assert sorted(pod["spec"]["nodeName"] for pod in pods) == expected
         await running.delete("Node", "node-2")
-        pods = await running.until_all("Pod", lambda pods: len(pods) == 3)
+        pods = await running.until_all("Pod", lambda pods: len(pods) == 3, 60)
         assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-1", "node-3", "node-4"]
 
 

@@ -25,7 +25,7 @@ from berth.actors.scheduling.kube.storage import (
 
 from .budget_index import budget_labels, pod_labels
 from .device_claims import claim_keys, pool_of, pools_of, template_keys
-from .objects import Pod, PodDisruptionBudget, T, controller_of
+from .objects import Pod, PodDisruptionBudget, T, controller_of, is_finished
 from .volumes import claimed_key, pod_claims
 
 REMEMBERED = 100_000
@@ -41,6 +41,7 @@ _INDEXED: dict[type[HasMetadata], Fields] = {
         "device-claim": claim_keys,
         "claim-template": template_keys,
         "label": pod_labels,
+        "finished": lambda pod: (str(is_finished(pod)),),
     },
     PodDisruptionBudget: {"label": budget_labels},
     VolumeAttachment: {"node": lambda attachment: (attachment.spec.node_name,)},
@@ -107,6 +108,10 @@ class Cluster:
     def by(self, kind: type[T], field: str, value: str) -> list[T]:
         """Returns the objects of a kind whose field, an indexed one, has this value."""
         return cast("list[T]", list(self._indexed[kind, field].get(value, {}).values()))
+
+    def count(self, kind: type[T], field: str, value: str) -> int:
+        """Returns the number of objects that `by` returns, in constant time."""
+        return len(self._indexed[kind, field].get(value, ()))
 
     def pods_on(self, node: str) -> list[Pod]:
         return self.by(Pod, "node", node) if node else []

@@ -32,7 +32,7 @@ from .devices import routing as devices
 from .events import refused_creation
 from .items import Item
 from .objects import TYPES, Document, read
-from .routing import FOLLOWED, Controllers, touched
+from .routing import FOLLOWED, Controllers
 from .watches import Watches
 from .writes import Again, Create, Delete, Patch, Write
 
@@ -125,9 +125,10 @@ class _Runner:
     def changed(self, changes: Iterable[Change | None]) -> None:
         if not self._begun:
             return
+        now = self._clock.wall()
         for change in changes:
             if change is not None:
-                for item in touched(self._cluster, change):
+                for item in self._controllers.touched(self._cluster, change, now):
                     if self._runs(item):
                         self._touch(item)
 

@@ -30,14 +30,20 @@ def about(
     reporter: Reporter,
     now: datetime,
 ) -> Document:
-    """Returns an event about an object; its type is Normal or Warning."""
+    """Returns an event about an object; its type is Normal or Warning.
+
+    Events about objects without a namespace are in the namespace "default".
+    """
     namespace, name = obj.metadata.namespace, obj.metadata.name
     time = stamp(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"namespace": namespace, "generateName": f"{name}-"},
-        "involvedObject": {**reference_to(obj, controls=False), "namespace": namespace},
+        "metadata": {"namespace": namespace or "default", "generateName": f"{name}-"},
+        "involvedObject": {
+            **reference_to(obj, controls=False),
+            **({"namespace": namespace} if namespace else {}),
+        },
         "type": type_,
         "reason": reason,
         "message": message,

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from berth.actors.scheduling.kube import apps, core, policy
-from berth.actors.scheduling.kube.core import FINISHED, NodeCondition, PodCondition
+from berth.actors.scheduling.kube.coordination import Lease
+from berth.actors.scheduling.kube.core import FINISHED, PodCondition
 from berth.actors.scheduling.kube.devices import ResourceClaim, ResourceSlice
 from berth.actors.scheduling.kube.meta import (
     HasMetadata,
@@ -84,7 +85,14 @@ class NodeSystemInfo(Object, frozen=True, kw_only=True):
     kubelet_version: str = ""
 
 
+class NodeCondition(core.NodeCondition, frozen=True, kw_only=True):
+    message: str = ""
+    last_heartbeat_time: str | None = None
+    last_transition_time: str | None = None
+
+
 class NodeStatus(core.NodeStatus, frozen=True, kw_only=True):
+    conditions: tuple[NodeCondition, ...] = ()
     addresses: tuple[NodeAddress, ...] = ()
     node_info: NodeSystemInfo = NodeSystemInfo()
 
@@ -287,6 +295,7 @@ TYPES: dict[str, type[HasMetadata]] = {
     for kind in (
         Pod,
         Node,
+        Lease,
         ReplicaSet,
         ReplicationController,
         Deployment,
@@ -328,7 +337,7 @@ def condition_of(conditions: Iterable[C], kind: str) -> C | None:
     return next((condition for condition in conditions if condition.type == kind), None)
 
 
-def holds(conditions: Iterable[Condition | PodCondition | NodeCondition], kind: str) -> bool:
+def holds(conditions: Iterable[Condition | PodCondition | core.NodeCondition], kind: str) -> bool:
     """True if a condition of this type is True."""
     condition = condition_of(conditions, kind)
     return condition is not None and condition.status == "True"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 
@@ -15,7 +16,6 @@ from . import (
     disruption_routing,
     garbage,
     job,
-    node_lifecycle,
     replica_set,
     stateful_set,
 )
@@ -23,6 +23,7 @@ from .claim import selector_of
 from .cluster import Change, Cluster
 from .devices import routing as devices
 from .items import Item, item_of
+from .nodes import routing as nodes
 from .objects import (
     TYPES,
     DaemonSet,
@@ -37,10 +38,8 @@ from .objects import (
     StatefulSet,
     Workload,
     controller_of,
-    taints_of,
 )
 from .storage import routing as storage
-from .taint_eviction import TaintEviction
 from .writes import Write
 
 POD_OWNERS = (ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job)
@@ -55,8 +54,11 @@ FOLLOWED = tuple(TYPES)
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
     """Yields the items that a change concerns; an item may occur twice."""
     yield from disruption_routing.touched(cluster, change)
+    if isinstance(change.after or change.before, Node) and nodes.moved(change):
+        for daemon in cluster.all(DaemonSet):
+            yield item_of("DaemonSet", daemon)
     for obj in (change.before, change.after):
-        if obj is not None:
+        if obj is not None and not isinstance(obj, Lease):
             yield from _touched_by(cluster, obj)
             yield from storage.touched(cluster, change, obj)
             yield from devices.touched(cluster, obj)
@@ -74,18 +76,6 @@ def _touched_by(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
     if kind in WORKLOADS:
         yield item_of(kind, obj)
     yield from _owners(cluster, obj)
-    match obj:
-        case Node():
-            for controller in ("node", "eviction", "pod-garbage"):
-                yield item_of(controller, obj)
-            for daemon in cluster.all(DaemonSet):
-                yield item_of("DaemonSet", daemon)
-        case Pod() if obj.spec.node_name:
-            node = cluster.find(Node, "", obj.spec.node_name)
-            if node is None:
-                yield Item("pod-garbage", "Node", "", obj.spec.node_name)
-            elif taints_of(node, ("NoExecute",)):
-                yield item_of("eviction", node)
 
 
 def _owners(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
@@ -109,22 +99,23 @@ class Controllers:
     """All controllers. Some have state: the time since when a condition has held."""
 
     def __init__(self) -> None:
-        self._eviction = TaintEviction()
-        self._pod_garbage = garbage.PodGarbage()
+        self._nodes = nodes.NodeControllers()
         self._storage = storage.StorageControllers()
         self._devices = devices.DeviceControllers()
 
+    def touched(self, cluster: Cluster, change: Change, now: datetime) -> Iterator[Item]:
+        """Takes note of a change; yields the items that it concerns, perhaps twice."""
+        yield from self._nodes.observe(cluster, change, now)
+        yield from touched(cluster, change)
+
     def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:
+        if item.controller in nodes.CONTROLLERS:
+            return self._nodes.reconcile(cluster, item, now)
         if item.controller in storage.CONTROLLERS:
             return self._storage.reconcile(cluster, item, now)
         if item.controller in devices.CONTROLLERS:
             return self._devices.reconcile(cluster, item, now)
         obj = cluster.find(TYPES[item.kind], item.namespace, item.name)
-        if item.controller in ("eviction", "pod-garbage"):
-            assert obj is None or isinstance(obj, Node)
-            pods = cluster.pods_on(item.name)
-            by = self._eviction if item.controller == "eviction" else self._pod_garbage
-            return by.reconcile(item.name, obj, pods, now)
         if obj is None:
             return []
         if item.controller == "garbage":
@@ -138,8 +129,6 @@ class Controllers:
 def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]:
     namespace = obj.metadata.namespace
     match obj:
-        case Node():
-            return node_lifecycle.reconcile(obj, now)
         case Deployment():
             return deployment.reconcile(obj, cluster.candidates(ReplicaSet, obj), now)
         case PodDisruptionBudget():

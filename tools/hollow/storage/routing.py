@@ -68,9 +68,10 @@ def touched(cluster: Cluster, change: Change, obj: HasMetadata) -> Iterator[Item
         case Pod():
             yield from _by_pod(obj)
         case Node():
-            yield item_of("csi-node", obj)
-            yield item_of("attach", obj)
+            if change.before is None or change.after is None:
+                yield item_of("csi-node", obj)
             if _moves(change):
+                yield item_of("attach", obj)
                 yield from _provisioning(cluster)
         case CSINode(metadata=metadata):
             yield Item("csi-node", "Node", "", metadata.name)

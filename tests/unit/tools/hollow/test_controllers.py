@@ -14,7 +14,6 @@ from berth.tools.hollow import (
     deployment,
     garbage,
     job,
-    node_lifecycle,
     replica_set,
     stateful_set,
 )
@@ -34,7 +33,6 @@ from berth.tools.hollow.objects import (
     int_or_percent,
     read,
 )
-from berth.tools.hollow.taint_eviction import TaintEviction
 from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -120,20 +118,6 @@ def test_a_dependent_is_deleted_with_its_last_owner() -> None:
     assert isinstance(kept, Patch)
     assert kept.body["metadata"]["ownerReferences"] == [reference_to(second)]
     assert deleted(garbage.collect(both, lambda uid: True)) == ["p"]
-
-
-def test_the_pods_of_a_deleted_node_are_deleted_after_a_delay() -> None:
-    collector, pods = garbage.PodGarbage(), [pod("p")]
-    assert collector.reconcile("n1", None, pods, NOW) == [Again(garbage.QUARANTINE_SECONDS)]
-    late = NOW + timedelta(seconds=garbage.QUARANTINE_SECONDS)
-    writes = collector.reconcile("n1", None, pods, late)
-    assert deleted(writes) == ["p"]
-    assert [write.grace for write in writes if isinstance(write, Delete)] == [0]
-    assert status(writes)["phase"] == "Failed"
-    assert collector.reconcile("n1", node("n1"), pods, late) == []
-    assert collector.reconcile("n1", None, pods, late) == [Again(garbage.QUARANTINE_SECONDS)], (
-        "the delay must start again"
-    )
 
 
 # -- replicas
@@ -384,40 +368,7 @@ def test_an_indexed_job_runs_each_index() -> None:
     assert status(writes)["completedIndexes"] == "0-1,3"
 
 
-# -- nodes, budgets
-
-
-def test_a_nodes_conditions_become_taints_and_other_taints_stay() -> None:
-    state: Any = {"unschedulable": True, "Ready": "True", "DiskPressure": "True"}
-    odd = node("a", ("mine", "NoSchedule"), ("node.kubernetes.io/not-ready", "NoExecute"), **state)
-    (write,) = node_lifecycle.reconcile(odd, NOW)
-    assert isinstance(write, Patch)
-    taints = [(taint["key"], taint["effect"]) for taint in write.body["spec"]["taints"]]
-    assert [key.rpartition("/")[2] for key, _ in taints] == [
-        "mine", "unschedulable", "disk-pressure",
-    ]  # fmt: skip
-    assert node_lifecycle.reconcile(node("a", *taints, **state), NOW) == []
-    unknown = node("a", *taints, **{**state, "Ready": "Unknown"})
-    assert ("node.kubernetes.io/unreachable", "NoExecute") in node_lifecycle.required_taints(
-        unknown
-    )
-
-
-def test_a_taint_evicts_at_once_after_the_toleration_or_never() -> None:
-    eviction, tainted = TaintEviction(), node("n1", ("k", "NoExecute"))
-    tolerated = {"key": "k", "operator": "Exists"}
-    rest = [
-        pod("patient", tolerations=(tolerated,)),
-        pod("short", tolerations=({**tolerated, "tolerationSeconds": 10},)),
-    ]
-    writes = eviction.reconcile("n1", tainted, [pod("none"), *rest], NOW)
-    assert deleted(writes) == ["none"]
-    assert writes[-1] == Again(10.0)
-    assert eviction.reconcile("n1", tainted, rest, NOW + timedelta(seconds=4)) == [Again(6.0)]
-    assert deleted(eviction.reconcile("n1", tainted, rest, NOW + timedelta(seconds=10))) == [
-        "short"
-    ]
-    assert eviction.reconcile("n1", node("n1"), rest, NOW) == []
+# -- budgets
 
 
 # -- what they know

@@ -1,0 +1,167 @@
+"""Notices nodes whose kubelet has gone silent: their conditions become Unknown, their pods unready.
+
+Mirrors the health monitor of Kubernetes' node lifecycle controller. The signs of life of a node are
+renewals of its lease in LEASES, and heartbeats in its condition Ready. A node that has never given
+one is not monitored, for example a node from a file in a cluster without kubelets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from berth.actors.scheduling.kube.coordination import Lease
+
+from ..documents import documents_of, stamp, status_of, with_condition
+from ..events import Reporter, about
+from ..objects import Document, Node, NodeCondition, Pod, condition_of
+from ..writes import Again, Create, Write, patch, status_writes
+from .taints import OF_READY, ready_status
+
+LEASES = "kube-node-lease"
+GRACE_SECONDS = 50.0
+STARTUP_SECONDS = 60.0
+REPORTER = Reporter("node-controller")
+# The conditions that kubelets write. The network's is written by others.
+_KUBELETS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+class Health:
+    """When each node gave its last sign of life, by the clock of this controller."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, datetime] = {}
+        self._silenced: set[str] = set()  # nodes that were ready before they became Unknown
+        self._unmarked: set[str] = set()  # nodes whose pods are to be marked unready
+
+    def renewed(self, before: Lease | None, lease: Lease, now: datetime) -> bool:
+        """Takes note of a lease. Returns True if it is the first sign of life of its node."""
+        name, time = lease.metadata.name, lease.spec.renew_time or ""
+        if before is not None and time <= (before.spec.renew_time or ""):
+            return False
+        first = name not in self._seen
+        self._seen[name] = now
+        return first
+
+    def observe(self, before: Node | None, after: Node, now: datetime) -> bool:
+        """Takes note of a node. Returns True if it gave the first sign of life.
+
+        The first heartbeat may come from a file; one that differs from it comes from a kubelet.
+        """
+        name, earlier = after.metadata.name, before and _heartbeat(before)
+        if not earlier or earlier == _heartbeat(after):
+            return False
+        first = name not in self._seen
+        self._seen[name] = now
+        return first
+
+    def forget(self, name: str) -> None:
+        self._seen.pop(name, None)
+        self._silenced.discard(name)
+        self._unmarked.discard(name)
+
+    def restart(self, now: datetime) -> None:
+        """Gives all nodes a new period of grace."""
+        self._seen = dict.fromkeys(self._seen, now)
+
+    def mark(self, name: str) -> None:
+        """Requests that the pods of a node are marked unready if the node is."""
+        self._unmarked.add(name)
+
+    def reconcile(
+        self, node: Node, pods: Callable[[], Sequence[Pod]], now: datetime
+    ) -> list[Write]:
+        """Decides on a node. `pods` returns the pods on it, and is called only if it is silent."""
+        name, status = node.metadata.name, ready_status(node)
+        writes = self._marks(node, pods, now)
+        seen = self._seen.get(name)
+        if seen is None:
+            return writes
+        left = (GRACE_SECONDS if status else STARTUP_SECONDS) - (now - seen).total_seconds()
+        if left > 0:
+            return [*writes, Again(left)]
+        if status == "Unknown":
+            return writes
+        if status == "True":
+            self._silenced.add(name)
+        conditions = {"conditions": unknown(node, now)}
+        return [patch(node, {"status": conditions}, "status", guarded=True)]
+
+    def _marks(self, node: Node, pods: Callable[[], Sequence[Pod]], now: datetime) -> list[Write]:
+        """Returns the writes that follow once a node has become Unknown, or not ready."""
+        name, status = node.metadata.name, ready_status(node)
+        events: list[Write] = []
+        if name in self._silenced and status == "Unknown":
+            self._silenced.discard(name)
+            self._unmarked.add(name)
+            message = f"Node {name} status is now: NodeNotReady"
+            event = about(node, "Normal", "NodeNotReady", message, REPORTER, now)
+            events.append(Create("Event", event))
+        if name not in self._unmarked:
+            return events
+        ready = [pod for pod in pods() if _may_be_ready(pod)] if status in OF_READY else []
+        if not ready:
+            self._unmarked.discard(name)
+        for pod in ready:
+            event = about(pod, "Warning", "NodeNotReady", "Node is not ready", REPORTER, now)
+            events.append(Create("Event", event))
+        return [*(write for pod in ready for write in unready(pod, now)), *events]
+
+
+def unknown(node: Node, now: datetime) -> list[Document]:
+    """Returns the conditions of a node whose kubelet is silent."""
+    conditions = [
+        condition if condition.type not in _KUBELETS else _lost(condition, now)
+        for condition in node.status.conditions
+    ]
+    present = {condition.type for condition in conditions}
+    return documents_of(
+        [
+            *conditions,
+            *(
+                NodeCondition(
+                    type=kind,
+                    status="Unknown",
+                    reason="NodeStatusNeverUpdated",
+                    message="Kubelet never posted node status.",
+                    last_heartbeat_time=node.metadata.creation_timestamp,
+                    last_transition_time=stamp(now),
+                )
+                for kind in _KUBELETS
+                if kind not in present
+            ),
+        ]
+    )
+
+
+def _lost(condition: NodeCondition, now: datetime) -> NodeCondition:
+    if condition.status == "Unknown":
+        return condition
+    return NodeCondition(
+        type=condition.type,
+        status="Unknown",
+        reason="NodeStatusUnknown",
+        message="Kubelet stopped posting node status.",
+        last_heartbeat_time=condition.last_heartbeat_time,
+        last_transition_time=stamp(now),
+    )
+
+
+def unready(pod: Pod, now: datetime) -> list[Write]:
+    """Sets the condition Ready of a pod to False, and keeps its reason."""
+    ready = condition_of(pod.status.conditions, "Ready")
+    assert ready is not None
+    conditions = with_condition(
+        pod.status.conditions, "Ready", False, ready.reason, ready.message, now
+    )
+    return status_writes(pod, {**status_of(pod), "conditions": conditions})
+
+
+def _may_be_ready(pod: Pod) -> bool:
+    ready = condition_of(pod.status.conditions, "Ready")
+    return ready is not None and ready.status != "False"
+
+
+def _heartbeat(node: Node) -> str:
+    ready = condition_of(node.status.conditions, "Ready")
+    return (ready and ready.last_heartbeat_time) or ""

@@ -1,0 +1,165 @@
+"""Routes changes to the controllers of nodes and of the pods on them, and collects their input.
+
+A renewed lease and a heartbeat concern no item. Their times are noted, and a node whose kubelet may
+have gone silent is looked at when its time has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from berth.actors.scheduling.kube.coordination import Lease
+
+from ..cluster import Change, Cluster
+from ..items import Item, item_of
+from ..objects import Node, Pod, deleting, is_finished, taints_of
+from ..writes import Write
+from . import pod_garbage, taints
+from .eviction import TaintEviction
+from .health import LEASES, Health
+from .pod_garbage import Finished, Orphans
+from .taints import NO_EXECUTE, OF_READY, is_out_of_service, ready_status
+from .zones import Zones
+
+CONTROLLERS = (
+    "node-taints",
+    "node-health",
+    "zones",
+    "taint-eviction",
+    "orphans",
+    "pod-garbage",
+    "finished-pods",
+)
+_ZONES = Item("zones", "Node", "", "")
+_FINISHED = Item("finished-pods", "Pod", "", "")
+
+
+class NodeControllers:
+    def __init__(self) -> None:
+        self._health = Health()
+        self._zones = Zones()
+        self._eviction = TaintEviction()
+        self._orphans = Orphans()
+        self._finished = Finished()
+
+    def observe(self, cluster: Cluster, change: Change, now: datetime) -> Iterator[Item]:
+        """Takes note of a change; yields the items that it concerns."""
+        match change:
+            case Change(before, Lease() as lease) if lease.metadata.namespace == LEASES:
+                assert before is None or isinstance(before, Lease)
+                if self._health.renewed(before, lease, now):
+                    yield Item("node-health", "Node", "", lease.metadata.name)
+            case Change(Node() as node, None):
+                name = node.metadata.name
+                self._health.forget(name)
+                if self._zones.observe(name, None):
+                    yield _ZONES
+                yield Item("orphans", "Node", "", name)
+            case Change(before, Node() as node):
+                assert before is None or isinstance(before, Node)
+                yield from self._node(cluster, before, node, now)
+            case Change(Pod() as pod, None):
+                yield from self._gone(pod)
+            case Change(before, Pod() as pod):
+                assert before is None or isinstance(before, Pod)
+                yield from self._pod(cluster, before, pod)
+
+    def _node(
+        self, cluster: Cluster, before: Node | None, node: Node, now: datetime
+    ) -> Iterator[Item]:
+        name = node.metadata.name
+        if before is not None and before.metadata.uid != node.metadata.uid:
+            self._health.forget(name)
+            before = None
+        if before is None:
+            yield Item("orphans", "Node", "", name)
+        turned = before is None or ready_status(before) != ready_status(node)
+        if self._health.observe(before, node, now) or turned:
+            yield item_of("node-health", node)
+        if before is None or _state(before) != _state(node):
+            yield item_of("node-taints", node)
+        if self._zones.observe(name, node):
+            yield _ZONES
+        if taints_of(before, (NO_EXECUTE,)) != taints_of(node, (NO_EXECUTE,)):
+            for pod in cluster.pods_on(name):
+                yield item_of("taint-eviction", pod)
+        if is_out_of_service(node) and (before is None or not is_out_of_service(before)):
+            for pod in cluster.pods_on(name):
+                yield item_of("pod-garbage", pod)
+
+    def _pod(self, cluster: Cluster, before: Pod | None, pod: Pod) -> Iterator[Item]:
+        if before is not None and before.metadata.uid != pod.metadata.uid:
+            yield from self._gone(before)
+            before = None
+        name = pod.spec.node_name
+        bound = bool(name) and (before is None or before.spec.node_name != name)
+        node = cluster.find(Node, "", name) if name else None
+        if bound and node is None:
+            yield Item("orphans", "Node", "", name)
+        if bound and node is not None and ready_status(node) in OF_READY:
+            self._health.mark(name)
+            yield item_of("node-health", node)
+        if node is not None and taints_of(node, (NO_EXECUTE,)):
+            changed = before is None or before.spec.tolerations != pod.spec.tolerations
+            if bound or changed:
+                yield item_of("taint-eviction", pod)
+        ends = deleting(pod) and (before is None or not deleting(before))
+        if ends and (not name or (node is not None and is_out_of_service(node))):
+            yield item_of("pod-garbage", pod)
+        finishes = is_finished(pod) and (before is None or not is_finished(before))
+        if finishes and cluster.count(Pod, "finished", "True") > pod_garbage.MOST_FINISHED:
+            yield _FINISHED
+
+    def _gone(self, pod: Pod) -> Iterator[Item]:
+        if self._eviction.waits(pod.metadata.namespace, pod.metadata.name):
+            yield item_of("taint-eviction", pod)
+
+    def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:
+        def find(name: str) -> Node | None:
+            return cluster.find(Node, "", name) if name else None
+
+        match item.controller:
+            case "zones":
+                if self._zones.advance(now):
+                    self._health.restart(now)
+                return self._zones.reconcile(find, now)
+            case "orphans":
+                return self._orphans.reconcile(
+                    item.name, find(item.name), cluster.pods_on(item.name), now
+                )
+            case "taint-eviction":
+                pod = cluster.find(Pod, item.namespace, item.name)
+                node = find(pod.spec.node_name) if pod else None
+                return self._eviction.reconcile(item.namespace, item.name, pod, node, now)
+            case "finished-pods":
+                count = cluster.count(Pod, "finished", "True")
+                return self._finished.reconcile(
+                    count, lambda: cluster.by(Pod, "finished", "True"), now
+                )
+            case "pod-garbage":
+                pod = cluster.find(Pod, item.namespace, item.name)
+                return pod_garbage.reconcile(pod, find(pod.spec.node_name), now) if pod else []
+        node = find(item.name)
+        if node is None:
+            return []
+        if item.controller == "node-taints":
+            return taints.reconcile(node, now)
+        assert item.controller == "node-health"
+        return self._health.reconcile(node, lambda: cluster.pods_on(item.name), now)
+
+
+def _state(node: Node) -> tuple[object, ...]:
+    """Returns what a node's own taints and labels depend on."""
+    conditions = tuple((each.type, each.status) for each in node.status.conditions)
+    return node.spec.unschedulable, node.spec.taints, node.metadata.labels, conditions
+
+
+def moved(change: Change) -> bool:
+    """True unless a change of a node leaves its labels and taints as they were."""
+    before, after = change.before, change.after
+    if not isinstance(before, Node) or not isinstance(after, Node):
+        return True
+    return (
+        before.metadata.labels != after.metadata.labels or before.spec.taints != after.spec.taints
+    )
