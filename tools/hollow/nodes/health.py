@@ -48,10 +48,10 @@ class Health:
 
         The first heartbeat may come from a file; one that differs from it comes from a kubelet.
         """
-        name, earlier = after.metadata.name, before and _heartbeat(before)
-        if not earlier or earlier == _heartbeat(after):
-            return False
+        name, earlier = after.metadata.name, _heartbeat(before) if before else ""
         first = name not in self._seen
+        if earlier == _heartbeat(after) or (first and not earlier):
+            return False
         self._seen[name] = now
         return first
 

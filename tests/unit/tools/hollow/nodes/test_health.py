@@ -69,6 +69,8 @@ def test_a_renewed_lease_and_a_new_heartbeat_are_signs_of_life() -> None:
     assert not health.renewed(lease(renewed=10), lease(renewed=10), at(20)), "not a renewal"
     assert not health.observe(node(), node(heartbeat="2026-01-01T00:00:30Z"), at(30))
     assert decide(health, node(), GRACE_SECONDS) == [Again(30.0)]
+    assert not health.observe(node("n1", ""), node(), at(60)), "its first status"
+    assert decide(health, node(), 60) == [Again(GRACE_SECONDS)]
 
 
 def test_the_first_heartbeat_may_come_from_a_file_and_the_second_may_not() -> None:
