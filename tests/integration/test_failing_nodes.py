@@ -14,7 +14,7 @@ import anyio
 
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.kubelet.nodes import hollow_node
-from tests.kit.cluster import Cluster, cluster
+from tests.kit.cluster import Cluster, cluster, path_of
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 Document = dict[str, Any]
@@ -40,9 +40,11 @@ async def renew(running: Cluster, *nodes: str) -> None:
         await running.client.call("POST", LEASES, dict, lease)
 
 
-async def run_pod(running: Cluster, name: str, node: str, *tolerations: Document) -> None:
+async def run_pod(
+    running: Cluster, name: str, node: str, *tolerations: Document, **parts: Any
+) -> None:
     """Creates a pod that is ready on this node."""
-    spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": node}
+    spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": node, **parts}
     metadata = {"name": name, "labels": {"app": name}}
     await running.create(
         "Pod", {"metadata": metadata, "spec": {**spec, "tolerations": list(tolerations)}}
@@ -229,3 +231,49 @@ async def test_the_pods_of_a_node_that_is_deleted_end_after_a_quarantine() -> No
         assert await running.find("Pod", "p")
         await running.gone("Pod", "p")
         assert round(anyio.current_time()) in (40, 41)
+
+
+@in_virtual_time
+async def test_a_volume_leaves_a_silent_node_after_six_minutes_or_once_it_is_out_of_service() -> (
+    None
+):
+    modes = {"accessModes": ["ReadWriteOnce"]}
+    amount = {"storage": "1Gi"}
+    csi = {"driver": "d.com", "volumeHandle": "h"}
+    claim = {**modes, "volumeName": "v", "storageClassName": "", "resources": {"requests": amount}}
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    async with controlled([*of_zone("a", (1, 2)), *of_zone("b", (3,))]) as running:
+
+        async def attached_to() -> list[str]:
+            attachments = await running.all("VolumeAttachment")
+            return [each["spec"]["nodeName"] for each in attachments]
+
+        async def moves_to(node: str) -> float:
+            start = anyio.current_time()
+
+            async def moved() -> bool:
+                return await attached_to() == [node]
+
+            return await seconds_until(moved, 2_000) - start
+
+        spec = {**modes, "capacity": amount, "csi": csi, "storageClassName": ""}
+        await running.create("PersistentVolume", {"metadata": {"name": "v"}, "spec": spec})
+        await running.create("PersistentVolumeClaim", {"metadata": {"name": "c"}, "spec": claim})
+        await run_pod(running, "first", "node-1", volumes=volumes)
+        await moves_to("node-1")
+        await run_pod(running, "second", "node-2", volumes=volumes)
+        await renew(running, "node-1")
+        await is_lost(running, "node-1")
+        assert await attached_to() == ["node-1"], "the volume allows one node only"
+        path = path_of("Pod", "first")
+        await running.client.call("DELETE", path, dict, {"gracePeriodSeconds": 0})
+        assert 359 <= await moves_to("node-2") <= 362
+
+        await run_pod(running, "third", "node-3", volumes=volumes)
+        await renew(running, "node-2")
+        await is_lost(running, "node-2")
+        node = await running.get("Node", "node-2")
+        taints = [*taints_of(node), OUT_OF_SERVICE]
+        await running.patch("Node", "node-2", {"spec": {"taints": taints}})
+        assert await moves_to("node-3") < 5
+        assert set(await running.by_name("Pod")) == {"third"}

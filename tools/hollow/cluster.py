@@ -44,7 +44,10 @@ _INDEXED: dict[type[HasMetadata], Fields] = {
         "finished": lambda pod: (str(is_finished(pod)),),
     },
     PodDisruptionBudget: {"label": budget_labels},
-    VolumeAttachment: {"node": lambda attachment: (attachment.spec.node_name,)},
+    VolumeAttachment: {
+        "node": lambda attachment: (attachment.spec.node_name,),
+        "volume": lambda attachment: (attachment.spec.source.persistent_volume_name or "",),
+    },
     ResourceClaim: {"pool": pools_of},
     ResourceSlice: {"pool": lambda slice_: (pool_of(slice_),)},
     PersistentVolume: {

@@ -2,44 +2,72 @@
 
 Mirrors Kubernetes' attach-detach controller, and the external attacher of each driver. A
 VolumeAttachment of a user is attached too, but deleted only if its name has the prefix used here.
+The kubelet of a silent node unmounts nothing, so its volumes are detached by force after a while.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from datetime import datetime
 
 from berth.actors.scheduling.kube.storage import PersistentVolume, VolumeAttachment
 
 from ..documents import status_of
 from ..objects import Document, deleting
 from ..volumes import driver_in
-from ..writes import Create, Write, delete, status_writes
+from ..writes import Again, Create, Write, delete, status_writes
 
 PREFIX = "csi-"
+FORCE_SECONDS = 360.0
 
 
-def reconcile(
-    node: str, volumes: Iterable[PersistentVolume], attachments: Iterable[VolumeAttachment]
-) -> list[Write]:
-    """Decides on a node. `volumes` are in use by pods there and need attachment.
+class Attachments:
+    """By node, the attachments that no pod needs any more, and since when."""
 
-    `attachments` are all of the node.
-    """
-    needed = {attachment_name(volume, node): volume for volume in volumes}
-    creates: list[Write] = []
-    deletes: list[Write] = []
-    attached: list[Write] = []
-    have = {attachment.metadata.name: attachment for attachment in attachments}
-    for name, volume in needed.items():
-        if name not in have:
-            creates.append(Create("VolumeAttachment", new_attachment(volume, node)))
-    for name, attachment in have.items():
-        if name not in needed and name.startswith(PREFIX):
-            deletes += [] if deleting(attachment) else [delete(attachment)]
-        elif not attachment.status.attached:
-            attached += status_writes(attachment, {**status_of(attachment), "attached": True})
-    return [*creates, *deletes, *attached]
+    def __init__(self) -> None:
+        self._unneeded: dict[str, dict[str, datetime]] = {}
+
+    def reconcile(
+        self,
+        node: str,
+        volumes: Iterable[PersistentVolume],
+        attachments: Iterable[VolumeAttachment],
+        now: datetime,
+        *,
+        mounted: bool = False,
+    ) -> list[Write]:
+        """Decides on a node. `volumes` are in use by pods there and need attachment.
+
+        `attachments` are all of the node. `mounted` is true if its kubelet can unmount nothing.
+        """
+        needed = {attachment_name(volume, node): volume for volume in volumes}
+        have = {attachment.metadata.name: attachment for attachment in attachments}
+        creates: list[Write] = [
+            Create("VolumeAttachment", new_attachment(volume, node))
+            for name, volume in needed.items()
+            if name not in have
+        ]
+        deletes: list[Write] = []
+        attached: list[Write] = []
+        waits: list[float] = []
+        before, unneeded = self._unneeded.pop(node, {}), dict[str, datetime]()
+        for name, attachment in have.items():
+            if name not in needed and name.startswith(PREFIX):
+                unneeded[name] = since = before.get(name, now)
+                left = FORCE_SECONDS - (now - since).total_seconds()
+                if deleting(attachment):
+                    continue
+                if mounted and left > 0:
+                    waits.append(left)
+                else:
+                    deletes.append(delete(attachment))
+            elif not attachment.status.attached:
+                status = {**status_of(attachment), "attached": True}
+                attached += status_writes(attachment, status)
+        if unneeded:
+            self._unneeded[node] = unneeded
+        return [*creates, *deletes, *attached, *([Again(min(waits))] if waits else [])]
 
 
 def attachment_name(volume: PersistentVolume, node: str) -> str:

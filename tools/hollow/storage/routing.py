@@ -20,6 +20,7 @@ from berth.actors.scheduling.kube.volumes import can_provision, is_for
 
 from ..cluster import Change, Cluster
 from ..items import Item, item_of
+from ..nodes.taints import OUT_OF_SERVICE, has_taint, ready_status
 from ..objects import TYPES, Node, Pod, is_finished, phase_of
 from ..volumes import (
     attach_required,
@@ -33,7 +34,8 @@ from ..volumes import (
     pod_claims,
 )
 from ..writes import Write
-from . import attachment, capacity, csi_node, ephemeral, protection, provisioner
+from . import capacity, csi_node, ephemeral, protection, provisioner
+from .attachment import Attachments
 from .binder import Binder, Surroundings
 from .provisioner import Place, Provisioner
 from .topology import topology_keys
@@ -70,8 +72,9 @@ def touched(cluster: Cluster, change: Change, obj: HasMetadata) -> Iterator[Item
         case Node():
             if change.before is None or change.after is None:
                 yield item_of("csi-node", obj)
-            if _moves(change):
+            if _moves(change) or _stalls(change.before) != _stalls(change.after):
                 yield item_of("attach", obj)
+            if _moves(change):
                 yield from _provisioning(cluster)
         case CSINode(metadata=metadata):
             yield Item("csi-node", "Node", "", metadata.name)
@@ -85,6 +88,8 @@ def touched(cluster: Cluster, change: Change, obj: HasMetadata) -> Iterator[Item
             yield Item("provision", "StorageClass", "", obj.storage_class_name)
         case VolumeAttachment():
             yield _attach(obj.spec.node_name)
+            if change.after is None:
+                yield from _by_attached(cluster, obj)
 
 
 def _attach(node: str) -> Item:
@@ -121,6 +126,15 @@ def _by_volume(cluster: Cluster, volume: PersistentVolume) -> Iterator[Item]:
     if class_of(volume):
         yield Item("provision", "StorageClass", "", class_of(volume))
     yield from _capacities(cluster, class_of(volume))
+
+
+def _by_attached(cluster: Cluster, attachment: VolumeAttachment) -> Iterator[Item]:
+    """Yields the nodes whose pods use the volume of an attachment."""
+    name = attachment.spec.source.persistent_volume_name
+    volume = cluster.find(PersistentVolume, "", name) if name else None
+    for pod in cluster.by(Pod, "claim", claimed_key(volume)) if volume else ():
+        if pod.spec.node_name:
+            yield _attach(pod.spec.node_name)
 
 
 def _capacities(cluster: Cluster, storage_class: str) -> Iterator[Item]:
@@ -160,15 +174,29 @@ def _moves(change: Change) -> bool:
     return change.before.metadata.labels != change.after.metadata.labels
 
 
+def _stalls(node: HasMetadata | None) -> bool:
+    """True if the kubelet of a node is silent, and no user has declared that it is shut down."""
+    return (
+        isinstance(node, Node)
+        and ready_status(node) == "Unknown"
+        and not has_taint(node, OUT_OF_SERVICE)
+    )
+
+
 class StorageControllers:
     def __init__(self) -> None:
+        self._attachments = Attachments()
         self._binder = Binder()
         self._provisioner = Provisioner()
 
     def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:
         if item.controller == "attach":
             attachments = cluster.by(VolumeAttachment, "node", item.name)
-            return attachment.reconcile(item.name, _attachable(cluster, item.name), attachments)
+            node = cluster.find(Node, "", item.name)
+            volumes = _attachable(cluster, item.name)
+            return self._attachments.reconcile(
+                item.name, volumes, attachments, now, mounted=_stalls(node)
+            )
         obj = cluster.find(TYPES[item.kind], item.namespace, item.name)
         match item.controller, obj:
             case _, None:
@@ -272,6 +300,16 @@ def _attachable(cluster: Cluster, node: str) -> list[PersistentVolume]:
             volume = cluster.find(PersistentVolume, "", claim.spec.volume_name)
             if volume is None or not is_for(volume, claim) or not driver_in(volume):
                 continue
-            if attach_required(cluster.find(CSIDriver, "", driver_in(volume))):
+            driver = cluster.find(CSIDriver, "", driver_in(volume))
+            if attach_required(driver) and not _is_held(cluster, volume, node):
                 volumes[volume.metadata.name] = volume
     return list(volumes.values())
+
+
+def _is_held(cluster: Cluster, volume: PersistentVolume, node: str) -> bool:
+    """True if the volume is attached to other nodes only, and does not allow several."""
+    modes = volume.spec.access_modes
+    if not modes or not {"ReadWriteMany", "ReadOnlyMany"}.isdisjoint(modes):
+        return False
+    attachments = cluster.by(VolumeAttachment, "volume", volume.metadata.name)
+    return bool(attachments) and node not in {each.spec.node_name for each in attachments}

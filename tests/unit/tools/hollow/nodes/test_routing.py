@@ -64,6 +64,7 @@ def test_the_second_heartbeat_of_a_node_without_a_lease_starts_the_watch() -> No
 def test_a_node_that_turns_concerns_itself_and_its_zone_but_not_its_pods() -> None:
     following = Following(daemon(), node(), pod())
     assert following.touched(node("n1", "Unknown", version=2)) == [
+        "attach n1",
         "node-health n1",
         "node-taints n1",
         "zones",

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.kube.storage import VolumeAttachment
+from datetime import UTC, datetime, timedelta
+
+from berth.actors.scheduling.kube.storage import PersistentVolume, VolumeAttachment
 from berth.tools.hollow.objects import read
-from berth.tools.hollow.storage import attachment
-from berth.tools.hollow.storage.attachment import attachment_name, new_attachment
+from berth.tools.hollow.storage.attachment import (
+    FORCE_SECONDS,
+    Attachments,
+    attachment_name,
+    new_attachment,
+)
+from berth.tools.hollow.writes import Again, Write
 from tests.unit.tools.hollow.storage.objects import (
     LATER,
     created,
@@ -15,6 +22,13 @@ from tests.unit.tools.hollow.storage.objects import (
 )
 
 CSI = volume(csi={"driver": "d", "volumeHandle": "h"})
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def decide(volumes: list[PersistentVolume], attachments: list[VolumeAttachment]) -> list[Write]:
+    return Attachments().reconcile("n1", volumes, attachments, START)
 
 
 def existing(attached: bool, name: str = "", **metadata: str) -> VolumeAttachment:
@@ -28,19 +42,19 @@ def existing(attached: bool, name: str = "", **metadata: str) -> VolumeAttachmen
 
 
 def test_a_volume_is_attached_once_a_pod_uses_it_and_detached_when_none_does() -> None:
-    (document,) = created(attachment.reconcile("n1", [CSI], []))
+    (document,) = created(decide([CSI], []))
     assert document["spec"] == {
         "attacher": "d",
         "nodeName": "n1",
         "source": {"persistentVolumeName": "v"},
     }
-    assert patches(attachment.reconcile("n1", [CSI], [existing(False)])) == [
+    assert patches(decide([CSI], [existing(False)])) == [
         ("VolumeAttachment", "status", {"status": {"attached": True}})
     ]
-    assert attachment.reconcile("n1", [CSI], [existing(True)]) == []
+    assert decide([CSI], [existing(True)]) == []
     name = attachment_name(CSI, "n1")
-    assert deleted(attachment.reconcile("n1", [], [existing(True)])) == [name]
-    assert attachment.reconcile("n1", [], [existing(True, deletionTimestamp=LATER)]) == []
+    assert deleted(decide([], [existing(True)])) == [name]
+    assert decide([], [existing(True, deletionTimestamp=LATER)]) == []
 
 
 def test_each_volume_has_one_attachment_to_a_node() -> None:
@@ -50,6 +64,23 @@ def test_each_volume_has_one_attachment_to_a_node() -> None:
 
 
 def test_an_attachment_made_by_hand_is_attached_and_stays() -> None:
-    assert attachment.reconcile("n1", [], [existing(True, "mine")]) == []
-    ((_, _, body),) = patches(attachment.reconcile("n1", [], [existing(False, "mine")]))
+    assert decide([], [existing(True, "mine")]) == []
+    ((_, _, body),) = patches(decide([], [existing(False, "mine")]))
     assert body == {"status": {"attached": True}}
+
+
+def test_a_volume_stays_attached_to_a_silent_node_until_it_is_detached_by_force() -> None:
+    attachments, attached = Attachments(), existing(True)
+
+    def left(seconds: float, *used: PersistentVolume, mounted: bool = True) -> list[Write]:
+        now = START + timedelta(seconds=seconds)
+        return attachments.reconcile("n1", used, [attached], now, mounted=mounted)
+
+    assert left(0) == [Again(FORCE_SECONDS)]
+    assert left(60) == [Again(FORCE_SECONDS - 60)]
+    assert left(70, CSI) == []
+    assert left(80) == [Again(FORCE_SECONDS)], "it was needed meanwhile"
+    assert deleted(left(80 + FORCE_SECONDS)) == [attached.metadata.name]
+    assert deleted(left(90, mounted=False)) == [attached.metadata.name], (
+        "the node is out of service"
+    )
