@@ -77,6 +77,15 @@ def install(project: Path, site: Path) -> None:
         shutil.rmtree(package)
 
 
+def of_section(page: Path, heading: str) -> list[Block]:
+    """Returns the console blocks below a heading of the second level."""
+    text = page.read_text()
+    begin = text.index(f"\n## {heading}\n")
+    end = text.find("\n## ", begin + 1)
+    lines = [text.count("\n", 0, place) for place in (begin, end if end > 0 else len(text))]
+    return [block for block in blocks(page, "console") if lines[0] < block.line < lines[1]]
+
+
 def exchanges(block: Block) -> list[tuple[str, str]]:
     """Returns the commands of a console block, each with its output."""
     parts = re.split(r"^\$ (.*)\n", block.text, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Runs the commands of the page about eviction, one after another, in a toy cluster."""
+"""Runs the commands about API-initiated eviction, one after another, in a toy cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.docs.blocks import ROOT, blocks, exchanges, write_files
+from tests.docs.blocks import ROOT, exchanges, of_section, write_files
 from tests.kit.kubectl import SKEW, Daemon, Kubectl
 
 EVICTION = ROOT / "docs/eviction.md"
@@ -58,7 +58,7 @@ def shown(printed: str) -> re.Pattern[str]:
 
 
 def test_the_commands_print_what_the_page_shows(kubectl: Kubectl) -> None:
-    for block in blocks(EVICTION, "console"):
+    for block in of_section(EVICTION, "API-initiated eviction"):
         for command, printed in exchanges(block):
             end = time.monotonic() + SECONDS
             got = output(kubectl, command)
