@@ -100,14 +100,14 @@ def annotated(obj: HasMetadata, annotations: dict[str, str]) -> list[Write]:
 
 
 def disrupted(pod: Pod, reason: str, message: str, now: datetime, phase: str = "") -> list[Write]:
-    """Sets the condition DisruptionTarget on a pod that is about to be deleted, with the reason."""
-    conditions = pod.status.conditions
-    if condition_of(conditions, "DisruptionTarget") is not None:
-        return []
-    status: Document = {
-        "conditions": with_condition(conditions, "DisruptionTarget", True, reason, message, now)
-    }
-    return status_writes(pod, {**status_of(pod), **status, **({"phase": phase} if phase else {})})
+    """Sets the condition DisruptionTarget, and perhaps the phase, of a pod before its deletion."""
+    status: Document = {**status_of(pod), **({"phase": phase} if phase else {})}
+    before = condition_of(pod.status.conditions, "DisruptionTarget")
+    if before is None or (before.status, before.reason) != ("True", reason):
+        status["conditions"] = with_condition(
+            pod.status.conditions, "DisruptionTarget", True, reason, message, now
+        )
+    return status_writes(pod, status)
 
 
 def count_available(

@@ -15,6 +15,8 @@ def hollow_node(number: int) -> Document:
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": "amd64",
         "topology.kubernetes.io/zone": ZONES[(number - 1) % len(ZONES)],
     }
     return {

@@ -11,9 +11,9 @@ from datetime import datetime
 
 from berth.actors.scheduling.kube.core import Node, Pod
 
-from ..documents import status_of, with_condition
-from ..objects import Document, deleting, is_finished
-from ..writes import Again, Write, delete, status_writes
+from ..documents import status_of
+from ..objects import deleting, is_finished
+from ..writes import Again, Write, delete, disrupted, status_writes
 from .taints import is_out_of_service
 
 QUARANTINE_SECONDS = 40.0
@@ -43,7 +43,12 @@ class Orphans:
         if left > 0:
             return [Again(left)]
         return [
-            *(write for pod in pods for write in failed(pod, now, *ORPHANED)),
+            *(
+                write
+                for pod in pods
+                if not is_finished(pod)
+                for write in disrupted(pod, *ORPHANED, now, phase="Failed")
+            ),
             *(delete(pod, grace=0) for pod in pods),
         ]
 
@@ -69,7 +74,7 @@ class Finished:
         return [delete(pod, grace=0) for pod in oldest]
 
 
-def reconcile(pod: Pod, node: Node | None, now: datetime) -> list[Write]:
+def reconcile(pod: Pod, node: Node | None) -> list[Write]:
     """Ends a pod that is being deleted if it has no node, or its node is out of service."""
     if not deleting(pod):
         return []
@@ -77,19 +82,11 @@ def reconcile(pod: Pod, node: Node | None, now: datetime) -> list[Write]:
         return []
     if is_finished(pod) and pod.metadata.deletion_grace_period_seconds == 0:
         return []  # only finalizers keep it
-    return [*failed(pod, now), delete(pod, grace=0)]
+    return [*_failed(pod), delete(pod, grace=0)]
 
 
-def failed(pod: Pod, now: datetime, reason: str = "", message: str = "") -> list[Write]:
-    """Sets the phase Failed unless the pod has finished; with a reason, also DisruptionTarget."""
-    if is_finished(pod):
-        return []
-    status: Document = {**status_of(pod), "phase": "Failed"}
-    if reason:
-        status["conditions"] = with_condition(
-            pod.status.conditions, "DisruptionTarget", True, reason, message, now
-        )
-    return status_writes(pod, status)
+def _failed(pod: Pod) -> list[Write]:
+    return [] if is_finished(pod) else status_writes(pod, {**status_of(pod), "phase": "Failed"})
 
 
 def _order(pod: Pod) -> tuple[bool, str, str]:

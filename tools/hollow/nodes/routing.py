@@ -139,7 +139,7 @@ class NodeControllers:
                 )
             case "pod-garbage":
                 pod = cluster.find(Pod, item.namespace, item.name)
-                return pod_garbage.reconcile(pod, find(pod.spec.node_name), now) if pod else []
+                return pod_garbage.reconcile(pod, find(pod.spec.node_name)) if pod else []
         node = find(item.name)
         if node is None:
             return []

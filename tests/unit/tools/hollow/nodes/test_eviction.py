@@ -84,6 +84,13 @@ def test_an_evicted_pod_gets_an_event_a_condition_and_its_usual_grace() -> None:
     assert writes[-1] == Delete("Pod", "n", "p", "uid-p")
 
 
+def test_the_reason_of_an_earlier_disruption_is_replaced() -> None:
+    before = {"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"}
+    (mark,) = patched(decide(TaintEviction(), pod(conditions=[before]), tainted(A), 0))
+    (_, condition) = mark.body["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("True", "DeletionByTaintManager")
+
+
 def test_a_timer_ends_with_the_taint() -> None:
     eviction, each = TaintEviction(), pod("p", tolerates(A, 10))
     assert decide(eviction, each, tainted(A), 0) == [Again(10.0)]

@@ -42,7 +42,9 @@ def test_the_pods_of_a_missing_node_are_deleted_after_a_quarantine() -> None:
 def test_the_reason_of_an_earlier_disruption_is_replaced() -> None:
     before = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     each = pod(conditions=(before,))
-    (mark,) = patched(pod_garbage.failed(each, START, "DeletionByPodGC", "gone"))
+    orphans = Orphans()
+    orphans.reconcile("n1", None, [each], START)
+    (mark,) = patched(orphans.reconcile("n1", None, [each], at(QUARANTINE_SECONDS)))
     conditions = mark.body["status"]["conditions"]
     assert [each["type"] for each in conditions] == ["Ready", "DisruptionTarget"]
     assert conditions[-1]["reason"] == "DeletionByPodGC"
@@ -72,7 +74,7 @@ def test_the_reason_of_an_earlier_disruption_is_replaced() -> None:
 def test_a_pod_that_is_being_deleted_ends_without_a_node_or_on_one_out_of_service(
     each: Pod, where: Node | None, outcome: str
 ) -> None:
-    writes = pod_garbage.reconcile(each, where, START)
+    writes = pod_garbage.reconcile(each, where)
     assert bool(deleted(writes)) == ("deleted" in outcome)
     assert [mark.body["status"]["phase"] for mark in patched(writes)] == (
         ["Failed"] if "fails" in outcome else []
