@@ -233,43 +233,65 @@ async def test_the_pods_of_a_node_that_is_deleted_end_after_a_quarantine() -> No
         assert round(anyio.current_time()) in (40, 41)
 
 
+VOLUMES = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+
+
+async def create_volume(running: Cluster) -> None:
+    """Creates a volume that one node may use at a time, and its claim."""
+    modes, amount = {"accessModes": ["ReadWriteOnce"]}, {"storage": "1Gi"}
+    csi = {"driver": "d.com", "volumeHandle": "h"}
+    spec = {**modes, "capacity": amount, "csi": csi, "storageClassName": ""}
+    await running.create("PersistentVolume", {"metadata": {"name": "v"}, "spec": spec})
+    claim = {**modes, "volumeName": "v", "storageClassName": "", "resources": {"requests": amount}}
+    await running.create("PersistentVolumeClaim", {"metadata": {"name": "c"}, "spec": claim})
+
+
+async def attached_to(running: Cluster) -> list[str]:
+    """Returns the nodes that the volume is attached to."""
+    return [each["spec"]["nodeName"] for each in await running.all("VolumeAttachment")]
+
+
+@in_virtual_time
+async def test_two_nodes_that_want_a_volume_at_once_get_it_one_after_the_other() -> None:
+    async with controlled(of_zone("a", (1, 2))) as running:
+        await run_pod(running, "first", "node-1", volumes=VOLUMES)
+        await run_pod(running, "second", "node-2", volumes=VOLUMES)
+        await create_volume(running)
+        await anyio.sleep(10)
+        (node,) = await attached_to(running)
+        pod, other = ("first", "node-2") if node == "node-1" else ("second", "node-1")
+        path = path_of("Pod", pod)
+        await running.client.call("DELETE", path, dict, {"gracePeriodSeconds": 0})
+        await anyio.sleep(10)
+        assert await attached_to(running) == [other]
+
+
 @in_virtual_time
 async def test_a_volume_leaves_a_silent_node_after_six_minutes_or_once_it_is_out_of_service() -> (
     None
 ):
-    modes = {"accessModes": ["ReadWriteOnce"]}
-    amount = {"storage": "1Gi"}
-    csi = {"driver": "d.com", "volumeHandle": "h"}
-    claim = {**modes, "volumeName": "v", "storageClassName": "", "resources": {"requests": amount}}
-    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     async with controlled([*of_zone("a", (1, 2)), *of_zone("b", (3,))]) as running:
-
-        async def attached_to() -> list[str]:
-            attachments = await running.all("VolumeAttachment")
-            return [each["spec"]["nodeName"] for each in attachments]
 
         async def moves_to(node: str) -> float:
             start = anyio.current_time()
 
             async def moved() -> bool:
-                return await attached_to() == [node]
+                return await attached_to(running) == [node]
 
             return await seconds_until(moved, 2_000) - start
 
-        spec = {**modes, "capacity": amount, "csi": csi, "storageClassName": ""}
-        await running.create("PersistentVolume", {"metadata": {"name": "v"}, "spec": spec})
-        await running.create("PersistentVolumeClaim", {"metadata": {"name": "c"}, "spec": claim})
-        await run_pod(running, "first", "node-1", volumes=volumes)
+        await create_volume(running)
+        await run_pod(running, "first", "node-1", volumes=VOLUMES)
         await moves_to("node-1")
-        await run_pod(running, "second", "node-2", volumes=volumes)
+        await run_pod(running, "second", "node-2", volumes=VOLUMES)
         await renew(running, "node-1")
         await is_lost(running, "node-1")
-        assert await attached_to() == ["node-1"], "the volume allows one node only"
+        assert await attached_to(running) == ["node-1"], "the volume allows one node only"
         path = path_of("Pod", "first")
         await running.client.call("DELETE", path, dict, {"gracePeriodSeconds": 0})
         assert 359 <= await moves_to("node-2") <= 362
 
-        await run_pod(running, "third", "node-3", volumes=volumes)
+        await run_pod(running, "third", "node-3", volumes=VOLUMES)
         await renew(running, "node-2")
         await is_lost(running, "node-2")
         node = await running.get("Node", "node-2")

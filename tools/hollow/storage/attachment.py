@@ -8,7 +8,7 @@ The kubelet of a silent node unmounts nothing, so its volumes are detached by fo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from berth.actors.scheduling.kube.storage import PersistentVolume, VolumeAttachment
@@ -20,13 +20,28 @@ from ..writes import Again, Create, Write, delete, status_writes
 
 PREFIX = "csi-"
 FORCE_SECONDS = 360.0
+_SEVERAL = {"ReadWriteMany", "ReadOnlyMany"}
 
 
 class Attachments:
-    """By node, the attachments that no pod needs any more, and since when."""
+    """The attachments that no pod needs any more, and the volumes that are about to be attached."""
 
     def __init__(self) -> None:
-        self._unneeded: dict[str, dict[str, datetime]] = {}
+        self._unneeded: dict[str, dict[str, datetime]] = {}  # since when, by node and name
+        self._begun: dict[str, str] = {}  # the node, by volume, unless it allows several
+
+    def admits(self, volume: PersistentVolume, node: str, nodes: Collection[str]) -> bool:
+        """True if a volume may be attached to a node, while it is attached to `nodes`.
+
+        If so, the volume is about to be attached there, and to no other node.
+        """
+        name, modes = volume.metadata.name, volume.spec.access_modes
+        if not modes or not _SEVERAL.isdisjoint(modes):
+            return True
+        if nodes:
+            self._begun.pop(name, None)
+            return node in nodes
+        return self._begun.setdefault(name, node) == node
 
     def reconcile(
         self,
@@ -42,6 +57,12 @@ class Attachments:
         `attachments` are all of the node. `mounted` is true if its kubelet can unmount nothing.
         """
         needed = {attachment_name(volume, node): volume for volume in volumes}
+        names = {volume.metadata.name for volume in needed.values()}
+        self._begun = {
+            volume: begun
+            for volume, begun in self._begun.items()
+            if begun != node or volume in names
+        }
         have = {attachment.metadata.name: attachment for attachment in attachments}
         creates: list[Write] = [
             Create("VolumeAttachment", new_attachment(volume, node))

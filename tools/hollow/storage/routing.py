@@ -33,7 +33,7 @@ from ..volumes import (
     is_of_pod,
     pod_claims,
 )
-from ..writes import Write
+from ..writes import Again, Write
 from . import capacity, csi_node, ephemeral, protection, provisioner
 from .attachment import Attachments
 from .binder import Binder, Surroundings
@@ -52,6 +52,9 @@ CONTROLLERS = (
     "attach",
     "csi-node",
 )
+
+# A node looks again after this time at a volume that is about to be attached to another node.
+WAIT_SECONDS = 1.0
 
 
 def touched(cluster: Cluster, change: Change, obj: HasMetadata) -> Iterator[Item]:
@@ -191,12 +194,7 @@ class StorageControllers:
 
     def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:
         if item.controller == "attach":
-            attachments = cluster.by(VolumeAttachment, "node", item.name)
-            node = cluster.find(Node, "", item.name)
-            volumes = _attachable(cluster, item.name)
-            return self._attachments.reconcile(
-                item.name, volumes, attachments, now, mounted=_stalls(node)
-            )
+            return self._attach(cluster, item.name, now)
         obj = cluster.find(TYPES[item.kind], item.namespace, item.name)
         match item.controller, obj:
             case _, None:
@@ -223,6 +221,23 @@ class StorageControllers:
                 return csi_node.reconcile(node, cluster.find(CSINode, "", item.name))
             case other:
                 raise AssertionError(f"no controller {other}")
+
+    def _attach(self, cluster: Cluster, node: str, now: datetime) -> list[Write]:
+        volumes: list[PersistentVolume] = []
+        again: list[Write] = []
+        for volume in _attachable(cluster, node):
+            attachments = cluster.by(VolumeAttachment, "volume", volume.metadata.name)
+            nodes = {attachment.spec.node_name for attachment in attachments}
+            if self._attachments.admits(volume, node, nodes):
+                volumes.append(volume)
+            elif not nodes:
+                again = [Again(WAIT_SECONDS)]
+        stalls = _stalls(cluster.find(Node, "", node))
+        attached = cluster.by(VolumeAttachment, "node", node)
+        return [
+            *self._attachments.reconcile(node, volumes, attached, now, mounted=stalls),
+            *again,
+        ]
 
     def _forget(self, item: Item) -> None:
         match item.controller:
@@ -301,15 +316,6 @@ def _attachable(cluster: Cluster, node: str) -> list[PersistentVolume]:
             if volume is None or not is_for(volume, claim) or not driver_in(volume):
                 continue
             driver = cluster.find(CSIDriver, "", driver_in(volume))
-            if attach_required(driver) and not _is_held(cluster, volume, node):
+            if attach_required(driver):
                 volumes[volume.metadata.name] = volume
     return list(volumes.values())
-
-
-def _is_held(cluster: Cluster, volume: PersistentVolume, node: str) -> bool:
-    """True if the volume is attached to other nodes only, and does not allow several."""
-    modes = volume.spec.access_modes
-    if not modes or not {"ReadWriteMany", "ReadOnlyMany"}.isdisjoint(modes):
-        return False
-    attachments = cluster.by(VolumeAttachment, "volume", volume.metadata.name)
-    return bool(attachments) and node not in {each.spec.node_name for each in attachments}

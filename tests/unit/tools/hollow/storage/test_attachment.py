@@ -84,3 +84,16 @@ def test_a_volume_stays_attached_to_a_silent_node_until_it_is_detached_by_force(
     assert deleted(left(90, mounted=False)) == [attached.metadata.name], (
         "the node is out of service"
     )
+
+
+def test_a_volume_for_one_node_is_promised_to_one_node_only() -> None:
+    attachments = Attachments()
+    once = volume(csi={"driver": "d", "volumeHandle": "h"}, accessModes=["ReadWriteOnce"])
+    both = volume(csi={"driver": "d", "volumeHandle": "h"}, accessModes=["ReadWriteMany"])
+    assert attachments.admits(once, "n1", ())
+    assert not attachments.admits(once, "n2", ()), "n1 is about to have it"
+    assert attachments.admits(both, "n2", ())
+    assert [attachments.admits(once, name, ["n1"]) for name in ("n1", "n2")] == [True, False]
+    attachments.reconcile("n1", [], [], START)
+    assert attachments.admits(once, "n2", ()), "n1 no longer wants it"
+    assert not attachments.admits(once, "n1", ())
