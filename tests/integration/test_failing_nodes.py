@@ -264,6 +264,9 @@ async def test_two_nodes_that_want_a_volume_at_once_get_it_one_after_the_other()
         await running.client.call("DELETE", path, dict, {"gracePeriodSeconds": 0})
         await anyio.sleep(10)
         assert await attached_to(running) == [other]
+        (message,) = await events(running, "FailedAttachVolume")
+        why = f"Volume is already used by pod(s) {pod}"
+        assert message == f'Multi-Attach error for volume "v" {why}'
 
 
 @in_virtual_time

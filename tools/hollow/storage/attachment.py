@@ -8,18 +8,20 @@ The kubelet of a silent node unmounts nothing, so its volumes are detached by fo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from berth.actors.scheduling.kube.storage import PersistentVolume, VolumeAttachment
 
 from ..documents import status_of
-from ..objects import Document, deleting
+from ..events import Reporter, about
+from ..objects import Document, Pod, deleting
 from ..volumes import driver_in
 from ..writes import Again, Create, Write, delete, status_writes
 
 PREFIX = "csi-"
 FORCE_SECONDS = 360.0
+REPORTER = Reporter("attachdetach-controller")
 _SEVERAL = {"ReadWriteMany", "ReadOnlyMany"}
 
 
@@ -29,6 +31,7 @@ class Attachments:
     def __init__(self) -> None:
         self._unneeded: dict[str, dict[str, datetime]] = {}  # since when, by node and name
         self._begun: dict[str, str] = {}  # the node, by volume, unless it allows several
+        self._refused: dict[str, set[str]] = {}  # by node, the volumes that it has to wait for
 
     def admits(self, volume: PersistentVolume, node: str, nodes: Collection[str]) -> bool:
         """True if a volume may be attached to a node, while it is attached to `nodes`.
@@ -42,6 +45,29 @@ class Attachments:
             self._begun.pop(name, None)
             return node in nodes
         return self._begun.setdefault(name, node) == node
+
+    def refuse(
+        self, node: str, refused: Mapping[str, tuple[list[str], list[Pod]]], now: datetime
+    ) -> list[Write]:
+        """Writes events about the pods on a node that have begun to wait for volumes.
+
+        `refused` holds, by volume, the pods elsewhere that use it and the pods here.
+        """
+        before = self._refused.pop(node, set())
+        if refused:
+            self._refused[node] = set(refused)
+        events: list[Write] = []
+        for name, (users, pods) in refused.items():
+            why = (
+                f"already used by pod(s) {', '.join(users)}"
+                if users
+                else "already exclusively attached to one node and can't be attached to another"
+            )
+            message = f'Multi-Attach error for volume "{name}" Volume is {why}'
+            for pod in pods if name not in before else ():
+                event = about(pod, "Warning", "FailedAttachVolume", message, REPORTER, now)
+                events.append(Create("Event", event))
+        return events
 
     def reconcile(
         self,

@@ -224,18 +224,30 @@ class StorageControllers:
 
     def _attach(self, cluster: Cluster, node: str, now: datetime) -> list[Write]:
         volumes: list[PersistentVolume] = []
+        refused: dict[str, tuple[list[str], list[Pod]]] = {}
         again: list[Write] = []
         for volume in _attachable(cluster, node):
             attachments = cluster.by(VolumeAttachment, "volume", volume.metadata.name)
             nodes = {attachment.spec.node_name for attachment in attachments}
             if self._attachments.admits(volume, node, nodes):
                 volumes.append(volume)
-            elif not nodes:
+            elif nodes:
+                pods = [
+                    pod
+                    for pod in cluster.by(Pod, "claim", claimed_key(volume))
+                    if not is_finished(pod)
+                ]
+                refused[volume.metadata.name] = (
+                    [pod.metadata.name for pod in pods if pod.spec.node_name in nodes],
+                    [pod for pod in pods if pod.spec.node_name == node],
+                )
+            else:
                 again = [Again(WAIT_SECONDS)]
         stalls = _stalls(cluster.find(Node, "", node))
         attached = cluster.by(VolumeAttachment, "node", node)
         return [
             *self._attachments.reconcile(node, volumes, attached, now, mounted=stalls),
+            *self._attachments.refuse(node, refused, now),
             *again,
         ]
 

@@ -18,6 +18,7 @@ from tests.unit.tools.hollow.storage.objects import (
     created,
     deleted,
     patches,
+    pod,
     volume,
 )
 
@@ -97,3 +98,19 @@ def test_a_volume_for_one_node_is_promised_to_one_node_only() -> None:
     attachments.reconcile("n1", [], [], START)
     assert attachments.admits(once, "n2", ()), "n1 no longer wants it"
     assert not attachments.admits(once, "n1", ())
+
+
+def test_a_pod_that_begins_to_wait_for_a_volume_gets_one_event() -> None:
+    attachments, waiting = Attachments(), pod("p", "c", on="n2")
+
+    def messages(*users: str) -> list[str]:
+        writes = attachments.refuse("n2", {"v": (list(users), [waiting])}, START)
+        return [str(document["message"]) for document in created(writes)]
+
+    start = 'Multi-Attach error for volume "v" Volume is already '
+    assert messages("a", "b") == [f"{start}used by pod(s) a, b"]
+    assert messages("a") == []
+    assert attachments.refuse("n2", {}, START) == []
+    assert messages() == [
+        f"{start}exclusively attached to one node and can't be attached to another"
+    ]
