@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -33,7 +33,7 @@ from berth.tools.hollow.objects import (
     int_or_percent,
     read,
 )
-from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
+from berth.tools.hollow.writes import Create, Delete, Patch, Write
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 THEN = "2025-12-31T23:59:50Z"
