@@ -1,0 +1,317 @@
+"""The expressions of stages: the part of jq that selects and compares values of an object.
+
+Paths (`.a.b`, `.["a"]`, `.[0]`, `.[]`, `?`), `|`, `,`, `//`, `and`, `or`, comparisons, `+` and `-`,
+lists, `if`, and the functions in FUNCTIONS. A query is compiled once to closures; each maps a value
+to the list of its results.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from .jq_functions import (
+    COMPARISONS,
+    FUNCTIONS,
+    FailedError,
+    Filter,
+    add,
+    at,
+    holds,
+    items,
+    itself,
+    subtract,
+)
+
+Query = Callable[[Any], list[Any] | None]
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<string>"(?:[^"\\]|\\.)*") | (?P<number>\d+(?:\.\d+)?) | (?P<field>\.[A-Za-z_]\w*)
+    | (?P<word>[A-Za-z_]\w*) | (?P<mark>//|==|!=|<=|>=|[][()|,.?<>+\-;])
+    )""",
+    re.VERBOSE,
+)
+
+
+class JqError(ValueError):
+    """A text is not a query; the message has the position and what was expected."""
+
+
+def query(text: str) -> Query:
+    """Returns the function that evaluates a query: its results other than null.
+
+    The function returns None if the query fails, as `.a[]` does where there is no `a`. Raises
+    JqError.
+    """
+    compiled = _Parser(text).query()
+
+    def evaluate(value: Any) -> list[Any] | None:
+        try:
+            return [result for result in compiled(value) if result is not None]
+        except FailedError:
+            return None
+
+    return evaluate
+
+
+class _Parser:
+    """A recursive descent through the tokens; each method compiles one level of precedence."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens: list[tuple[str, str, int]] = []
+        place = 0
+        end = len(text.rstrip())
+        while place < end:
+            match = _TOKEN.match(text, place)
+            if match is None:
+                place += len(text[place:]) - len(text[place:].lstrip())
+                raise JqError(f"{text!r}: unexpected {text[place]!r} at {place + 1}")
+            kind = match.lastgroup or ""
+            self._tokens.append((kind, match[kind], match.start(kind) + 1))
+            place = match.end()
+        self._next = 0
+
+    def query(self) -> Filter:
+        compiled = self._pipe()
+        if self._next < len(self._tokens):
+            raise self._failure("an operator or the end")
+        return compiled
+
+    def _pipe(self) -> Filter:
+        first = self._comma()
+        if not self._take("|"):
+            return first
+        second = self._pipe()
+        return lambda value: [out for middle in first(value) for out in second(middle)]
+
+    def _comma(self) -> Filter:
+        filters = [self._alternative()]
+        while self._take(","):
+            filters.append(self._alternative())
+        if len(filters) == 1:
+            return filters[0]
+        return lambda value: [out for each in filters for out in each(value)]
+
+    def _alternative(self) -> Filter:
+        first = self._or()
+        if not self._take("//"):
+            return first
+        second = self._alternative()
+
+        def alternative(value: Any) -> list[Any]:
+            try:
+                results = [out for out in first(value) if holds(out)]
+            except FailedError:
+                results = []
+            return results or second(value)
+
+        return alternative
+
+    def _or(self) -> Filter:
+        left = self._and()
+        while self._take("or"):
+            left = _logical(left, self._and(), decisive=True)
+        return left
+
+    def _and(self) -> Filter:
+        left = self._comparison()
+        while self._take("and"):
+            left = _logical(left, self._comparison(), decisive=False)
+        return left
+
+    def _comparison(self) -> Filter:
+        left = self._sum()
+        for mark, compare in COMPARISONS.items():
+            if self._take(mark):
+                return _binary(left, self._sum(), compare)
+        return left
+
+    def _sum(self) -> Filter:
+        left = self._postfix()
+        while True:
+            if self._take("+"):
+                left = _binary(left, self._postfix(), add)
+            elif self._take("-"):
+                left = _binary(left, self._postfix(), subtract)
+            else:
+                return left
+
+    def _postfix(self) -> Filter:
+        term = self._term()
+        while True:
+            kind, text, _ = self._peek()
+            if kind == "field":
+                self._next += 1
+                term = _then_key(term, text[1:])
+            elif text == ".":
+                self._next += 1
+                if self._peek()[0] == "string":
+                    term = _then_key(term, self._string())
+                elif self._peek()[1] != "[":
+                    raise self._failure('a field, "[" or a string')
+            elif text == "[":
+                self._next += 1
+                term = self._brackets(term)
+            elif text == "?":
+                self._next += 1
+                term = _optional(term)
+            else:
+                return term
+
+    def _term(self) -> Filter:
+        kind, text, _ = self._peek()
+        if kind == "field":
+            return itself  # the field is read as a suffix
+        self._next += 1
+        match kind, text:
+            case "string", _:
+                self._next -= 1
+                return _constant(self._string())
+            case "number", _:
+                return _constant(float(text) if "." in text else int(text))
+            case "word", ("true" | "false" | "null"):
+                return _constant(json.loads(text))
+            case "word", "if":
+                return self._condition()
+            case "word", _:
+                return self._call(text)
+            case "mark", ".":
+                if self._peek()[0] == "field" or self._peek()[1] == ".":
+                    raise self._failure("one dot")
+                if self._peek()[0] == "string":
+                    return _then_key(itself, self._string())
+                return itself
+            case "mark", "(":
+                inner = self._pipe()
+                self._expect(")")
+                return inner
+            case "mark", "[":
+                if self._take("]"):
+                    return _constant([])
+                inner = self._pipe()
+                self._expect("]")
+                return lambda value: [inner(value)]
+            case "mark", "-":
+                return _binary(_constant(0), self._postfix(), subtract)
+            case _:
+                self._next -= 1
+                raise self._failure("a path, a literal or a function")
+
+    def _brackets(self, term: Filter) -> Filter:
+        if self._take("]"):
+            return lambda value: [out for middle in term(value) for out in items(middle)]
+        index = self._pipe()
+        self._expect("]")
+        return lambda value: [at(middle, place) for middle in term(value) for place in index(value)]
+
+    def _condition(self) -> Filter:
+        test = self._pipe()
+        self._expect("then")
+        first = self._pipe()
+        second: Filter = itself
+        if self._take("else"):
+            second = self._pipe()
+        self._expect("end")
+        return lambda value: [
+            out for held in test(value) for out in (first if holds(held) else second)(value)
+        ]
+
+    def _call(self, name: str) -> Filter:
+        arguments: list[Filter] = []
+        if self._take("("):
+            arguments.append(self._pipe())
+            while self._take(";"):
+                arguments.append(self._pipe())
+            self._expect(")")
+        function = FUNCTIONS.get((name, len(arguments)))
+        if function is None:
+            self._next -= 1
+            names = ", ".join(sorted({each for each, _ in FUNCTIONS}))
+            raise JqError(f"{self._text!r}: {name}/{len(arguments)}: expected one of {names}")
+        return function(*arguments)
+
+    def _string(self) -> str:
+        _, text, position = self._peek()
+        self._next += 1
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            raise JqError(f"{self._text!r}: invalid string at {position}") from None
+
+    def _peek(self) -> tuple[str, str, int]:
+        if self._next < len(self._tokens):
+            return self._tokens[self._next]
+        return "end", "", len(self._text) + 1
+
+    def _take(self, text: str) -> bool:
+        kind, have, _ = self._peek()
+        if have != text or kind not in ("mark", "word"):
+            return False
+        self._next += 1
+        return True
+
+    def _expect(self, text: str) -> None:
+        if not self._take(text):
+            raise self._failure(repr(text))
+
+    def _failure(self, expected: str) -> JqError:
+        kind, text, position = self._peek()
+        have = "the end" if kind == "end" else f"{text!r} at {position}"
+        return JqError(f"{self._text!r}: expected {expected}, got {have}")
+
+
+# --------------------------------------------------------------------------------------- filters
+
+
+def _constant(constant: Any) -> Filter:
+    return lambda _: [constant]
+
+
+def _then_key(term: Filter, name: str) -> Filter:
+    def field(value: Any) -> list[Any]:
+        results = []
+        for middle in term(value):
+            if isinstance(middle, dict):
+                results.append(middle.get(name))
+            elif middle is None:
+                results.append(None)
+            else:
+                raise FailedError
+        return results
+
+    return field
+
+
+def _optional(term: Filter) -> Filter:
+    def attempt(value: Any) -> list[Any]:
+        try:
+            return term(value)
+        except FailedError:
+            return []
+
+    return attempt
+
+
+def _logical(left: Filter, right: Filter, *, decisive: bool) -> Filter:
+    def logical(value: Any) -> list[Any]:
+        return [
+            result
+            for first in left(value)
+            for result in (
+                [decisive]
+                if holds(first) == decisive
+                else [holds(second) for second in right(value)]
+            )
+        ]
+
+    return logical
+
+
+def _binary(left: Filter, right: Filter, function: Callable[[Any, Any], Any]) -> Filter:
+    return lambda value: [
+        function(first, second) for second in right(value) for first in left(value)
+    ]

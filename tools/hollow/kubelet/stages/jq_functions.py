@@ -1,0 +1,216 @@
+"""The values and functions of jq: order, arithmetic, access, and what queries may call."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+Filter = Callable[[Any], list[Any]]  # from a value to its results
+_RANKS: dict[type, int] = {type(None): 0, bool: 1, int: 2, float: 2, str: 3, list: 4, dict: 5}
+_TYPES = ("null", "boolean", "number", "string", "array", "object")
+
+
+class FailedError(Exception):
+    """A query cannot be applied to a value."""
+
+
+def itself(value: Any) -> list[Any]:
+    return [value]
+
+
+def holds(value: Any) -> bool:
+    return value is not None and value is not False
+
+
+def _rank(value: Any) -> int:
+    return _RANKS[type(value)]
+
+
+def _before(left: Any, right: Any) -> bool:
+    ranks = _rank(left), _rank(right)
+    if ranks[0] != ranks[1]:
+        return ranks[0] < ranks[1]
+    try:
+        return bool(left < right) if left is not None else False
+    except TypeError:
+        raise FailedError from None
+
+
+def _equal(left: Any, right: Any) -> bool:
+    return _rank(left) == _rank(right) and bool(left == right)
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": _equal,
+    "!=": lambda left, right: not _equal(left, right),
+    "<=": lambda left, right: not _before(right, left),
+    ">=": lambda left, right: not _before(left, right),
+    "<": _before,
+    ">": lambda left, right: _before(right, left),
+}
+
+
+def add(left: Any, right: Any) -> Any:
+    if left is None:
+        return right
+    if right is None:
+        return left
+    match left, right:
+        case (bool(), _) | (_, bool()):
+            raise FailedError
+        case (int() | float(), int() | float()) | (str(), str()) | (list(), list()):
+            return left + right
+        case dict(), dict():
+            return {**left, **right}
+    raise FailedError
+
+
+def subtract(left: Any, right: Any) -> Any:
+    match left, right:
+        case (bool(), _) | (_, bool()):
+            raise FailedError
+        case int() | float(), int() | float():
+            return left - right
+        case list(), list():
+            return [item for item in left if item not in right]
+    raise FailedError
+
+
+def items(value: Any) -> Sequence[Any]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict):
+        return list(value.values())
+    raise FailedError
+
+
+def at(value: Any, place: Any) -> Any:
+    match value, place:
+        case None, _:
+            return None
+        case dict(), str():
+            return value.get(place)
+        case list(), int():
+            return value[place] if -len(value) <= place < len(value) else None
+    raise FailedError
+
+
+def _number(value: Any) -> int | float:
+    if isinstance(value, str):
+        try:
+            return float(value) if any(mark in value for mark in ".eE") else int(value)
+        except ValueError:
+            raise FailedError from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FailedError
+    return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _length(value: Any) -> Any:
+    match value:
+        case None:
+            return 0
+        case bool():
+            raise FailedError
+        case int() | float():
+            return abs(value)
+    return len(value)
+
+
+def _seconds(value: Any) -> int:
+    try:
+        return int(datetime.fromisoformat(_of(str, value)).timestamp())
+    except ValueError:
+        raise FailedError from None
+
+
+def _has(value: Any, place: Any) -> bool:
+    match value, place:
+        case dict(), str():
+            return place in value
+        case list(), int():
+            return 0 <= place < len(value)
+    raise FailedError
+
+
+def _of(type_: Any, value: Any) -> Any:
+    if not isinstance(value, type_):
+        raise FailedError
+    return value
+
+
+def _best(value: Any, better: Callable[[Any, Any], bool]) -> Any:
+    best = None
+    for number, item in enumerate(_of(list, value)):
+        if number == 0 or better(item, best):
+            best = item
+    return best
+
+
+def _plain(function: Callable[[Any], Any]) -> Callable[[], Filter]:
+    return lambda: lambda value: [function(value)]
+
+
+def _with_argument(function: Callable[[Any, Any], Any]) -> Callable[[Filter], Filter]:
+    return lambda argument: lambda value: [function(value, given) for given in argument(value)]
+
+
+def _select(test: Filter) -> Filter:
+    return lambda value: [value for held in test(value) if holds(held)]
+
+
+def _map(each: Filter) -> Filter:
+    return lambda value: [[out for item in items(value) for out in each(item)]]
+
+
+def _any(test: Filter) -> Filter:
+    return lambda value: [any(holds(h) for item in items(value) for h in test(item))]
+
+
+def _all(test: Filter) -> Filter:
+    return lambda value: [all(holds(h) for item in items(value) for h in test(item))]
+
+
+def _sum_of(value: Any) -> Any:
+    total = None
+    for item in items(value):
+        total = add(total, item)
+    return total
+
+
+FUNCTIONS: dict[tuple[str, int], Callable[..., Filter]] = {
+    ("select", 1): _select,
+    ("map", 1): _map,
+    ("any", 1): _any,
+    ("all", 1): _all,
+    ("any", 0): lambda: _any(itself),
+    ("all", 0): lambda: _all(itself),
+    ("empty", 0): lambda: lambda _: [],
+    ("first", 1): lambda inner: lambda value: inner(value)[:1],
+    ("not", 0): _plain(lambda value: not holds(value)),
+    ("length", 0): _plain(_length),
+    ("add", 0): _plain(_sum_of),
+    ("keys", 0): _plain(
+        lambda value: sorted(value) if isinstance(value, dict) else list(range(len(items(value))))
+    ),
+    ("min", 0): _plain(lambda value: _best(value, _before)),
+    ("max", 0): _plain(lambda value: _best(value, lambda a, b: not _before(a, b))),
+    ("tonumber", 0): _plain(_number),
+    ("tostring", 0): _plain(_text),
+    ("type", 0): _plain(lambda value: _TYPES[_rank(value)]),
+    ("ascii_downcase", 0): _plain(lambda value: _of(str, value).lower()),
+    ("fromdateiso8601", 0): _plain(_seconds),
+    ("has", 1): _with_argument(_has),
+    ("startswith", 1): _with_argument(lambda v, a: _of(str, v).startswith(_of(str, a))),
+    ("endswith", 1): _with_argument(lambda v, a: _of(str, v).endswith(_of(str, a))),
+    ("split", 1): _with_argument(lambda v, a: _of(str, v).split(_of(str, a))),
+    ("join", 1): _with_argument(lambda v, a: _of(str, a).join(map(_text, _of(list, v)))),
+    ("test", 1): _with_argument(lambda v, a: re.search(_of(str, a), _of(str, v)) is not None),
+}
