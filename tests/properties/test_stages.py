@@ -94,7 +94,7 @@ class Histories(RuleBasedStateMachine):
         if succeeds and uid in self.pods and self.pods[uid] == due.document:
             self.version += 1
             answer = self.pods[uid] = pod(uid, self.version, phase)
-        self.since[uid] = self.now
+            self.since[uid] = self.now
         self.lives.ended(due.document, answer, self.now)
 
     @rule(uid=st.sampled_from(UIDS))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ..objects import Document, Node, condition_of
+from collections.abc import Callable, Iterator
+
+from ..objects import Document
+from .player import time_of
+from .stages.actions import Action, PatchObject
+from .stages.go_builtins import Functions
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 AMOUNTS = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
@@ -31,15 +36,43 @@ def hollow_node(number: int) -> Document:
     }
 
 
-def node_status(node: Node, address: str, time: str) -> Document:
+class NodeSteps:
+    """The step `register`; `address` returns the address of a node."""
+
+    def __init__(self, address: Callable[[str], str], began: str) -> None:
+        self._address = address
+        self._began = began
+
+    def due(self, step: str, node: Document, now: float) -> float | None:
+        """A node registers as soon as it lacks something."""
+        return now if missing_status(node, "", "") else None
+
+    def run(self, step: str, node: Document, now: float) -> Iterator[Action]:
+        missing = missing_status(node, self._address(node["metadata"]["name"]), time_of(now))
+        if missing:
+            yield PatchObject({"status": missing})
+
+    def functions(self, node: Document, now: float) -> Functions:
+        name = node["metadata"]["name"]
+        return {
+            "Now": lambda: time_of(now),
+            "StartTime": lambda: self._began,
+            "Version": lambda: "hollow",
+            "NodeName": lambda: name,
+            "NodeIP": lambda: self._address(name),
+            "NodePort": lambda: None,
+        }
+
+
+def missing_status(node: Document, address: str, time: str) -> Document:
     """Returns the fields missing in a node's status, as a healthy kubelet would set them."""
-    status = node.status
+    status = node.get("status") or {}
     missing: Document = {}
-    if not status.capacity:
-        missing["capacity"] = status.allocatable or AMOUNTS
-    if not status.allocatable:
-        missing["allocatable"] = status.capacity or AMOUNTS
-    if condition_of(status.conditions, "Ready") is None:
+    if not status.get("capacity"):
+        missing["capacity"] = status.get("allocatable") or AMOUNTS
+    if not status.get("allocatable"):
+        missing["allocatable"] = status.get("capacity") or AMOUNTS
+    if all(condition["type"] != "Ready" for condition in status.get("conditions") or ()):
         ready = {
             "type": "Ready",
             "status": "True",
@@ -47,10 +80,10 @@ def node_status(node: Node, address: str, time: str) -> Document:
             "message": "kubelet is posting ready status",
         }
         missing["conditions"] = [{**ready, "lastHeartbeatTime": time, "lastTransitionTime": time}]
-    if not status.addresses:
-        named = {"type": "Hostname", "address": node.metadata.name}
+    if not status.get("addresses"):
+        named = {"type": "Hostname", "address": node["metadata"]["name"]}
         missing["addresses"] = [{"type": "InternalIP", "address": address}, named]
-    if not status.node_info.kubelet_version:
+    if not (status.get("nodeInfo") or {}).get("kubeletVersion"):
         system = {
             "operatingSystem": "linux",
             "architecture": "amd64",

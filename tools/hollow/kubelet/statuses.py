@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.kube.core import Container, Pod
-
 from ..objects import Document
 
 
-def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
+def running_status(pod: Document, host: str, address: str, time: str) -> Document:
     """Returns the status of a pod with all containers started."""
     conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
     running = {"running": {"startedAt": time}}
     ended = {
         "terminated": {"exitCode": 0, "reason": "Completed", "startedAt": time, "finishedAt": time}
     }
+    spec = pod["spec"]
     status: Document = {
         "phase": "Running",
         "hostIP": host,
@@ -24,17 +23,17 @@ def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
         "conditions": [
             {"type": kind, "status": "True", "lastTransitionTime": time} for kind in conditions
         ],
-        "containerStatuses": [_container(container, running) for container in pod.spec.containers],
+        "containerStatuses": [_container(container, running) for container in spec["containers"]],
     }
-    if pod.spec.init_containers:
+    if spec.get("initContainers"):
         status["initContainerStatuses"] = [
-            _container(container, running if container.restart_policy == "Always" else ended)
-            for container in pod.spec.init_containers
+            _container(container, running if container.get("restartPolicy") == "Always" else ended)
+            for container in spec["initContainers"]
         ]
     return status
 
 
-def creating_status(pod: Pod, host: str, time: str) -> Document:
+def creating_status(pod: Document, host: str, time: str) -> Document:
     """Returns the status of a pod that waits for volumes or devices."""
     waiting = {"waiting": {"reason": "ContainerCreating"}}
     stopped = {"ready": False, "started": False}
@@ -45,17 +44,17 @@ def creating_status(pod: Pod, host: str, time: str) -> Document:
         "startTime": time,
         "containerStatuses": [
             {**_container(container, waiting), "imageID": "", "containerID": "", **stopped}
-            for container in pod.spec.containers
+            for container in pod["spec"]["containers"]
         ],
     }
 
 
-def succeeded_status(pod: Pod, time: str) -> Document:
+def succeeded_status(pod: Document, time: str) -> Document:
     """Returns the status of a pod with all containers succeeded."""
     ended = {
         "exitCode": 0,
         "reason": "Completed",
-        "startedAt": pod.status.start_time,
+        "startedAt": pod["status"].get("startTime"),
         "finishedAt": time,
     }
     conditions = [
@@ -68,17 +67,17 @@ def succeeded_status(pod: Pod, time: str) -> Document:
             "ready": False,
             "started": False,
         }
-        for container in pod.spec.containers
+        for container in pod["spec"]["containers"]
     ]
     return {"phase": "Succeeded", "conditions": conditions, "containerStatuses": statuses}
 
 
-def _container(container: Container, state: Document) -> Document:
+def _container(container: Document, state: Document) -> Document:
     return {
-        "name": container.name,
-        "image": container.image,
-        "imageID": f"hollow://{container.image}",
-        "containerID": f"hollow://{container.name}",
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": f"hollow://{container.get('image', '')}",
+        "containerID": f"hollow://{container['name']}",
         "ready": True,
         "started": True,
         "restartCount": 0,

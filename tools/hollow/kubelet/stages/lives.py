@@ -1,4 +1,4 @@
-"""The lives of objects: which stage each of them is in, and when the stage ends. Pure.
+"""The lives of objects: which stage each of them is in, and when the stage ends.
 
 An object that stages select is in one of them, chosen by their weights. While the same stages
 select it, it stays in that one, and its delay goes on, whatever else changes in the object. When
@@ -113,13 +113,20 @@ class Lives:
         """Begins the next stage of an object after the steps of one.
 
         `before` is the version for which they were carried out, and `after` the one that the server
-        answered, if any. Without a newer version, the next change of the object begins it.
+        answered; it is None if the server refused a step, because the object had changed. Then the
+        stage goes on. Without a newer version, the next change of the object decides.
         """
         uid = uid_of(before)
-        life = self._lives.pop(uid, None)
+        life = self._lives.get(uid)
         if life is None:
             return
-        latest = max((life.document, after or before), key=version_of)
+        if after is None:
+            life.due = inf
+            if version_of(life.document) > version_of(before):
+                self._change(uid, life, life.document, now)
+            return
+        del self._lives[uid]
+        latest = max((life.document, after), key=version_of)
         if version_of(latest) > version_of(before):
             self._begin(latest, now, now)
 

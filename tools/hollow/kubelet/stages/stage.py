@@ -8,7 +8,7 @@ templates the part of Go's in `go_template`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -228,7 +228,7 @@ class Stage:
         return most if most <= least else least + share * (most - least)
 
 
-def read(document: Document, steps: dict[str, Collection[str]]) -> Stage:
+def read(document: Document, steps: Mapping[str, Collection[str]]) -> Stage:
     """Reads a stage. `steps` are the names of the Python steps by kind. Raises StageError."""
     if (document.get("apiVersion"), document.get("kind")) != (API_VERSION, "Stage"):
         raise StageError(
@@ -250,7 +250,7 @@ def read(document: Document, steps: dict[str, Collection[str]]) -> Stage:
         raise StageError(f"Stage {name}: {problem}") from None
 
 
-def _stage(name: str, spec: Spec, steps: dict[str, Collection[str]]) -> Stage:
+def _stage(name: str, spec: Spec, steps: Mapping[str, Collection[str]]) -> Stage:
     group, kind = spec.resource_ref.api_group, spec.resource_ref.kind
     if kind not in steps or group != "v1":
         expected = " or ".join(sorted(steps))

@@ -107,11 +107,25 @@ def test_a_step_without_effect_waits_for_the_next_change() -> None:
     before = pod(1, "Pending")
     state.put(before, 100)
     state.take_due(100)
-    state.ended(before, None, 100)
+    state.ended(before, before, 100)
     assert len(state) == 0
     assert state.next_due() is None
     state.put(pod(2, "Pending"), 101)
     assert names(state, 101) == ["a"]
+
+
+def test_a_refused_step_is_tried_again_without_another_delay() -> None:
+    state = lives(stage("a", "Pending", 5))
+    before = pod(1, "Pending")
+    state.put(before, 100)
+    state.take_due(105)
+    state.ended(before, None, 105)
+    assert names(state, 200) == []
+    state.put(pod(2, "Pending"), 106)
+    assert names(state, 106) == ["a"]
+    state.put(pod(3, "Pending"), 107)
+    state.ended(pod(2, "Pending"), None, 107)
+    assert names(state, 107) == ["a"]
 
 
 def test_a_deleted_object_has_no_stage() -> None:

@@ -1,0 +1,189 @@
+"""Plays stages: waits until the stage of a pod or node is over, and carries out its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Protocol, assert_never
+
+from anyio.abc import TaskGroup
+
+from berth.actors.runtime.backoff import Rng
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logger import get_logger
+
+from ..documents import stamp
+from ..objects import Document
+from .stages.actions import Action, DeleteObject, PatchObject, RecordEvent, actions_of
+from .stages.go_builtins import Functions
+from .stages.lives import Due, Lives
+from .stages.stage import Stage, StageError
+from .writer import PATCHES, Writer
+
+log = get_logger(__name__)
+LEAST_SECONDS = 0.001  # times of the day have no finer steps that all clocks agree on
+
+
+class Steps(Protocol):
+    """What Python does for the objects of one kind. Times are seconds of the epoch."""
+
+    def due(self, step: str, document: Document, now: float) -> float | None:
+        """Returns when a step is due, infinity if `wake` says so later, or None for never."""
+        ...
+
+    def run(self, step: str, document: Document, now: float) -> Iterator[Action]:
+        """Yields what a step does."""
+        ...
+
+    def functions(self, document: Document, now: float) -> Functions:
+        """Returns the functions of templates that depend on the object or the time."""
+        ...
+
+
+class Player:
+    """The stages of the pods or of the nodes."""
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        steps: Steps,
+        writer: Writer,
+        clock: Clock,
+        rng: Rng,
+        group: TaskGroup,
+    ) -> None:
+        self._steps = steps
+        self._lives = Lives(stages, rng, steps.due)
+        self._writer = writer
+        self._clock = clock
+        self._group = group
+        self._alarms: set[float] = set()
+        self._reported: set[str] = set()
+
+    def put(self, document: Document) -> None:
+        self._lives.put(document, self._now())
+        self._play()
+
+    def replace(self, documents: Iterable[Document]) -> None:
+        """Takes all objects that there are."""
+        self._lives.replace(documents, self._now())
+        self._play()
+
+    def remove(self, uid: str) -> None:
+        self._lives.remove(uid)
+
+    def wake(self, uid: str) -> None:
+        self._lives.wake(uid, self._now())
+        self._play()
+
+    def get(self, uid: str) -> Document | None:
+        """Returns the latest version of an object that waits."""
+        return self._lives.get(uid)
+
+    def _now(self) -> float:
+        return self._clock.wall().timestamp()
+
+    def _play(self) -> None:
+        """Starts the steps of the stages that are over, and an alarm for the next one."""
+        now = self._now()
+        for due in self._lives.take_due(now):
+            self._group.start_soon(self._carry_out, due)
+        next_due = self._lives.next_due()
+        if next_due is not None and next_due < min(self._alarms, default=next_due + 1):
+            self._alarms.add(next_due)
+            self._group.start_soon(self._ring, next_due, next_due - now)
+
+    async def _ring(self, due: float, seconds: float) -> None:
+        await self._clock.sleep(max(seconds, LEAST_SECONDS))
+        self._alarms.discard(due)
+        self._play()
+
+    async def _carry_out(self, due: Due) -> None:
+        document = due.document
+        latest, refused = document, False
+        now = self._now()
+        try:
+            actions = list(
+                actions_of(
+                    due.stage,
+                    document,
+                    self._steps.functions(document, now),
+                    lambda step: self._steps.run(step, document, now),
+                )
+            )
+        except StageError as problem:
+            self._report(document, str(problem))
+            actions = []
+        for action in actions:
+            answer = await self._act(action, latest)
+            if isinstance(action, PatchObject):
+                if answer is None:
+                    refused = True
+                    break
+                latest = answer
+        self._lives.ended(document, None if refused else latest, self._now())
+        self._play()
+
+    async def _act(self, action: Action, document: Document) -> Document | None:
+        path = path_of(document)
+        match action:
+            case PatchObject(body, subresource, type_):
+                if type_ != "json":
+                    version = {"resourceVersion": document["metadata"]["resourceVersion"]}
+                    body = {**body, "metadata": {**body.get("metadata", {}), **version}}
+                target = f"{path}/{subresource}" if subresource else path
+                return await self._writer.send("PATCH", target, body, PATCHES[type_])
+            case DeleteObject():
+                uid = document["metadata"]["uid"]
+                options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+                return await self._writer.send("DELETE", path, options)
+            case RecordEvent():
+                namespace = document["metadata"].get("namespace", "default")
+                event = event_about(document, action, self._clock.wall())
+                return await self._writer.send(
+                    "POST", f"/api/v1/namespaces/{namespace}/events", event
+                )
+            case _:
+                assert_never(action)
+
+    def _report(self, document: Document, problem: str) -> None:
+        """Warns once of each problem of a stage."""
+        if problem not in self._reported:
+            self._reported.add(problem)
+            log.warning("stage not played", object=path_of(document), error=problem)
+
+
+def path_of(document: Document) -> str:
+    """Returns the path of a pod or node."""
+    metadata = document["metadata"]
+    if "namespace" in metadata:
+        return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+    return f"/api/v1/nodes/{metadata['name']}"
+
+
+def event_about(document: Document, event: RecordEvent, now: datetime) -> Document:
+    """Returns an event of the kubelet about a pod or node."""
+    metadata = document["metadata"]
+    name, namespace = metadata["name"], metadata.get("namespace")
+    host = document["spec"].get("nodeName", "") if namespace else name
+    about = {"apiVersion": "v1", "kind": "Pod" if namespace else "Node", "name": name}
+    about |= {"namespace": namespace} if namespace else {}
+    time = stamp(now)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": namespace or "default", "generateName": f"{name}-"},
+        "involvedObject": {**about, "uid": metadata["uid"]},
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message,
+        "source": {"component": "kubelet", "host": host},
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    }
+
+
+def time_of(now: float) -> str:
+    """Returns seconds of the epoch as a time of Kubernetes."""
+    return stamp(datetime.fromtimestamp(now, UTC))

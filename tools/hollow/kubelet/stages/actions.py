@@ -1,0 +1,84 @@
+"""What a stage does to its object, as data: patches, events and the deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, assert_never
+
+import msgspec
+
+from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
+
+from ...objects import Document
+from .functions import functions
+from .go_builtins import Functions
+from .go_template import TemplateError
+from .stage import Delete, Event, Finalizers, Patch, PythonStep, Stage, StageError
+
+STATUS = "status"
+
+
+class PatchObject(msgspec.Struct, frozen=True):
+    """A patch of the object or of a subresource."""
+
+    body: Any
+    subresource: str = STATUS
+    type: Literal["json", "merge", "strategic"] = "strategic"
+
+
+class RecordEvent(msgspec.Struct, frozen=True):
+    type: str
+    reason: str
+    message: str
+
+
+class DeleteObject(msgspec.Struct, frozen=True):
+    """The deletion of the object, without another grace period."""
+
+
+Action = PatchObject | RecordEvent | DeleteObject
+
+
+def actions_of(
+    stage: Stage,
+    document: Document,
+    of_player: Functions,
+    run: Callable[[str], Iterator[Action]],
+) -> Iterator[Action]:
+    """Yields what the steps of a stage do; `run` does so for Python steps. Raises StageError."""
+    for step in stage.steps:
+        match step:
+            case Event():
+                yield RecordEvent(step.type or "Normal", step.reason, step.message)
+            case Finalizers():
+                before = document["metadata"].get("finalizers") or []
+                after = step.after(before)
+                if after != before:
+                    yield PatchObject({"metadata": {"finalizers": after}}, "", "merge")
+            case Delete():
+                yield DeleteObject()
+            case Patch():
+                yield _rendered(stage, step, document, of_player)
+            case PythonStep():
+                yield from run(step.name)
+            case _:
+                assert_never(step)
+
+
+def _rendered(stage: Stage, step: Patch, document: Document, of_player: Functions) -> PatchObject:
+    try:
+        text = step.template.render(document, functions(of_player))
+        rendered = documents(text.encode())
+    except (TemplateError, YamlError) as problem:
+        raise StageError(f"Stage {stage.name}: template: {problem}") from None
+    body = rendered[0] if rendered else None
+    expected = list if step.type == "json" else dict
+    if len(rendered) > 1 or not isinstance(body, expected):
+        what = "a list of operations" if step.type == "json" else "one mapping"
+        raise StageError(f"Stage {stage.name}: template: expected {what}")
+    if not step.root:
+        return PatchObject(body, step.subresource, step.type)
+    if isinstance(body, list):
+        moved = [{**change, "path": f"/{step.root}{change.get('path', '')}"} for change in body]
+        return PatchObject(moved, step.subresource, step.type)
+    return PatchObject({step.root: body}, step.subresource, step.type)

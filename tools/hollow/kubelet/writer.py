@@ -1,0 +1,48 @@
+"""Writes of kubelets: each is repeated until the API server answers."""
+
+from __future__ import annotations
+
+import anyio
+
+from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logger import get_logger
+
+from ..objects import Document
+
+log = get_logger(__name__)
+AT_ONCE = 64
+RETRY_SECONDS = 0.5
+PATCHES = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+
+class Writer:
+    """Sends writes, a limited number at a time."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._limiter = anyio.CapacityLimiter(AT_ONCE)
+
+    async def send(
+        self, method: str, path: str, body: object, content_type: str = "application/json"
+    ) -> Document | None:
+        """Repeats a write until the server answers; returns None if it refuses.
+
+        After a refusal, the next change from the watch decides what to do.
+        """
+        while True:
+            async with self._limiter:
+                try:
+                    return await self._client.call(method, path, dict, body, content_type)
+                except ConnectionFailedError as failure:
+                    log.debug("API server not reached", path=path, error=str(failure))
+                except ApiError as refused:
+                    report = log.debug if refused.code in (404, 409) else log.warning
+                    report("write refused", path=path, error=str(refused))
+                    return None
+            await self._clock.sleep(RETRY_SECONDS)
