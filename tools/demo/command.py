@@ -52,6 +52,8 @@ from ..hollow.devices.driver import run_driver
 from ..hollow.devices.inventory import InventoryError, read_inventories, read_objects
 from ..hollow.kubelet.kubelets import run_kubelets
 from ..hollow.kubelet.nodes import hollow_node
+from ..hollow.kubelet.stages.reading import Stages, read_stages
+from ..hollow.kubelet.stages.stage import StageError
 from ..hollow.negotiation.driver import run_negotiating_driver
 from ..manifests import ManifestError, kind_of
 from ..manifests import read as read_manifests
@@ -118,6 +120,7 @@ class Settings(msgspec.Struct, frozen=True):
     nodes: int
     devices: Path | None
     negotiation: bool
+    stages: Stages
     gates: dict[str, bool]
     keep: bool
     port: int
@@ -157,6 +160,15 @@ class Settings(msgspec.Struct, frozen=True):
     is_flag=True,
     help="Negotiate the claims of the older API: enable the plugin, and run its driver.",
 )
+@click.option(
+    "--stages",
+    "stage_paths",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, path_type=Path),
+    help="Play these stages of pods and nodes, in the form of KWOK's Stage: a file, or a folder of "
+    "them; repeatable. A stage replaces the built-in one of its name.",
+)
 @feature_gates_option
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
 @click.option(
@@ -193,6 +205,7 @@ def demo(
     nodes: int,
     devices: Path | None,
     negotiation: bool,
+    stage_paths: tuple[Path, ...],
     feature_gates: tuple[str, ...],
     keep: bool,
     port: int,
@@ -211,6 +224,7 @@ def demo(
     berth demo -f manifests/ --nodes 20
     berth demo --keep --kubeconfig-out demo.kubeconfig
     berth demo --keep --devices
+    berth demo --keep --stages chaos.yaml
     """
     configure_logs(quiet=True)
     try:
@@ -223,6 +237,7 @@ def demo(
             nodes=nodes,
             devices=devices,
             negotiation=negotiation,
+            stages=read_stages(stage_paths),
             gates=gates_from(feature_gates),
             keep=keep,
             port=port,
@@ -234,7 +249,7 @@ def demo(
         summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
-    except (ManifestError, InventoryError, ApiError, FeatureGateError) as problem:
+    except (ManifestError, InventoryError, StageError, ApiError, FeatureGateError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         where = f"{problem.filename}: " if problem.filename else ""
@@ -272,6 +287,12 @@ async def _run(settings: Settings) -> Summary:
             else " until every pod is decided; --keep keeps it"
         )
         click.echo(f"API server at {url}{after}", err=True)
+        for what, names in (
+            ("replaced", settings.stages.replaced),
+            ("added", settings.stages.added),
+        ):
+            if names:
+                click.echo(f"stages {what}: {', '.join(names)}", err=True)
         manifests = sorted(
             settings.manifests,
             key=lambda manifest: (manifest[0].kind not in FIRST, manifest[0].kind == "Pod"),
@@ -281,7 +302,7 @@ async def _run(settings: Settings) -> Summary:
         for kind, document in manifests:
             await _apply(client, kind, document)
         group = await stack.enter_async_context(anyio.create_task_group())
-        await group.start(run_kubelets, client, clock, rng)
+        await group.start(run_kubelets, client, clock, rng, settings.stages)
         await group.start(run_controllers, client, clock, rng)
         if settings.devices is not None:
             await group.start(run_driver, client, clock, rng, settings.devices)

@@ -33,7 +33,8 @@ from .. import mounts
 from ..devices import preparation
 from ..documents import stamp
 from ..objects import Document
-from .nodes import NodeSteps
+from .leases import SECONDS, Leases
+from .nodes import NodeSteps, is_stopped
 from .player import Player, event_about
 from .pods import PodSteps
 from .readiness import Readiness
@@ -52,12 +53,15 @@ async def run_kubelets(
     clock: Clock,
     rng: Random,
     stages: Stages | None = None,
+    lease_seconds: int = SECONDS,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Acts as the kubelet of every node until cancelled; by default with the shipped stages."""
     async with anyio.create_task_group() as group:
-        kubelets = _Kubelets(client, clock, rng, stages or read_stages(), group)
+        leases = Leases(client, clock, rng, group, lease_seconds)
+        group.start_soon(leases.run)
+        kubelets = _Kubelets(client, clock, rng, stages or read_stages(), leases, group)
         group.start_soon(
             kubelets.follow_nodes, Reflector(client, "/api/v1/nodes", dict, clock, rng)
         )
@@ -79,14 +83,23 @@ class _Kubelets:
     """The kubelets: the addresses of their nodes, and the pods of each."""
 
     def __init__(
-        self, client: Client, clock: Clock, rng: Random, stages: Stages, group: TaskGroup
+        self,
+        client: Client,
+        clock: Clock,
+        rng: Random,
+        stages: Stages,
+        leases: Leases,
+        group: TaskGroup,
     ) -> None:
         self._clock = clock
         self._group = group
         self._writer = Writer(client, clock)
+        self._leases = leases
         self._addresses: dict[str, str] = {}
         self._numbers = count()
-        self._pods_on: dict[str, dict[str, Document | None]] = defaultdict(dict)
+        self._running: set[str] = set()  # the nodes whose kubelets run
+        self._listed = anyio.Event()  # the nodes have been listed
+        self._pods_on: dict[str, dict[str, None]] = defaultdict(dict)  # uids, by node
         self._readiness = Readiness()
         self._reported: dict[str, str] = {}  # why a pod waits for devices, by uid
         self._reporting: set[str] = set()
@@ -101,34 +114,52 @@ class _Kubelets:
             match change:
                 case ObjectsListed(items):
                     for name in self._addresses.keys() - {_name(item) for item in items}:
+                        self._stop(name)
                         del self._addresses[name]
                     for item in items:
                         self._admit(item)
-                    self._nodes.replace(items)
-                    for item in items:
-                        self._release(_name(item))
+                    self._nodes.replace([item for item in items if not is_stopped(item)])
+                    self._listed.set()
                 case ObjectChanged(node):
                     self._admit(node)
-                    self._nodes.put(node)
-                    self._release(_name(node))
+                    if not is_stopped(node):
+                        self._nodes.put(node)
                 case ObjectDeleted(node):
+                    self._stop(_name(node))
                     self._addresses.pop(_name(node), None)
                     self._nodes.remove(uid_of(node))
+                    self._group.start_soon(self._leases.remove, _name(node))
 
     def _admit(self, node: Document) -> None:
-        """Notes the address of a node: the one that it has, or a new one."""
+        """Starts or stops the kubelet of a node, and notes the address of the node."""
         name = _name(node)
         addresses = (node.get("status") or {}).get("addresses") or ()
         internal = (each["address"] for each in addresses if each["type"] == "InternalIP")
         own = next(internal, None) or self._addresses.get(name)
         self._addresses[name] = own or str(_ADDRESSES + next(self._numbers))
+        if is_stopped(node):
+            self._stop(name)
+            self._nodes.remove(uid_of(node))
+        elif name not in self._running:
+            self._running.add(name)
+            self._leases.begin(name, uid_of(node))
+            if self._pods_on.get(name):
+                self._group.start_soon(self._resume, name)
 
-    def _release(self, name: str) -> None:
-        """Plays the pods that have waited for their node."""
-        for uid, pod in self._pods_on.get(name, {}).items():
-            if pod is not None:
-                self._pods_on[name][uid] = None
-                self._pods.put(pod)
+    def _stop(self, name: str) -> None:
+        self._running.discard(name)
+        self._leases.end(name)
+        for uid in self._pods_on.get(name, ()):
+            self._pods.remove(uid)
+
+    async def _resume(self, name: str) -> None:
+        """Plays the pods of a node whose kubelet starts after them."""
+        path = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}"
+        answer = await self._writer.send("GET", path, None)
+        for pod in answer["items"] if answer else ():
+            for each in self._playing([pod]):
+                self._pods.put(each)
+                self._look(uid_of(each))
 
     def _address(self, name: str) -> str:
         return self._addresses.get(name, "")
@@ -161,6 +192,7 @@ class _Kubelets:
             self._look(pod.metadata.uid)
 
     async def follow_pods(self, bound: Reflector[Document]) -> None:
+        await self._listed.wait()
         async for change in bound.changes():
             match change:
                 case ObjectsListed(items):
@@ -173,26 +205,28 @@ class _Kubelets:
                         self._pods.put(each)
                         self._look(uid_of(each))
                 case ObjectDeleted(pod):
-                    uid, name = uid_of(pod), pod["spec"]["nodeName"]
-                    self._pods.remove(uid)
-                    self._readiness.forget(pod)
-                    self._reported.pop(uid, None)
-                    pods = self._pods_on.get(name)
-                    if pods is not None:
-                        pods.pop(uid, None)
-                        if not pods:
-                            del self._pods_on[name]
+                    self._forget(pod)
 
     def _playing(self, pods: Iterable[Document]) -> Iterator[Document]:
-        """Yields the pods whose nodes exist; the others wait for their node."""
+        """Yields the pods whose kubelets run; the others are resumed when theirs do."""
         for pod in pods:
-            name, uid = pod["spec"]["nodeName"], uid_of(pod)
-            exists = name in self._addresses
-            self._pods_on[name][uid] = None if exists else pod
-            if exists:
+            name = pod["spec"]["nodeName"]
+            self._pods_on[name][uid_of(pod)] = None
+            if name in self._running:
                 if "deletionTimestamp" in pod["metadata"]:
                     self._readiness.forget(pod)
                 yield pod
+
+    def _forget(self, pod: Document) -> None:
+        uid, name = uid_of(pod), pod["spec"]["nodeName"]
+        self._pods.remove(uid)
+        self._readiness.forget(pod)
+        self._reported.pop(uid, None)
+        pods = self._pods_on.get(name)
+        if pods is not None:
+            pods.pop(uid, None)
+            if not pods:
+                del self._pods_on[name]
 
     def _look(self, uid: str) -> None:
         """Has it reported why a pod waits for devices, if it does."""

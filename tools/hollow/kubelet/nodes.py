@@ -7,10 +7,26 @@ from collections.abc import Callable, Iterator
 from ..objects import Document
 from .player import time_of
 from .stages.actions import Action, PatchObject
+from .stages.functions import NODE_CONDITIONS
 from .stages.go_builtins import Functions
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 AMOUNTS = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+# Whether a kubelet runs: the annotation of a node that stops it.
+KUBELET, STOPPED = "berth.dev/kubelet", "stopped"
+# The reasons of conditions that the node lifecycle controller sets while a kubelet is silent.
+LOST = ("NodeStatusUnknown", "NodeStatusNeverUpdated")
+# The conditions that kubelets own, as on a healthy node.
+_HEALTHY = {
+    condition["type"]: condition
+    for condition in NODE_CONDITIONS
+    if condition["type"] != "NetworkUnavailable"
+}
+
+
+def is_stopped(node: Document) -> bool:
+    """True if an annotation stops the node's kubelet."""
+    return (node["metadata"].get("annotations") or {}).get(KUBELET) == STOPPED
 
 
 def hollow_node(number: int) -> Document:
@@ -37,20 +53,36 @@ def hollow_node(number: int) -> Document:
 
 
 class NodeSteps:
-    """The step `register`; `address` returns the address of a node."""
+    """The steps `register`, `heartbeat` and `recover`; `address` returns the address of a node."""
 
     def __init__(self, address: Callable[[str], str], began: str) -> None:
         self._address = address
         self._began = began
 
-    def due(self, step: str, node: Document, now: float) -> float | None:
-        """A node registers as soon as it lacks something."""
-        return now if missing_status(node, "", "") else None
+    def due(self, step: str, node: Document, since: float) -> float | None:
+        return since
 
     def run(self, step: str, node: Document, now: float) -> Iterator[Action]:
-        missing = missing_status(node, self._address(node["metadata"]["name"]), time_of(now))
-        if missing:
-            yield PatchObject({"status": missing})
+        time = time_of(now)
+        match step:
+            case "register":
+                address = self._address(node["metadata"]["name"])
+                yield PatchObject({"status": missing_status(node, address, time)})
+            case "heartbeat":
+                conditions = [
+                    {"type": condition["type"], "lastHeartbeatTime": time}
+                    for condition in node["status"]["conditions"]
+                    if condition["type"] in _HEALTHY
+                ]
+                yield PatchObject({"status": {"conditions": conditions}})
+            case "recover":
+                times = {"lastHeartbeatTime": time, "lastTransitionTime": time}
+                conditions = [
+                    {**_HEALTHY[condition["type"]], **times}
+                    for condition in node["status"]["conditions"]
+                    if condition.get("reason") in LOST and condition["type"] in _HEALTHY
+                ]
+                yield PatchObject({"status": {"conditions": conditions}})
 
     def functions(self, node: Document, now: float) -> Functions:
         name = node["metadata"]["name"]
@@ -73,13 +105,8 @@ def missing_status(node: Document, address: str, time: str) -> Document:
     if not status.get("allocatable"):
         missing["allocatable"] = status.get("capacity") or AMOUNTS
     if all(condition["type"] != "Ready" for condition in status.get("conditions") or ()):
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "message": "kubelet is posting ready status",
-        }
-        missing["conditions"] = [{**ready, "lastHeartbeatTime": time, "lastTransitionTime": time}]
+        times = {"lastHeartbeatTime": time, "lastTransitionTime": time}
+        missing["conditions"] = [{**_HEALTHY["Ready"], **times}]
     if not status.get("addresses"):
         named = {"type": "Hostname", "address": node["metadata"]["name"]}
         missing["addresses"] = [{"type": "InternalIP", "address": address}, named]

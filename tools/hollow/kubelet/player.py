@@ -27,8 +27,10 @@ LEAST_SECONDS = 0.001  # times of the day have no finer steps that all clocks ag
 class Steps(Protocol):
     """What Python does for the objects of one kind. Times are seconds of the epoch."""
 
-    def due(self, step: str, document: Document, now: float) -> float | None:
-        """Returns when a step is due, infinity if `wake` says so later, or None for never."""
+    def due(self, step: str, document: Document, since: float) -> float | None:
+        """Returns when a step is due on an object that is as it is since a time; infinity if only
+        other objects can make it so, None for never.
+        """
         ...
 
     def run(self, step: str, document: Document, now: float) -> Iterator[Action]:
@@ -73,7 +75,7 @@ class Player:
         self._lives.remove(uid)
 
     def wake(self, uid: str) -> None:
-        self._lives.wake(uid, self._now())
+        self._lives.wake(uid)
         self._play()
 
     def get(self, uid: str) -> Document | None:

@@ -28,12 +28,12 @@ class PodSteps:
         self._began = began
         self._numbers = count()
 
-    def due(self, step: str, pod: Document, now: float) -> float | None:
+    def due(self, step: str, pod: Document, since: float) -> float | None:
         """A pod starts once its volumes and devices are ready; before, it says that it waits."""
         if step != "start":
-            return now
+            return since
         waits = any(self._readiness.lacks(pod))
-        return inf if waits and pod["status"].get("containerStatuses") else now
+        return inf if waits and pod["status"].get("containerStatuses") else since
 
     def run(self, step: str, pod: Document, now: float) -> Iterator[Action]:
         time = time_of(now)

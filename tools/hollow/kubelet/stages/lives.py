@@ -20,7 +20,8 @@ from berth.actors.runtime.backoff import Rng
 from ...objects import Document
 from .stage import Stage
 
-# Returns when a Python step is due: a time, infinity if only other objects can make it so, or None.
+# Returns when a Python step is due on an object that is as it is since a time: another time, infinity
+# if only other objects can make it so, or None for never.
 StepDue = Callable[[str, Document, float], float | None]
 _SPARE = 64  # outdated entries that the heap of times may have
 
@@ -65,7 +66,7 @@ class Lives:
         uid = uid_of(document)
         life = self._lives.get(uid)
         if life is None:
-            self._begin(document, now, now if since is None else since)
+            self._begin(document, now if since is None else since)
         elif version_of(document) > version_of(life.document):
             if life.due is None:
                 life.document = document
@@ -83,11 +84,11 @@ class Lives:
         for document in listed.values():
             self.put(document, now, min(now, last_transition(document)))
 
-    def wake(self, uid: str, now: float) -> None:
+    def wake(self, uid: str) -> None:
         """Decides again when the object's stage is over, because other objects have changed."""
         life = self._lives.get(uid)
         if life is not None and life.due is not None:
-            self._set_due(uid, life, now)
+            self._set_due(uid, life)
 
     def get(self, uid: str) -> Document | None:
         """Returns the latest version of an object that waits."""
@@ -128,7 +129,7 @@ class Lives:
         del self._lives[uid]
         latest = max((life.document, after), key=version_of)
         if version_of(latest) > version_of(before):
-            self._begin(latest, now, now)
+            self._begin(latest, now)
 
     def validate(self) -> None:
         """Raises AssertionError if the state contradicts itself."""
@@ -138,7 +139,7 @@ class Lives:
             assert (uid in timed) == (life.due is not None and life.due < inf)
         assert len(self._times) <= 2 * len(self._lives) + _SPARE
 
-    def _begin(self, document: Document, now: float, since: float) -> None:
+    def _begin(self, document: Document, since: float) -> None:
         selected_by = self._selecting(document)
         if selected_by:
             stage = self._choose(selected_by, document)
@@ -146,22 +147,22 @@ class Lives:
             uid = uid_of(document)
             life = _Life(document, selected_by, stage, share, since, inf)
             self._lives[uid] = life
-            self._set_due(uid, life, now)
+            self._set_due(uid, life)
 
     def _change(self, uid: str, life: _Life, document: Document, now: float) -> None:
         if self._selecting(document) == life.selected_by:
             life.document = document
-            self._set_due(uid, life, now)
+            self._set_due(uid, life)
         else:
             del self._lives[uid]
-            self._begin(document, now, now)
+            self._begin(document, now)
 
-    def _set_due(self, uid: str, life: _Life, now: float) -> None:
+    def _set_due(self, uid: str, life: _Life) -> None:
         stage, due = life.stage, None
         if stage.has_delay or not stage.step:
             due = life.since + stage.delay(life.document, life.since, life.share)
         else:
-            due = self._step_due(stage.step, life.document, now)
+            due = self._step_due(stage.step, life.document, life.since)
         if due is None:
             del self._lives[uid]
             return
@@ -214,10 +215,14 @@ def version_of(document: Document) -> int:
 def last_transition(document: Document) -> float:
     """Returns the time of the latest transition that an object shows, in seconds of the epoch."""
     metadata = document["metadata"]
-    texts = [metadata.get("creationTimestamp"), metadata.get("deletionTimestamp")]
+    if "deletionTimestamp" in metadata:
+        grace = metadata.get("deletionGracePeriodSeconds") or 0
+        return _seconds(metadata["deletionTimestamp"]) - grace
+    texts: list[str | None] = []
     for condition in (document.get("status") or {}).get("conditions") or ():
         texts += [condition.get("lastTransitionTime"), condition.get("lastHeartbeatTime")]
-    return max((_seconds(text) for text in texts if text), default=0.0)
+    times = [_seconds(text) for text in texts if text]
+    return max(times) if times else _seconds(metadata["creationTimestamp"])
 
 
 def _seconds(text: str) -> float:

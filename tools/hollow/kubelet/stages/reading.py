@@ -13,7 +13,7 @@ from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
 from ....manifests import SUFFIXES
 from .stage import Stage, StageError, read
 
-STEPS = {"Pod": ("start", "complete"), "Node": ("register",)}
+STEPS = {"Pod": ("start", "complete"), "Node": ("register", "heartbeat", "recover")}
 _SHIPPED = ("pods.yaml", "nodes.yaml")
 
 

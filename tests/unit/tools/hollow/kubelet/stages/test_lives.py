@@ -149,7 +149,7 @@ def test_steps_say_when_they_are_due_and_are_woken() -> None:
     state.put(pod(1, "Pending"), 100)
     assert (state.next_due(), len(state)) == (None, 1)
     due[0] = 101
-    state.wake("u", 100)
+    state.wake("u")
     assert names(state, 101) == ["a"]
 
 

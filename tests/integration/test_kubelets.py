@@ -1,0 +1,205 @@
+"""Hollow kubelets over HTTP: leases, heartbeats, stopped kubelets, restarts and users' stages."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+
+from berth.tools.hollow.kubelet.kubelets import run_kubelets
+from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.hollow.kubelet.stages.reading import read_stages
+from tests.kit.cluster import Cluster, cluster
+from tests.kit.virtual_loop import LoopClock, in_virtual_time
+
+Document = dict[str, Any]
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1"
+
+
+def pod(name: str, node: str = "node-1", **annotations: str) -> Document:
+    return {
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "nodeName": node,
+            "restartPolicy": "Never",
+            "containers": [{"name": "c", "image": "x"}],
+        },
+    }
+
+
+def in_phase(phase: str) -> Any:
+    return lambda status: status.get("phase") == phase
+
+
+async def renewed(running: Cluster) -> datetime:
+    lease = await running.client.call("GET", LEASE, dict)
+    return datetime.fromisoformat(lease["spec"]["renewTime"])
+
+
+@in_virtual_time
+async def test_leases_are_renewed_every_ten_seconds_until_the_kubelet_stops() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        await anyio.sleep(100)
+        first = await renewed(running)
+        await anyio.sleep(20)
+        assert (await renewed(running) - first).total_seconds() == 20
+        stop = {"metadata": {"annotations": {"berth.dev/kubelet": "stopped"}}}
+        await running.patch("Node", "node-1", stop)
+        await anyio.sleep(1)
+        last = await renewed(running)
+        await anyio.sleep(60)
+        assert await renewed(running) == last
+        await running.patch("Node", "node-1", {"metadata": {"annotations": None}})
+        await anyio.sleep(1)
+        assert (await renewed(running) - last).total_seconds() > 60
+        await running.delete("Node", "node-1")
+        await anyio.sleep(1)
+        leases = await running.client.call("GET", LEASE.rpartition("/")[0], dict)
+        assert leases["items"] == []
+
+
+@in_virtual_time
+async def test_a_node_that_does_not_change_reports_its_conditions_after_five_minutes() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        await anyio.sleep(1)
+        before = await running.get("Node", "node-1")
+        await anyio.sleep(290)
+        same = await running.get("Node", "node-1")
+        assert same["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        await anyio.sleep(30)
+        (ready,) = (await running.get("Node", "node-1"))["status"]["conditions"]
+        assert (ready["type"], ready["status"]) == ("Ready", "True")
+        assert ready["reason"] == "KubeletReady"
+        assert ready["lastHeartbeatTime"].startswith("2026-01-01T00:05:")
+
+
+@in_virtual_time
+async def test_a_stopped_kubelet_leaves_its_pods_alone_and_goes_on_later() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        node = hollow_node(1)
+        node["metadata"]["annotations"] = {"berth.dev/kubelet": "stopped"}
+        await running.create("Node", node)
+        await running.create("Pod", pod("a"))
+        await running.create("Pod", pod("b", node="node-2"))
+        await anyio.sleep(30)
+        for name in ("a", "b"):
+            assert (await running.get("Pod", name))["status"]["phase"] == "Pending"
+        await running.patch("Node", "node-1", {"metadata": {"annotations": None}})
+        await running.status("Pod", "a", in_phase("Running"))
+        await running.create("Node", hollow_node(2))
+        await running.status("Pod", "b", in_phase("Running"))
+        lost = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+        await running.patch("Node", "node-1", {"status": {"conditions": [lost]}}, "/status")
+        node = await running.status(
+            "Node", "node-1", lambda status: status["conditions"][0]["status"] == "True"
+        )
+        assert node["status"]["conditions"][0]["reason"] == "KubeletReady"
+
+
+@in_virtual_time
+async def test_kubelets_that_start_again_go_on_with_the_delays() -> None:
+    async with cluster() as running:
+        run = {"berth.dev/run-seconds": "60"}
+        async with anyio.create_task_group() as group:
+            await group.start(run_kubelets, running.client, LoopClock(), Random(1))
+            await running.create("Node", hollow_node(1))
+            await running.create("Pod", pod("a", **run))
+            await running.status("Pod", "a", in_phase("Running"))
+            await anyio.sleep(40)
+            group.cancel_scope.cancel()
+        await anyio.sleep(5)
+        await running.start(run_kubelets)
+        await anyio.sleep(10)
+        assert (await running.get("Pod", "a"))["status"]["phase"] == "Running"
+        await anyio.sleep(6)
+        assert (await running.get("Pod", "a"))["status"]["phase"] == "Succeeded"
+
+
+STAGES = """
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata:
+  name: pod-ready
+spec:
+  resourceRef:
+    apiGroup: v1
+    kind: Pod
+  selector:
+    matchExpressions:
+    - key: .metadata.deletionTimestamp
+      operator: DoesNotExist
+    - key: .status.phase
+      operator: In
+      values: [Pending]
+  delay:
+    durationMilliseconds: 20000
+    jitterDurationMilliseconds: 30000
+  next:
+    event:
+      type: Normal
+      reason: Started
+      message: slowly
+    finalizers:
+      add:
+      - value: example.com/kept
+    statusTemplate: |
+      {{ $now := Now }}
+      phase: Running
+      hostIP: {{ NodeIPWith .spec.nodeName | Quote }}
+      podIP: {{ PodIPWith .spec.nodeName false .metadata.uid .metadata.name "" | Quote }}
+      containerStatuses:
+      {{ range .spec.containers }}
+      - name: {{ .name }}
+        image: {{ .image | Quote }}
+        imageID: ""
+        ready: true
+        restartCount: 0
+        state: {running: {startedAt: {{ $now | Quote }}}}
+      {{ end }}
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata:
+  name: pod-let-go
+spec:
+  resourceRef:
+    kind: Pod
+  selector:
+    matchExpressions:
+    - {key: .metadata.deletionTimestamp, operator: Exists}
+    - {key: '.metadata.finalizers[]?', operator: In, values: [example.com/kept]}
+  weight: 1
+  next:
+    finalizers:
+      empty: true
+"""
+
+
+@in_virtual_time
+async def test_users_play_their_own_stages(tmp_path: Path) -> None:
+    (tmp_path / "slow.yaml").write_text(STAGES)
+    stages = read_stages([tmp_path])
+    assert (stages.replaced, stages.added) == (("pod-ready",), ("pod-let-go",))
+    async with cluster() as running:
+        await running.start(run_kubelets, stages)
+        await running.create("Node", hollow_node(1))
+        await running.create("Pod", pod("a", **{"berth.dev/run-seconds": "1000"}))
+        await anyio.sleep(19)
+        assert (await running.get("Pod", "a"))["status"]["phase"] == "Pending"
+        await anyio.sleep(12)
+        after = await running.get("Pod", "a")
+        assert after["status"]["phase"] == "Running"
+        assert after["status"]["podIP"].startswith("10.244.")
+        assert after["metadata"]["finalizers"] == ["example.com/kept"]
+        (event,) = await running.all("Event")
+        assert (event["reason"], event["message"]) == ("Started", "slowly")
+        await running.delete("Pod", "a")
+        await running.gone("Pod", "a")

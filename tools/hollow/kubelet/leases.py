@@ -1,0 +1,115 @@
+"""The leases of nodes in kube-node-lease, which kubelets renew: a lease of 40 s every 10 s.
+
+Mirrors the kubelet's node lease controller. The renewals of all nodes are spread over the interval.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+
+import anyio
+from anyio.abc import TaskGroup
+
+from berth.actors.client.rest import ApiError, Client, ConnectionFailedError, IgnoredAnswer
+from berth.actors.runtime.backoff import Rng
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logger import get_logger
+
+from ..objects import Document
+
+log = get_logger(__name__)
+NAMESPACE = "kube-node-lease"
+SECONDS = 40
+_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+_MERGE = "application/merge-patch+json"
+
+
+class Leases:
+    """The leases of the nodes whose kubelets run; each is renewed four times in its duration."""
+
+    def __init__(
+        self, client: Client, clock: Clock, rng: Rng, group: TaskGroup, seconds: int
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._group = group
+        self._seconds = seconds
+        self._interval = seconds / 4
+        self._uids: dict[str, str] = {}  # of the nodes, by name
+        self._times: list[tuple[float, str, str]] = []
+        self._begun = anyio.Event()
+
+    def begin(self, name: str, uid: str) -> None:
+        """Has the lease of a node renewed now and from now on."""
+        self._uids[name] = uid
+        self._group.start_soon(self._renew, name, uid)
+        first = self._clock.now() + self._rng.random() * self._interval
+        heappush(self._times, (first, name, uid))
+        self._begun.set()
+
+    def end(self, name: str) -> None:
+        self._uids.pop(name, None)
+
+    async def run(self) -> None:
+        """Renews leases until cancelled."""
+        while True:
+            while self._times and self._times[0][0] <= self._clock.now():
+                due, name, uid = heappop(self._times)
+                if self._uids.get(name) == uid:
+                    later = max(due + self._interval, self._clock.now())
+                    heappush(self._times, (later, name, uid))
+                    self._group.start_soon(self._renew, name, uid)
+            if self._times:
+                await self._clock.sleep(self._times[0][0] - self._clock.now())
+            else:
+                self._begun = anyio.Event()
+                await self._begun.wait()
+
+    async def remove(self, name: str) -> None:
+        """Deletes the lease of a deleted node."""
+        try:
+            await self._client.call("DELETE", f"{_PATH}/{name}", IgnoredAnswer)
+        except (ConnectionFailedError, ApiError) as problem:
+            log.debug("lease not deleted", node=name, error=str(problem))
+
+    async def _renew(self, name: str, uid: str) -> None:
+        body = {"spec": {"renewTime": _micro_time(self._clock.wall())}}
+        try:
+            await self._client.call("PATCH", f"{_PATH}/{name}", IgnoredAnswer, body, _MERGE)
+        except ConnectionFailedError as failure:
+            log.debug("lease not renewed", node=name, error=str(failure))
+        except ApiError as refused:
+            if refused.code == 404:
+                await self._create(name, uid)
+            else:
+                log.warning("lease not renewed", node=name, error=str(refused))
+
+    async def _create(self, name: str, uid: str) -> None:
+        lease = new_lease(name, uid, self._seconds, self._clock.wall())
+        try:
+            await self._client.call("POST", _PATH, IgnoredAnswer, lease)
+        except ConnectionFailedError as failure:
+            log.debug("lease not created", node=name, error=str(failure))
+        except ApiError as refused:
+            if refused.code != 409:
+                log.warning("lease not created", node=name, error=str(refused))
+
+
+def new_lease(name: str, uid: str, seconds: int, now: datetime) -> Document:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": NAMESPACE, "ownerReferences": [owner]},
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": seconds,
+            "renewTime": _micro_time(now),
+        },
+    }
+
+
+def _micro_time(now: datetime) -> str:
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
