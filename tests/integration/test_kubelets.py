@@ -203,3 +203,103 @@ async def test_users_play_their_own_stages(tmp_path: Path) -> None:
         assert (event["reason"], event["message"]) == ("Started", "slowly")
         await running.delete("Pod", "a")
         await running.gone("Pod", "a")
+
+
+def restarts(count: int, reason: str = "") -> Any:
+    def holds(status: Document) -> bool:
+        (container,) = status.get("containerStatuses") or [{"restartCount": -1}]
+        waiting = container.get("state", {}).get("waiting", {}).get("reason", "")
+        return bool(container["restartCount"] == count and waiting == reason)
+
+    return holds
+
+
+@in_virtual_time
+async def test_a_failing_container_is_restarted_with_a_back_off() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        crashing = pod("a", **{"berth.dev/fail-seconds": "3"})
+        crashing["spec"]["restartPolicy"] = "Always"
+        await running.create("Pod", crashing)
+        await running.status("Pod", "a", restarts(1, "CrashLoopBackOff"))
+        await running.status("Pod", "a", restarts(2))
+        await running.status("Pod", "a", restarts(2, "CrashLoopBackOff"))
+        a = await running.status("Pod", "a", restarts(3), seconds=60)
+        assert a["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
+        events = await running.all("Event")
+        assert {event["reason"] for event in events} == {"BackOff"}
+
+
+@in_virtual_time
+async def test_labels_and_annotations_of_kwok_fail_a_pod() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        name = "pod-container-running-failed.stage.kwok.x-k8s.io"
+        failing = pod(
+            "a", **{f"{name}/delay": "4s", f"{name}/exit-code": "42", f"{name}/reason": "Boom"}
+        )
+        failing["metadata"]["labels"] = {name: "true"}
+        await running.create("Pod", failing)
+        await anyio.sleep(3)
+        assert (await running.get("Pod", "a"))["status"]["phase"] == "Running"
+        a = await running.status("Pod", "a", in_phase("Failed"))
+        ended = a["status"]["containerStatuses"][0]["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (42, "Boom")
+
+
+@in_virtual_time
+async def test_a_failing_liveness_probe_restarts_the_container() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        unhealthy = pod("a", **{"berth.dev/unhealthy-seconds": "20"})
+        unhealthy["spec"]["restartPolicy"] = "Always"
+        unhealthy["spec"]["containers"][0]["livenessProbe"] = {"exec": {"command": ["x"]}}
+        await running.create("Pod", unhealthy)
+        await anyio.sleep(19)
+        assert (await running.get("Pod", "a"))["status"]["containerStatuses"][0]["ready"]
+        a = await running.status("Pod", "a", restarts(1))
+        ended = a["status"]["containerStatuses"][0]["lastState"]["terminated"]
+        assert ended["exitCode"] == 137
+        assert {event["reason"] for event in await running.all("Event")} == {"Unhealthy"}
+
+
+@in_virtual_time
+async def test_readiness_is_seen_when_its_time_comes() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        await running.create("Pod", pod("a", **{"berth.dev/ready-seconds": "15"}))
+        await running.status("Pod", "a", in_phase("Running"))
+        await anyio.sleep(13)
+        assert not (await running.get("Pod", "a"))["status"]["containerStatuses"][0]["ready"]
+        await anyio.sleep(3)
+        a = await running.get("Pod", "a")
+        conditions = {each["type"]: each["status"] for each in a["status"]["conditions"]}
+        assert conditions["Ready"] == "True"
+        assert a["status"]["containerStatuses"][0]["ready"]
+
+
+@in_virtual_time
+async def test_a_pod_stops_after_its_hook_within_the_grace_period() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        hooked = pod("a")
+        hook = {"preStop": {"sleep": {"seconds": 8}}}
+        hooked["spec"]["containers"][0]["lifecycle"] = hook
+        await running.create("Pod", hooked)
+        await running.create("Pod", pod("b", **{"berth.dev/stop-seconds": "600"}))
+        for name in ("a", "b"):
+            await running.status("Pod", name, in_phase("Running"))
+            await running.delete("Pod", name)
+        await anyio.sleep(7)
+        assert {item["metadata"]["name"] for item in await running.all("Pod")} == {"a", "b"}
+        await anyio.sleep(2)
+        assert {item["metadata"]["name"] for item in await running.all("Pod")} == {"b"}
+        await anyio.sleep(20)
+        assert len(await running.all("Pod")) == 1
+        await anyio.sleep(2)
+        assert not await running.all("Pod")

@@ -104,9 +104,9 @@ class _Kubelets:
         self._reported: dict[str, str] = {}  # why a pod waits for devices, by uid
         self._reporting: set[str] = set()
         began = stamp(clock.wall())
-        pod_steps = PodSteps(self._readiness, self._address, began)
+        self._pod_steps = PodSteps(self._readiness, self._address, began)
         node_steps = NodeSteps(self._address, began)
-        self._pods = Player(stages.pods, pod_steps, self._writer, clock, rng, group)
+        self._pods = Player(stages.pods, self._pod_steps, self._writer, clock, rng, group)
         self._nodes = Player(stages.nodes, node_steps, self._writer, clock, rng, group)
 
     async def follow_nodes(self, nodes: Reflector[Document]) -> None:
@@ -220,7 +220,7 @@ class _Kubelets:
     def _forget(self, pod: Document) -> None:
         uid, name = uid_of(pod), pod["spec"]["nodeName"]
         self._pods.remove(uid)
-        self._readiness.forget(pod)
+        self._pod_steps.forget(pod)
         self._reported.pop(uid, None)
         pods = self._pods_on.get(name)
         if pods is not None:

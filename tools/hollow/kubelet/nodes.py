@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ..objects import Document
-from .player import time_of
 from .stages.actions import Action, PatchObject
 from .stages.functions import NODE_CONDITIONS
 from .stages.go_builtins import Functions
+from .times import time_of
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 AMOUNTS = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol, assert_never
 
 from anyio.abc import TaskGroup
@@ -184,8 +184,3 @@ def event_about(document: Document, event: RecordEvent, now: datetime) -> Docume
         "lastTimestamp": time,
         "count": 1,
     }
-
-
-def time_of(now: float) -> str:
-    """Returns seconds of the epoch as a time of Kubernetes."""
-    return stamp(datetime.fromtimestamp(now, UTC))

@@ -9,7 +9,6 @@ wait for nothing are not kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -18,10 +17,11 @@ import msgspec
 from berth.actors.runtime.backoff import Rng
 
 from ...objects import Document
+from ..times import seconds_of
 from .stage import Stage
 
-# Returns when a Python step is due on an object that is as it is since a time: another time, infinity
-# if only other objects can make it so, or None for never.
+# Returns when a Python step is due on an object that is as it is since a time: another time,
+# infinity if only other objects can make it so, or None for never.
 StepDue = Callable[[str, Document, float], float | None]
 _SPARE = 64  # outdated entries that the heap of times may have
 
@@ -217,13 +217,9 @@ def last_transition(document: Document) -> float:
     metadata = document["metadata"]
     if "deletionTimestamp" in metadata:
         grace = metadata.get("deletionGracePeriodSeconds") or 0
-        return _seconds(metadata["deletionTimestamp"]) - grace
+        return seconds_of(metadata["deletionTimestamp"]) - grace
     texts: list[str | None] = []
     for condition in (document.get("status") or {}).get("conditions") or ():
         texts += [condition.get("lastTransitionTime"), condition.get("lastHeartbeatTime")]
-    times = [_seconds(text) for text in texts if text]
-    return max(times) if times else _seconds(metadata["creationTimestamp"])
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+    times = [seconds_of(text) for text in texts if text]
+    return max(times) if times else seconds_of(metadata["creationTimestamp"])

@@ -13,7 +13,10 @@ from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
 from ....manifests import SUFFIXES
 from .stage import Stage, StageError, read
 
-STEPS = {"Pod": ("start", "complete"), "Node": ("register", "heartbeat", "recover")}
+STEPS = {
+    "Pod": ("start", "run", "complete", "fail", "kill", "stop"),
+    "Node": ("register", "heartbeat", "recover"),
+}
 _SHIPPED = ("pods.yaml", "nodes.yaml")
 
 

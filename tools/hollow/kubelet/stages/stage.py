@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
 from ...objects import Document
+from ..times import seconds_of
 from . import functions
 from .go_template import Template, TemplateError
 from .jq import JqError, Query, query
@@ -286,7 +286,7 @@ def _seconds(
             return None
         case [str(text), *_]:
             try:
-                return datetime.fromisoformat(text).timestamp() - since
+                return seconds_of(text) - since
             except ValueError:
                 seconds = duration(text)
                 return default if seconds is None else seconds
