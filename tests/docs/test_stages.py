@@ -37,7 +37,7 @@ def test_the_annotations_are_those_of_the_stages_and_steps() -> None:
         path.read_text() for path in folder.rglob("*.*") if path.suffix in (".py", ".yaml")
     )
     listed = [name for name, _ in rows("Steer a pod")]
-    assert len(listed) == 6
+    assert len(listed) == 8
     assert [name for name in listed if f'"{name}"' not in texts] == []
 
 

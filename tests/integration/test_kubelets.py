@@ -303,3 +303,24 @@ async def test_a_pod_stops_after_its_hook_within_the_grace_period() -> None:
         assert len(await running.all("Pod")) == 1
         await anyio.sleep(2)
         assert not await running.all("Pod")
+
+
+@in_virtual_time
+async def test_images_are_pulled_and_reported() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        size = {"berth.dev/image-size": "1000Mi", "berth.dev/pull-failures": "1"}
+        await running.create("Pod", pod("a", **size))
+        await running.status("Pod", "a", restarts(0, "ContainerCreating"))
+        await anyio.sleep(8)
+        assert (await running.get("Pod", "a"))["status"]["phase"] == "Pending"
+        await running.status("Pod", "a", restarts(0, "ErrImagePull"))
+        await running.status("Pod", "a", restarts(0, "ImagePullBackOff"))
+        await running.status("Pod", "a", in_phase("Running"))
+        events = [event["reason"] for event in await running.all("Event")]
+        assert sorted(events) == ["BackOff", "Failed", "Pulled", "Pulling"]
+        node = await running.status("Node", "node-1", lambda status: bool(status.get("images")))
+        assert node["status"]["images"] == [{"names": ["x"], "sizeBytes": 1000 << 20}]
+        await running.create("Pod", pod("b", **{"berth.dev/image-size": "1000Mi"}))
+        await running.status("Pod", "b", in_phase("Running"), seconds=2)

@@ -109,7 +109,9 @@ class _Pod:
             phase = started
         elif not initialized:
             for container in self._main:
-                self._of_main.setdefault(container["name"], _waiting(container, "PodInitializing"))
+                self._of_main.setdefault(
+                    container["name"], waiting_status(container, "PodInitializing")
+                )
         phase = self._failed_init() or phase
         if phase in FINISHED:
             self._end_sidecars()
@@ -130,7 +132,7 @@ class _Pod:
         initialized = True
         for container in self._init:
             name = container["name"]
-            status = self._of_init.get(name) or _waiting(container, "PodInitializing")
+            status = self._of_init.get(name) or waiting_status(container, "PodInitializing")
             if initialized:
                 status = self._after_wait(container, status)
                 if container.get("restartPolicy") == "Always":
@@ -158,7 +160,7 @@ class _Pod:
         """Starts and probes the containers; returns the phase of the pod."""
         for container in self._main:
             name = container["name"]
-            status = self._of_main.get(name) or _waiting(container, "ContainerCreating")
+            status = self._of_main.get(name) or waiting_status(container, "ContainerCreating")
             self._of_main[name] = self._probed(container, self._after_wait(container, status))
         ended = [_state(status).get("terminated") for status in self._of_main.values()]
         if not all(ended):
@@ -329,12 +331,8 @@ def _state(status: Document) -> Document:
     return {kind: value for kind, value in state.items() if value is not None}
 
 
-def creating(container: Document) -> Document:
-    """Returns the status of a container that waits for volumes or devices."""
-    return _waiting(container, "ContainerCreating")
-
-
-def _waiting(container: Document, reason: str) -> Document:
+def waiting_status(container: Document, reason: str) -> Document:
+    """Returns the status of a container that has not run yet."""
     return {
         "name": container["name"],
         "image": container.get("image", ""),

@@ -33,6 +33,7 @@ from .. import mounts
 from ..devices import preparation
 from ..documents import stamp
 from ..objects import Document
+from .images import Images
 from .leases import SECONDS, Leases
 from .nodes import NodeSteps, is_stopped
 from .player import Player, event_about
@@ -41,7 +42,7 @@ from .readiness import Readiness
 from .stages.actions import RecordEvent
 from .stages.lives import uid_of
 from .stages.reading import Stages, read_stages
-from .writer import Writer
+from .writer import PATCHES, Writer
 
 FAILED = "FailedPrepareDynamicResources"
 REPORT_SECONDS = 1.0
@@ -104,7 +105,11 @@ class _Kubelets:
         self._reported: dict[str, str] = {}  # why a pod waits for devices, by uid
         self._reporting: set[str] = set()
         began = stamp(clock.wall())
-        self._pod_steps = PodSteps(self._readiness, self._address, began)
+        self._images = Images()
+        self._reporting_images: set[str] = set()
+        self._pod_steps = PodSteps(
+            self._readiness, self._images, self._address, self._note_images, began
+        )
         node_steps = NodeSteps(self._address, began)
         self._pods = Player(stages.pods, self._pod_steps, self._writer, clock, rng, group)
         self._nodes = Player(stages.nodes, node_steps, self._writer, clock, rng, group)
@@ -127,6 +132,7 @@ class _Kubelets:
                 case ObjectDeleted(node):
                     self._stop(_name(node))
                     self._addresses.pop(_name(node), None)
+                    self._images.forget(_name(node))
                     self._nodes.remove(uid_of(node))
                     self._group.start_soon(self._leases.remove, _name(node))
 
@@ -137,6 +143,7 @@ class _Kubelets:
         internal = (each["address"] for each in addresses if each["type"] == "InternalIP")
         own = next(internal, None) or self._addresses.get(name)
         self._addresses[name] = own or str(_ADDRESSES + next(self._numbers))
+        self._images.put(node)
         if is_stopped(node):
             self._stop(name)
             self._nodes.remove(uid_of(node))
@@ -151,6 +158,18 @@ class _Kubelets:
         self._leases.end(name)
         for uid in self._pods_on.get(name, ()):
             self._pods.remove(uid)
+
+    def _note_images(self, name: str) -> None:
+        """Has the images of a node reported in a moment."""
+        if name not in self._reporting_images:
+            self._reporting_images.add(name)
+            self._group.start_soon(self._report_images, name)
+
+    async def _report_images(self, name: str) -> None:
+        await self._clock.sleep(REPORT_SECONDS)
+        self._reporting_images.discard(name)
+        body = {"status": {"images": self._images.status(name)}}
+        await self._writer.send("PATCH", f"/api/v1/nodes/{name}/status", body, PATCHES["merge"])
 
     async def _resume(self, name: str) -> None:
         """Plays the pods of a node whose kubelet starts after them."""

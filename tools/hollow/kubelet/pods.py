@@ -9,11 +9,12 @@ from math import inf
 from typing import Any
 
 from ..objects import Document
-from .containers import CRASH_LOOP, Backoffs, Exit, after_exits, creating, progress
+from .containers import CRASH_LOOP, Backoffs, Exit, after_exits, progress, waiting_status
+from .images import Images, Pull, images_of, is_pulled
 from .readiness import Readiness
 from .stages.actions import Action, DeleteObject, PatchObject, RecordEvent
 from .stages.go_builtins import Functions
-from .times import time_of
+from .times import seconds_of, time_of
 
 STOP_SECONDS = "berth.dev/stop-seconds"
 VERSION = "hollow"
@@ -22,10 +23,22 @@ _ADDRESSES = IPv4Address("10.244.0.1")
 
 
 class PodSteps:
-    """The steps of pods; `host` returns the address of a node."""
+    """The steps of pods.
 
-    def __init__(self, readiness: Readiness, host: Callable[[str], str], began: str) -> None:
+    `host` returns the address of a node, and `report` reports the images of a node to the server.
+    """
+
+    def __init__(
+        self,
+        readiness: Readiness,
+        images: Images,
+        host: Callable[[str], str],
+        report: Callable[[str], None],
+        began: str,
+    ) -> None:
         self._readiness = readiness
+        self._images = images
+        self._report = report
         self._host = host
         self._began = began
         self._numbers = count()
@@ -41,8 +54,10 @@ class PodSteps:
         status = pod.get("status") or {}
         match step:
             case "start" if not status.get("podIP"):
-                waits = any(self._readiness.lacks(pod))
-                return inf if waits and status.get("containerStatuses") else since
+                if any(self._readiness.lacks(pod)):
+                    return inf if status.get("containerStatuses") else since
+                pull = self._pull(pod, since)
+                return pull.due if pull.reason and pull.reason == _waits_for(pod) else since
             case "start" | "run":
                 then = progress(pod, since)
                 return since if then.status["conditions"] else then.due
@@ -53,7 +68,7 @@ class PodSteps:
     def run(self, step: str, pod: Document, now: float) -> Iterator[Action]:
         match step:
             case "start":
-                yield self._start(pod, now)
+                yield from self._start(pod, now)
             case "run":
                 yield PatchObject({"status": progress(pod, now).status})
             case "complete":
@@ -73,22 +88,37 @@ class PodSteps:
             case "stop":
                 yield DeleteObject()
 
-    def _start(self, pod: Document, now: float) -> Action:
-        status, time = pod.get("status") or {}, time_of(now)
+    def _pull(self, pod: Document, now: float) -> Pull:
+        if not is_pulled(pod):
+            return Pull("", now)
+        began = (pod.get("status") or {}).get("startTime")
+        return self._images.pull(pod, seconds_of(began) if began else now, now)
+
+    def _start(self, pod: Document, now: float) -> Iterator[Action]:
+        """Starts a pod, or says what its containers wait for."""
+        status = pod.get("status") or {}
         host = self._host(pod["spec"]["nodeName"])
         began = {
             "hostIP": host,
             "hostIPs": [{"ip": host}],
-            "startTime": status.get("startTime") or time,
+            "startTime": status.get("startTime") or time_of(now),
         }
-        if not status.get("podIP") and any(self._readiness.lacks(pod)):
-            waiting = [creating(container) for container in pod["spec"]["containers"]]
-            return PatchObject(
-                {"status": {"phase": "Pending", **began, "containerStatuses": waiting}}
-            )
+        if not status.get("podIP"):
+            waits = any(self._readiness.lacks(pod))
+            reason = "ContainerCreating" if waits else self._pull(pod, now).reason
+            if reason:
+                waiting = [waiting_status(each, reason) for each in pod["spec"]["containers"]]
+                then = {"phase": "Pending", **began, "containerStatuses": waiting}
+                yield PatchObject({"status": then})
+                if not waits:
+                    yield _pull_event(pod, reason)
+                return
         address = self._address(pod)
         own = {"podIP": address, "podIPs": [{"ip": address}]}
-        return PatchObject({"status": {**began, **own, **progress(pod, now).status}})
+        yield PatchObject({"status": {**began, **own, **progress(pod, now).status}})
+        if self._images.add(pod):
+            self._report(pod["spec"]["nodeName"])
+            yield _pull_event(pod, "")
 
     def _exit(
         self, pod: Document, now: float, exits: Callable[[Document], Exit | None]
@@ -129,6 +159,26 @@ class PodSteps:
             return self._host(pod["spec"]["nodeName"])
         own: str | None = (pod.get("status") or {}).get("podIP")
         return own or str(_ADDRESSES + next(self._numbers) % 65_000)
+
+
+def _waits_for(pod: Document) -> str:
+    """Returns why the first container of a pod waits, as its status says."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or [{}]
+    waiting = (statuses[0].get("state") or {}).get("waiting") or {}
+    return str(waiting.get("reason", ""))
+
+
+def _pull_event(pod: Document, reason: str) -> RecordEvent:
+    """Returns the event about the pull of a pod's images; the reason is "" after its success."""
+    images = ", ".join(f'"{image}"' for image in images_of(pod))
+    match reason:
+        case "":
+            return RecordEvent("Normal", "Pulled", f"Successfully pulled image {images}")
+        case "ErrImagePull":
+            return RecordEvent("Warning", "Failed", f"Failed to pull image {images}")
+        case "ImagePullBackOff":
+            return RecordEvent("Normal", "BackOff", f"Back-off pulling image {images}")
+    return RecordEvent("Normal", "Pulling", f"Pulling image {images}")
 
 
 def _annotation(pod: Document, name: str, default: str = "") -> str:

@@ -1,0 +1,99 @@
+"""The images of nodes, and how long pods wait while theirs are pulled.
+
+A pull is a function of the time at which the pod began and of its annotations, so kubelets that
+start again continue it. Failed pulls are repeated with a back-off that doubles, as by the kubelet.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import msgspec
+
+from berth.actors.scheduling.kube.quantity import QuantityError, value
+
+from ..objects import Document
+
+SIZE, FAILURES = "berth.dev/image-size", "berth.dev/pull-failures"
+BYTES_A_SECOND = 100 << 20
+BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 10.0, 300.0
+ERROR_SECONDS = 2.0  # how long a failed pull is an error, before it is a back-off
+MOST_REPORTED = 50
+
+
+class Pull(msgspec.Struct, frozen=True):
+    """The state of a pod's pulls: why its containers wait, or "", and until when."""
+
+    reason: str
+    due: float
+
+
+class Images:
+    """The images on each node, with their sizes in bytes."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, dict[str, int]] = defaultdict(dict)
+
+    def put(self, node: Document) -> None:
+        """Takes the images that a node's status has."""
+        for image in (node.get("status") or {}).get("images") or ():
+            for name in image.get("names") or ():
+                self._sizes[node["metadata"]["name"]][name] = image.get("sizeBytes") or 0
+
+    def forget(self, name: str) -> None:
+        self._sizes.pop(name, None)
+
+    def add(self, pod: Document) -> bool:
+        """Adds the images of a pod to its node; True if one is new there."""
+        size, sizes = _size(pod), self._sizes[pod["spec"]["nodeName"]]
+        new = [image for image in images_of(pod) if image not in sizes] if size else []
+        sizes.update(dict.fromkeys(new, size))
+        return bool(new)
+
+    def status(self, name: str) -> list[Document]:
+        """Returns the images for the status of a node, the largest first."""
+        sizes = sorted(self._sizes[name].items(), key=lambda item: (-item[1], item[0]))
+        return [{"names": [image], "sizeBytes": size} for image, size in sizes[:MOST_REPORTED]]
+
+    def pull(self, pod: Document, began: float, now: float) -> Pull:
+        """Returns how far the pulls of a pod are that began at a time."""
+        sizes = self._sizes[pod["spec"]["nodeName"]]
+        missing = sum(image not in sizes for image in images_of(pod))
+        failures = _failures(pod)
+        seconds = missing * _size(pod) / BYTES_A_SECOND
+        end, backoff, reason = began + seconds, BACKOFF_SECONDS, "ContainerCreating"
+        while now >= end and failures > 0:
+            failures -= 1
+            if now < end + ERROR_SECONDS:
+                return Pull("ErrImagePull", end + ERROR_SECONDS)
+            end += backoff + seconds
+            backoff = min(2 * backoff, MOST_BACKOFF_SECONDS)
+            reason = "ImagePullBackOff"
+        return Pull(reason, end) if now < end else Pull("", end)
+
+
+def is_pulled(pod: Document) -> bool:
+    """True if an annotation gives the images of a pod a size, or lets their pulls fail."""
+    annotations = pod["metadata"].get("annotations") or {}
+    return SIZE in annotations or FAILURES in annotations
+
+
+def images_of(pod: Document) -> list[str]:
+    containers = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
+    return list(dict.fromkeys(container.get("image", "") for container in containers))
+
+
+def _size(pod: Document) -> int:
+    text = (pod["metadata"].get("annotations") or {}).get(SIZE, "0")
+    try:
+        return max(value(text), 0)
+    except QuantityError:
+        return 0
+
+
+def _failures(pod: Document) -> float:
+    """Returns how often the pulls fail; "always" is infinity."""
+    text = (pod["metadata"].get("annotations") or {}).get(FAILURES, "0")
+    if text == "always":
+        return float("inf")
+    return int(text) if text.isdecimal() else 0
