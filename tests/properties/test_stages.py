@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from berth.tools.hollow.kubelet.containers import Backoffs, Exit, after_exits, progress
 from berth.tools.hollow.kubelet.stages.lives import Due, Lives
 from berth.tools.hollow.kubelet.stages.stage import API_VERSION, Stage, read
 
@@ -135,3 +136,68 @@ def test_weights_are_respected() -> None:
     assert len(names) == 4000
     assert names.count("never") == 0
     assert 0.72 < names.count("often") / 4000 < 0.78
+
+
+TIMES = st.sampled_from(["1970-01-01T00:16:00Z", "1970-01-01T00:16:40Z", "1970-01-01T00:17:00Z"])
+ENDED = st.fixed_dictionaries({}, optional={"exitCode": st.integers(0, 2), "finishedAt": TIMES})
+STATES: st.SearchStrategy[Any] = st.one_of(
+    st.just({}),
+    st.just(None),
+    st.fixed_dictionaries({"running": st.fixed_dictionaries({}, optional={"startedAt": TIMES})}),
+    st.fixed_dictionaries({"terminated": ENDED}),
+    st.fixed_dictionaries(
+        {
+            "waiting": st.fixed_dictionaries(
+                {},
+                optional={
+                    "reason": st.sampled_from(["CrashLoopBackOff", "ImagePullBackOff", ""]),
+                    "message": st.sampled_from(["back-off 1m20s restarting failed c", "?"]),
+                },
+            )
+        }
+    ),
+)
+STATUSES = st.fixed_dictionaries(
+    {"name": st.just("c")},
+    optional={
+        "state": STATES,
+        "lastState": st.one_of(st.just({}), st.fixed_dictionaries({"terminated": ENDED})),
+        "restartCount": st.integers(0, 9),
+        "ready": st.booleans(),
+    },
+)
+
+
+@given(
+    st.lists(STATUSES, max_size=1),
+    st.lists(STATUSES, max_size=1),
+    st.sampled_from([None, "Always"]),
+    st.sampled_from(["Always", "OnFailure", "Never"]),
+    st.integers(0, 2),
+)
+def test_any_status_leads_to_a_stable_one(
+    mains: list[Document], inits: list[Document], sidecar: str | None, policy: str, code: int
+) -> None:
+    container = {"name": "c", "image": "x", "readinessProbe": {"initialDelaySeconds": 5}}
+    metadata = {"name": "p", "namespace": "default", "uid": "u"}
+    spec = {
+        "restartPolicy": policy,
+        "containers": [container],
+        "initContainers": [{**container, "restartPolicy": sidecar}],
+    }
+    status: Document = {"containerStatuses": mains, "initContainerStatuses": inits}
+    document: Document = {"metadata": metadata, "spec": spec, "status": status}
+    now = 1000.0
+    exits = after_exits(document, now, lambda _: Exit(code, "Error"), Backoffs()).status
+    document = {**document, "status": exits}
+    for _ in range(20):
+        then = progress(document, now)
+        assert then.due is None or then.due > now
+        document = {**document, "status": then.status}
+        again = progress(document, now)
+        for field in ("phase", "containerStatuses", "initContainerStatuses"):
+            assert again.status[field] == then.status[field]
+        if then.due is None:
+            return
+        now = then.due
+    raise AssertionError("time alone keeps changing the pod")

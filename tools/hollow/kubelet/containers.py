@@ -141,7 +141,7 @@ class _Pod:
                 else:
                     status = self._completed(container, status)
                     ended = _state(status).get("terminated") or {"exitCode": -1}
-                    initialized = ended["exitCode"] == 0
+                    initialized = ended.get("exitCode") == 0
             self._of_init[name] = status
         return initialized
 
@@ -150,7 +150,7 @@ class _Pod:
         running = _state(status).get("running")
         if running is None:
             return status
-        end = seconds_of(running["startedAt"]) + self._annotated(INIT_SECONDS, 0.0)
+        end = self._began(running) + self._annotated(INIT_SECONDS, 0.0)
         if end > self._now:
             self._dues.append(end)
             return status
@@ -165,12 +165,12 @@ class _Pod:
         ended = [_state(status).get("terminated") for status in self._of_main.values()]
         if not all(ended):
             return "Running"
-        return "Failed" if any(each and each["exitCode"] for each in ended) else "Succeeded"
+        return "Failed" if any(each and each.get("exitCode") for each in ended) else "Succeeded"
 
     def _failed_init(self) -> str:
         """Returns Failed if an init container has failed that is not restarted."""
         ended = (_state(self._of_init[c["name"]]).get("terminated") for c in self._init)
-        failed = any(each and each["exitCode"] for each in ended)
+        failed = any(each and each.get("exitCode") for each in ended)
         return "Failed" if failed and self._policy == "Never" else ""
 
     def _end_sidecars(self) -> None:
@@ -187,9 +187,9 @@ class _Pod:
         if waiting is None:
             return status
         restarts = status["restartCount"]
-        if waiting["reason"] == CRASH_LOOP:
-            end = seconds_of(status["lastState"]["terminated"]["finishedAt"])
-            end += _backoff_in(waiting["message"])
+        ended = (status.get("lastState") or {}).get("terminated") or {}
+        if waiting.get("reason") == CRASH_LOOP and ended.get("finishedAt"):
+            end = seconds_of(ended["finishedAt"]) + _backoff_in(waiting.get("message", ""))
             if end > self._now:
                 self._dues.append(end)
                 return status
@@ -203,7 +203,7 @@ class _Pod:
         running = _state(status).get("running")
         if running is None:
             return {**status, "started": False, "ready": False}
-        began = seconds_of(running["startedAt"])
+        began = self._began(running)
         started_at = began + _delay(container.get("startupProbe"))
         delay = self._annotated(READY_SECONDS, _delay(container.get("readinessProbe")))
         ready_at = max(started_at, began + delay)
@@ -221,7 +221,7 @@ class _Pod:
             return ended
         restarts = status["restartCount"]
         metadata = self._pod["metadata"]
-        ran = self._now - seconds_of(_state(status)["running"]["startedAt"])
+        ran = self._now - self._began(_state(status)["running"])
         seconds = backoffs.next(metadata["uid"], container["name"], restarts, ran)
         if seconds == 0:
             restarted = {**_started(container, self._time), "restartCount": restarts + 1}
@@ -238,11 +238,15 @@ class _Pod:
         ended: Document = {
             "exitCode": how.code,
             "reason": how.reason,
-            "startedAt": _state(status)["running"]["startedAt"],
+            "startedAt": _state(status)["running"].get("startedAt") or self._time,
             "finishedAt": self._time,
             "containerID": status.get("containerID", ""),
         }
         return {"terminated": {**ended, "message": how.message} if how.message else ended}
+
+    def _began(self, running: Document) -> float:
+        text = running.get("startedAt")
+        return seconds_of(text) if text else self._now
 
     def _annotated(self, name: str, default: float) -> float:
         try:
@@ -323,7 +327,8 @@ def _gates_missing(gates: list[str], have: dict[str, str]) -> str:
 
 
 def _by_name(statuses: Any) -> dict[str, Document]:
-    return {status["name"]: {"restartCount": 0, **status} for status in statuses or ()}
+    absent = {"restartCount": 0, "ready": False, "started": False}
+    return {status["name"]: {**absent, **status} for status in statuses or ()}
 
 
 def _state(status: Document) -> Document:
