@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -61,6 +62,20 @@ async def test_leases_are_renewed_every_ten_seconds_until_the_kubelet_stops() ->
         await anyio.sleep(1)
         leases = await running.client.call("GET", LEASE.rpartition("/")[0], dict)
         assert leases["items"] == []
+
+
+@in_virtual_time
+async def test_the_renewals_of_nodes_are_spread_over_the_interval() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create_all("Node", map(hollow_node, range(1, 21)))
+        await anyio.sleep(60)
+        listed = await running.client.call("GET", LEASE.rpartition("/")[0], dict)
+        times = sorted(lease["spec"]["renewTime"] for lease in listed["items"])
+        assert len(times) == 20
+        first, last = map(datetime.fromisoformat, (times[0], times[-1]))
+        assert 7 < (last - first).total_seconds() < 10.6
+        assert len({time[:19] for time in times}) >= 7
 
 
 @in_virtual_time
@@ -324,3 +339,32 @@ async def test_images_are_pulled_and_reported() -> None:
         assert node["status"]["images"] == [{"names": ["x"], "sizeBytes": 1000 << 20}]
         await running.create("Pod", pod("b", **{"berth.dev/image-size": "1000Mi"}))
         await running.status("Pod", "b", in_phase("Running"), seconds=2)
+
+
+History = list[tuple[int, str, str]]
+
+
+async def follow(seen: History) -> None:
+    """Notes the phases of pods with random delays, second by second."""
+    delay = "pod-complete.stage.kwok.x-k8s.io"
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        for number in range(10):
+            jitter = {f"{delay}/delay": "1s", f"{delay}/jitter-delay": "50s"}
+            await running.create("Pod", pod(f"p{number}", **jitter))
+        for second in range(60):
+            pods = await running.by_name("Pod")
+            seen += [(second, name, pods[name]["status"]["phase"]) for name in sorted(pods)]
+            await anyio.sleep(1)
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    first: History = []
+    second: History = []
+    in_virtual_time(partial(follow, first))()
+    in_virtual_time(partial(follow, second))()
+    assert {phase for _, _, phase in first} >= {"Running", "Succeeded"}
+    ends = {name: moment for moment, name, phase in reversed(first) if phase == "Succeeded"}
+    assert len(set(ends.values())) > 5
+    assert first == second

@@ -21,6 +21,8 @@ from ..objects import Document
 log = get_logger(__name__)
 NAMESPACE = "kube-node-lease"
 SECONDS = 40
+BATCH_SECONDS = 0.5  # renewals of so long are sent together, which costs a third of single ones
+AT_ONCE = 8
 _PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _MERGE = "application/merge-patch+json"
 
@@ -53,19 +55,31 @@ class Leases:
         self._uids.pop(name, None)
 
     async def run(self) -> None:
-        """Renews leases until cancelled."""
+        """Renews leases until cancelled: all that are due within a moment, one after another."""
         while True:
-            while self._times and self._times[0][0] <= self._clock.now():
-                due, name, uid = heappop(self._times)
-                if self._uids.get(name) == uid:
-                    later = max(due + self._interval, self._clock.now())
-                    heappush(self._times, (later, name, uid))
-                    self._group.start_soon(self._renew, name, uid)
-            if self._times:
-                await self._clock.sleep(self._times[0][0] - self._clock.now())
-            else:
+            if not self._times:
                 self._begun = anyio.Event()
                 await self._begun.wait()
+            await self._clock.sleep(self._times[0][0] - self._clock.now() + BATCH_SECONDS)
+            batch = self._take_due(self._clock.now())
+            async with anyio.create_task_group() as group:
+                for _ in range(min(AT_ONCE, len(batch))):
+                    group.start_soon(self._renew_all, batch)
+
+    def _take_due(self, now: float) -> list[tuple[str, str]]:
+        """Returns the names and uids of the nodes whose leases are due, and notes the next time."""
+        batch: list[tuple[str, str]] = []
+        while self._times and self._times[0][0] <= now:
+            due, name, uid = heappop(self._times)
+            if self._uids.get(name) == uid:
+                batch.append((name, uid))
+                later = due + self._interval
+                heappush(self._times, (later if later > now else now + self._interval, name, uid))
+        return batch
+
+    async def _renew_all(self, batch: list[tuple[str, str]]) -> None:
+        while batch:
+            await self._renew(*batch.pop())
 
     async def remove(self, name: str) -> None:
         """Deletes the lease of a deleted node."""
