@@ -136,6 +136,10 @@ async def test_kubelets_that_start_again_go_on_with_the_delays() -> None:
         assert (await running.get("Pod", "a"))["status"]["phase"] == "Running"
         await anyio.sleep(6)
         assert (await running.get("Pod", "a"))["status"]["phase"] == "Succeeded"
+        await running.create("Pod", pod("b"))
+        b = await running.status("Pod", "b", in_phase("Running"))
+        a = await running.get("Pod", "a")
+        assert a["status"]["podIP"] != b["status"]["podIP"]
 
 
 STAGES = """

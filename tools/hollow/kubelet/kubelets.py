@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Address
-from itertools import count
 from random import Random
 
 import anyio
@@ -33,6 +31,7 @@ from .. import mounts
 from ..devices import preparation
 from ..documents import stamp
 from ..objects import Document
+from .addresses import Addresses
 from .images import Images
 from .leases import SECONDS, Leases
 from .nodes import NodeSteps, is_stopped
@@ -46,7 +45,6 @@ from .writer import PATCHES, Writer
 
 FAILED = "FailedPrepareDynamicResources"
 REPORT_SECONDS = 1.0
-_ADDRESSES = IPv4Address("172.16.0.1")
 
 
 async def run_kubelets(
@@ -97,7 +95,7 @@ class _Kubelets:
         self._writer = Writer(client, clock)
         self._leases = leases
         self._addresses: dict[str, str] = {}
-        self._numbers = count()
+        self._free = Addresses("172.16.0.1")
         self._running: set[str] = set()  # the nodes whose kubelets run
         self._listed = anyio.Event()  # the nodes have been listed
         self._pods_on: dict[str, dict[str, None]] = defaultdict(dict)  # uids, by node
@@ -118,9 +116,10 @@ class _Kubelets:
         async for change in nodes.changes():
             match change:
                 case ObjectsListed(items):
-                    for name in self._addresses.keys() - {_name(item) for item in items}:
-                        self._stop(name)
-                        del self._addresses[name]
+                    for name in sorted(self._addresses.keys() - {_name(item) for item in items}):
+                        self._forget_node(name)
+                    for item in items:
+                        self._free.note(_internal(item))
                     for item in items:
                         self._admit(item)
                     self._nodes.replace([item for item in items if not is_stopped(item)])
@@ -130,19 +129,20 @@ class _Kubelets:
                     if not is_stopped(node):
                         self._nodes.put(node)
                 case ObjectDeleted(node):
-                    self._stop(_name(node))
-                    self._addresses.pop(_name(node), None)
-                    self._images.forget(_name(node))
+                    self._forget_node(_name(node))
                     self._nodes.remove(uid_of(node))
-                    self._group.start_soon(self._leases.remove, _name(node))
+
+    def _forget_node(self, name: str) -> None:
+        self._stop(name)
+        self._addresses.pop(name, None)
+        self._images.forget(name)
+        self._group.start_soon(self._leases.remove, name)
 
     def _admit(self, node: Document) -> None:
         """Starts or stops the kubelet of a node, and notes the address of the node."""
         name = _name(node)
-        addresses = (node.get("status") or {}).get("addresses") or ()
-        internal = (each["address"] for each in addresses if each["type"] == "InternalIP")
-        own = next(internal, None) or self._addresses.get(name)
-        self._addresses[name] = own or str(_ADDRESSES + next(self._numbers))
+        own = _internal(node) or self._addresses.get(name)
+        self._addresses[name] = own or self._free.take()
         self._images.put(node)
         if is_stopped(node):
             self._stop(name)
@@ -216,6 +216,8 @@ class _Kubelets:
             match change:
                 case ObjectsListed(items):
                     self._pods_on.clear()
+                    for pod in items:
+                        self._pod_steps.addresses.note((pod.get("status") or {}).get("podIP"))
                     self._pods.replace(list(self._playing(items)))
                     for pod in items:
                         self._look(uid_of(pod))
@@ -273,6 +275,12 @@ class _Kubelets:
         event = event_about(pod, RecordEvent("Warning", FAILED, message), self._clock.wall())
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/events"
         await self._writer.send("POST", path, event)
+
+
+def _internal(node: Document) -> str | None:
+    """Returns the internal address of a node, if its status has one."""
+    addresses = (node.get("status") or {}).get("addresses") or ()
+    return next((each["address"] for each in addresses if each["type"] == "InternalIP"), None)
 
 
 def _name(document: Document) -> str:

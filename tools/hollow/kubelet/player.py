@@ -21,6 +21,7 @@ from .stages.stage import Stage, StageError
 from .writer import PATCHES, Writer
 
 log = get_logger(__name__)
+MOST_REPORTED = 100  # problems of stages
 LEAST_SECONDS = 0.001  # times of the day have no finer steps that all clocks agree on
 
 
@@ -150,7 +151,7 @@ class Player:
 
     def _report(self, document: Document, problem: str) -> None:
         """Warns once of each problem of a stage."""
-        if problem not in self._reported:
+        if problem not in self._reported and len(self._reported) < MOST_REPORTED:
             self._reported.add(problem)
             log.warning("stage not played", object=path_of(document), error=problem)
 

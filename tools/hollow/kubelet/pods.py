@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from ipaddress import IPv4Address
-from itertools import count
 from math import inf
 from typing import Any
 
 from ..objects import Document
+from .addresses import Addresses
 from .containers import CRASH_LOOP, Backoffs, Exit, after_exits, progress, waiting_status
 from .images import Images, Pull, images_of, is_pulled
 from .readiness import Readiness
@@ -19,11 +18,10 @@ from .times import seconds_of, time_of
 STOP_SECONDS = "berth.dev/stop-seconds"
 VERSION = "hollow"
 _FAILED = "pod-container-running-failed.stage.kwok.x-k8s.io"
-_ADDRESSES = IPv4Address("10.244.0.1")
 
 
 class PodSteps:
-    """The steps of pods.
+    """The steps of pods. `addresses` has those of the pods.
 
     `host` returns the address of a node, and `report` reports the images of a node to the server.
     """
@@ -41,7 +39,7 @@ class PodSteps:
         self._report = report
         self._host = host
         self._began = began
-        self._numbers = count()
+        self.addresses = Addresses("10.244.0.1")
         self._backoffs = Backoffs()
 
     def forget(self, pod: Document) -> None:
@@ -158,7 +156,7 @@ class PodSteps:
         if pod["spec"].get("hostNetwork"):
             return self._host(pod["spec"]["nodeName"])
         own: str | None = (pod.get("status") or {}).get("podIP")
-        return own or str(_ADDRESSES + next(self._numbers) % 65_000)
+        return own or self.addresses.take()
 
 
 def _waits_for(pod: Document) -> str:
