@@ -119,6 +119,31 @@ async def test_a_stopped_kubelet_leaves_its_pods_alone_and_goes_on_later() -> No
         assert node["status"]["conditions"][0]["reason"] == "KubeletReady"
 
 
+def condition(document: Document, kind: str = "Ready") -> str:
+    conditions = document["status"].get("conditions", ())
+    return next((each["status"] for each in conditions if each["type"] == kind), "")
+
+
+@in_virtual_time
+async def test_a_zone_goes_dark_and_comes_back() -> None:
+    async with cluster() as running:
+        await running.start_hollow(map(hollow_node, range(1, 5)))
+        await running.create("Pod", pod("a", node="node-2"))
+        await running.status("Pod", "a", in_phase("Running"))
+        await anyio.sleep(20)
+        stop = {"metadata": {"annotations": {"berth.dev/kubelet": "stopped"}}}
+        await running.patch("Node", "node-2", stop)
+        await running.until("Node", "node-2", lambda node: condition(node) == "Unknown", 90)
+        await running.until("Pod", "a", lambda item: condition(item) == "False")
+        await anyio.sleep(30)
+        assert condition(await running.get("Node", "node-2")) == "Unknown"
+        assert condition(await running.get("Node", "node-1")) == "True"
+        await running.patch("Node", "node-2", {"metadata": {"annotations": None}})
+        await running.until("Node", "node-2", lambda node: condition(node) == "True")
+        await running.until("Pod", "a", lambda item: condition(item) == "True")
+        await running.until("Node", "node-2", lambda node: not node["spec"].get("taints"))
+
+
 @in_virtual_time
 async def test_kubelets_that_start_again_go_on_with_the_delays() -> None:
     async with cluster() as running:

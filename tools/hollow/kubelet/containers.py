@@ -68,6 +68,17 @@ def progress(pod: Document, now: float) -> Progress:
     return _Pod(pod, now).progress()
 
 
+def is_marked(pod: Document) -> bool:
+    """True if a running pod counts as unready although its containers are ready.
+
+    The node lifecycle controller marks the pods of silent kubelets so.
+    """
+    status = pod.get("status") or {}
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    ready = conditions.get("ContainersReady"), conditions.get("Ready")
+    return status.get("phase") == "Running" and ready == ("True", "False")
+
+
 def after_exits(
     pod: Document, now: float, exits: Callable[[Document], Exit | None], backoffs: Backoffs
 ) -> Progress:

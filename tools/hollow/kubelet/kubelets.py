@@ -32,10 +32,11 @@ from ..devices import preparation
 from ..documents import stamp
 from ..objects import Document
 from .addresses import Addresses
+from .containers import is_marked, progress
 from .images import Images
 from .leases import SECONDS, Leases
 from .nodes import NodeSteps, is_stopped
-from .player import Player, event_about
+from .player import Player, event_about, path_of
 from .pods import PodSteps
 from .readiness import Readiness
 from .stages.actions import RecordEvent
@@ -179,6 +180,16 @@ class _Kubelets:
             for each in self._playing([pod]):
                 self._pods.put(each)
                 self._look(uid_of(each))
+                self._renew(each)
+
+    def _renew(self, pod: Document) -> None:
+        """Reports a pod as ready again that counted as unready while its kubelet was silent."""
+        if pod["spec"]["nodeName"] not in self._running or not is_marked(pod):
+            return
+        conditions = progress(pod, self._clock.wall().timestamp()).status["conditions"]
+        if conditions:
+            path, body = f"{path_of(pod)}/status", {"status": {"conditions": conditions}}
+            self._group.start_soon(self._writer.send, "PATCH", path, body, PATCHES["strategic"])
 
     def _address(self, name: str) -> str:
         return self._addresses.get(name, "")
@@ -221,6 +232,7 @@ class _Kubelets:
                     self._pods.replace(list(self._playing(items)))
                     for pod in items:
                         self._look(uid_of(pod))
+                        self._renew(pod)
                 case ObjectChanged(pod):
                     for each in self._playing([pod]):
                         self._pods.put(each)

@@ -11,6 +11,7 @@ from berth.tools.hollow.kubelet.containers import (
     Exit,
     Progress,
     after_exits,
+    is_marked,
     progress,
 )
 from berth.tools.hollow.kubelet.times import time_of
@@ -217,3 +218,15 @@ def test_a_condition_keeps_its_time_while_its_status_is_the_same() -> None:
     document = failed(failed(document, 110, Backoffs()), 111, Backoffs())
     first = next(each for each in document["status"]["conditions"] if each["type"] == "Ready")
     assert first["lastTransitionTime"] == time_of(111)
+
+
+def test_a_pod_is_marked_if_only_its_readiness_was_taken_away() -> None:
+    document = at(pod(), 100)
+    assert not is_marked(document)
+    for each in document["status"]["conditions"]:
+        if each["type"] == "Ready":
+            each["status"] = "False"
+    assert is_marked(document)
+    (restored,) = progress(document, 200).status["conditions"]
+    assert (restored["type"], restored["status"]) == ("Ready", "True")
+    assert not is_marked(failed(document, 110, Backoffs()) | {"status": {"phase": "Failed"}})
