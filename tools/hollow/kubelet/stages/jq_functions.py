@@ -159,7 +159,7 @@ def _plain(function: Callable[[Any], Any]) -> Callable[[], Filter]:
 
 
 def _with_argument(function: Callable[[Any, Any], Any]) -> Callable[[Filter], Filter]:
-    return lambda argument: lambda value: [function(value, given) for given in argument(value)]
+    return lambda argument: lambda value: [function(value, result) for result in argument(value)]
 
 
 def _select(test: Filter) -> Filter:
