@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -24,7 +24,8 @@ from berth.actors.scheduling.kube.meta import (
     ObjectMeta,
     OwnerReference,
 )
-from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.quantity import nano_value
+from berth.actors.scheduling.kube.reading import ReadBy, Reader
 from berth.actors.scheduling.kube.storage import (
     CSIDriver,
     CSINode,
@@ -34,6 +35,7 @@ from berth.actors.scheduling.kube.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from berth.actors.scheduling.kube.times import Time
 
 Document = dict[str, Any]
 IntOrPercent = Int32 | str
@@ -64,16 +66,53 @@ class EphemeralVolumeSource(core.OpaqueVolumeSource, frozen=True, kw_only=True):
     volume_claim_template: Document | None = None
 
 
+class EmptyDirVolumeSource(Object, frozen=True, kw_only=True):
+    medium: str = ""
+    size_limit: Annotated[str | Int64 | float, ReadBy(nano_value)] | None = None
+
+
 class Volume(core.Volume, frozen=True, kw_only=True):
     ephemeral: EphemeralVolumeSource | None = None
+    empty_dir: EmptyDirVolumeSource | None = None
 
 
 class PodSpec(core.PodSpec, frozen=True, kw_only=True):
     volumes: tuple[Volume, ...] = ()
 
 
+class Started(Object, frozen=True, kw_only=True):
+    """The state of a running container."""
+
+    started_at: Time | None = None
+
+
+class Terminated(Object, frozen=True, kw_only=True):
+    exit_code: Int32 = 0
+    reason: str = ""
+    message: str = ""
+    started_at: Time | None = None
+    finished_at: Time | None = None
+
+
+class ContainerState(Object, frozen=True, kw_only=True):
+    running: Started | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(core.ContainerStatus, frozen=True, kw_only=True):
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    restart_count: Int32 = 0
+
+
+class PodStatus(core.PodStatus, frozen=True, kw_only=True):
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
 class Pod(core.Pod, frozen=True, kw_only=True):
     spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
 
 
 class NodeAddress(Object, frozen=True, kw_only=True):

@@ -1,0 +1,361 @@
+"""What the containers of a pod use at a time: a pure function of the pod, the time and a scenario.
+
+    usage_of(pod, now, scenario=NO_SCENARIO) -> PodUsage | None
+
+`usage_of` returns None for a pod that says nothing about its usage, and raises UsageError for one
+that says it wrongly. `PodUsage` has `.cpu` (billionths of a core), `.memory` and
+`.ephemeral_storage` (bytes), `.inodes` and `.pids` of the whole pod, and the same by container in
+`.containers`, and bytes and inodes by local volume in `.volumes`. Two calls with the same arguments
+return the same, noise included.
+
+A pod says what it uses in the annotation berth.dev/usage, a list separated by commas:
+
+    memory=1Gi+10Mi/s                          a leak: 1Gi at the start, then 10Mi more each second
+    memory=1Gi+10Mi/s to 4Gi after 5m          a ramp: begins after 5 minutes, ends at 4Gi
+    cpu=100m spike 2 every 10m for 30s         2 cores more for 30 seconds, every 10 minutes
+    memory=200Mi spike 1Gi at 1h for 5m        once, an hour after the start
+    cpu=250m noise 20%                         up to 20% more or less, drawn anew every 15 seconds
+    sidecar/memory=64Mi                        of the container `sidecar`; without a name, the first
+
+Resources are cpu, memory, pids, ephemeral-storage and inodes (the container's writable layer), logs
+(bytes), and volume.<name> and volume.<name>.inodes of an emptyDir. The time of a container counts
+from its last start, so that a restart ends a leak; that of a volume counts from the pod's start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from hashlib import blake2b
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import Container
+from berth.actors.scheduling.kube.labels import EVERYTHING, Selector
+from berth.actors.scheduling.kube.quantity import QuantityError, nano_value
+from berth.actors.scheduling.kube.times import seconds_of
+from berth.config.types import Duration
+
+from ..objects import ContainerStatus, Pod, Started, Terminated, Volume, is_finished
+
+ANNOTATION = "berth.dev/usage"
+OF_CONTAINERS = ("cpu", "memory", "pids", "ephemeral-storage", "inodes", "logs")
+NOISE_SECONDS = 15.0
+EXPECTED = (
+    "expected <resource>=<amount>, optionally with +<amount>/s to <amount> after <duration>, "
+    "spike <amount> every|at <duration> for <duration>, noise <number>%, such as memory=1Gi+10Mi/s"
+)
+_AMOUNT = r"[0-9.]+(?:[eE][0-9]+|[A-Za-z]{0,2})"
+_DURATION = r"[0-9][0-9.a-zµ]*"
+_TERM = re.compile(
+    rf"(?:(?P<container>[a-z0-9-]+)/)?(?P<resource>[a-z0-9.-]+)\s*=\s*(?P<base>{_AMOUNT})"
+    rf"(?:\s*(?P<sign>[+-])\s*(?P<rate>{_AMOUNT})/(?P<unit>[smhd])"
+    rf"(?:\s+to\s+(?P<bound>{_AMOUNT}))?(?:\s+after\s+(?P<after>{_DURATION}))?)?"
+    rf"(?:\s+spike\s+(?P<spike>{_AMOUNT})\s+(?P<repeats>every|at)\s+(?P<period>{_DURATION})"
+    rf"\s+for\s+(?P<width>{_DURATION}))?"
+    r"(?:\s+noise\s+(?P<noise>[0-9]{1,3})%)?"
+)
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class UsageError(ValueError):
+    """A description of usage that cannot be used; the message says where it is."""
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """An amount over time: a base, growth up to a bound, one spike or one each period, and noise.
+
+    Amounts are in units (cores, bytes, numbers), times in seconds.
+    """
+
+    base: float
+    rate: float = 0.0
+    bound: float | None = None
+    after: float = 0.0
+    spike: float = 0.0
+    period: float = 0.0
+    width: float = 0.0
+    repeats: bool = False
+    noise: float = 0.0
+
+    def at(self, seconds: float, draw: Callable[[int], float]) -> float:
+        """Returns the amount; `draw` gives a number from -1 to 1 for the number of an interval."""
+        amount = self.base + self.rate * max(seconds - self.after, 0.0)
+        if self.bound is not None:
+            amount = min(amount, self.bound) if self.rate > 0 else max(amount, self.bound)
+        if self.spike and seconds >= self.period:
+            phase = seconds % self.period if self.repeats else seconds - self.period
+            amount += self.spike if phase < self.width else 0.0
+        if self.noise:
+            amount *= 1.0 + self.noise * draw(int(seconds // NOISE_SECONDS))
+        return max(amount, 0.0)
+
+
+Curves = dict[tuple[str, str], Curve]  # by container, "" for the first one, and resource
+Amounts = Mapping[str, float]
+# Returns the amounts of a pod by `[container/]resource`, given the seconds since its start.
+Model = Callable[[Pod, float], Amounts]
+
+
+class ContainerUsage(msgspec.Struct, frozen=True):
+    """The usage of a container: cpu in billionths of a core, bytes of memory, of the writable layer
+    and of logs, numbers of inodes in the writable layer and of processes.
+    """
+
+    name: str
+    cpu: int = 0
+    memory: int = 0
+    rootfs: int = 0
+    logs: int = 0
+    inodes: int = 0
+    pids: int = 0
+
+
+class VolumeUsage(msgspec.Struct, frozen=True):
+    """The bytes and inodes in a volume of the kind emptyDir. One in memory uses no disk."""
+
+    name: str
+    used: int = 0
+    inodes: int = 0
+    in_memory: bool = False
+
+
+class PodUsage(msgspec.Struct, frozen=True):
+    containers: tuple[ContainerUsage, ...] = ()
+    volumes: tuple[VolumeUsage, ...] = ()
+
+    @property
+    def cpu(self) -> int:
+        return sum(container.cpu for container in self.containers)
+
+    @property
+    def memory(self) -> int:
+        in_memory = sum(volume.used for volume in self.volumes if volume.in_memory)
+        return in_memory + sum(container.memory for container in self.containers)
+
+    @property
+    def ephemeral_storage(self) -> int:
+        on_disk = sum(volume.used for volume in self.volumes if not volume.in_memory)
+        return on_disk + sum(container.rootfs + container.logs for container in self.containers)
+
+    @property
+    def inodes(self) -> int:
+        on_disk = sum(volume.inodes for volume in self.volumes if not volume.in_memory)
+        return on_disk + sum(container.inodes for container in self.containers)
+
+    @property
+    def pids(self) -> int:
+        return sum(container.pids for container in self.containers)
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """The usage of the pods that a selector selects, as curves or as a model."""
+
+    usage: Curves | Model
+    selector: Selector = EVERYTHING
+    namespaces: tuple[str, ...] = ()
+
+    def concerns(self, pod: Pod) -> bool:
+        namespace = pod.metadata.namespace
+        return (not self.namespaces or namespace in self.namespaces) and self.selector.matches(
+            pod.metadata.labels
+        )
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """The usage of pods without an annotation: the first rule that concerns a pod counts.
+
+    Noise is a function of the seed, the pod's name and the time.
+    """
+
+    rules: Sequence[Rule] = ()
+    seed: int = 0
+
+    def usage_of(self, pod: Pod) -> Curves | Model | None:
+        return next((rule.usage for rule in self.rules if rule.concerns(pod)), None)
+
+
+NO_SCENARIO = Scenario()
+
+
+def usage_of(pod: Pod, now: datetime, scenario: Scenario = NO_SCENARIO) -> PodUsage | None:
+    """Returns what a pod uses; None if nothing says so. Raises UsageError."""
+    text = pod.metadata.annotations.get(ANNOTATION)
+    try:
+        usage = parse_usage(text) if text is not None else scenario.usage_of(pod)
+        if usage is None:
+            return None
+        if not isinstance(usage, dict):
+            usage = _modelled(pod, usage, now)
+        _check_names(pod, usage)
+    except UsageError as problem:
+        where = "usage of the scenario" if text is None else f"annotation {ANNOTATION}"
+        raise UsageError(f"{where}: {problem}") from None
+    return _Reading(pod, usage, now, scenario.seed).whole()
+
+
+@lru_cache(maxsize=1 << 12)
+def parse_usage(text: str) -> Curves:
+    """Reads a description of usage. Raises UsageError."""
+    curves: Curves = {}
+    for term in filter(None, map(str.strip, re.split(r"[,;\n]", text))):
+        match = _TERM.fullmatch(term)
+        if match is None:
+            raise UsageError(f"{term!r}: {EXPECTED}")
+        place = (match["container"] or "", match["resource"])
+        if place in curves:
+            raise UsageError(f"{term!r}: expected each resource once")
+        if match["resource"] not in OF_CONTAINERS and not _volume_in(match["resource"]):
+            names = f"{', '.join(OF_CONTAINERS)}, volume.<name> or volume.<name>.inodes"
+            raise UsageError(f"{term!r}: expected the resource {names}")
+        if match["container"] and _volume_in(match["resource"]):
+            raise UsageError(f"{term!r}: expected no container before a volume")
+        try:
+            curves[place] = _curve(match)
+        except (QuantityError, ValueError) as problem:
+            raise UsageError(f"{term!r}: {problem}") from None
+    if not curves:
+        raise UsageError(EXPECTED)
+    return curves
+
+
+def _curve(match: re.Match[str]) -> Curve:
+    sign = -1.0 if match["sign"] == "-" else 1.0
+    period, width = _seconds(match["period"]), _seconds(match["width"])
+    if match["spike"] and match["repeats"] == "every" and not 0 < width <= period:
+        raise ValueError("expected a spike that is not longer than its period")
+    return Curve(
+        base=_amount(match["base"]),
+        rate=sign * _amount(match["rate"]) / _UNITS[match["unit"] or "s"],
+        bound=None if match["bound"] is None else _amount(match["bound"]),
+        after=_seconds(match["after"]),
+        spike=_amount(match["spike"]),
+        period=period,
+        width=width,
+        repeats=match["repeats"] == "every",
+        noise=int(match["noise"] or 0) / 100,
+    )
+
+
+def _amount(text: str | None) -> float:
+    return 0.0 if text is None else nano_value(text) / 1e9
+
+
+def _seconds(text: str | None) -> float:
+    return 0.0 if text is None else float(Duration.parse(text))
+
+
+def _volume_in(resource: str) -> str:
+    """Returns the volume that a resource names; "" if it names none."""
+    prefix, _, name = resource.removesuffix(".inodes").partition(".")
+    return name if prefix == "volume" and "." not in name else ""
+
+
+def _modelled(pod: Pod, model: Model, now: datetime) -> Curves:
+    """Returns the amounts of a model as constant curves. Raises UsageError."""
+    amounts = model(pod, _since(pod.status.start_time, now))
+    curves: Curves = {}
+    for place, amount in amounts.items():
+        container, _, resource = place.rpartition("/")
+        if resource not in OF_CONTAINERS and not _volume_in(resource):
+            raise UsageError(f"the model returned the unknown resource {place!r}")
+        curves[container, resource] = Curve(float(amount))
+    return curves
+
+
+def _check_names(pod: Pod, usage: Curves) -> None:
+    containers = {container.name for container in _containers(pod)}
+    volumes = {volume.name for volume in pod.spec.volumes if volume.empty_dir is not None}
+    for container, resource in usage:
+        volume = _volume_in(resource)
+        if container and container not in containers:
+            expected = ", ".join(sorted(containers))
+            raise UsageError(f"expected a container of the pod ({expected}), got {container!r}")
+        if volume and volume not in volumes:
+            expected = ", ".join(sorted(volumes)) or "it has none"
+            raise UsageError(f"expected an emptyDir of the pod ({expected}), got {volume!r}")
+
+
+def _containers(pod: Pod) -> tuple[Container, ...]:
+    return (*pod.spec.containers, *pod.spec.init_containers)
+
+
+def _since(time: str | None, now: datetime) -> float:
+    return max(now.timestamp() - seconds_of(time), 0.0) if time else 0.0
+
+
+class _Reading:
+    """The curves of a pod, read at one time."""
+
+    def __init__(self, pod: Pod, curves: Curves, now: datetime, seed: int) -> None:
+        self._pod = pod
+        self._curves = curves
+        self._now = now
+        self._seed = seed
+        self._first = pod.spec.containers[0].name if pod.spec.containers else ""
+        reported = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+        self._statuses = {status.name: status for status in reported}
+
+    def whole(self) -> PodUsage:
+        left = () if is_finished(self._pod) else self._pod.spec.volumes
+        volumes = (volume for volume in left if volume.empty_dir is not None)
+        return PodUsage(
+            tuple(map(self._container, _containers(self._pod))), tuple(map(self._volume, volumes))
+        )
+
+    def _container(self, container: Container) -> ContainerUsage:
+        """Returns the usage of a container. One that has ended keeps its disk."""
+        name = container.name
+        status = self._statuses.get(name, ContainerStatus(name=name))
+        running, ended = status.state.running, status.state.terminated
+        seconds = self._seconds(running, ended)
+        if seconds is None:
+            return ContainerUsage(name)
+
+        def use(resource: str, scale: int = 1) -> int:
+            return int(scale * self._amount(name, resource, seconds))
+
+        return ContainerUsage(
+            name,
+            cpu=use("cpu", 10**9) if running else 0,
+            memory=use("memory") if running else 0,
+            rootfs=use("ephemeral-storage"),
+            logs=use("logs"),
+            inodes=use("inodes"),
+            pids=use("pids") if running else 0,
+        )
+
+    def _seconds(self, running: Started | None, ended: Terminated | None) -> float | None:
+        """Returns how long a container has run; None for one that has not started."""
+        if running is not None:
+            return _since(running.started_at or self._pod.status.start_time, self._now)
+        if ended is not None and ended.started_at and ended.finished_at:
+            return max(seconds_of(ended.finished_at) - seconds_of(ended.started_at), 0.0)
+        return None
+
+    def _volume(self, volume: Volume) -> VolumeUsage:
+        seconds = _since(self._pod.status.start_time, self._now)
+        used, inodes = (
+            int(self._amount("", f"volume.{volume.name}{part}", seconds))
+            for part in ("", ".inodes")
+        )
+        in_memory = volume.empty_dir is not None and volume.empty_dir.medium == "Memory"
+        return VolumeUsage(volume.name, used, inodes, in_memory)
+
+    def _amount(self, container: str, resource: str, seconds: float) -> float:
+        curve = self._curves.get((container, resource))
+        if curve is None and container == self._first:
+            curve = self._curves.get(("", resource))
+        if curve is None:
+            return 0.0
+        return curve.at(seconds, lambda interval: self._draw(container, resource, interval))
+
+    def _draw(self, container: str, resource: str, interval: int) -> float:
+        metadata = self._pod.metadata
+        text = (
+            f"{self._seed}/{metadata.namespace}/{metadata.name}/{container}/{resource}/{interval}"
+        )
+        number = int.from_bytes(blake2b(text.encode(), digest_size=7).digest())
+        return number / (1 << 55) - 1.0
