@@ -22,6 +22,7 @@ from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.http import Answer, listen
 from berth.tools.apiserver.resources import BY_KIND, KINDS
 from berth.tools.hollow.controllers import run_controllers
+from berth.tools.hollow.kubelet.housekeeping import NO_SETUP, Setup
 from berth.tools.hollow.kubelet.kubelets import run_kubelets
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.virtual_loop import LoopClock
@@ -156,10 +157,10 @@ class Cluster(ClusterClient):
         """Starts a part that works on the API server: a controller, a driver, kubelets."""
         await self._group.start(part, self.client, LoopClock(), Random(1), *arguments)
 
-    async def start_hollow(self, nodes: Iterable[Document]) -> None:
+    async def start_hollow(self, nodes: Iterable[Document], setup: Setup = NO_SETUP) -> None:
         """Starts the controllers and the kubelets, and creates nodes."""
         await self.start(run_controllers)
-        await self.start(run_kubelets)
+        await self.start(run_kubelets, setup)
         for node in nodes:
             await self.create("Node", node)
 
@@ -188,10 +189,12 @@ async def cluster(answer: Answer | None = None) -> AsyncIterator[Cluster]:
 
 @asynccontextmanager
 async def toy_cluster(
-    nodes: int, configuration: KubeSchedulerConfiguration = UNLIMITED
+    nodes: int,
+    configuration: KubeSchedulerConfiguration = UNLIMITED,
+    setup: Setup = NO_SETUP,
 ) -> AsyncIterator[Cluster]:
     """Runs an API server, a scheduler, the controllers, and this many hollow nodes."""
     async with cluster() as running:
-        await running.start_hollow(map(hollow_node, range(1, nodes + 1)))
+        await running.start_hollow(map(hollow_node, range(1, nodes + 1)), setup)
         await running.schedule(configuration)
         yield running

@@ -91,7 +91,7 @@ def _labels(text: str) -> Matches | None:
     if not text.strip():
         return None
     try:
-        selector = _label_selector(text)
+        selector = label_selector(text)
     except SelectorError as problem:
         raise RefusedError(400, "BadRequest", f"unable to parse requirement: {problem}") from None
     return lambda document: selector.matches(document["metadata"].get("labels") or {})
@@ -137,7 +137,7 @@ def _field(document: Document, paths: Sequence[tuple[str, ...]], absent: str) ->
     return absent if value is None else str(value)
 
 
-def _label_selector(text: str) -> Selector:
+def label_selector(text: str) -> Selector:
     """Returns the selector of a text in the notation of kubectl's -l. Raises SelectorError."""
     return Selector(
         tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip())

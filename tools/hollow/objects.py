@@ -94,7 +94,13 @@ class Terminated(Object, frozen=True, kw_only=True):
     finished_at: Time | None = None
 
 
+class Waiting(Object, frozen=True, kw_only=True):
+    reason: str = ""
+    message: str = ""
+
+
 class ContainerState(Object, frozen=True, kw_only=True):
+    waiting: Waiting | None = None
     running: Started | None = None
     terminated: Terminated | None = None
 
@@ -102,10 +108,16 @@ class ContainerState(Object, frozen=True, kw_only=True):
 class ContainerStatus(core.ContainerStatus, frozen=True, kw_only=True):
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
+    ready: bool = False
+    started: bool | None = None
     restart_count: Int32 = 0
+    image: str = ""
+    image_id: str = msgspec.field(default="", name="imageID")
+    container_id: str = msgspec.field(default="", name="containerID")
 
 
 class PodStatus(core.PodStatus, frozen=True, kw_only=True):
+    qos_class: str = ""
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 

@@ -1,12 +1,13 @@
 """What the containers of a pod use at a time: a pure function of the pod, the time and a scenario.
 
-    usage_of(pod, now, scenario=NO_SCENARIO) -> PodUsage | None
+    usage_of(pod, now, scenario=NO_SCENARIO, ahead=0.0) -> PodUsage | None
 
 `usage_of` returns None for a pod that says nothing about its usage, and raises UsageError for one
 that says it wrongly. `PodUsage` has `.cpu` (billionths of a core), `.memory` and
 `.ephemeral_storage` (bytes), `.inodes` and `.pids` of the whole pod, and the same by container in
-`.containers`, and bytes and inodes by local volume in `.volumes`. Two calls with the same arguments
-return the same, noise included.
+`.containers`, bytes and inodes by local volume in `.volumes`, and what ended containers left on the
+disk in `.dead`. Two calls with the same arguments return the same, noise included. With `ahead`,
+each amount is the most that it can be from `now` until so many seconds later.
 
 A pod says what it uses in the annotation berth.dev/usage, a list separated by commas:
 
@@ -38,7 +39,7 @@ from berth.actors.scheduling.kube.quantity import QuantityError, nano_value
 from berth.actors.scheduling.kube.times import seconds_of
 from berth.config.types import Duration
 
-from ..objects import ContainerStatus, Pod, Started, Terminated, Volume, is_finished
+from ..objects import Pod, Terminated, Volume, is_finished
 
 ANNOTATION = "berth.dev/usage"
 OF_CONTAINERS = ("cpu", "memory", "pids", "ephemeral-storage", "inodes", "logs")
@@ -92,6 +93,24 @@ class Curve(msgspec.Struct, frozen=True):
             amount *= 1.0 + self.noise * draw(int(seconds // NOISE_SECONDS))
         return max(amount, 0.0)
 
+    def most(self, seconds: float, ahead: float) -> float:
+        """Returns an amount that is not exceeded from this time until so many seconds later."""
+        steady = msgspec.structs.replace(self, spike=0.0, noise=0.0)
+        amount = max(steady.at(seconds, _no_noise), steady.at(seconds + ahead, _no_noise))
+        if self._can_spike(seconds, ahead):
+            amount += self.spike
+        return amount * (1.0 + self.noise)
+
+    def _can_spike(self, seconds: float, ahead: float) -> bool:
+        if seconds + ahead < self.period:
+            return False
+        phase = seconds % self.period if self.repeats else seconds - self.period
+        return phase < self.width or (self.repeats and phase + ahead >= self.period)
+
+
+def _no_noise(_: int) -> float:
+    return 0.0
+
 
 Curves = dict[tuple[str, str], Curve]  # by container, "" for the first one, and resource
 Amounts = Mapping[str, float]
@@ -122,9 +141,20 @@ class VolumeUsage(msgspec.Struct, frozen=True):
     in_memory: bool = False
 
 
+class DeadContainer(msgspec.Struct, frozen=True):
+    """What an ended container left: bytes and inodes in its writable layer, and bytes of logs."""
+
+    name: str
+    ended: str
+    rootfs: int = 0
+    logs: int = 0
+    inodes: int = 0
+
+
 class PodUsage(msgspec.Struct, frozen=True):
     containers: tuple[ContainerUsage, ...] = ()
     volumes: tuple[VolumeUsage, ...] = ()
+    dead: tuple[DeadContainer, ...] = ()
 
     @property
     def cpu(self) -> int:
@@ -180,8 +210,12 @@ class Scenario(msgspec.Struct, frozen=True):
 NO_SCENARIO = Scenario()
 
 
-def usage_of(pod: Pod, now: datetime, scenario: Scenario = NO_SCENARIO) -> PodUsage | None:
-    """Returns what a pod uses; None if nothing says so. Raises UsageError."""
+def usage_of(
+    pod: Pod, now: datetime, scenario: Scenario = NO_SCENARIO, ahead: float = 0.0
+) -> PodUsage | None:
+    """Returns what a pod uses, or the most that it can use until so many seconds later; None if
+    nothing says what it uses. A model cannot be asked about the time ahead. Raises UsageError.
+    """
     text = pod.metadata.annotations.get(ANNOTATION)
     try:
         usage = parse_usage(text) if text is not None else scenario.usage_of(pod)
@@ -193,7 +227,17 @@ def usage_of(pod: Pod, now: datetime, scenario: Scenario = NO_SCENARIO) -> PodUs
     except UsageError as problem:
         where = "usage of the scenario" if text is None else f"annotation {ANNOTATION}"
         raise UsageError(f"{where}: {problem}") from None
-    return _Reading(pod, usage, now, scenario.seed).whole()
+    return _Reading(pod, usage, now, scenario.seed, ahead).whole()
+
+
+def is_foreseeable(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
+    """False for a pod whose usage is that of a model, which tells nothing about the time ahead."""
+    return ANNOTATION in pod.metadata.annotations or not callable(scenario.usage_of(pod))
+
+
+def is_described(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
+    """True if something says what the pod uses, rightly or wrongly."""
+    return ANNOTATION in pod.metadata.annotations or scenario.usage_of(pod) is not None
 
 
 @lru_cache(maxsize=1 << 12)
@@ -287,75 +331,87 @@ def _since(time: str | None, now: datetime) -> float:
 
 
 class _Reading:
-    """The curves of a pod, read at one time."""
+    """The curves of a pod, read at one time, or for the seconds ahead of it."""
 
-    def __init__(self, pod: Pod, curves: Curves, now: datetime, seed: int) -> None:
+    def __init__(
+        self, pod: Pod, curves: Curves, now: datetime, seed: int, ahead: float = 0.0
+    ) -> None:
         self._pod = pod
         self._curves = curves
         self._now = now
         self._seed = seed
+        self._ahead = ahead
         self._first = pod.spec.containers[0].name if pod.spec.containers else ""
         reported = (*pod.status.container_statuses, *pod.status.init_container_statuses)
         self._statuses = {status.name: status for status in reported}
 
     def whole(self) -> PodUsage:
         left = () if is_finished(self._pod) else self._pod.spec.volumes
-        volumes = (volume for volume in left if volume.empty_dir is not None)
         return PodUsage(
-            tuple(map(self._container, _containers(self._pod))), tuple(map(self._volume, volumes))
+            tuple(map(self._container, _containers(self._pod))),
+            tuple(self._volume(volume) for volume in left if volume.empty_dir is not None),
+            tuple(
+                self._dead(status.name, state.terminated)
+                for status in self._statuses.values()
+                for state in (status.state, status.last_state)
+                if state.terminated is not None
+            ),
         )
 
     def _container(self, container: Container) -> ContainerUsage:
-        """Returns the usage of a container. One that has ended keeps its disk."""
         name = container.name
-        status = self._statuses.get(name, ContainerStatus(name=name))
-        running, ended = status.state.running, status.state.terminated
-        seconds = self._seconds(running, ended)
-        if seconds is None:
+        status = self._statuses.get(name)
+        if status is None or status.state.running is None or is_finished(self._pod):
             return ContainerUsage(name)
+        started = status.state.running.started_at or self._pod.status.start_time
+        seconds = _since(started, self._now)
 
         def use(resource: str, scale: int = 1) -> int:
-            return int(scale * self._amount(name, resource, seconds))
+            return int(scale * self._amount(name, resource, seconds, self._ahead))
 
         return ContainerUsage(
             name,
-            cpu=use("cpu", 10**9) if running else 0,
-            memory=use("memory") if running else 0,
+            cpu=use("cpu", 10**9),
+            memory=use("memory"),
             rootfs=use("ephemeral-storage"),
             logs=use("logs"),
             inodes=use("inodes"),
-            pids=use("pids") if running else 0,
+            pids=use("pids"),
         )
 
-    def _seconds(self, running: Started | None, ended: Terminated | None) -> float | None:
-        """Returns how long a container has run; None for one that has not started."""
-        if running is not None:
-            return _since(running.started_at or self._pod.status.start_time, self._now)
-        if ended is not None and ended.started_at and ended.finished_at:
-            return max(seconds_of(ended.finished_at) - seconds_of(ended.started_at), 0.0)
-        return None
+    def _dead(self, name: str, ended: Terminated) -> DeadContainer:
+        """Returns what a container had on the disk when it ended."""
+        started_at, finished_at = ended.started_at or "", ended.finished_at or ""
+        if not started_at or not finished_at:
+            return DeadContainer(name, finished_at)
+        seconds = max(seconds_of(finished_at) - seconds_of(started_at), 0.0)
+        rootfs, logs, inodes = (
+            int(self._amount(name, resource, seconds))
+            for resource in ("ephemeral-storage", "logs", "inodes")
+        )
+        return DeadContainer(name, finished_at, rootfs, logs, inodes)
 
     def _volume(self, volume: Volume) -> VolumeUsage:
         seconds = _since(self._pod.status.start_time, self._now)
         used, inodes = (
-            int(self._amount("", f"volume.{volume.name}{part}", seconds))
+            int(self._amount("", f"volume.{volume.name}{part}", seconds, self._ahead))
             for part in ("", ".inodes")
         )
         in_memory = volume.empty_dir is not None and volume.empty_dir.medium == "Memory"
         return VolumeUsage(volume.name, used, inodes, in_memory)
 
-    def _amount(self, container: str, resource: str, seconds: float) -> float:
+    def _amount(self, container: str, resource: str, seconds: float, ahead: float = 0.0) -> float:
         curve = self._curves.get((container, resource))
         if curve is None and container == self._first:
             curve = self._curves.get(("", resource))
         if curve is None:
             return 0.0
+        if ahead:
+            return curve.most(seconds, ahead)
         return curve.at(seconds, lambda interval: self._draw(container, resource, interval))
 
     def _draw(self, container: str, resource: str, interval: int) -> float:
         metadata = self._pod.metadata
-        text = (
-            f"{self._seed}/{metadata.namespace}/{metadata.name}/{container}/{resource}/{interval}"
-        )
-        number = int.from_bytes(blake2b(text.encode(), digest_size=7).digest())
-        return number / (1 << 55) - 1.0
+        place = f"{self._seed}/{metadata.namespace}/{metadata.name}/{container}/{resource}"
+        digest = blake2b(f"{place}/{interval}".encode(), digest_size=7).digest()
+        return int.from_bytes(digest) / (1 << 55) - 1.0

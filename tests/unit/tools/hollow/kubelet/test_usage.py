@@ -110,16 +110,60 @@ def test_a_restart_ends_a_leak_of_a_container_and_not_that_of_a_volume() -> None
     assert used.volumes[0].used == 101 * Mi
 
 
-def test_an_ended_container_keeps_its_disk_alone() -> None:
+def test_an_ended_container_leaves_its_disk_and_no_volume() -> None:
     ended = {
         "startedAt": START.isoformat(),
         "finishedAt": (START + timedelta(seconds=5)).isoformat(),
     }
     statuses = [{"name": "app", "state": {"terminated": ended}}]
-    usage = "memory=1Gi, cpu=1, pids=3, ephemeral-storage=1Mi+1Mi/s, volume.cache=1Gi"
+    usage = "memory=1Gi, cpu=1, pids=3, ephemeral-storage=1Mi+1Mi/s, logs=7, volume.cache=1Gi"
     used = at(60, usage, phase="Failed", containerStatuses=statuses)
-    assert (used.cpu, used.memory, used.pids) == (0, 0, 0)
-    assert used.ephemeral_storage == 6 * Mi
+    assert (used.cpu, used.memory, used.pids, used.ephemeral_storage) == (0, 0, 0, 0)
+    (dead,) = used.dead
+    assert (dead.name, dead.ended, dead.rootfs, dead.logs) == (
+        "app",
+        ended["finishedAt"],
+        6 * Mi,
+        7,
+    )
+
+
+def test_a_restarted_container_leaves_the_disk_of_the_last_one() -> None:
+    ended = {
+        "startedAt": START.isoformat(),
+        "finishedAt": (START + timedelta(seconds=5)).isoformat(),
+    }
+    running = {"running": {"startedAt": ended["finishedAt"]}}
+    statuses = [{"name": "app", "state": running, "lastState": {"terminated": ended}}]
+    used = at(6, "ephemeral-storage=1Mi+1Mi/s", containerStatuses=statuses)
+    assert (used.ephemeral_storage, used.dead[0].rootfs) == (2 * Mi, 6 * Mi)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        "memory=1Gi",
+        "memory=1Gi+10Mi/s",
+        "memory=1Gi+10Mi/s to 2Gi after 1m",
+        "memory=1Gi-10Mi/s to 100Mi",
+        "memory=1Gi spike 1Gi every 1m for 10s noise 5%",
+        "memory=1Gi+1Mi/s spike 2Gi at 90s for 20s",
+    ],
+)
+def test_no_amount_exceeds_the_most_that_was_foreseen(usage: str) -> None:
+    annotated = pod(usage)
+    for start in range(0, 200, 7):
+        for ahead in (1, 10, 45, 120):
+            now = START + timedelta(seconds=start)
+            most = usage_of(annotated, now, ahead=ahead)
+            assert most is not None
+            assert max(at(start + later, usage).memory for later in range(ahead + 1)) <= most.memory
+
+
+def test_a_spike_that_cannot_come_yet_is_not_foreseen() -> None:
+    foreseen = usage_of(pod("memory=1Mi spike 1Gi every 1m for 10s"), START, ahead=59)
+    assert foreseen is not None
+    assert foreseen.memory == Mi
 
 
 def test_a_container_that_has_not_started_uses_nothing() -> None:

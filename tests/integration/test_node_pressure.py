@@ -1,0 +1,82 @@
+"""Node pressure in a toy cluster in virtual time: leaks, full disks, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import msgspec
+
+from berth.tools.hollow.kubelet.housekeeping import Setup
+from berth.tools.hollow.kubelet.pressure.configuration import DEFAULTS, Configuration
+from tests.kit.cluster import Cluster, toy_cluster
+from tests.kit.virtual_loop import in_virtual_time
+
+Document = dict[str, Any]
+# The defaults of a kubelet, but for the time after which pressure ends.
+SHORT = Configuration(msgspec.structs.replace(DEFAULTS, transition=30.0))
+
+
+def deployment(name: str, usage: str, replicas: int = 1, **container: Any) -> Document:
+    labels = {"app": name}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels, "annotations": {"berth.dev/usage": usage}},
+                "spec": {"containers": [{"name": "app", "image": "nginx", **container}]},
+            },
+        },
+    }
+
+
+def condition(obj: Document, kind: str) -> str:
+    conditions = obj["status"].get("conditions", ())
+    return next((str(c["status"]) for c in conditions if c["type"] == kind), "")
+
+
+def taints(node: Document) -> set[str]:
+    return {taint["key"] for taint in node["spec"].get("taints", ())}
+
+
+async def events(running: Cluster, reason: str) -> list[Document]:
+    return [event for event in await running.all("Event") if event["reason"] == reason]
+
+
+@in_virtual_time
+async def test_a_leaking_pod_is_evicted_and_its_replacement_goes_elsewhere() -> None:
+    async with toy_cluster(2, setup=Setup([SHORT])) as running:
+        await running.create("Deployment", deployment("leak", "memory=32600Mi+5Mi/s"))
+        first = await running.until_all("Pod", lambda pods: len(pods) == 1)
+        place = await running.node_of(first[0]["metadata"]["name"])
+
+        node = await running.until(
+            "Node", place, lambda node: condition(node, "MemoryPressure") == "True"
+        )
+        pods = await running.until_all("Pod", lambda pods: len(pods) == 2)
+        (evicted,) = [pod for pod in pods if pod["status"]["phase"] == "Failed"]
+        assert evicted["status"]["reason"] == "Evicted"
+        assert evicted["status"]["message"].startswith(
+            "The node was low on resource: memory. Threshold quantity: 100Mi, available: "
+        )
+        assert "Container app was using 3" in evicted["status"]["message"]
+        assert "request is 0, has larger consumption of memory. " in evicted["status"]["message"]
+        assert condition(evicted, "DisruptionTarget") == "True"
+        assert condition(evicted, "Ready") == "False"
+        (event,) = await events(running, "Evicted")
+        assert event["metadata"]["annotations"]["offending_containers"] == "app"
+        assert len(await events(running, "EvictionThresholdMet")) == 1
+
+        node = await running.until("Node", place, lambda node: bool(taints(node)))
+        assert taints(node) == {"node.kubernetes.io/memory-pressure"}
+        (other,) = [pod for pod in pods if pod["status"]["phase"] != "Failed"]
+        assert await running.node_of(other["metadata"]["name"]) != place
+
+        await anyio.sleep(20)
+        assert taints(await running.get("Node", place))
+        node = await running.until(
+            "Node", place, lambda node: condition(node, "MemoryPressure") == "False"
+        )
+        await running.until("Node", place, lambda node: not taints(node))

@@ -1,0 +1,15 @@
+"""Node-pressure eviction as the kubelet does it: decisions of one node, as pure functions of time.
+
+Mirrors pkg/kubelet/eviction, and the kubelet's admission, preemption and oom_score_adj.
+
+    configuration   a KubeletConfiguration, for the nodes that it selects
+    thresholds      signals, and when they mean pressure
+    observations    what is available on a node: memory, disks, inodes, process ids
+    ranking         in which order pods are evicted
+    messages        what an eviction says
+    local_storage   pods that exceed their own limits of local storage
+    manager         the state machine: observations and pods in, conditions and evictions out
+    oom             which container the kernel kills
+    admission       which pods a node rejects, and what a critical pod preempts
+    node            all of these for one node: when to look next, and what to write
+"""

@@ -1,0 +1,203 @@
+"""Which pods a kubelet rejects although they are bound to it, and what a critical pod preempts.
+
+Mirrors pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/preemption, and Admit of the eviction
+manager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from ipaddress import IPv4Address
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import Node, Taint
+from berth.actors.scheduling.kube.node_selector import node_selector_matches
+from berth.actors.scheduling.kube.quantity import milli_value, value
+from berth.actors.scheduling.kube.requests import pod_requests
+from berth.actors.scheduling.kube.taints import tolerates_any
+
+from ...objects import Pod
+from .messages import EVICTED
+from .ranking import is_critical, is_static
+from .thresholds import MEMORY_PRESSURE
+
+PREEMPTING, PREEMPTED = "Preempting", "Preempted in order to admit critical pod"
+_FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
+_ORDER = ("BestEffort", "Burstable", "Guaranteed")
+Amounts = Mapping[str, int]
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    reason: str
+    message: str
+
+
+class Shortage(msgspec.Struct, frozen=True):
+    """A resource of which a pod requests more than is left; cpu is in thousandths."""
+
+    resource: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def missing(self) -> int:
+        return self.requested - (self.capacity - self.used)
+
+    def rejection(self) -> Rejection:
+        return Rejection(
+            f"OutOf{self.resource}",
+            f"Node didn't have enough resource: {self.resource}, requested: {self.requested}, "
+            f"used: {self.used}, capacity: {self.capacity}",
+        )
+
+
+def under_pressure(pod: Pod, qos: str, conditions: Sequence[str]) -> Rejection | None:
+    """Returns why a node with these conditions rejects the pod; None if it admits it."""
+    if not conditions or is_critical(pod):
+        return None
+    if tuple(conditions) == (MEMORY_PRESSURE,):
+        taint = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
+        if qos != "BestEffort" or tolerates_any(pod.spec.tolerations, taint):
+            return None
+    return Rejection(EVICTED, f"The node had condition: [{' '.join(conditions)}]. ")
+
+
+def shortages(requests: Amounts, used: Amounts, pods: int, node: Node) -> list[Shortage]:
+    """Returns the resources that the node lacks for a pod beside so many others, which use these.
+
+    An extended resource that the node does not have is left to others.
+    """
+    allocatable = node.status.allocatable
+    lacking = []
+    most = value(allocatable.get("pods", 0))
+    if pods + 1 > most:
+        lacking.append(Shortage("pods", 1, pods, most))
+    for resource in sorted(requests, key=lambda name: name not in _FIRST):
+        if requests[resource] == 0 or (resource not in allocatable and resource not in _FIRST):
+            continue
+        read = milli_value if resource == "cpu" else value
+        capacity, taken = read(allocatable.get(resource, 0)), used.get(resource, 0)
+        if requests[resource] > capacity - taken:
+            lacking.append(Shortage(resource, requests[resource], taken, capacity))
+    return lacking
+
+
+def mismatch(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
+    """Returns why the pod must not run on the node beside these others, whatever is left there."""
+    if not _selects(pod, node):
+        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    claims = set(_ports(pod))
+    if claims and any(_clash(claims, other) for other in others):
+        return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    if not is_static(pod) and any(
+        taint.effect == "NoExecute" and not tolerates_any(pod.spec.tolerations, taint)
+        for taint in node.spec.taints
+    ):
+        return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+    return None
+
+
+def _failed(predicate: str, reason: str) -> Rejection:
+    return Rejection(predicate, f"Predicate {predicate} failed: {reason}")
+
+
+def _selects(pod: Pod, node: Node) -> bool:
+    labels = node.metadata.labels
+    if any(labels.get(key) != value_ for key, value_ in pod.spec.node_selector.items()):
+        return False
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    return not required or node_selector_matches(required.node_selector_terms, node)
+
+
+def _ports(pod: Pod) -> Iterable[tuple[str, int, str]]:
+    for container in pod.spec.containers:
+        for port in container.ports:
+            if port.host_port > 0:
+                yield port.protocol or "TCP", port.host_port, port.host_ip or ""
+
+
+def _clash(claims: set[tuple[str, int, str]], other: Pod) -> bool:
+    everywhere = ("", str(IPv4Address(0)))
+    return any(
+        (protocol, port) == (mine[0], mine[1])
+        and (address == mine[2] or address in everywhere or mine[2] in everywhere)
+        for protocol, port, address in _ports(other)
+        for mine in claims
+    )
+
+
+# ------------------------------------------------------------------------------------- preemption
+
+
+def victims_of(
+    pod: Pod, others: Iterable[Pod], lacking: Iterable[Shortage], qos: Callable[[Pod], str]
+) -> list[Pod] | None:
+    """Returns the pods that a critical pod preempts, as few as possible; None if all are too few.
+
+    Guaranteed pods are preempted only if all others do not suffice, burstable ones alike.
+    """
+    needs = {shortage.resource: shortage.missing for shortage in lacking}
+    classes: dict[str, list[Pod]] = {name: [] for name in _ORDER}
+    for other in others:
+        if _preemptable(pod, other):
+            classes[qos(other)].append(other)
+    best_effort, burstable, guaranteed = classes.values()
+    chosen_guaranteed = _nearest(guaranteed, _left(needs, [*best_effort, *burstable]))
+    if chosen_guaranteed is None:
+        return None
+    chosen_burstable = _nearest(burstable, _left(needs, [*best_effort, *chosen_guaranteed]))
+    if chosen_burstable is None:
+        return None
+    chosen = _nearest(best_effort, _left(needs, [*chosen_burstable, *chosen_guaranteed]))
+    return None if chosen is None else [*chosen, *chosen_burstable, *chosen_guaranteed]
+
+
+def _preemptable(pod: Pod, other: Pod) -> bool:
+    if is_critical(pod) and not is_critical(other):
+        return True
+    return (
+        pod.spec.priority is not None
+        and other.spec.priority is not None
+        and pod.spec.priority > other.spec.priority
+    )
+
+
+def _nearest(pods: Iterable[Pod], needs: dict[str, int]) -> list[Pod] | None:
+    """Returns pods whose requests meet the needs, always the nearest to what is left of them."""
+    left, chosen = list(pods), []
+    while needs:
+        if not left:
+            return None
+        # Of equal pods, the kubelet takes the last.
+        nearest = min(reversed(left), key=lambda pod: (_distance(pod, needs), _size(pod)))
+        left.remove(nearest)
+        chosen.append(nearest)
+        needs = _left(needs, [nearest])
+    return chosen
+
+
+def _left(needs: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:
+    left = dict(needs)
+    for pod in pods:
+        requests = _requests(pod)
+        left = {name: amount - requests.get(name, 0) for name, amount in left.items()}
+    return {name: amount for name, amount in left.items() if amount > 0}
+
+
+def _distance(pod: Pod, needs: Mapping[str, int]) -> float:
+    requests = _requests(pod)
+    return sum(
+        (max(amount - requests.get(name, 0), 0) / amount) ** 2 for name, amount in needs.items()
+    )
+
+
+def _size(pod: Pod) -> tuple[int, int]:
+    requests = _requests(pod)
+    return requests.get("memory", 0), requests.get("cpu", 0)
+
+
+def _requests(pod: Pod) -> dict[str, int]:
+    return {**pod_requests(pod), "pods": 1}

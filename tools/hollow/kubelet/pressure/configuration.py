@@ -1,0 +1,195 @@
+"""KubeletConfiguration files: the settings of pressure, for the nodes that a document selects.
+
+A file has one document or several. One may name its nodes by labels, in an annotation:
+
+    metadata: {annotations: {berth.dev/node-selector: "pool=small"}}
+
+The last document that selects a node counts. A node that none selects has the defaults of the
+kubelet. Fields of a kubelet that a hollow one has no use for are accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from berth.actors.scheduling.kube.labels import EVERYTHING, Selector, SelectorError
+from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
+from berth.config.fields import Problems, converted, read_document, shown
+from berth.config.types import Duration
+
+from ....apiserver.selectors import label_selector
+from ...objects import Document
+from .thresholds import (
+    DEFAULT_HARD,
+    Threshold,
+    ThresholdError,
+    parse_thresholds,
+    with_allocatable,
+)
+
+API_VERSION, KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
+SELECTOR = "berth.dev/node-selector"
+MONITORING_SECONDS = 10.0
+TRANSITION_SECONDS = 300.0
+# The other fields of kubelet.config.k8s.io/v1beta1.
+_UNUSED_TEXT = """
+    address allowedUnsafeSysctls authentication authorization cgroupDriver cgroupRoot cgroupsPerQOS
+    clusterDNS clusterDomain configMapAndSecretChangeDetectionStrategy containerLogMaxFiles
+    containerLogMaxSize containerLogMaxWorkers containerLogMonitorInterval containerRuntimeEndpoint
+    contentType cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy cpuManagerPolicyOptions
+    cpuManagerReconcilePeriod crashLoopBackOff enableContentionProfiling
+    enableControllerAttachDetach enableDebugFlagsHandler enableDebuggingHandlers
+    enableProfilingHandler enableServer enableSystemLogHandler enableSystemLogQuery
+    enforceNodeAllocatable eventBurst eventRecordQPS failCgroupV1 failSwapOn featureGates
+    fileCheckFrequency hairpinMode healthzBindAddress healthzPort httpCheckFrequency
+    imageGCHighThresholdPercent imageGCLowThresholdPercent imageMaximumGCAge imageMinimumGCAge
+    imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit
+    iptablesMasqueradeBit kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReserved
+    kubeReservedCgroup kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
+    maxParallelImagePulls memoryManagerPolicy memoryReservationPolicy memorySwap
+    memoryThrottlingFactor nodeLeaseDurationSeconds nodeStatusMaxImages nodeStatusReportFrequency
+    nodeStatusUpdateFrequency oomScoreAdj podCIDR podLogsDir podPidsLimit podsPerCore port
+    preloadedImagesVerificationAllowlist protectKernelDefaults providerID qosReserved readOnlyPort
+    registerNode registerWithTaints registryBurst registryPullQPS reservedMemory
+    reservedSystemCPUs resolvConf rotateCertificates runOnce runtimeRequestTimeout seccompDefault
+    serializeImagePulls serverTLSBootstrap showHiddenMetricsForVersion shutdownGracePeriod
+    shutdownGracePeriodByPodPriority shutdownGracePeriodCriticalPods singleProcessOOMKill
+    staticPodPath staticPodURL staticPodURLHeader streamingConnectionIdleTimeout syncFrequency
+    systemCgroups systemReserved systemReservedCgroup tlsCertFile tlsCipherSuites
+    tlsCurvePreferences tlsMinVersion tlsPrivateKeyFile topologyManagerPolicy
+    topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces volumePluginDir
+    volumeStatsAggPeriod
+"""
+_UNUSED = frozenset(_UNUSED_TEXT.split())
+
+
+class ConfigurationError(ValueError):
+    """A file of kubelet configurations that cannot be used; the message names file and field."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The settings of a kubelet that bear on pressure. Times are in seconds.
+
+    `most_pods` is None if the configuration does not say it.
+    """
+
+    thresholds: tuple[Threshold, ...]
+    transition: float = TRANSITION_SECONDS
+    most_grace: int = 0
+    most_pods: int | None = None
+    isolates_storage: bool = True
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Document(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    metadata: _Metadata = _Metadata()
+    eviction_hard: dict[str, str] | None = None
+    eviction_soft: dict[str, str] = {}
+    eviction_soft_grace_period: dict[str, str] = {}
+    eviction_minimum_reclaim: dict[str, str] = {}
+    eviction_pressure_transition_period: Duration = Duration(0)
+    eviction_max_pod_grace_period: int = 0
+    merge_default_eviction_settings: bool = False
+    max_pods: int = 0
+    local_storage_capacity_isolation: bool = True
+
+
+_MAPS = ("evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim")
+
+
+class Configuration(msgspec.Struct, frozen=True):
+    """The settings of the nodes that a selector selects."""
+
+    settings: Settings
+    nodes: Selector = EVERYTHING
+
+
+DEFAULTS = Settings(tuple(with_allocatable(parse_thresholds(DEFAULT_HARD, {}, {}, {}))))
+
+
+def settings_for(labels: Mapping[str, str], configurations: Sequence[Configuration]) -> Settings:
+    """Returns the settings of a node with these labels."""
+    selecting = (c.settings for c in reversed(configurations) if c.nodes.matches(labels))
+    return next(selecting, DEFAULTS)
+
+
+def read_configurations(file: Path) -> list[Configuration]:
+    """Reads the documents of a file. Raises ConfigurationError."""
+    try:
+        read = [document for document in documents(file.read_bytes()) if document is not None]
+    except YamlError as problem:
+        raise ConfigurationError(f"{file}: {problem}") from None
+    if not read:
+        raise ConfigurationError(f"{file}: expected a {KIND}, got nothing")
+    configurations = []
+    for number, document in enumerate(read):
+        try:
+            configurations.append(_configuration(document))
+        except ConfigurationError as problem:
+            where = f"{file}, document {number + 1}" if len(read) > 1 else str(file)
+            raise ConfigurationError(f"{where}: {problem}") from None
+    return configurations
+
+
+def _configuration(document: object) -> Configuration:
+    fields = _read(document)
+    hard = fields.eviction_hard
+    if hard is None or fields.merge_default_eviction_settings:
+        hard = {**(hard or {}), **{k: v for k, v in DEFAULT_HARD.items() if k not in (hard or {})}}
+    try:
+        thresholds = parse_thresholds(
+            hard,
+            fields.eviction_soft,
+            fields.eviction_soft_grace_period,
+            fields.eviction_minimum_reclaim,
+        )
+        nodes = label_selector(fields.metadata.annotations.get(SELECTOR, ""))
+    except ThresholdError as problem:
+        raise ConfigurationError(str(problem)) from None
+    except SelectorError as problem:
+        raise ConfigurationError(f"metadata.annotations[{SELECTOR}]: {problem}") from None
+    settings = Settings(
+        tuple(with_allocatable(thresholds)),
+        float(fields.eviction_pressure_transition_period) or TRANSITION_SECONDS,
+        fields.eviction_max_pod_grace_period,
+        fields.max_pods or None,
+        fields.local_storage_capacity_isolation,
+    )
+    return Configuration(settings, nodes)
+
+
+def _read(document: object) -> _Document:
+    """Reads the fields of a document. Raises ConfigurationError for the first wrong one."""
+    problems = Problems()
+    problems.expect(isinstance(document, dict), "", "a mapping", shown(document))
+    if not isinstance(document, dict):
+        raise ConfigurationError(problems[0])
+    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+        problems.expect(
+            document.get(field) == expected, field, expected, shown(document.get(field))
+        )
+    used: Document = {field: at for field, at in document.items() if field not in _UNUSED}
+    plain = read_document(used, _Document, problems)
+    for field in _MAPS:
+        at = used.get(field)
+        for signal, text in at.items() if isinstance(at, dict) else ():
+            problems.expect(isinstance(text, str), f"{field}[{signal}]", "text", shown(text))
+    for field in ("evictionMaxPodGracePeriod", "maxPods"):
+        number = used.get(field)
+        if isinstance(number, int):
+            problems.expect(number >= 0, field, "a number of at least 0", number)
+    if problems:
+        raise ConfigurationError(problems[0])
+    read: _Document = converted(plain, _Document)
+    if read.eviction_pressure_transition_period < 0:
+        raise ConfigurationError("evictionPressureTransitionPeriod: expected at least 0")
+    return read

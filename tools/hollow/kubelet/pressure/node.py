@@ -1,0 +1,499 @@
+"""One node under the eye of its kubelet: its pods, when to look next, and what to write then.
+
+A look kills what exceeds its memory, and once each monitoring interval steps the eviction manager.
+Curves tell the most that pods can use in the time ahead. So the kubelet looks again only when
+something may happen, and sees the same as if it looked all the time. A node whose pods say nothing
+about their usage is never looked at.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Literal
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import ContainerImage, Node
+from berth.actors.scheduling.kube.meta import version_of
+from berth.actors.scheduling.kube.requests import pod_requests
+
+from ...documents import documents_of, stamp
+from ...events import Reporter, about
+from ...objects import Document, Pod, PodStatus, holds, is_finished
+from ...writes import Create
+from ..usage import (
+    DeadContainer,
+    PodUsage,
+    Scenario,
+    UsageError,
+    is_described,
+    is_foreseeable,
+    usage_of,
+)
+from . import oom, statuses
+from .admission import (
+    PREEMPTED,
+    PREEMPTING,
+    Rejection,
+    mismatch,
+    shortages,
+    under_pressure,
+    victims_of,
+)
+from .configuration import MONITORING_SECONDS, Settings
+from .local_storage import limit_exceeded
+from .manager import CONTAINERS, IMAGES, Eviction, Manager
+from .messages import EVICTED
+from .observations import machine_of, observe
+from .ranking import is_critical
+from .thresholds import CONDITIONS, Observation
+
+CLEANUP_SECONDS = 1.0  # until the kubelet sees that an evicted pod is gone
+OOM_SECONDS = 1.0
+MOST_STRIDE = 360  # intervals; the longest time that the kubelet does not look
+NEVER = float("inf")
+NOTHING = PodUsage()
+BAD_USAGE = "InvalidUsage"
+PREEMPTION_CONDITION = "Pod was preempted by Kubelet to accommodate a critical pod."
+Usages = Mapping[str, PodUsage]
+
+
+class StatusPatch(msgspec.Struct, frozen=True):
+    """A strategic merge patch of the status of a pod or node."""
+
+    kind: Literal["Pod", "Node"]
+    namespace: str
+    name: str
+    uid: str
+    status: Document
+
+
+KubeletWrite = StatusPatch | Create
+
+
+class NodePressure:
+    """The kubelet of a node. `due` is when to look next, as Unix time.
+
+    Its pods are those bound to the node; only those that it has admitted use resources.
+    """
+
+    def __init__(self, node: Node, settings: Settings, scenario: Scenario) -> None:
+        self._node = node
+        self._settings = settings
+        self._scenario = scenario
+        self._machine = machine_of(node)
+        self._manager = Manager(settings, self._machine.layout)
+        self._reporter = Reporter("kubelet", node.metadata.name)
+        self._reported = {
+            kind for kind in CONDITIONS.values() if holds(node.status.conditions, kind)
+        }
+        self._images = node.status.images
+        self._active: dict[str, Pod] = {}
+        self._using: dict[str, Pod] = {}  # pods that say what they use, finished ones included
+        self._refused: set[str] = set()  # pods that this kubelet has ended or rejected
+        self._requests: dict[str, dict[str, int]] = {}
+        self._sums: dict[str, int] = {}
+        self._collected: set[tuple[str, str, str]] = set()  # dead containers that are removed
+        self._backoffs: dict[tuple[str, str], tuple[float, float]] = {}
+        self._restart_at: dict[tuple[str, str], float] = {}
+        self._told: set[tuple[str, str]] = set()  # pods and what is wrong with their usage
+        self._starved = ""
+        self._phase = zlib.crc32(node.metadata.name.encode()) % 10_000 / 10_000
+        self._step_at = 0.0
+        self._stride = 1
+        self.due = 0.0 if self._reported else NEVER
+
+    @property
+    def uid(self) -> str:
+        return self._node.metadata.uid
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return self._manager.conditions
+
+    # --------------------------------------------------------------------------------- news
+
+    def put_node(self, node: Node, now: datetime) -> list[KubeletWrite]:
+        """Stores a new version of the node."""
+        self._node, machine = node, machine_of(node)
+        if machine != self._machine:
+            if machine.layout is not self._machine.layout:
+                self._manager = Manager(self._settings, machine.layout)
+            self._machine = machine
+            self._wake(now)
+        if node.status.images != self._images:
+            self._images = node.status.images
+            self._wake(now)
+        most = self._settings.most_pods
+        if most is None or str(node.status.capacity.get("pods", "")) == str(most):
+            return []
+        pods = {"pods": str(most)}
+        return [self._patch_node({"capacity": pods, "allocatable": pods})]
+
+    def put(self, pod: Pod, now: datetime) -> None:
+        """Stores a new version of a pod that is bound to this node."""
+        uid, finished = pod.metadata.uid, is_finished(pod)
+        before = self._active.get(uid)
+        if not finished and (
+            uid in self._refused
+            or (before is None and pod.status.phase in ("", "Pending"))
+            or (before is not None and version_of(before) > version_of(pod))
+        ):
+            return  # not admitted yet, or older news
+        if finished:
+            self._deactivate(uid)
+        else:
+            self._activate(pod)
+        if uid in self._using or is_described(pod, self._scenario):
+            self._using[uid] = pod
+            self._wake(now)
+
+    def remove(self, pod: Pod, now: datetime) -> None:
+        """Forgets a deleted pod."""
+        uid = pod.metadata.uid
+        self._deactivate(uid)
+        self._refused.discard(uid)
+        if self._using.pop(uid, None) is not None:
+            self._collected = {key for key in self._collected if key[0] != uid}
+            self._told = {told for told in self._told if told[0] != uid}
+            for of_containers in (self._backoffs, self._restart_at):
+                for place in [place for place in of_containers if place[0] == uid]:
+                    del of_containers[place]
+            self._wake(now)
+
+    def _activate(self, pod: Pod) -> None:
+        uid, requests = pod.metadata.uid, pod_requests(pod)
+        before = self._requests.get(uid, {})
+        if requests != before:
+            for name in before | requests:
+                change = requests.get(name, 0) - before.get(name, 0)
+                self._sums[name] = self._sums.get(name, 0) + change
+            self._requests[uid] = requests
+        self._active[uid] = pod
+
+    def _deactivate(self, uid: str) -> None:
+        if self._active.pop(uid, None) is not None:
+            for name, amount in self._requests.pop(uid, {}).items():
+                self._sums[name] -= amount
+
+    def _wake(self, now: datetime) -> None:
+        """Makes the next look come at once. The manager still steps at its own times."""
+        seconds = now.timestamp()
+        if self._step_at < seconds:
+            self._step_at = self._interval_after(seconds)
+        self._stride = 1
+        self.due = min(self.due, seconds)
+
+    def _interval_after(self, seconds: float) -> float:
+        """Returns the next time at which the manager steps; nodes step at different times."""
+        begun = (seconds / MONITORING_SECONDS - self._phase) // 1
+        return (begun + 1 + self._phase) * MONITORING_SECONDS
+
+    # ---------------------------------------------------------------------------- admission
+
+    def admit(self, pod: Pod, now: datetime) -> tuple[bool, list[KubeletWrite]]:
+        """Returns whether the pod may start here, and what to write if it may not or preempts."""
+        uid = pod.metadata.uid
+        if uid in self._active:
+            return True, []
+        if uid in self._refused:
+            return False, []
+        writes: list[KubeletWrite] = []
+        problem = under_pressure(pod, self._qos(pod), self._manager.conditions)
+        if problem is None:
+            problem, writes = self._make_room(pod, now)
+        if problem is None:
+            self._activate(pod)
+            if is_described(pod, self._scenario):
+                self._using[uid] = pod
+                self._wake(now)
+            return True, writes
+        self._refused.add(uid)
+        writes = [
+            self._about(pod, problem.reason, problem.message, now),
+            _patch_pod(pod, statuses.rejected_status(problem.reason, problem.message)),
+        ]
+        return False, writes
+
+    def _make_room(self, pod: Pod, now: datetime) -> tuple[Rejection | None, list[KubeletWrite]]:
+        """Returns why the node cannot take the pod, and the writes that preempt others for it."""
+        others = self._active.values()
+        lacking = shortages(pod_requests(pod), self._sums, len(self._active), self._node)
+        wrong = mismatch(pod, self._node, others)
+        if not lacking:
+            return wrong, []
+        if not is_critical(pod):
+            return lacking[0].rejection(), []
+        if wrong is not None:
+            return wrong, []
+        victims = victims_of(pod, others, lacking, self._qos)
+        if victims is None:
+            names = ", ".join(f"(res: {s.resource}, q: {s.missing})" for s in lacking)
+            message = (
+                "Unexpected error while attempting to recover from admission failure: preemption: "
+                "error finding a set of pods to preempt: no set of running pods found to reclaim "
+                f"resources: [{names}, ]"
+            )
+            return Rejection("UnexpectedAdmissionError", message), []
+        writes: list[KubeletWrite] = []
+        for victim in victims:
+            writes += self._end(victim, PREEMPTING, PREEMPTED, PREEMPTION_CONDITION, {}, now)
+        return None, writes
+
+    def _qos(self, pod: Pod) -> str:
+        return pod.status.qos_class or "BestEffort"
+
+    # -------------------------------------------------------------------------------- looks
+
+    def look(self, now: datetime) -> list[KubeletWrite]:
+        """Does what is due, and sets when to look next."""
+        seconds = now.timestamp()
+        writes = list(self._restart_due(now))
+        usages, problems = self._read(now)
+        writes += problems
+        writes += self._kill(usages, now)
+        if seconds >= self._step_at:
+            writes += self._step(usages, now)
+        self._plan(now)
+        return writes
+
+    def _read(
+        self, now: datetime, ahead: float = 0.0
+    ) -> tuple[dict[str, PodUsage], list[KubeletWrite]]:
+        """Returns the usage of pods by uid, and an event for each description that is wrong."""
+        usages: dict[str, PodUsage] = {}
+        writes: list[KubeletWrite] = []
+        for uid, pod in self._using.items():
+            try:
+                usage = usage_of(pod, now, self._scenario, ahead)
+            except UsageError as problem:
+                if (uid, str(problem)) not in self._told:
+                    self._told.add((uid, str(problem)))
+                    writes.append(self._about(pod, BAD_USAGE, str(problem), now))
+                continue
+            if usage is not None:
+                usages[uid] = usage
+        return usages, writes
+
+    def _observe(self, usages: Usages, without: Iterable[str] = ()) -> dict[str, Observation]:
+        """Returns what is available, or would be without dead containers or unused images."""
+        dead = [] if CONTAINERS in without else [left for _, left in self._dead(usages)]
+        images = self._used_images() if IMAGES in without else self._images
+        return observe(
+            self._machine, usages.values(), dead, sum(image.size_bytes for image in images)
+        )
+
+    def _dead(self, usages: Usages) -> Iterator[tuple[tuple[str, str, str], DeadContainer]]:
+        for uid, usage in usages.items():
+            for left in usage.dead:
+                place = (uid, left.name, left.ended)
+                if place not in self._collected:
+                    yield place, left
+
+    def _used_images(self) -> tuple[ContainerImage, ...]:
+        used = {
+            container.image
+            for pod in self._active.values()
+            for container in (*pod.spec.containers, *pod.spec.init_containers)
+        }
+        tagged = used | {f"{name}:latest" for name in used}
+        return tuple(image for image in self._images if not tagged.isdisjoint(image.names))
+
+    def _step(self, usages: Usages, now: datetime) -> list[KubeletWrite]:
+        stats = {**dict.fromkeys(self._active, NOTHING), **usages}
+        step = self._manager.step(
+            list(self._active.values()),
+            stats,
+            self._observe(usages),
+            partial(self._observe, usages),
+            now.timestamp(),
+        )
+        writes: list[KubeletWrite] = []
+        if step.starved and step.starved != self._starved:
+            message = f"Attempting to reclaim {step.starved}"
+            writes.append(self._about_node("EvictionThresholdMet", message, now))
+        self._starved = step.starved
+        if CONTAINERS in step.reclaimed:
+            self._collected |= {place for place, _ in self._dead(usages)}
+        if IMAGES in step.reclaimed and (used := self._used_images()) != self._images:
+            self._images = used
+            writes.append(self._patch_node({"images": documents_of(used)}))
+        writes += self._report(now)
+        for eviction in step.evictions:
+            writes += self._evict(eviction, now)
+        seconds = now.timestamp()
+        later = self._interval_after(seconds)
+        self._step_at = seconds + CLEANUP_SECONDS if step.evictions else later
+        return writes
+
+    def _evict(self, eviction: Eviction, now: datetime) -> list[KubeletWrite]:
+        disruption = eviction.message if eviction.under_pressure else ""
+        return self._end(
+            eviction.pod, EVICTED, eviction.message, disruption, eviction.annotations, now
+        )
+
+    def _end(
+        self,
+        pod: Pod,
+        reason: str,
+        message: str,
+        disruption: str,
+        annotations: dict[str, str],
+        now: datetime,
+    ) -> list[KubeletWrite]:
+        """Ends a pod, and returns the event about it and its last status."""
+        uid = pod.metadata.uid
+        self._deactivate(uid)
+        self._using.pop(uid, None)  # until the watch tells what its dead containers leave
+        self._refused.add(uid)
+        status = statuses.failed_status(pod, reason, message, disruption, stamp(now))
+        return [self._about(pod, reason, message, now, annotations), _patch_pod(pod, status)]
+
+    def _report(self, now: datetime) -> list[KubeletWrite]:
+        """Returns the write of the conditions that have changed."""
+        holding = set(self._manager.conditions)
+        changed = [
+            kind for kind in dict.fromkeys(CONDITIONS.values()) if kind in holding ^ self._reported
+        ]
+        self._reported = holding
+        if not changed:
+            return []
+        conditions = [
+            statuses.node_condition(kind, holds=kind in holding, time=stamp(now))
+            for kind in changed
+        ]
+        return [self._patch_node({"conditions": conditions})]
+
+    # ------------------------------------------------------------------------------- memory
+
+    def _kill(self, usages: dict[str, PodUsage], now: datetime) -> list[KubeletWrite]:
+        """Kills containers until the memory suffices, and reads the usage of their pods again."""
+        writes: list[KubeletWrite] = []
+        while (victim := self._next_victim(usages)) is not None:
+            pod = self._active[victim.pod.metadata.uid]
+            uid, name = pod.metadata.uid, victim.container
+            if victim.of_node:
+                message = f"System OOM encountered, victim process: {name}, pid: 1"
+                writes.append(self._about_node("SystemOOM", message, now))
+            status = statuses.killed(pod.status, name, stamp(now))
+            if _restarts_containers(pod, name):
+                status = self._restart(pod, status, name, now)
+            writes.append(self._store(pod, status, now))
+            usage = usage_of(self._active[uid], now, self._scenario)
+            assert usage is not None
+            usages[uid] = usage
+        return writes
+
+    def _next_victim(self, usages: Usages) -> oom.Victim | None:
+        used = [(pod, usages[uid]) for uid, pod in self._active.items() if uid in usages]
+        qos = {uid: self._qos(pod) for uid, pod in self._active.items() if uid in usages}
+        return oom.next_victim(used, qos, self._machine.memory)
+
+    def _restart(self, pod: Pod, status: PodStatus, name: str, now: datetime) -> PodStatus:
+        """Starts a killed container again, at once or after its back-off."""
+        place = (pod.metadata.uid, name)
+        seconds, until = oom.next_backoff(self._backoffs.get(place), now.timestamp())
+        self._backoffs[place] = (seconds, until)
+        if not seconds:
+            return statuses.restarted(status, name, stamp(now))
+        self._restart_at[place] = until
+        return statuses.backing_off(status, pod, name, seconds)
+
+    def _restart_due(self, now: datetime) -> Iterator[KubeletWrite]:
+        due = [place for place, at in self._restart_at.items() if at <= now.timestamp()]
+        for uid, name in due:
+            del self._restart_at[uid, name]
+            pod = self._active.get(uid)
+            if pod is not None:
+                yield self._store(pod, statuses.restarted(pod.status, name, stamp(now)), now)
+
+    def _store(self, pod: Pod, status: PodStatus, now: datetime) -> StatusPatch:
+        """Stores a new status of a pod's containers, and returns the write of it."""
+        uid = pod.metadata.uid
+        self._active[uid] = self._using[uid] = msgspec.structs.replace(pod, status=status)
+        return _patch_pod(pod, statuses.containers_patch(status, stamp(now)))
+
+    # ----------------------------------------------------------------------------- planning
+
+    def _plan(self, now: datetime) -> None:
+        """Sets when to look next: as late as nothing can happen before."""
+        seconds = now.timestamp()
+        restart = min(self._restart_at.values(), default=NEVER)
+        if self._step_at <= seconds + CLEANUP_SECONDS or not self._manager.is_resting:
+            self.due = min(restart, self._before_step(now))
+            return
+        if not self._using and not self._manager.conditions:
+            usages, _ = self._read(now)
+            self.due = NEVER if self._manager.is_calm(self._observe(usages)) else self._step_at
+            return
+        stride = min(2 * self._stride, MOST_STRIDE)
+        if not all(is_foreseeable(pod, self._scenario) for pod in self._using.values()):
+            stride = 1
+        while stride > 1 and not self._is_calm(now, self._after(stride) - seconds):
+            stride //= 2
+        self._stride = stride
+        at = self._after(stride) if stride > 1 else self._before_step(now)
+        end = self._manager.ends_at()
+        if end is not None:
+            at = min(at, max(self._interval_after(end - 1e-6), self._step_at))
+        self.due = min(restart, at)
+
+    def _after(self, stride: int) -> float:
+        return self._step_at + (stride - 1) * MONITORING_SECONDS
+
+    def _before_step(self, now: datetime) -> float:
+        """Returns the time of the next step, or an earlier one if memory may not last."""
+        seconds = now.timestamp()
+        usages, _ = self._read(now, max(self._step_at - seconds, OOM_SECONDS))
+        lasts = self._next_victim(usages) is None
+        return self._step_at if lasts else min(self._step_at, seconds + OOM_SECONDS)
+
+    def _is_calm(self, now: datetime, ahead: float) -> bool:
+        """True if nothing can happen for so many seconds unless a pod changes."""
+        usages, _ = self._read(now, ahead)
+        return (
+            self._manager.is_calm(self._observe(usages))
+            and self._next_victim(usages) is None
+            and not any(
+                limit_exceeded(pod, usages[uid], self._machine.layout)
+                for uid, pod in self._active.items()
+                if uid in usages
+            )
+        )
+
+    # ------------------------------------------------------------------------------- writes
+
+    def _about(
+        self,
+        pod: Pod,
+        reason: str,
+        message: str,
+        now: datetime,
+        annotations: dict[str, str] | None = None,
+    ) -> Create:
+        event = about(pod, "Warning", reason, message, self._reporter, now)
+        if annotations:
+            event["metadata"]["annotations"] = annotations
+        return Create("Event", event)
+
+    def _about_node(self, reason: str, message: str, now: datetime) -> Create:
+        event = about(self._node, "Warning", reason, message, self._reporter, now)
+        return Create("Event", event)
+
+    def _patch_node(self, status: Document) -> StatusPatch:
+        metadata = self._node.metadata
+        return StatusPatch("Node", "", metadata.name, metadata.uid, status)
+
+
+def _patch_pod(pod: Pod, status: Document) -> StatusPatch:
+    metadata = pod.metadata
+    return StatusPatch("Pod", metadata.namespace, metadata.name, metadata.uid, status)
+
+
+def _restarts_containers(pod: Pod, name: str) -> bool:
+    """True if this container of the pod is started again after it was killed."""
+    sidecars = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
+    return pod.spec.restart_policy != "Never" or name in sidecars

@@ -1,0 +1,121 @@
+"""Which container the kernel kills for want of memory, and when the kubelet starts it again.
+
+Mirrors GetContainerOOMScoreAdjust of pkg/kubelet/qos/policy.go, the score of the Linux kernel, and
+the back-off of the kubelet. A container is killed if it exceeds its limit; if the containers of a
+pod exceed the pod's, or all exceed the node's memory, that of the highest score is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import Container, Pod
+from berth.actors.scheduling.kube.quantity import value
+
+from ..usage import PodUsage
+from .ranking import is_critical
+
+GUARANTEED_ADJUST, BEST_EFFORT_ADJUST = -997, 1000
+NODE_CRITICAL = "system-node-critical"
+FIRST_BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 10.0, 300.0
+
+
+class Victim(msgspec.Struct, frozen=True):
+    """A container to kill. `of_node` is False if only its own or its pod's limit is exceeded."""
+
+    pod: Pod
+    container: str
+    of_node: bool = False
+
+
+Used = Sequence[tuple[Pod, PodUsage]]
+
+
+def score_adjust(pod: Pod, container: Container, qos: str, capacity: int) -> int:
+    """Returns the kernel's oom_score_adj of a container on a node with so many bytes."""
+    if is_critical(pod) and pod.spec.priority_class_name == NODE_CRITICAL:
+        return GUARANTEED_ADJUST
+    if qos == "Guaranteed":
+        return GUARANTEED_ADJUST
+    if qos == "BestEffort":
+        return BEST_EFFORT_ADJUST
+    request, shared = _request(container), _unassigned(pod)
+    if any(container is sidecar for sidecar in pod.spec.init_containers if _is_sidecar(sidecar)):
+        request = max(request, min(map(_request, pod.spec.containers), default=0))
+    adjust = 1000 - 1000 * (request + shared) // capacity
+    return min(max(adjust, 1000 + GUARANTEED_ADJUST), BEST_EFFORT_ADJUST - 1)
+
+
+def next_victim(used: Used, qos: dict[str, str], memory: int) -> Victim | None:
+    """Returns the container to kill next; None if the memory is enough.
+
+    `used` are the running pods, `qos` their classes by uid, `memory` the bytes of the node.
+    """
+    for pod, usage in used:
+        name = _beyond_limit(pod, usage, qos.get(pod.metadata.uid, ""), memory)
+        if name:
+            return Victim(pod, name)
+    if not memory or sum(usage.memory for _, usage in used) <= memory:
+        return None
+    scores = [score for pod, usage in used for score in _scores(pod, usage, qos, memory)]
+    if not scores:
+        return None
+    _, pod, name = max(scores, key=lambda score: score[0])
+    return Victim(pod, name, of_node=True)
+
+
+def next_backoff(before: tuple[float, float] | None, now: float) -> tuple[float, float]:
+    """Returns the seconds to wait before a restart, and the time until which that counts.
+
+    `before` is the result of the last restart.
+    """
+    if before is None or now - before[1] > 2 * MOST_BACKOFF_SECONDS:
+        return 0.0, now
+    seconds = min(2 * before[0], MOST_BACKOFF_SECONDS) or FIRST_BACKOFF_SECONDS
+    return seconds, now + seconds
+
+
+def _beyond_limit(pod: Pod, usage: PodUsage, qos: str, memory: int) -> str:
+    """Returns the container to kill for a limit of its own or of its pod; "" if there is none."""
+    containers = {c.name: c for c in (*pod.spec.containers, *pod.spec.init_containers)}
+    for used in usage.containers:
+        limit = containers[used.name].resources.limits.get("memory")
+        if limit is not None and used.memory > value(limit) > 0:
+            return used.name
+    limits = pod.spec.resources.limits if pod.spec.resources is not None else {}
+    if "memory" not in limits or usage.memory <= value(limits["memory"]):
+        return ""
+    scores = _scores(pod, usage, {pod.metadata.uid: qos}, memory)
+    return max(scores, key=lambda score: score[0], default=(0.0, pod, ""))[2]
+
+
+def _scores(
+    pod: Pod, usage: PodUsage, qos: dict[str, str], memory: int
+) -> Iterator[tuple[float, Pod, str]]:
+    containers = {c.name: c for c in (*pod.spec.containers, *pod.spec.init_containers)}
+    for used in usage.containers:
+        if used.memory:
+            adjust = score_adjust(
+                pod, containers[used.name], qos.get(pod.metadata.uid, ""), memory or 1
+            )
+            yield used.memory + adjust * memory / 1000, pod, used.name
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _request(container: Container) -> int:
+    return value(container.resources.requests.get("memory", 0))
+
+
+def _unassigned(pod: Pod) -> int:
+    """Returns the share of a container in what the pod requests beyond its containers."""
+    requests = pod.spec.resources.requests if pod.spec.resources is not None else {}
+    if "memory" not in requests:
+        return 0
+    containers = [*pod.spec.containers, *filter(_is_sidecar, pod.spec.init_containers)]
+    left = value(requests["memory"]) - sum(map(_request, containers))
+    return max(left, 0) // max(len(containers), 1)

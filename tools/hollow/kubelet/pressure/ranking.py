@@ -1,0 +1,147 @@
+"""In which order the pods of a node are evicted.
+
+Mirrors the rank functions of pkg/kubelet/eviction/helpers.go: pods that use more than they request
+come first, then those of lower priority, then those that use most beyond their requests.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from berth.actors.scheduling.kube import core
+from berth.actors.scheduling.kube.requests import pod_requests
+
+from ...objects import Pod
+from ..usage import PodUsage
+from .thresholds import (
+    CONTAINERFS,
+    CONTAINERFS_INODES,
+    DISK,
+    IMAGEFS,
+    IMAGEFS_INODES,
+    NODEFS,
+    NODEFS_INODES,
+    PIDS,
+    RESOURCES,
+)
+
+SYSTEM_CRITICAL = 2_000_000_000
+MIRROR, SOURCE = "kubernetes.io/config.mirror", "kubernetes.io/config.source"
+Stats = Mapping[str, PodUsage]  # by uid of the pod
+_SortKey = Callable[[Pod], tuple[int, ...]]
+
+
+class Layout(enum.Enum):
+    """Which file systems a node has, besides that of the kubelet."""
+
+    SHARED = "none: images and containers are on nodefs"
+    DEDICATED = "imagefs, with images and containers"
+    SPLIT = "imagefs, with images; containers are on nodefs"
+
+
+class Part(enum.Flag):
+    """The parts of a pod's disk usage that are on a file system."""
+
+    ROOTFS = enum.auto()
+    LOGS = enum.auto()
+    VOLUMES = enum.auto()
+
+
+_EVERYTHING = Part.ROOTFS | Part.LOGS | Part.VOLUMES
+_NODEFS = {
+    Layout.SHARED: _EVERYTHING,
+    Layout.DEDICATED: Part.LOGS | Part.VOLUMES,
+    Layout.SPLIT: _EVERYTHING,
+}
+_IMAGEFS = {Layout.SHARED: _EVERYTHING, Layout.DEDICATED: Part.ROOTFS, Layout.SPLIT: Part(0)}
+_CONTAINERFS = {
+    Layout.SHARED: _EVERYTHING,
+    Layout.DEDICATED: Part.ROOTFS,
+    Layout.SPLIT: _EVERYTHING,
+}
+_PARTS = {
+    NODEFS: _NODEFS,
+    NODEFS_INODES: _NODEFS,
+    IMAGEFS: _IMAGEFS,
+    IMAGEFS_INODES: _IMAGEFS,
+    CONTAINERFS: _CONTAINERFS,
+    CONTAINERFS_INODES: _CONTAINERFS,
+}
+
+
+def parts_on(signal: str, layout: Layout) -> Part:
+    """Returns the parts of pods that count for a signal of a disk."""
+    return _PARTS[signal][layout]
+
+
+def is_static(pod: core.Pod) -> bool:
+    return pod.metadata.annotations.get(SOURCE, "api") != "api"
+
+
+def is_critical(pod: core.Pod) -> bool:
+    """True for pods that are never evicted under pressure."""
+    return (
+        is_static(pod)
+        or MIRROR in pod.metadata.annotations
+        or (pod.spec.priority or 0) >= SYSTEM_CRITICAL
+    )
+
+
+def disk_of(usage: PodUsage, parts: Part, resource: str) -> int:
+    """Returns the bytes, or for `inodes` the number of inodes, in these parts of a pod."""
+    on_disk = [volume for volume in usage.volumes if not volume.in_memory]
+    if resource == DISK:
+        rootfs = sum(container.rootfs for container in usage.containers)
+        logs = sum(container.logs for container in usage.containers)
+        volumes = sum(volume.used for volume in on_disk)
+    else:
+        rootfs = sum(container.inodes for container in usage.containers)
+        logs = 0
+        volumes = sum(volume.inodes for volume in on_disk)
+    of = {Part.ROOTFS: rootfs, Part.LOGS: logs, Part.VOLUMES: volumes}
+    return sum(amount for part, amount in of.items() if part in parts)
+
+
+def ranked(signal: str, pods: Iterable[Pod], stats: Stats, layout: Layout) -> list[Pod]:
+    """Returns the pods in the order in which they are evicted for a signal.
+
+    A pod without stats comes first.
+    """
+    resource = RESOURCES[signal]
+    sort_key: _SortKey
+    if signal == PIDS:
+        sort_key = partial(_by_processes, stats)
+    elif resource == "memory":
+        sort_key = partial(_by_memory, stats)
+    else:
+        sort_key = partial(_by_disk, stats, parts_on(signal, layout), resource)
+    return sorted(pods, key=sort_key)
+
+
+def _by_processes(stats: Stats, pod: Pod) -> tuple[int, ...]:
+    usage = stats.get(pod.metadata.uid)
+    return pod.spec.priority or 0, usage is not None, 0 if usage is None else -usage.pids
+
+
+def _by_memory(stats: Stats, pod: Pod) -> tuple[int, ...]:
+    usage = stats.get(pod.metadata.uid)
+    if usage is None:
+        return False, False, pod.spec.priority or 0
+    request = pod_requests(pod, status=False).get("memory", 0)
+    return _excess(pod, usage.memory, request, request)
+
+
+def _by_disk(stats: Stats, parts: Part, resource: str, pod: Pod) -> tuple[int, ...]:
+    usage = stats.get(pod.metadata.uid)
+    if usage is None:
+        return False, False, pod.spec.priority or 0
+    used, requests = disk_of(usage, parts, resource), pod_requests(pod, status=False)
+    # Nobody can request inodes, so any use exceeds the request; the last comparison subtracts the
+    # request of bytes for inodes, too, as the kubelet does.
+    return _excess(pod, used, requests.get(resource, 0), requests.get(DISK, 0))
+
+
+def _excess(pod: Pod, used: int, request: int, subtracted: int) -> tuple[int, ...]:
+    return True, used <= request, pod.spec.priority or 0, subtracted - used
