@@ -50,14 +50,28 @@ from ..hollow.controllers import run_controllers
 from ..hollow.device_claims import device_claims
 from ..hollow.devices.driver import run_driver
 from ..hollow.devices.inventory import InventoryError, read_inventories, read_objects
+from ..hollow.kubelet.housekeeping import Setup
 from ..hollow.kubelet.kubelets import run_kubelets
 from ..hollow.kubelet.nodes import hollow_node
+from ..hollow.kubelet.pressure.configuration import ConfigurationError, read_configurations
+from ..hollow.kubelet.scenario import ScenarioError, read_scenario
 from ..hollow.kubelet.stages.reading import Stages, read_stages
 from ..hollow.kubelet.stages.stage import StageError
+from ..hollow.kubelet.usage import NO_SCENARIO
 from ..hollow.negotiation.driver import run_negotiating_driver
 from ..manifests import ManifestError, kind_of
 from ..manifests import read as read_manifests
 
+# The errors of a command whose files or flags cannot be used.
+UNUSABLE = (
+    ManifestError,
+    InventoryError,
+    ScenarioError,
+    ConfigurationError,
+    StageError,
+    ApiError,
+    FeatureGateError,
+)
 SAMPLE = Path(__file__).parent / "sample.yaml"
 DEVICES = Path(__file__).parent / "devices.yaml"
 NEGOTIATION = Path(__file__).parent / "negotiation.yaml"
@@ -121,6 +135,7 @@ class Settings(msgspec.Struct, frozen=True):
     devices: Path | None
     negotiation: bool
     stages: Stages
+    kubelets: Setup
     gates: dict[str, bool]
     keep: bool
     port: int
@@ -169,6 +184,18 @@ class Settings(msgspec.Struct, frozen=True):
     help="Play these stages of pods and nodes, in the form of KWOK's Stage: a file, or a folder of "
     "them; repeatable. A stage replaces the built-in one of its name.",
 )
+@click.option(
+    "--usage",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What pods use, by their labels; pods may also say it in the annotation berth.dev/usage.",
+)
+@click.option(
+    "--kubelet-config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A KubeletConfiguration with eviction thresholds, or several for chosen nodes.",
+)
 @feature_gates_option
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
 @click.option(
@@ -206,6 +233,8 @@ def demo(
     devices: Path | None,
     negotiation: bool,
     stage_paths: tuple[Path, ...],
+    usage: Path | None,
+    kubelet_config: Path | None,
     feature_gates: tuple[str, ...],
     keep: bool,
     port: int,
@@ -225,6 +254,7 @@ def demo(
     berth demo --keep --kubeconfig-out demo.kubeconfig
     berth demo --keep --devices
     berth demo --keep --stages chaos.yaml
+    berth demo --keep --usage usage.yaml --kubelet-config kubelet.yaml
     """
     configure_logs(quiet=True)
     try:
@@ -238,6 +268,10 @@ def demo(
             devices=devices,
             negotiation=negotiation,
             stages=read_stages(stage_paths),
+            kubelets=Setup(
+                read_configurations(kubelet_config) if kubelet_config else (),
+                read_scenario(usage) if usage else NO_SCENARIO,
+            ),
             gates=gates_from(feature_gates),
             keep=keep,
             port=port,
@@ -249,7 +283,7 @@ def demo(
         summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
-    except (ManifestError, InventoryError, StageError, ApiError, FeatureGateError) as problem:
+    except UNUSABLE as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         where = f"{problem.filename}: " if problem.filename else ""
@@ -302,7 +336,7 @@ async def _run(settings: Settings) -> Summary:
         for kind, document in manifests:
             await _apply(client, kind, document)
         group = await stack.enter_async_context(anyio.create_task_group())
-        await group.start(run_kubelets, client, clock, rng, settings.stages)
+        await group.start(run_kubelets, client, clock, rng, settings.stages, settings.kubelets)
         await group.start(run_controllers, client, clock, rng)
         if settings.devices is not None:
             await group.start(run_driver, client, clock, rng, settings.devices)

@@ -97,11 +97,10 @@ class NodePressure:
         self._requests: dict[str, dict[str, int]] = {}
         self._sums: dict[str, int] = {}
         self._collected: set[tuple[str, str, str]] = set()  # dead containers that are removed
-        self._backoffs: dict[tuple[str, str], tuple[float, float]] = {}
-        self._restart_at: dict[tuple[str, str], float] = {}
+        self._restarts = oom.Restarts()
         self._told: set[tuple[str, str]] = set()  # pods and what is wrong with their usage
         self._starved = ""
-        self._phase = zlib.crc32(node.metadata.name.encode()) % 10_000 / 10_000
+        self._phase = zlib.crc32(node.metadata.name.encode()) % int(MONITORING_SECONDS)
         self._step_at = 0.0
         self._stride = 1
         self.due = 0.0 if self._reported else NEVER
@@ -159,9 +158,7 @@ class NodePressure:
         if self._using.pop(uid, None) is not None:
             self._collected = {key for key in self._collected if key[0] != uid}
             self._told = {told for told in self._told if told[0] != uid}
-            for of_containers in (self._backoffs, self._restart_at):
-                for place in [place for place in of_containers if place[0] == uid]:
-                    del of_containers[place]
+            self._restarts.forget(uid)
             self._wake(now)
 
     def _activate(self, pod: Pod) -> None:
@@ -189,8 +186,8 @@ class NodePressure:
 
     def _interval_after(self, seconds: float) -> float:
         """Returns the next time at which the manager steps; nodes step at different times."""
-        begun = (seconds / MONITORING_SECONDS - self._phase) // 1
-        return (begun + 1 + self._phase) * MONITORING_SECONDS
+        begun = (seconds - self._phase) // MONITORING_SECONDS
+        return (begun + 1) * MONITORING_SECONDS + self._phase
 
     # ---------------------------------------------------------------------------- admission
 
@@ -379,8 +376,14 @@ class NodePressure:
                 message = f"System OOM encountered, victim process: {name}, pid: 1"
                 writes.append(self._about_node("SystemOOM", message, now))
             status = statuses.killed(pod.status, name, stamp(now))
-            if _restarts_containers(pod, name):
-                status = self._restart(pod, status, name, now)
+            if oom.restarts(pod, name):
+                wait = self._restarts.wait(uid, name, now.timestamp())
+                if wait:
+                    status = statuses.backing_off(status, pod, name, wait)
+                    message = statuses.back_off_message(pod, name)
+                    writes.append(self._about(pod, "BackOff", message, now))
+                else:
+                    status = statuses.restarted(status, name, stamp(now))
             writes.append(self._store(pod, status, now))
             usage = usage_of(self._active[uid], now, self._scenario)
             assert usage is not None
@@ -392,20 +395,8 @@ class NodePressure:
         qos = {uid: self._qos(pod) for uid, pod in self._active.items() if uid in usages}
         return oom.next_victim(used, qos, self._machine.memory)
 
-    def _restart(self, pod: Pod, status: PodStatus, name: str, now: datetime) -> PodStatus:
-        """Starts a killed container again, at once or after its back-off."""
-        place = (pod.metadata.uid, name)
-        seconds, until = oom.next_backoff(self._backoffs.get(place), now.timestamp())
-        self._backoffs[place] = (seconds, until)
-        if not seconds:
-            return statuses.restarted(status, name, stamp(now))
-        self._restart_at[place] = until
-        return statuses.backing_off(status, pod, name, seconds)
-
     def _restart_due(self, now: datetime) -> Iterator[KubeletWrite]:
-        due = [place for place, at in self._restart_at.items() if at <= now.timestamp()]
-        for uid, name in due:
-            del self._restart_at[uid, name]
+        for uid, name in self._restarts.due(now.timestamp()):
             pod = self._active.get(uid)
             if pod is not None:
                 yield self._store(pod, statuses.restarted(pod.status, name, stamp(now)), now)
@@ -421,7 +412,7 @@ class NodePressure:
     def _plan(self, now: datetime) -> None:
         """Sets when to look next: as late as nothing can happen before."""
         seconds = now.timestamp()
-        restart = min(self._restart_at.values(), default=NEVER)
+        restart = self._restarts.next
         if self._step_at <= seconds + CLEANUP_SECONDS or not self._manager.is_resting:
             self.due = min(restart, self._before_step(now))
             return
@@ -491,9 +482,3 @@ class NodePressure:
 def _patch_pod(pod: Pod, status: Document) -> StatusPatch:
     metadata = pod.metadata
     return StatusPatch("Pod", metadata.namespace, metadata.name, metadata.uid, status)
-
-
-def _restarts_containers(pod: Pod, name: str) -> bool:
-    """True if this container of the pod is started again after it was killed."""
-    sidecars = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
-    return pod.spec.restart_policy != "Never" or name in sidecars

@@ -66,6 +66,44 @@ def next_victim(used: Used, qos: dict[str, str], memory: int) -> Victim | None:
     return Victim(pod, name, of_node=True)
 
 
+def restarts(pod: Pod, name: str) -> bool:
+    """True if this container of the pod is started again after it was killed."""
+    sidecars = {c.name for c in pod.spec.init_containers if _is_sidecar(c)}
+    return pod.spec.restart_policy != "Never" or name in sidecars
+
+
+class Restarts:
+    """When the killed containers of a node are started again, by pod and container."""
+
+    def __init__(self) -> None:
+        self._backoffs: dict[tuple[str, str], tuple[float, float]] = {}
+        self._at: dict[tuple[str, str], float] = {}
+
+    @property
+    def next(self) -> float:
+        return min(self._at.values(), default=float("inf"))
+
+    def wait(self, uid: str, name: str, now: float) -> float:
+        """Returns how many seconds a container that is killed now waits for its restart."""
+        seconds, until = next_backoff(self._backoffs.get((uid, name)), now)
+        self._backoffs[uid, name] = (seconds, until)
+        if seconds:
+            self._at[uid, name] = until
+        return seconds
+
+    def due(self, now: float) -> list[tuple[str, str]]:
+        """Removes and returns the containers to start now."""
+        due = [place for place, at in self._at.items() if at <= now]
+        for place in due:
+            del self._at[place]
+        return due
+
+    def forget(self, uid: str) -> None:
+        for places in (self._backoffs, self._at):
+            for place in [place for place in places if place[0] == uid]:
+                del places[place]
+
+
 def next_backoff(before: tuple[float, float] | None, now: float) -> tuple[float, float]:
     """Returns the seconds to wait before a restart, and the time until which that counts.
 

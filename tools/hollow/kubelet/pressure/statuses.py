@@ -62,10 +62,15 @@ def failed_status(pod: Pod, reason: str, message: str, disruption: str, time: st
         for kind in ("Ready", "ContainersReady")
     ]
     if disruption:
-        target = _condition(
-            "DisruptionTarget", holds=True, reason=TERMINATION_BY_KUBELET, time=time
+        conditions.append(
+            _condition(
+                "DisruptionTarget",
+                holds=True,
+                reason=TERMINATION_BY_KUBELET,
+                message=disruption,
+                time=time,
+            )
         )
-        conditions.append({**target, "message": disruption})
     status: Document = {
         "phase": "Failed",
         "reason": reason,
@@ -108,16 +113,21 @@ def killed(status: PodStatus, name: str, time: str) -> PodStatus:
 
 def backing_off(status: PodStatus, pod: Pod, name: str, seconds: float) -> PodStatus:
     """Returns the status of a pod of which a killed container waits for its restart."""
-    message = (
-        f"back-off {seconds:.0f}s restarting failed container={name} "
-        f"pod={pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
-    )
+    message = f"back-off {seconds:.0f}s restarting failed container={name} pod={_place(pod)}"
     waiting = ContainerState(waiting=Waiting(reason="CrashLoopBackOff", message=message))
     return _with(
         status,
         name,
         lambda before: msgspec.structs.replace(before, state=waiting, last_state=before.state),
     )
+
+
+def back_off_message(pod: Pod, name: str) -> str:
+    return f"Back-off restarting failed container {name} in pod {_place(pod)}"
+
+
+def _place(pod: Pod) -> str:
+    return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
 
 
 def restarted(status: PodStatus, name: str, time: str) -> PodStatus:
@@ -160,13 +170,11 @@ def containers_patch(status: PodStatus, time: str) -> Document:
     statuses = (*status.container_statuses, *status.init_container_statuses)
     sleeping = [c.name for c in status.container_statuses if c.state.running is None]
     reason = "ContainersNotReady" if sleeping else ""
+    message = f"containers with unready status: [{' '.join(sleeping)}]" if sleeping else ""
     conditions = [
-        _condition(kind, holds=not sleeping, reason=reason, time=time)
+        _condition(kind, holds=not sleeping, reason=reason, message=message, time=time)
         for kind in ("Ready", "ContainersReady")
     ]
-    if sleeping:
-        message = f"containers with unready status: [{' '.join(sleeping)}]"
-        conditions = [{**condition, "message": message} for condition in conditions]
     patch: Document = {"conditions": conditions}
     for field, of in (
         ("containerStatuses", status.container_statuses),
@@ -179,10 +187,14 @@ def containers_patch(status: PodStatus, time: str) -> Document:
     return patch
 
 
-def _condition(kind: str, *, holds: bool, reason: str, time: str) -> Document:
+def _condition(
+    kind: str, *, holds: bool, time: str, reason: str = "", message: str = ""
+) -> Document:
+    """Returns a condition of a pod; an empty reason or message removes the one before."""
     return {
         "type": kind,
         "status": "True" if holds else "False",
-        "reason": reason,
+        "reason": reason or None,
+        "message": message or None,
         "lastTransitionTime": time,
     }
