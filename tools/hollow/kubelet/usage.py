@@ -42,7 +42,16 @@ from berth.config.types import Duration
 from ..objects import Pod, Terminated, Volume, is_finished
 
 ANNOTATION = "berth.dev/usage"
-OF_CONTAINERS = ("cpu", "memory", "pids", "ephemeral-storage", "inodes", "logs")
+# The resources of containers, with their fields in ContainerUsage.
+_FIELDS = {
+    "cpu": "cpu",
+    "memory": "memory",
+    "pids": "pids",
+    "ephemeral-storage": "rootfs",
+    "inodes": "inodes",
+    "logs": "logs",
+}
+OF_CONTAINERS = tuple(_FIELDS)
 NOISE_SECONDS = 15.0
 EXPECTED = (
     "expected <resource>=<amount>, optionally with +<amount>/s to <amount> after <duration>, "
@@ -83,9 +92,7 @@ class Curve(msgspec.Struct, frozen=True):
 
     def at(self, seconds: float, draw: Callable[[int], float]) -> float:
         """Returns the amount; `draw` gives a number from -1 to 1 for the number of an interval."""
-        amount = self.base + self.rate * max(seconds - self.after, 0.0)
-        if self.bound is not None:
-            amount = min(amount, self.bound) if self.rate > 0 else max(amount, self.bound)
+        amount = self._steady(seconds)
         if self.spike and seconds >= self.period:
             phase = seconds % self.period if self.repeats else seconds - self.period
             amount += self.spike if phase < self.width else 0.0
@@ -93,10 +100,16 @@ class Curve(msgspec.Struct, frozen=True):
             amount *= 1.0 + self.noise * draw(int(seconds // NOISE_SECONDS))
         return max(amount, 0.0)
 
+    def _steady(self, seconds: float) -> float:
+        """Returns the amount without spikes and noise."""
+        amount = self.base + self.rate * max(seconds - self.after, 0.0)
+        if self.bound is not None:
+            amount = min(amount, self.bound) if self.rate > 0 else max(amount, self.bound)
+        return amount
+
     def most(self, seconds: float, ahead: float) -> float:
         """Returns an amount that is not exceeded from this time until so many seconds later."""
-        steady = msgspec.structs.replace(self, spike=0.0, noise=0.0)
-        amount = max(steady.at(seconds, _no_noise), steady.at(seconds + ahead, _no_noise))
+        amount = max(self._steady(seconds), self._steady(seconds + ahead), 0.0)
         if self._can_spike(seconds, ahead):
             amount += self.spike
         return amount * (1.0 + self.noise)
@@ -106,10 +119,6 @@ class Curve(msgspec.Struct, frozen=True):
             return False
         phase = seconds % self.period if self.repeats else seconds - self.period
         return phase < self.width or (self.repeats and phase + ahead >= self.period)
-
-
-def _no_noise(_: int) -> float:
-    return 0.0
 
 
 Curves = dict[tuple[str, str], Curve]  # by container, "" for the first one, and resource
@@ -366,18 +375,24 @@ class _Reading:
         started = status.state.running.started_at or self._pod.status.start_time
         seconds = _since(started, self._now)
 
-        def use(resource: str, scale: int = 1) -> int:
-            return int(scale * self._amount(name, resource, seconds, self._ahead))
+        amounts = {
+            _FIELDS[resource]: int(
+                (10**9 if resource == "cpu" else 1)
+                * self._read(name, resource, curve, seconds, self._ahead)
+            )
+            for resource, curve in self._of(name).items()
+        }
+        return ContainerUsage(name, **amounts)
 
-        return ContainerUsage(
-            name,
-            cpu=use("cpu", 10**9),
-            memory=use("memory"),
-            rootfs=use("ephemeral-storage"),
-            logs=use("logs"),
-            inodes=use("inodes"),
-            pids=use("pids"),
-        )
+    def _of(self, container: str) -> dict[str, Curve]:
+        """Returns the curves of a container by resource."""
+        mine = (container, "") if container == self._first else (container,)
+        return {
+            resource: curve
+            for of in reversed(mine)
+            for (place, resource), curve in self._curves.items()
+            if place == of and resource in _FIELDS
+        }
 
     def _dead(self, name: str, ended: Terminated) -> DeadContainer:
         """Returns what a container had on the disk when it ended."""
@@ -404,8 +419,11 @@ class _Reading:
         curve = self._curves.get((container, resource))
         if curve is None and container == self._first:
             curve = self._curves.get(("", resource))
-        if curve is None:
-            return 0.0
+        return 0.0 if curve is None else self._read(container, resource, curve, seconds, ahead)
+
+    def _read(
+        self, container: str, resource: str, curve: Curve, seconds: float, ahead: float
+    ) -> float:
         if ahead:
             return curve.most(seconds, ahead)
         return curve.at(seconds, lambda interval: self._draw(container, resource, interval))

@@ -17,7 +17,7 @@ from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.kube.quantity import QuantityError, value
 
 from ..usage import DeadContainer, PodUsage
-from .ranking import Layout, Part, disk_of, parts_on
+from .ranking import Layout, Part, disk_parts, parts_on
 from .thresholds import (
     ALLOCATABLE_MEMORY,
     CONTAINERFS,
@@ -103,6 +103,16 @@ def _disks(
     machine: Machine, usages: list[PodUsage], dead: list[DeadContainer], images: int
 ) -> dict[str, Observation]:
     layout = machine.layout
+    used, inodes_used = dict.fromkeys(Part, 0), dict.fromkeys(Part, 0)
+    for usage in usages:
+        for part, number in disk_parts(usage, DISK).items():
+            used[part] += number
+        for part, number in disk_parts(usage, "inodes").items():
+            inodes_used[part] += number
+    for container in dead:
+        used[Part.ROOTFS] += container.rootfs
+        used[Part.LOGS] += container.logs
+        inodes_used[Part.ROOTFS] += container.inodes
     observations: dict[str, Observation] = {}
     for available, inodes in _SIGNALS:
         parts = parts_on(available, layout)
@@ -110,17 +120,11 @@ def _disks(
             available == IMAGEFS or (available == CONTAINERFS and layout is Layout.DEDICATED)
         )
         size = machine.imagefs if on_imagefs else machine.disk
-        used = sum(disk_of(usage, parts, DISK) for usage in usages)
-        nodes = sum(disk_of(usage, parts, "inodes") for usage in usages)
-        if Part.ROOTFS in parts:
-            used += sum(container.rootfs for container in dead)
-            nodes += sum(container.inodes for container in dead)
-        if Part.LOGS in parts:
-            used += sum(container.logs for container in dead)
-        if on_imagefs or layout is Layout.SHARED:
-            used += images
-        observations[available] = _left(size, used)
-        observations[inodes] = _left(size // BYTES_PER_INODE, nodes)
+        of_images = images if on_imagefs or layout is Layout.SHARED else 0
+        observations[available] = _left(size, of_images + sum(used[part] for part in parts))
+        observations[inodes] = _left(
+            size // BYTES_PER_INODE, sum(inodes_used[part] for part in parts)
+        )
     return observations
 
 

@@ -41,24 +41,32 @@ class Layout(enum.Enum):
     SPLIT = "imagefs, with images; containers are on nodefs"
 
 
-class Part(enum.Flag):
+class Part(enum.Enum):
     """The parts of a pod's disk usage that are on a file system."""
 
     ROOTFS = enum.auto()
     LOGS = enum.auto()
     VOLUMES = enum.auto()
 
+    # by identity, which is faster than the hash of its name
+    __hash__ = object.__hash__
 
-_EVERYTHING = Part.ROOTFS | Part.LOGS | Part.VOLUMES
-_NODEFS = {
+
+Parts = tuple[Part, ...]
+_EVERYTHING: Parts = (Part.ROOTFS, Part.LOGS, Part.VOLUMES)
+_NODEFS: dict[Layout, Parts] = {
     Layout.SHARED: _EVERYTHING,
-    Layout.DEDICATED: Part.LOGS | Part.VOLUMES,
+    Layout.DEDICATED: (Part.LOGS, Part.VOLUMES),
     Layout.SPLIT: _EVERYTHING,
 }
-_IMAGEFS = {Layout.SHARED: _EVERYTHING, Layout.DEDICATED: Part.ROOTFS, Layout.SPLIT: Part(0)}
-_CONTAINERFS = {
+_IMAGEFS: dict[Layout, Parts] = {
     Layout.SHARED: _EVERYTHING,
-    Layout.DEDICATED: Part.ROOTFS,
+    Layout.DEDICATED: (Part.ROOTFS,),
+    Layout.SPLIT: (),
+}
+_CONTAINERFS: dict[Layout, Parts] = {
+    Layout.SHARED: _EVERYTHING,
+    Layout.DEDICATED: (Part.ROOTFS,),
     Layout.SPLIT: _EVERYTHING,
 }
 _PARTS = {
@@ -71,7 +79,7 @@ _PARTS = {
 }
 
 
-def parts_on(signal: str, layout: Layout) -> Part:
+def parts_on(signal: str, layout: Layout) -> Parts:
     """Returns the parts of pods that count for a signal of a disk."""
     return _PARTS[signal][layout]
 
@@ -89,19 +97,21 @@ def is_critical(pod: core.Pod) -> bool:
     )
 
 
-def disk_of(usage: PodUsage, parts: Part, resource: str) -> int:
-    """Returns the bytes, or for `inodes` the number of inodes, in these parts of a pod."""
-    on_disk = [volume for volume in usage.volumes if not volume.in_memory]
+def disk_parts(usage: PodUsage, resource: str) -> dict[Part, int]:
+    """Returns the bytes, or for `inodes` the number of inodes, in the parts of a pod."""
+    rootfs = logs = volumes = 0
     if resource == DISK:
-        rootfs = sum(container.rootfs for container in usage.containers)
-        logs = sum(container.logs for container in usage.containers)
-        volumes = sum(volume.used for volume in on_disk)
+        for container in usage.containers:
+            rootfs += container.rootfs
+            logs += container.logs
+        for volume in usage.volumes:
+            volumes += 0 if volume.in_memory else volume.used
     else:
-        rootfs = sum(container.inodes for container in usage.containers)
-        logs = 0
-        volumes = sum(volume.inodes for volume in on_disk)
-    of = {Part.ROOTFS: rootfs, Part.LOGS: logs, Part.VOLUMES: volumes}
-    return sum(amount for part, amount in of.items() if part in parts)
+        for container in usage.containers:
+            rootfs += container.inodes
+        for volume in usage.volumes:
+            volumes += 0 if volume.in_memory else volume.inodes
+    return {Part.ROOTFS: rootfs, Part.LOGS: logs, Part.VOLUMES: volumes}
 
 
 def ranked(signal: str, pods: Iterable[Pod], stats: Stats, layout: Layout) -> list[Pod]:
@@ -133,11 +143,12 @@ def _by_memory(stats: Stats, pod: Pod) -> tuple[int, ...]:
     return _excess(pod, usage.memory, request, request)
 
 
-def _by_disk(stats: Stats, parts: Part, resource: str, pod: Pod) -> tuple[int, ...]:
+def _by_disk(stats: Stats, parts: Parts, resource: str, pod: Pod) -> tuple[int, ...]:
     usage = stats.get(pod.metadata.uid)
     if usage is None:
         return False, False, pod.spec.priority or 0
-    used, requests = disk_of(usage, parts, resource), pod_requests(pod, status=False)
+    amounts, requests = disk_parts(usage, resource), pod_requests(pod, status=False)
+    used = sum(amounts[part] for part in parts)
     # Nobody can request inodes, so any use exceeds the request; the last comparison subtracts the
     # request of bytes for inodes, too, as the kubelet does.
     return _excess(pod, used, requests.get(resource, 0), requests.get(DISK, 0))
