@@ -53,7 +53,7 @@ from .thresholds import CONDITIONS, Observation
 
 CLEANUP_SECONDS = 1.0  # until the kubelet sees that an evicted pod is gone
 OOM_SECONDS = 1.0
-MOST_STRIDE = 360  # intervals; the longest time that the kubelet does not look
+MOST_STRIDE = 256  # intervals; the longest time that the kubelet does not look
 NEVER = float("inf")
 NOTHING = PodUsage()
 BAD_USAGE = "InvalidUsage"
@@ -102,7 +102,7 @@ class NodePressure:
         self._starved = ""
         self._phase = zlib.crc32(node.metadata.name.encode()) % int(MONITORING_SECONDS)
         self._step_at = 0.0
-        self._stride = 1
+        self._stride = MOST_STRIDE
         self.due = 0.0 if self._reported else NEVER
 
     @property
@@ -181,7 +181,7 @@ class NodePressure:
         seconds = now.timestamp()
         if self._step_at < seconds:
             self._step_at = self._interval_after(seconds)
-        self._stride = 1
+        self._stride = MOST_STRIDE
         self.due = min(self.due, seconds)
 
     def _interval_after(self, seconds: float) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from random import Random
+from time import process_time
+
 import msgspec
 import pytest
 
@@ -217,6 +220,39 @@ def test_pressure_that_another_kubelet_reported_is_taken_back() -> None:
     world.watch(1)
     world.run(20)
     assert world.said() == [f"{NODE}: DiskPressure=False"]
+
+
+def leaky(nodes: int, seed: int) -> Kubelets:
+    """Returns nodes with steady, leaking, writing and restarting pods that are replaced."""
+    rng, world = Random(seed), Kubelets(nodes, replaces=True)
+    for number, node in enumerate(world.nodes):
+        for _ in range(3):
+            world.start(node, f"memory={rng.randint(100, 900)}Mi noise 5%, cpu=100m")
+        world.start(node, f"memory=1Gi+{rng.randint(1, 8)}Mi/s")
+        if number % 2:
+            world.start(node, f"ephemeral-storage=1Gi+{rng.randint(2, 20)}Mi/s")
+        if number % 5 == 0:
+            world.start(node, "memory=60Mi+1Mi/s", containers=limited("2Gi"))
+    return world
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    worlds = [leaky(10, seed) for seed in (1, 1, 2)]
+    for world in worlds:
+        world.run(3 * HOUR)
+    assert worlds[0].history == worlds[1].history != worlds[2].history
+    assert len(times(worlds[0], "Evicted")) > 10
+
+
+@pytest.mark.full
+def test_a_day_of_200_nodes_with_leaks_and_full_disks_takes_less_than_a_minute() -> None:
+    begun = process_time()
+    world = leaky(200, 1)
+    world.run(24 * HOUR)
+    assert process_time() - begun < 60
+    assert len(times(world, "Evicted")) > 2000
+    assert times(world, "DiskPressure=True")
+    assert times(world, "app running 1")
 
 
 @pytest.mark.parametrize(
