@@ -23,6 +23,7 @@ from .ranking import is_critical, is_static
 from .thresholds import MEMORY_PRESSURE
 
 PREEMPTING, PREEMPTED = "Preempting", "Preempted in order to admit critical pod"
+MOST_PODS = 110  # of a kubelet, by default
 _FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
 _ORDER = ("BestEffort", "Burstable", "Guaranteed")
 Amounts = Mapping[str, int]
@@ -67,18 +68,18 @@ def under_pressure(pod: Pod, qos: str, conditions: Sequence[str]) -> Rejection |
 def shortages(requests: Amounts, used: Amounts, pods: int, node: Node) -> list[Shortage]:
     """Returns the resources that the node lacks for a pod beside so many others, which use these.
 
-    An extended resource that the node does not have is left to others.
+    What a node does not say is left to others: extended resources, or a new node's own.
     """
     allocatable = node.status.allocatable
     lacking = []
-    most = value(allocatable.get("pods", 0))
+    most = value(allocatable.get("pods", MOST_PODS))
     if pods + 1 > most:
         lacking.append(Shortage("pods", 1, pods, most))
-    for resource in sorted(requests, key=lambda name: name not in _FIRST):
-        if requests[resource] == 0 or (resource not in allocatable and resource not in _FIRST):
+    for resource in sorted(requests, key=lambda name: (*_FIRST, name).index(name)):
+        if requests[resource] == 0 or resource not in allocatable:
             continue
         read = milli_value if resource == "cpu" else value
-        capacity, taken = read(allocatable.get(resource, 0)), used.get(resource, 0)
+        capacity, taken = read(allocatable[resource]), used.get(resource, 0)
         if requests[resource] > capacity - taken:
             lacking.append(Shortage(resource, requests[resource], taken, capacity))
     return lacking

@@ -64,6 +64,12 @@ def node(**fields: Any) -> Node:
         ({"cpu": 1001}, {"cpu": 1000}, 1, [Shortage("cpu", 1001, 1000, 2000)]),
         ({"memory": 1 << 32}, {"memory": 1}, 1, [Shortage("memory", 1 << 32, 1, 1 << 32)]),
         ({}, {}, 2, [Shortage("pods", 1, 2, 2)]),
+        (
+            {"memory": 1 << 33, "cpu": 3000},
+            {},
+            0,
+            [Shortage("cpu", 3000, 0, 2000), Shortage("memory", 1 << 33, 0, 1 << 32)],
+        ),
         ({"example.com/gpu": 2}, {}, 0, [Shortage("example.com/gpu", 2, 0, 1)]),
         ({"example.com/other": 2, "cpu": 0}, {"cpu": 9999}, 0, []),
     ],
@@ -72,6 +78,12 @@ def test_a_node_lacks_what_exceeds_its_allocatable(
     requests: dict[str, int], used: dict[str, int], pods: int, lacking: list[Shortage]
 ) -> None:
     assert shortages(requests, used, pods, node()) == lacking
+
+
+def test_a_node_that_says_nothing_yet_takes_as_many_pods_as_a_kubelet_by_default() -> None:
+    new = node(status={})
+    assert shortages({"cpu": 10**6}, {}, 109, new) == []
+    assert shortages({}, {}, 110, new) == [Shortage("pods", 1, 110, 110)]
 
 
 def test_a_rejection_names_the_resource_and_the_amounts() -> None:
