@@ -67,10 +67,10 @@ def compared(
     used = [amount(signal, layout, usage) for usage in (a[1], b[1])]
     requests = [pod.spec.containers[0].resources.requests for pod in (a[0], b[0])]
     resource = "memory" if "emory" in signal else "ephemeral-storage"
-    asked = [int(request[resource]) for request in requests]
-    exceeded = [0, 0] if signal in INODES else asked
+    requested = [int(request[resource]) for request in requests]
+    exceeded = [0, 0] if signal in INODES else requested
     exceeds = [used[i] > exceeded[i] for i in range(2)]
-    beyond = [used[i] - asked[i] for i in range(2)]
+    beyond = [used[i] - requested[i] for i in range(2)]
     return (exceeds[1] - exceeds[0]) or by_priority or sign(beyond[1] - beyond[0])
 
 

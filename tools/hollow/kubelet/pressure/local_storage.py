@@ -36,11 +36,13 @@ def _volume(pod: Pod, usage: PodUsage) -> str:
 
 
 def _whole(pod: Pod, usage: PodUsage) -> str:
-    limit = exact_limits(pod.spec).get(DISK)
-    if limit is None or usage.ephemeral_storage * _NANOS <= limit:
-        return ""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     limits = [c.resources.limits[DISK] for c in containers if DISK in c.resources.limits]
+    if not limits:
+        return ""
+    limit = exact_limits(pod.spec)[DISK]
+    if usage.ephemeral_storage * _NANOS <= limit:
+        return ""
     text = printed_as(limits[0], limit)
     return f"Pod ephemeral local storage usage exceeds the total limit of containers {text}. "
 

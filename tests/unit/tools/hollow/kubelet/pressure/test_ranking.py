@@ -25,8 +25,8 @@ def order(
 ) -> list[str]:
     """Returns the names of the pods as they are evicted; they come in the reverse order."""
     stats = {p.metadata.uid: usage for p, usage in pods}
-    given = [p for p, _ in reversed(pods)]
-    return [p.metadata.name for p in ranked(signal, given, stats, layout)]
+    last_first = [p for p, _ in reversed(pods)]
+    return [p.metadata.name for p in ranked(signal, last_first, stats, layout)]
 
 
 def with_memory(name: str, priority: int, request: str, used: str) -> tuple[Pod, PodUsage]:
