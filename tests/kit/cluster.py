@@ -160,7 +160,7 @@ class Cluster(ClusterClient):
     async def start_hollow(self, nodes: Iterable[Document], setup: Setup = NO_SETUP) -> None:
         """Starts the controllers and the kubelets, and creates nodes."""
         await self.start(run_controllers)
-        await self.start(run_kubelets, setup)
+        await self.start(run_kubelets, None, setup)
         for node in nodes:
             await self.create("Node", node)
 

@@ -54,7 +54,9 @@ class Housekeeping:
         kubelet = self._nodes.get(name)
         if kubelet is None or kubelet.uid != node.metadata.uid:
             settings = settings_for(node.metadata.labels, self._setup.configurations)
-            kubelet = self._nodes[name] = NodePressure(node, settings, self._setup.scenario)
+            # The stages of pods start killed containers again.
+            kubelet = NodePressure(node, settings, self._setup.scenario, restarts=False)
+            self._nodes[name] = kubelet
             for pod in self._pods.get(name, {}).values():
                 kubelet.put(pod, now)
         self._write(name, kubelet.put_node(node, now))

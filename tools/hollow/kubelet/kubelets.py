@@ -1,8 +1,9 @@
 """The kubelets of all nodes: they play the stages of pods and nodes.
 
 A pod waits until its volumes are bound and attached, and its devices allocated. Containers are
-hollow. What happens to a pod, and when, is in the files of stages; see `stages`. State is derived
-from the objects alone, so kubelets that are started again go on where they stopped.
+hollow. What happens to a pod, and when, is in the files of stages; see `stages`. Housekeeping
+admits pods, and evicts them under pressure. State is derived from the objects alone, so kubelets
+that are started again go on where they stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from berth.actors.client.watch import (
     Reflector,
 )
 from berth.actors.runtime.clock import Clock
-from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube import core
 from berth.actors.scheduling.kube.devices import ResourceClaim
 from berth.actors.scheduling.kube.meta import HasMetadata
 
@@ -30,9 +31,10 @@ from ...apiserver.resources import KINDS
 from .. import mounts
 from ..devices import preparation
 from ..documents import stamp
-from ..objects import Document
+from ..objects import Document, Node, Pod, read
 from .addresses import Addresses
 from .containers import is_marked, progress
+from .housekeeping import NO_SETUP, Housekeeping, Setup
 from .images import Images
 from .leases import SECONDS, Leases
 from .nodes import NodeSteps, is_stopped
@@ -53,6 +55,7 @@ async def run_kubelets(
     clock: Clock,
     rng: Random,
     stages: Stages | None = None,
+    setup: Setup = NO_SETUP,
     lease_seconds: int = SECONDS,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
@@ -61,7 +64,7 @@ async def run_kubelets(
     async with anyio.create_task_group() as group:
         leases = Leases(client, clock, rng, group, lease_seconds)
         group.start_soon(leases.run)
-        kubelets = _Kubelets(client, clock, rng, stages or read_stages(), leases, group)
+        kubelets = _Kubelets(client, clock, rng, stages or read_stages(), setup, leases, group)
         group.start_soon(
             kubelets.follow_nodes, Reflector(client, "/api/v1/nodes", dict, clock, rng)
         )
@@ -76,6 +79,7 @@ async def run_kubelets(
                 claims = Reflector(client, kind.path(), ResourceClaim, clock, rng)
                 group.start_soon(kubelets.follow_claims, kind.version, claims)
         group.start_soon(kubelets.follow_pods, bound)
+        group.start_soon(kubelets.housekeeping.run)
         task_status.started()
 
 
@@ -88,6 +92,7 @@ class _Kubelets:
         clock: Clock,
         rng: Random,
         stages: Stages,
+        setup: Setup,
         leases: Leases,
         group: TaskGroup,
     ) -> None:
@@ -106,8 +111,9 @@ class _Kubelets:
         began = stamp(clock.wall())
         self._images = Images()
         self._reporting_images: set[str] = set()
+        self.housekeeping = Housekeeping(self._writer.send, clock, group, setup)
         self._pod_steps = PodSteps(
-            self._readiness, self._images, self._address, self._note_images, began
+            self._readiness, self._images, self._address, self._admits, self._note_images, began
         )
         node_steps = NodeSteps(self._address, began)
         self._pods = Player(stages.pods, self._pod_steps, self._writer, clock, rng, group)
@@ -148,7 +154,9 @@ class _Kubelets:
         if is_stopped(node):
             self._stop(name)
             self._nodes.remove(uid_of(node))
-        elif name not in self._running:
+            return
+        self.housekeeping.put_node(read(node, Node))
+        if name not in self._running:
             self._running.add(name)
             self._leases.begin(name, uid_of(node))
             if self._pods_on.get(name):
@@ -157,8 +165,12 @@ class _Kubelets:
     def _stop(self, name: str) -> None:
         self._running.discard(name)
         self._leases.end(name)
+        self.housekeeping.remove_node(name)
         for uid in self._pods_on.get(name, ()):
             self._pods.remove(uid)
+
+    def _admits(self, pod: Document) -> bool:
+        return self.housekeeping.admits(read(pod, Pod))
 
     def _note_images(self, name: str) -> None:
         """Has the images of a node reported in a moment."""
@@ -216,7 +228,7 @@ class _Kubelets:
                 case ObjectDeleted(claim):
                     self._readiness.preparation.remove(claim, version)
 
-    def _wake(self, pods: Iterable[Pod]) -> None:
+    def _wake(self, pods: Iterable[core.Pod]) -> None:
         for pod in pods:
             self._pods.wake(pod.metadata.uid)
             self._look(pod.metadata.uid)
@@ -227,6 +239,7 @@ class _Kubelets:
             match change:
                 case ObjectsListed(items):
                     self._pods_on.clear()
+                    self.housekeeping.replace([read(pod, Pod) for pod in items])
                     for pod in items:
                         self._pod_steps.addresses.note((pod.get("status") or {}).get("podIP"))
                     self._pods.replace(list(self._playing(items)))
@@ -234,10 +247,12 @@ class _Kubelets:
                         self._look(uid_of(pod))
                         self._renew(pod)
                 case ObjectChanged(pod):
+                    self.housekeeping.put(read(pod, Pod))
                     for each in self._playing([pod]):
                         self._pods.put(each)
                         self._look(uid_of(each))
                 case ObjectDeleted(pod):
+                    self.housekeeping.remove(read(pod, Pod))
                     self._forget(pod)
 
     def _playing(self, pods: Iterable[Document]) -> Iterator[Document]:

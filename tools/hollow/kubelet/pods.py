@@ -23,7 +23,8 @@ _FAILED = "pod-container-running-failed.stage.kwok.x-k8s.io"
 class PodSteps:
     """The steps of pods. `addresses` has those of the pods.
 
-    `host` returns the address of a node, and `report` reports the images of a node to the server.
+    `host` returns the address of a node, `admits` returns True if a pod may start on its node, and
+    `report` reports the images of a node to the server.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class PodSteps:
         readiness: Readiness,
         images: Images,
         host: Callable[[str], str],
+        admits: Callable[[Document], bool],
         report: Callable[[str], None],
         began: str,
     ) -> None:
@@ -38,6 +40,7 @@ class PodSteps:
         self._images = images
         self._report = report
         self._host = host
+        self._admits = admits
         self._began = began
         self.addresses = Addresses("10.244.0.1")
         self._backoffs = Backoffs()
@@ -52,6 +55,8 @@ class PodSteps:
         status = pod.get("status") or {}
         match step:
             case "start" if not status.get("podIP"):
+                if not self._admits(pod):
+                    return inf
                 if any(self._readiness.lacks(pod)):
                     return inf if status.get("containerStatuses") else since
                 pull = self._pull(pod, since)

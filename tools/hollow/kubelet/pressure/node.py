@@ -77,10 +77,13 @@ KubeletWrite = StatusPatch | Create
 class NodePressure:
     """The kubelet of a node. `due` is when to look next, as Unix time.
 
-    Its pods are those bound to the node; only those that it has admitted use resources.
+    Its pods are those bound to the node; only those that it has admitted use resources. Unless it
+    `restarts` the containers that the kernel kills, somebody else does.
     """
 
-    def __init__(self, node: Node, settings: Settings, scenario: Scenario) -> None:
+    def __init__(
+        self, node: Node, settings: Settings, scenario: Scenario, *, restarts: bool = True
+    ) -> None:
         self._node = node
         self._settings = settings
         self._scenario = scenario
@@ -98,6 +101,7 @@ class NodePressure:
         self._sums: dict[str, int] = {}
         self._collected: set[tuple[str, str, str]] = set()  # dead containers that are removed
         self._restarts = oom.Restarts()
+        self._starts_again = restarts
         self._told: set[tuple[str, str]] = set()  # pods and what is wrong with their usage
         self._starved = ""
         self._phase = zlib.crc32(node.metadata.name.encode()) % int(MONITORING_SECONDS)
@@ -398,7 +402,7 @@ class NodePressure:
     def _restart_due(self, now: datetime) -> Iterator[KubeletWrite]:
         for uid, name in self._restarts.due(now.timestamp()):
             pod = self._active.get(uid)
-            if pod is not None:
+            if pod is not None and self._starts_again:
                 yield self._store(pod, statuses.restarted(pod.status, name, stamp(now)), now)
 
     def _store(self, pod: Pod, status: PodStatus, now: datetime) -> StatusPatch:
