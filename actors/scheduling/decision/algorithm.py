@@ -129,4 +129,6 @@ def _no_node(
     message = evaluation.message(len(snapshot))
     if post_filtered is not None and post_filtered.status.message:
         message = f"{message} {post_filtered.status.message}"
+    if post_filtered is not None and post_filtered.again:
+        return Unfit(message, frozenset(), post_filtered=post_filtered)
     return Unfit(message, evaluation.rejected_by(), evaluation.pending(), post_filtered)

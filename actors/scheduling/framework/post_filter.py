@@ -60,12 +60,14 @@ class PostFiltered(msgspec.Struct, frozen=True):
     """The answer of a PostFilter plugin.
 
     Success comes with a nomination. `denominate` withdraws an earlier nomination of the pod.
+    With `again` the pod is tried again after its backoff, without waiting for an event.
     `patches` and deletions are sent after the decision, one after the other; a refusal ends them.
     """
 
     status: Status
     nomination: Nomination | None = None
     denominate: bool = False
+    again: bool = False
     patches: tuple[Patch | Deletion, ...] = ()
 
 

@@ -35,6 +35,7 @@ _FIELDS_BUT_CLAIMS = attrgetter(
     *(name for name in PodSpec.__struct_fields__ if name not in _LEFT_OUT)
 )
 _ENCODER = msgspec.msgpack.Encoder()
+SMALL = 16  # so many values of a pod are counted as fast as the pod itself
 UNKNOWN = 1 << 20  # more volumes than any node attaches
 
 
@@ -188,6 +189,15 @@ class PodTemplate:
         the same if they have a monitor in common.
         """
         return tuple(disk for volume in self._pod.spec.volumes for disk in _disks_of(volume))
+
+    @cached_property
+    def excess(self) -> int:
+        """The number of values that are counted when a pod comes to a node or leaves it, beyond
+        SMALL.
+        """
+        values = len(self.requests) + len(self.host_ports) + len(self.disks)
+        spec = self._pod.spec
+        return max(values + len(spec.volumes) + len(spec.containers) - SMALL, 0)
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:

@@ -4,7 +4,8 @@ cost there.
 A result is kept until something changes that its dry run looked at; if that includes the claims of
 the pod, or more than the node, no result is kept. The results lie in arrays, in the node tree's
 order, so that a search over thousands of candidates is a few operations; only nodes without a
-result are dry run. Keeping results never changes which candidates a search returns, or their order.
+result are dry run. Keeping results never changes which candidates a search returns, or their order,
+unless the victims are so large that the search ends early: the next search then goes on from there.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from berth.plugin import Bools, Code, FailedAttempt, Ints, Snapshot, Status, uns
 from ...kube.aggregate import aggregated
 from ...model.bookmark import Bookmark
 from ...model.vectors import Floats, any_true, highest, lowest
-from .victims import Budget, Candidate, dry_run
+from .victims import MOST_WORK, Budget, Candidate, dry_run, work_on
 
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 CRITERIA = 5  # the number in Candidate.cost
 CHUNK = 256
+ENOUGH_WORK = 100_000  # ends a search that has a candidate
 # The results that a node can have.
 _UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
 
@@ -34,12 +36,13 @@ class Search(msgspec.Struct, frozen=True):
     """The result of a search: the positions of the candidates, in the order of the search.
 
     If there is none, `refused` counts the nodes that can make no room by reason, and `failure` has
-    the errors.
+    the errors. `early` says that nodes were left out, because they were too much work.
     """
 
     candidates: Ints
     refused: Counter[Status] = Counter()
     failure: str = ""
+    early: bool = False
 
 
 class DryRuns:
@@ -68,7 +71,8 @@ class DryRuns:
         beginning.
 
         At least one of them breaks no budget, if there is such a candidate; with `sound_only` none
-        breaks one. Raises PluginError.
+        breaks one. Once the dry runs have become too much work, returns the candidates so far.
+        Raises PluginError.
         """
         potential, nodes, least = (
             attempt.helped,
@@ -85,6 +89,7 @@ class DryRuns:
         spans: list[Ints] = []
         number = looked_at = first_sound = 0
         sound = False
+        self._work = 0
         while looked_at < nodes and not (sound and number >= enough):
             begin = (start + looked_at) % nodes
             most = max(enough - number, together)
@@ -94,8 +99,17 @@ class DryRuns:
             ] + begin
             if len(unknown) > most:  # Reading results is cheap, dry runs are not.
                 end, unknown = int(unknown[most]), unknown[:most]
-            for at in range(0, len(unknown), together):
-                self._learn(attempt, unknown[at : at + together])
+            while len(unknown):
+                batch = unknown[:together]
+                size = self._within_work(attempt, batch)
+                self._learn(attempt, unknown[:size])
+                unknown = unknown[size:]
+                if size < len(batch) or (self._work >= ENOUGH_WORK and len(unknown)):
+                    where = (potential & (self._results >= least)).nonzero()[0]
+                    if len(where) or not size:
+                        return Search(
+                            np.roll(where, -int(np.searchsorted(where, start))), early=True
+                        )
             where = (potential[begin:end] & (self._results[begin:end] >= least)).nonzero()[
                 0
             ] + begin
@@ -163,6 +177,18 @@ class DryRuns:
             self._results[position] = _UNKNOWN
             self._candidates[position] = None
         return True
+
+    def _within_work(self, attempt: FailedAttempt, positions: Ints) -> int:
+        """Returns how many of these nodes may be dry run together, and adds up their work."""
+        assert self._order is not None
+        for number, row in enumerate(self._order[positions].tolist()):
+            work = work_on(attempt, row)
+            if not work or work > MOST_WORK:
+                continue  # A node with more work is not dry run.
+            if self._work + work > (ENOUGH_WORK if number else MOST_WORK):
+                return number
+            self._work += work
+        return len(positions)
 
     def _learn(self, attempt: FailedAttempt, positions: Ints) -> None:
         """Dry-runs the nodes at these positions together."""

@@ -41,6 +41,7 @@ from berth.plugin import (
     Status,
     Steps,
     UnlistedError,
+    error,
     fit_error,
     read_args,
     unschedulable,
@@ -53,6 +54,7 @@ from .dry_runs import DryRuns, Search
 from .victims import Budget, Candidate, budgets, cheapest
 
 MAX_TEMPLATES = 16
+TOO_MUCH = error("preemption: the search goes on in the next attempt")
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -111,6 +113,8 @@ class DefaultPreemption(PostFilterPlugin):
         # Not if a plugin failed: incomplete results are never kept.
         self._dry_runs.put(attempt.info.template, dry_runs)
         if not len(search.candidates):
+            if search.early:
+                return PostFiltered(TOO_MUCH, again=True)
             if search.failure:
                 return PostFiltered(Status(Code.ERROR, (f"preemption: {search.failure}",)))
             return PostFiltered(

@@ -31,6 +31,8 @@ from berth.plugin import (
 from ...kube.labels import Selector, SelectorError, from_label_selector
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+TOO_LARGE = unresolvable("The pods of lower priority are too large for preemption")
+MOST_WORK = 300_000  # the most that is dry run on one node, or in one search
 # Added to every priority, which makes it positive: a sum then grows with the number of pods.
 PRIORITY_OFFSET = 1 << 31
 
@@ -118,6 +120,13 @@ def violating(pods: Sequence[PodInfo], limits: Sequence[Budget]) -> dict[str, li
 Outcome = Candidate | Status
 
 
+def work_on(attempt: FailedAttempt, row: int) -> int:
+    """Returns how much is counted, for a dry run of a row, beyond what small pods have."""
+    info, priority = attempt.snapshot.columns.infos[row], attempt.info.priority
+    assert info is not None, row
+    return sum(pod.template.excess for pod in info.pods.values() if pod.priority < priority)
+
+
 class _Node:
     """One node in a dry run: the pods that wait for their reprieve, and the victims so far."""
 
@@ -152,6 +161,9 @@ def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget
             pods = [pod for pod in info.pods.values() if pod.priority < priority]
             if not pods:
                 outcomes[row] = NO_VICTIMS
+                continue
+            if work_on(attempt, row) > MOST_WORK:
+                outcomes[row] = TOO_LARGE
                 continue
             for pod in pods:
                 supposition.remove(row, pod)

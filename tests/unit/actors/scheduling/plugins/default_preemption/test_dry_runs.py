@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import msgspec
@@ -21,7 +22,7 @@ from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.kube.core import Node, Pod, Volume
+from berth.actors.scheduling.kube.core import Node, Pod, PodSpec, Volume
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.storage import (
     PersistentVolume,
@@ -29,11 +30,21 @@ from berth.actors.scheduling.kube.storage import (
     StorageClass,
 )
 from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.plugins.default_preemption import dry_runs, victims
+from berth.actors.scheduling.plugins.default_preemption.victims import Budget, Outcome, dry_run
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
-from berth.plugin import Code, CycleState, DependsOn, FilterPlugin, NodeView, Verdicts
+from berth.plugin import (
+    Code,
+    CycleState,
+    DependsOn,
+    FailedAttempt,
+    FilterPlugin,
+    NodeView,
+    Verdicts,
+)
 from tests.kit.handle import NoApi, Nowhere
 
 
@@ -196,3 +207,90 @@ def test_an_object_that_a_filter_looks_up_counts_from_the_next_pod_on() -> None:
         ObjectPut(msgspec.convert({"metadata": {"name": "late"}, "provisioner": "x"}, StorageClass))
     )
     assert cluster.promised(pod("next", priority=9)) == "early"
+
+
+def crowded(ports: int) -> CacheState:
+    """Returns a cluster of 40 nodes, each with a pod that has this many host ports."""
+    cache, names = CacheState(), [f"n{i}" for i in range(40)]
+    container = {
+        "name": "c",
+        "ports": [{"hostPort": i + 1, "containerPort": 1} for i in range(ports)],
+        "resources": {"requests": {"cpu": "900m"}},
+    }
+    for name in names:
+        status = {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 9}}
+        cache.handle(
+            NodeAdded(msgspec.convert({"metadata": {"name": name}, "status": status}, Node))
+        )
+        victim = msgspec.structs.replace(
+            pod(f"on-{name}", name),
+            spec=msgspec.convert({"nodeName": name, "containers": [container]}, PodSpec),
+        )
+        cache.handle(AssignedPodAdded(victim))
+    return cache
+
+
+def schedule(cache: CacheState, pending: Pod, scheduler: Scheduler, profile: Profile) -> Unfit:
+    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
+    assert isinstance(lend, Lend)
+    outcome = scheduler.schedule(profile, PodInfo(pending), lend.snapshot)
+    assert isinstance(outcome, Unfit)
+    return outcome
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list that gets the number of nodes of each further dry run."""
+    numbers: list[int] = []
+
+    def counting(
+        attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]
+    ) -> list[Outcome]:
+        numbers.append(len(rows))
+        return dry_run(attempt, rows, limits)
+
+    monkeypatch.setattr(dry_runs, "dry_run", counting)
+    return numbers
+
+
+def test_a_search_among_large_victims_ends_once_it_has_a_candidate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1000)
+    numbers, profile = counted(monkeypatch), default_profile()
+    outcome = schedule(crowded(200), pod("p", priority=9), Scheduler(Random(1)), profile)
+    assert outcome.nomination is not None
+    assert sum(numbers) == 5
+
+
+def test_a_search_among_small_victims_never_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1)
+    numbers, profile = counted(monkeypatch), default_profile()
+    outcome = schedule(crowded(10), pod("p", priority=9), Scheduler(Random(1)), profile)
+    assert outcome.nomination is not None
+    assert sum(numbers) == 40
+
+
+def test_a_search_in_vain_among_large_victims_goes_on_in_the_next_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1000)
+    monkeypatch.setattr(dry_runs, "MOST_WORK", 3000)
+    numbers, profile, scheduler = counted(monkeypatch), default_profile(), Scheduler(Random(1))
+    cache, pending = crowded(200), pod("p", priority=9)
+    for i in range(40):
+        cache.handle(AssignedPodAdded(pod(f"important{i}", f"n{i}", priority=10)))
+    outcomes = [schedule(cache, pending, scheduler, profile) for _ in range(3)]
+    assert [not outcome.rejected_by for outcome in outcomes] == [True, True, False]
+    assert sum(numbers) == 40
+
+
+def test_a_node_with_too_large_victims_is_no_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dry_runs, "MOST_WORK", 100)
+    monkeypatch.setattr(victims, "MOST_WORK", 100)
+    outcome = schedule(crowded(200), pod("p", priority=9), Scheduler(Random(1)), default_profile())
+    assert outcome.nomination is None
+    assert "40 The pods of lower priority are too large for preemption" in outcome.message
+
+
+def default_profile() -> Profile:
+    return profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
