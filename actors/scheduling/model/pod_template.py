@@ -35,7 +35,7 @@ _FIELDS_BUT_CLAIMS = attrgetter(
     *(name for name in PodSpec.__struct_fields__ if name not in _LEFT_OUT)
 )
 _ENCODER = msgspec.msgpack.Encoder()
-SMALL = 16  # so many values of a pod are counted as fast as the pod itself
+SMALL = 64  # so many values of a pod are counted as fast as the pod itself
 UNKNOWN = 1 << 20  # more volumes than any node attaches
 
 

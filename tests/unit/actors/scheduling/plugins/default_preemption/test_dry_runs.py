@@ -257,7 +257,7 @@ def test_a_search_among_large_victims_ends_once_it_has_a_candidate(
 ) -> None:
     monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1000)
     numbers, profile = counted(monkeypatch), default_profile()
-    outcome = schedule(crowded(200), pod("p", priority=9), Scheduler(Random(1)), profile)
+    outcome = schedule(crowded(248), pod("p", priority=9), Scheduler(Random(1)), profile)
     assert outcome.nomination is not None
     assert sum(numbers) == 5
 
@@ -276,7 +276,7 @@ def test_a_search_in_vain_among_large_victims_goes_on_in_the_next_attempt(
     monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1000)
     monkeypatch.setattr(dry_runs, "MOST_WORK", 3000)
     numbers, profile, scheduler = counted(monkeypatch), default_profile(), Scheduler(Random(1))
-    cache, pending = crowded(200), pod("p", priority=9)
+    cache, pending = crowded(248), pod("p", priority=9)
     for i in range(40):
         cache.handle(AssignedPodAdded(pod(f"important{i}", f"n{i}", priority=10)))
     outcomes = [schedule(cache, pending, scheduler, profile) for _ in range(3)]
@@ -287,7 +287,7 @@ def test_a_search_in_vain_among_large_victims_goes_on_in_the_next_attempt(
 def test_a_node_with_too_large_victims_is_no_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dry_runs, "MOST_WORK", 100)
     monkeypatch.setattr(victims, "MOST_WORK", 100)
-    outcome = schedule(crowded(200), pod("p", priority=9), Scheduler(Random(1)), default_profile())
+    outcome = schedule(crowded(248), pod("p", priority=9), Scheduler(Random(1)), default_profile())
     assert outcome.nomination is None
     assert "40 The pods of lower priority are too large for preemption" in outcome.message
 
