@@ -117,6 +117,13 @@ def _job(document: Document) -> Document:
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
+    if spec.get("backoffLimitPerIndex") is not None and "backoffLimit" not in document["spec"]:
+        spec["backoffLimit"] = 2**31 - 1
+    policy = spec.get("podFailurePolicy")
+    spec.setdefault("podReplacementPolicy", "Failed" if policy else "TerminatingOrFailed")
+    for rule in (policy or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            pattern.setdefault("status", "True")
     uid = document["metadata"].get("uid", "")
     if not spec.get("manualSelector") and "selector" not in spec and uid:
         labels = {

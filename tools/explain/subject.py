@@ -11,8 +11,9 @@ from berth.actors.scheduling.kube.core import FINISHED
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 
 from ..apiserver.resources import KINDS
-from ..hollow import daemon_set, job, stateful_set
+from ..hollow import daemon_set, stateful_set
 from ..hollow.documents import pod_from
+from ..hollow.job.controller import labels as job_labels
 from ..hollow.objects import TYPES as WORKLOAD_TYPES
 from ..hollow.objects import DaemonSet, Job, StatefulSet, Workload, read
 from ..hollow.writes import Create
@@ -73,7 +74,7 @@ def next_pod(workload: Document, documents: Sequence[Document]) -> tuple[Documen
     owner: Any = read(workload, WORKLOAD_TYPES[workload["kind"]])
     if isinstance(owner, StatefulSet):
         return _next_stateful_pod(owner, documents)
-    labels = job.labels(owner) if isinstance(owner, Job) else None
+    labels = job_labels(owner) if isinstance(owner, Job) else None
     return _named(pod_from(owner, labels=labels), owner), []
 
 

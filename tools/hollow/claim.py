@@ -15,10 +15,10 @@ from berth.actors.scheduling.kube.labels import (
     from_label_selector,
     from_map,
 )
-from berth.actors.scheduling.kube.meta import LabelSelector
+from berth.actors.scheduling.kube.meta import HasMetadata, LabelSelector
 
 from .documents import documents_of, labels_in, reference_to
-from .objects import Job, ReplicationController, T, Workload, controller_of, deleting
+from .objects import Document, Job, ReplicationController, T, Workload, controller_of, deleting
 from .writes import Write, patch
 
 
@@ -43,8 +43,13 @@ def selector_of(owner: Workload) -> Selector:
     return selector_from(owner.spec.selector)
 
 
-def claim(owner: Workload, candidates: Iterable[T]) -> tuple[list[T], list[Write]]:
-    """Returns the candidates that the owner controls, and the writes that adopt and release."""
+def claim(
+    owner: Workload, candidates: Iterable[T], finalizer: str = ""
+) -> tuple[list[T], list[Write]]:
+    """Returns the candidates that the owner controls, and the writes that adopt and release.
+
+    What is adopted gets the finalizer, and what is released loses it.
+    """
     selector, uid = selector_of(owner), owner.metadata.uid
     mine: list[T] = []
     writes: list[Write] = []
@@ -56,13 +61,21 @@ def claim(owner: Workload, candidates: Iterable[T]) -> tuple[list[T], list[Write
                 mine.append(candidate)
             else:
                 kept = documents_of(reference for reference in owners if reference.uid != uid)
-                writes.append(
-                    patch(candidate, {"metadata": {"ownerReferences": kept}}, guarded=True)
-                )
+                left = without(candidate, finalizer)
+                body = {"metadata": {"ownerReferences": kept, **left}}
+                writes.append(patch(candidate, body, guarded=True))
         elif controller is None and matches and not deleting(owner) and not deleting(candidate):
             references = [*documents_of(owners), reference_to(owner)]
-            writes.append(
-                patch(candidate, {"metadata": {"ownerReferences": references}}, guarded=True)
-            )
+            added = {"finalizers": [*metadata.finalizers, finalizer]} if finalizer else {}
+            body = {"metadata": {"ownerReferences": references, **added}}
+            writes.append(patch(candidate, body, guarded=True))
             mine.append(candidate)
     return mine, writes
+
+
+def without(obj: HasMetadata, finalizer: str) -> Document:
+    """Returns the change of the metadata that removes a finalizer; empty if it is not there."""
+    finalizers = obj.metadata.finalizers
+    if finalizer not in finalizers:
+        return {}
+    return {"finalizers": [each for each in finalizers if each != finalizer]}

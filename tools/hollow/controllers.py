@@ -198,10 +198,12 @@ class _Runner:
     async def _carry_out(self, item: Item, writes: list[Write]) -> bool:
         """Makes the writes of each type concurrently, one type after another.
 
-        Returns False if one failed.
+        Nothing is deleted after a patch that failed, which prepares deletions. Returns False if a
+        write failed.
         """
         done: list[bool] = []
         refused: list[str] = []
+        unpatched: list[str] = []
 
         async def do(write: Write) -> None:
             async with self._limiter:
@@ -218,10 +220,14 @@ class _Runner:
                         error=str(failure),
                     )
                     done.append(code == 404 and not isinstance(write, Create))
+                    if isinstance(write, Patch) and code != 404:
+                        unpatched.append(write.name)
                     if code == 403 and isinstance(write, Create):
                         refused.append(str(failure))
 
-        for _, same in groupby(writes, key=type):
+        for kind, same in groupby(writes, key=type):
+            if kind is Delete and unpatched:
+                break
             for batch in _batches(list(same)):
                 if refused and isinstance(batch[0], Create):
                     break

@@ -277,6 +277,36 @@ class DaemonSet(Object, frozen=True, kw_only=True):
     status: DaemonSetStatus = DaemonSetStatus()
 
 
+class OnExitCodes(Object, frozen=True, kw_only=True):
+    container_name: str | None = None
+    operator: str = ""
+    values: tuple[Int32, ...] = ()
+
+
+class OnPodCondition(Object, frozen=True, kw_only=True):
+    type: str = ""
+    status: str = "True"
+
+
+class PodFailureRule(Object, frozen=True, kw_only=True):
+    action: str = ""
+    on_exit_codes: OnExitCodes | None = None
+    on_pod_conditions: tuple[OnPodCondition, ...] = ()
+
+
+class PodFailurePolicy(Object, frozen=True, kw_only=True):
+    rules: tuple[PodFailureRule, ...] = ()
+
+
+class SuccessRule(Object, frozen=True, kw_only=True):
+    succeeded_indexes: str | None = None
+    succeeded_count: Int32 | None = None
+
+
+class SuccessPolicy(Object, frozen=True, kw_only=True):
+    rules: tuple[SuccessRule, ...] = ()
+
+
 class JobSpec(Object, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
     template: Document = msgspec.field(default_factory=dict)
@@ -284,17 +314,31 @@ class JobSpec(Object, frozen=True, kw_only=True):
     completions: Int32 | None = None
     completion_mode: str = ""
     backoff_limit: Int32 | None = None
+    backoff_limit_per_index: Int32 | None = None
+    max_failed_indexes: Int32 | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
+    pod_replacement_policy: str = ""
+    success_policy: SuccessPolicy | None = None
+    managed_by: str | None = None
     active_deadline_seconds: Int64 | None = None
     ttl_seconds_after_finished: Int32 | None = None
     suspend: bool = False
 
 
+class UncountedTerminatedPods(Object, frozen=True, kw_only=True):
+    succeeded: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
 class JobStatus(Object, frozen=True, kw_only=True):
     active: Int32 = 0
-    ready: Int32 = 0
+    ready: Int32 | None = None
+    terminating: Int32 | None = None
     succeeded: Int32 = 0
     failed: Int32 = 0
     completed_indexes: str = ""
+    failed_indexes: str | None = None
+    uncounted_terminated_pods: UncountedTerminatedPods = UncountedTerminatedPods()
     start_time: str | None = None
     completion_time: str | None = None
     conditions: tuple[Condition, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from berth.actors.scheduling.kube.core import Pod
 
@@ -26,6 +27,7 @@ from .writes import Create, Write, count_available, delete, status_writes
 BURST = 500
 FAILURE = "ReplicaFailure"  # the condition
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+AnyPod = TypeVar("AnyPod", bound=Pod)
 _PHASES = {"Pending": 0, "Unknown": 1}
 
 
@@ -72,7 +74,7 @@ def _conditions(
     return documents_of(each for each in have if refusal or each.type != FAILURE)
 
 
-def surplus(pods: Sequence[Pod], count: int) -> list[Pod]:
+def surplus(pods: Sequence[AnyPod], count: int) -> list[AnyPod]:
     """Returns pods to delete: unplaced, pending, unready, cheap, crowded and young ones first."""
     if count <= 0:
         return []

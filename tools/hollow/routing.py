@@ -15,7 +15,6 @@ from . import (
     disruption,
     disruption_routing,
     garbage,
-    job,
     replica_set,
     stateful_set,
 )
@@ -23,6 +22,8 @@ from .claim import selector_of
 from .cluster import Change, Cluster
 from .devices import routing as devices
 from .items import Item, item_of
+from .job import controller as job
+from .job.backoff import Failures
 from .nodes import routing as nodes
 from .objects import (
     TYPES,
@@ -38,6 +39,7 @@ from .objects import (
     StatefulSet,
     Workload,
     controller_of,
+    deleting,
 )
 from .storage import routing as storage
 from .writes import Write
@@ -65,8 +67,9 @@ def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
     if change.after is None and change.before is not None:
         for dependent in cluster.dependents(change.before.metadata.uid):
             yield item_of("garbage", dependent)
-    elif change.after is not None and any(
-        cluster.is_gone(owner.uid) for owner in change.after.metadata.owner_references
+    elif change.after is not None and (
+        any(cluster.is_gone(owner.uid) for owner in change.after.metadata.owner_references)
+        or _is_freed(cluster, change.after)
     ):
         yield item_of("garbage", change.after)
 
@@ -95,6 +98,14 @@ def _owners(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
                 yield item_of("StatefulSet", stateful)
 
 
+def _is_freed(cluster: Cluster, obj: HasMetadata) -> bool:
+    """True for a pod that waits to be counted by a job that is gone."""
+    if job.FINALIZER not in obj.metadata.finalizers:
+        return False
+    owner = controller_of(obj)
+    return owner is None or cluster.is_gone(owner.uid)
+
+
 class Controllers:
     """All controllers. Some have state: the time since when a condition has held."""
 
@@ -102,6 +113,7 @@ class Controllers:
         self._nodes = nodes.NodeControllers()
         self._storage = storage.StorageControllers()
         self._devices = devices.DeviceControllers()
+        self._failures: dict[str, Failures] = {}  # of jobs, by uid
 
     def touched(self, cluster: Cluster, change: Change, now: datetime) -> Iterator[Item]:
         """Takes note of a change; yields the items that it concerns, perhaps twice."""
@@ -119,11 +131,20 @@ class Controllers:
         if obj is None:
             return []
         if item.controller == "garbage":
-            return garbage.collect(obj, cluster.is_gone)
+            frees = job.freed(obj) if isinstance(obj, Pod) and _is_freed(cluster, obj) else []
+            return [*frees, *garbage.collect(obj, cluster.is_gone)]
         if item.controller == disruption_routing.TARGET:
             assert isinstance(obj, Pod)
             return disruption.clear_stale_target(obj, now)
+        if isinstance(obj, Job):
+            return self._job(obj, cluster.candidates(Pod, obj), now)
         return _reconcile(cluster, obj, now)
+
+    def _job(self, owner: Job, pods: list[Pod], now: datetime) -> list[Write]:
+        failures = self._failures.setdefault(owner.metadata.uid, Failures())
+        if job.finished(owner) or deleting(owner):
+            del self._failures[owner.metadata.uid]
+        return job.reconcile(owner, pods, now, failures)
 
 
 def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]:
@@ -142,8 +163,6 @@ def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]
             return stateful_set.reconcile(obj, cluster.candidates(Pod, obj), claims, now)
         case DaemonSet():
             return daemon_set.reconcile(obj, cluster.candidates(Pod, obj), cluster.all(Node), now)
-        case Job():
-            return job.reconcile(obj, cluster.candidates(Pod, obj), now)
         case _:
             raise AssertionError(f"no controller of {type(obj).__name__}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from .fields import (
@@ -114,6 +115,8 @@ def job(spec: Document, before: Document | None) -> list[str]:
         "parallelism",
         "completions",
         "backoffLimit",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
         "activeDeadlineSeconds",
         "ttlSecondsAfterFinished",
     )
@@ -122,6 +125,7 @@ def job(spec: Document, before: Document | None) -> list[str]:
     problems += one_of("spec.completionMode", spec.get("completionMode"), ("NonIndexed", "Indexed"))
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         problems.append(required("spec.completions", "when completion mode is Indexed"))
+    problems += _policies(spec)
     template = spec.get("template") or {}
     problems += pod_template("spec.template", template)
     if (template.get("spec") or {}).get("restartPolicy") not in ("OnFailure", "Never"):
@@ -136,6 +140,78 @@ def job(spec: Document, before: Document | None) -> list[str]:
         if not before.get("suspend"):  # a suspended job may still change where its pods run
             problems += unchanged("spec.template", template, before.get("template"))
     return problems
+
+
+def _policies(spec: Document) -> list[str]:
+    """Checks how a job judges pods that have ended."""
+    problems: list[str] = []
+    indexed, per_index = spec.get("completionMode") == "Indexed", spec.get("backoffLimitPerIndex")
+    if per_index is not None and not indexed:
+        detail = "requires indexed completion mode"
+        problems.append(invalid("spec.backoffLimitPerIndex", per_index, detail))
+    if spec.get("maxFailedIndexes") is not None and per_index is None:
+        detail = "when maxFailedIndexes is specified"
+        problems.append(required("spec.backoffLimitPerIndex", detail))
+    success = spec.get("successPolicy")
+    if success is not None:
+        if not indexed:
+            detail = "requires indexed completion mode"
+            problems.append(invalid("spec.successPolicy", success, detail))
+        if not success.get("rules"):
+            detail = "at least one rules must be specified when the successPolicy is specified"
+            problems.append(required("spec.successPolicy.rules", detail))
+    replacement, failure = spec.get("podReplacementPolicy"), spec.get("podFailurePolicy")
+    choices = ("Failed",) if failure is not None else ("Failed", "TerminatingOrFailed")
+    problems += one_of("spec.podReplacementPolicy", replacement, choices)
+    if failure is None:
+        return problems
+    pod = (spec.get("template") or {}).get("spec") or {}
+    if pod.get("restartPolicy") != "Never":
+        detail = 'only "Never" is supported when podFailurePolicy is specified'
+        problems.append(
+            invalid("spec.template.spec.restartPolicy", pod.get("restartPolicy"), detail)
+        )
+    containers = [*(pod.get("containers") or ()), *(pod.get("initContainers") or ())]
+    names = {each.get("name") for each in containers}
+    for number, rule in enumerate(failure.get("rules") or ()):
+        path = f"spec.podFailurePolicy.rules[{number}]"
+        problems += _failure_rule(path, rule, names, per_index=per_index is not None)
+    return problems
+
+
+def _failure_rule(path: str, rule: Document, containers: set[Any], *, per_index: bool) -> list[str]:
+    actions = ("Count", "FailIndex", "FailJob", "Ignore")
+    action, codes = rule.get("action"), rule.get("onExitCodes")
+    problems = [] if action else [required(f"{path}.action", f"valid values: {_quoted(actions)}")]
+    problems += one_of(f"{path}.action", action or None, actions)
+    if action == "FailIndex" and not per_index:
+        detail = "requires the backoffLimitPerIndex to be set"
+        problems.append(invalid(f"{path}.action", action, detail))
+    patterns = rule.get("onPodConditions") or ()
+    if (codes is None) == (not patterns):
+        which = "one of OnExitCodes and OnPodConditions is required"
+        both = "specifying both OnExitCodes and OnPodConditions is not supported"
+        problems.append(invalid(path, rule, which if codes is None else both))
+    if codes is not None:
+        values = codes.get("values") or []
+        place = f"{path}.onExitCodes"
+        problems += one_of(f"{place}.operator", codes.get("operator"), ("In", "NotIn"))
+        name = codes.get("containerName")
+        if name is not None and name not in containers:
+            detail = "must be one of the container or initContainer names in the pod template"
+            problems.append(invalid(f"{place}.containerName", name, detail))
+        if not values:
+            problems.append(invalid(f"{place}.values", values, "at least one value is required"))
+        elif values != sorted(set(values)):
+            problems.append(invalid(f"{place}.values", values, "must be ordered"))
+        elif codes.get("operator") == "In" and 0 in values:
+            detail = "must not be 0 for the In operator"
+            problems.append(invalid(f"{place}.values[{values.index(0)}]", 0, detail))
+    return problems
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return ", ".join(f'"{word}"' for word in words)
 
 
 def revision(document: Document, before: Document | None) -> list[str]:

@@ -13,7 +13,6 @@ from berth.tools.hollow import (
     daemon_set,
     deployment,
     garbage,
-    job,
     replica_set,
     stateful_set,
 )
@@ -24,7 +23,6 @@ from berth.tools.hollow.objects import (
     DaemonSet,
     Deployment,
     Document,
-    Job,
     Node,
     Pod,
     ReplicaSet,
@@ -295,7 +293,7 @@ def test_claims_are_kept_or_deleted_by_the_retention_policy() -> None:
     assert new.document["metadata"]["ownerReferences"] == [reference_to(owner)]
 
 
-# -- daemons, jobs
+# -- daemons
 
 
 def node(
@@ -333,39 +331,6 @@ def test_a_daemon_runs_on_every_node_that_it_fits() -> None:
         3,
         2,
     )
-
-
-def test_a_job_runs_until_enough_have_succeeded() -> None:
-    owner = workload(Job, completions=3, parallelism=2, backoffLimit=1)
-    assert len(created(job.reconcile(owner, [], NOW))) == 2
-    done = [pod(f"d{i}", owner, "Succeeded") for i in range(2)]
-    assert len(created(job.reconcile(owner, [*done, pod("f", owner, "Failed")], NOW))) == 1
-    ended = job.reconcile(owner, [*done, pod("d2", owner, "Succeeded"), pod("active", owner)], NOW)
-    assert deleted(ended) == ["active"]
-    assert {c["type"] for c in status(ended)["conditions"]} == {"SuccessCriteriaMet", "Complete"}
-    failed = job.reconcile(owner, [pod(f"f{i}", owner, "Failed") for i in range(2)], NOW)
-    assert status(failed)["conditions"][-1]["reason"] == "BackoffLimitExceeded"
-    suspended = workload(Job, suspend=True)
-    assert deleted(job.reconcile(suspended, [pod("active", owner)], NOW)) == ["active"]
-
-
-def test_a_resumed_job_says_so_and_runs() -> None:
-    suspended = job.reconcile(workload(Job, suspend=True), [], NOW)
-    resumed = job.reconcile(workload(Job, "w", status(suspended)), [], NOW)
-    assert len(created(resumed)) == 1
-    (condition,) = status(resumed)["conditions"]
-    assert (condition["type"], condition["status"]) == ("Suspended", "False")
-    settled = workload(Job, "w", {**status(suspended), **status(resumed)})
-    assert not [write for write in job.reconcile(settled, [], NOW) if isinstance(write, Patch)]
-
-
-def test_an_indexed_job_runs_each_index() -> None:
-    owner = workload(Job, completions=4, parallelism=4, completionMode="Indexed")
-    pods = [pod(f"p{i}", owner, "Succeeded", annotations={job.INDEX: str(i)}) for i in (0, 1, 3)]
-    writes = job.reconcile(owner, pods, NOW)
-    (new,) = [write.document for write in writes if isinstance(write, Create)]
-    assert new["metadata"]["annotations"][job.INDEX] == "2"
-    assert status(writes)["completedIndexes"] == "0-1,3"
 
 
 # -- budgets
