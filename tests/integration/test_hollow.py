@@ -380,3 +380,46 @@ async def test_pods_created_together_never_exceed_a_quota() -> None:
         used = "requested: requests.cpu=100m, used: requests.cpu=300m, limited: requests.cpu=350m"
         assert len(refused) == 7
         assert all(message.endswith(used) for message in refused)
+
+
+@in_virtual_time
+async def test_a_cron_job_runs_jobs_and_keeps_some() -> None:
+    async with toy_cluster(2) as running:
+        job = {"spec": {"template": template("tick", restartPolicy="OnFailure")}}
+        spec = {"schedule": "* * * * *", "jobTemplate": job, "successfulJobsHistoryLimit": 2}
+        await running.create("CronJob", {"metadata": {"name": "tick"}, "spec": spec})
+        # the server's clock, which dates objects, does not follow virtual time
+        begun = {"status": {"lastScheduleTime": "2026-01-01T00:00:00Z"}}
+        await running.patch("CronJob", "tick", begun, "/status")
+
+        def third(jobs: list[Document]) -> bool:
+            done = [job for job in jobs if job["status"].get("succeeded")]
+            numbers = sorted(int(job["metadata"]["name"].removeprefix("tick-")) for job in done)
+            return len(numbers) == 2 and numbers[0] >= first + 2
+
+        (started,) = await running.until_all("Job", lambda jobs: len(jobs) == 1, 90)
+        first = int(started["metadata"]["name"].removeprefix("tick-"))
+        await running.until_all("Job", third, 600)
+        (tick,) = await running.all("CronJob")
+        assert tick["status"]["lastSuccessfulTime"] > "2026-01-01T00:02:00Z"
+
+
+@in_virtual_time
+async def test_a_deleted_pod_of_a_job_counts_as_failed_and_is_replaced() -> None:
+    async with toy_cluster(2) as running:
+        annotations = {"berth.dev/run-seconds": "60"}
+        of_pod = template("once", restartPolicy="Never")
+        of_pod["metadata"]["annotations"] = annotations
+        await running.create("Job", workload("Job", "once", of_pod))
+
+        def succeeded(status: Document) -> bool:
+            return status.get("succeeded") == 1
+
+        (pod,) = await running.until_all("Pod", lambda pods: len(pods) == 1)
+        await running.delete("Pod", pod["metadata"]["name"])
+        done = await running.status("Job", "once", succeeded, 120)
+        assert done["status"]["failed"] == 1
+        (left,) = await running.all("Pod")
+        assert left["metadata"]["uid"] != pod["metadata"]["uid"]
+        await running.delete("Job", "once")
+        await running.until_all("Pod", lambda pods: not pods)

@@ -292,6 +292,22 @@ def _policy_binding(document: Document) -> Document:
     return {**document, "spec": _matched(document.get("spec") or {}, "matchResources")}
 
 
+def _cron_job(document: Document) -> Document:
+    defaults = {
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    }
+    spec = {**defaults, **(document.get("spec") or {})}
+    template = spec.get("jobTemplate") or {}
+    job = template.get("spec") or {}
+    if isinstance(job.get("template"), dict):
+        pod = {**job["template"], "spec": pod_spec(job["template"].get("spec") or {})}
+        spec["jobTemplate"] = {**template, "spec": {**job, "template": pod}}
+    return {**document, "spec": spec}
+
+
 def _matched(spec: Document, field: str) -> Document:
     """Returns the spec with the defaults of what it matches, if it has any."""
     if spec.get(field) is None:
@@ -315,6 +331,7 @@ _DEFAULTS: dict[str, Callable[[Document], Document]] = {
     "StatefulSet": _stateful_set,
     "DaemonSet": _daemon_set,
     "Job": _job,
+    "CronJob": _cron_job,
     "PersistentVolume": _pending(
         _of_spec(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
     ),

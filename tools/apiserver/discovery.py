@@ -70,7 +70,7 @@ def _resources(group: str, version: str) -> Document | None:
 
 
 def _categories(kind: Kind) -> list[str]:
-    if kind.scale or kind.kind in ("Pod", "Service", "DaemonSet", "Job"):
+    if kind.scale or kind.kind in ("Pod", "Service", "DaemonSet", "Job", "CronJob"):
         return ["all"]
     return ["api-extensions"] if kind.group == "admissionregistration.k8s.io" else []
 

@@ -130,6 +130,7 @@ KINDS = (
         status=False,
     ),
     Kind("batch", "v1", "jobs", "Job", namespaced=True),
+    Kind("batch", "v1", "cronjobs", "CronJob", namespaced=True, short=("cj",)),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, status=False),
     Kind(
         "events.k8s.io",

@@ -77,7 +77,7 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController":
             return workloads.workload(kind, spec, was)
         case "Job":
-            return workloads.job(spec, was)
+            return workloads.job("spec", spec, was)
         case "PodDisruptionBudget":
             return workloads.disruption_budget(spec)
         case "PersistentVolumeClaim":
@@ -126,6 +126,8 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
     match kind:
         case "Node":
             return cluster.node(document)
+        case "CronJob":
+            return workloads.cron_job(document)
         case "PriorityClass":
             return cluster.priority_class(document, before)
         case "StorageClass":

@@ -275,11 +275,9 @@ class _Runner:
             options["gracePeriodSeconds"] = write.grace
         path = f"{collection(write.kind, write.namespace)}/{write.name}"
         answer = await self._client.call("DELETE", path, dict, options)
-        if (
-            write.grace != 0
-            and answer.get("kind") == write.kind
-            and answer["metadata"].get("deletionTimestamp")
-        ):
+        metadata = answer["metadata"] if answer.get("kind") == write.kind else {}
+        waits = write.grace != 0 or metadata.get("finalizers")
+        if waits and metadata.get("deletionTimestamp"):
             self._store(write.kind, answer)
             return
         kind = TYPES[write.kind]

@@ -350,6 +350,38 @@ class Job(Object, frozen=True, kw_only=True):
     status: JobStatus = JobStatus()
 
 
+class JobReference(Object, frozen=True, kw_only=True):
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class CronJobSpec(Object, frozen=True, kw_only=True):
+    schedule: str = ""
+    time_zone: str | None = None
+    starting_deadline_seconds: Int64 | None = None
+    concurrency_policy: str = ""
+    suspend: bool = False
+    job_template: Document = msgspec.field(default_factory=dict)
+    successful_jobs_history_limit: Int32 | None = None
+    failed_jobs_history_limit: Int32 | None = None
+
+
+class CronJobStatus(Object, frozen=True, kw_only=True):
+    active: tuple[JobReference, ...] = ()
+    last_schedule_time: Time | None = None
+    last_successful_time: Time | None = None
+
+
+class CronJob(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CronJobSpec = CronJobSpec()
+    status: CronJobStatus = CronJobStatus()
+
+
 class PodDisruptionBudgetSpec(policy.PodDisruptionBudgetSpec, frozen=True, kw_only=True):
     max_unavailable: IntOrPercent | None = None
     min_available: IntOrPercent | None = None
@@ -397,6 +429,7 @@ TYPES: dict[str, type[HasMetadata]] = {
         StatefulSet,
         DaemonSet,
         Job,
+        CronJob,
         PodDisruptionBudget,
         PersistentVolumeClaim,
         PersistentVolume,

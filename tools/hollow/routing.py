@@ -10,6 +10,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 
 from . import (
+    cron_job,
     daemon_set,
     deployment,
     disruption,
@@ -27,6 +28,7 @@ from .job.backoff import Failures
 from .nodes import routing as nodes
 from .objects import (
     TYPES,
+    CronJob,
     DaemonSet,
     Deployment,
     Job,
@@ -49,7 +51,7 @@ OWNERS: dict[type[HasMetadata], tuple[type[Workload], ...]] = {
     Pod: POD_OWNERS,
     ReplicaSet: (Deployment,),
 }
-WORKLOADS = tuple(kind.__name__ for kind in (*POD_OWNERS, Deployment))
+WORKLOADS = tuple(kind.__name__ for kind in (*POD_OWNERS, Deployment, CronJob))
 FOLLOWED = tuple(TYPES)
 
 
@@ -161,6 +163,13 @@ def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]
         case StatefulSet():
             claims = cluster.within(PersistentVolumeClaim, namespace)
             return stateful_set.reconcile(obj, cluster.candidates(Pod, obj), claims, now)
+        case CronJob():
+            return cron_job.reconcile(
+                obj,
+                cluster.candidates(Job, obj),
+                now,
+                lambda name: cluster.find(Job, namespace, name) is not None,
+            )
         case DaemonSet():
             return daemon_set.reconcile(obj, cluster.candidates(Pod, obj), cluster.all(Node), now)
         case _:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from .. import cron
 from .fields import (
     NEGATIVE,
     Document,
@@ -16,6 +18,7 @@ from .fields import (
     one_of,
     required,
     selects,
+    too_long,
     unchanged,
     unsupported,
 )
@@ -109,7 +112,8 @@ def _workload_update(kind: str, spec: Document, before: Document) -> list[str]:
     return [forbidden("spec", _STATEFUL_RULE)] if changed else []
 
 
-def job(spec: Document, before: Document | None) -> list[str]:
+def job(place: str, spec: Document, before: Document | None) -> list[str]:
+    """Checks the spec of a job, which is at `place`."""
     problems: list[str] = []
     fields = (
         "parallelism",
@@ -121,60 +125,62 @@ def job(spec: Document, before: Document | None) -> list[str]:
         "ttlSecondsAfterFinished",
     )
     for field in fields:
-        problems += non_negative(f"spec.{field}", spec.get(field))
-    problems += one_of("spec.completionMode", spec.get("completionMode"), ("NonIndexed", "Indexed"))
+        problems += non_negative(f"{place}.{field}", spec.get(field))
+    problems += one_of(
+        f"{place}.completionMode", spec.get("completionMode"), ("NonIndexed", "Indexed")
+    )
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        problems.append(required("spec.completions", "when completion mode is Indexed"))
-    problems += _policies(spec)
+        problems.append(required(f"{place}.completions", "when completion mode is Indexed"))
+    problems += _policies(place, spec)
     template = spec.get("template") or {}
-    problems += pod_template("spec.template", template)
+    problems += pod_template(f"{place}.template", template)
     if (template.get("spec") or {}).get("restartPolicy") not in ("OnFailure", "Never"):
         problems.append(
-            required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+            required(f"{place}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
         )
     if before is not None:
-        problems += unchanged("spec.selector", spec.get("selector"), before.get("selector"))
+        problems += unchanged(f"{place}.selector", spec.get("selector"), before.get("selector"))
         problems += unchanged(
-            "spec.completionMode", spec.get("completionMode"), before.get("completionMode")
+            f"{place}.completionMode", spec.get("completionMode"), before.get("completionMode")
         )
         if not before.get("suspend"):  # a suspended job may still change where its pods run
-            problems += unchanged("spec.template", template, before.get("template"))
+            problems += unchanged(f"{place}.template", template, before.get("template"))
     return problems
 
 
-def _policies(spec: Document) -> list[str]:
+def _policies(place: str, spec: Document) -> list[str]:
     """Checks how a job judges pods that have ended."""
     problems: list[str] = []
     indexed, per_index = spec.get("completionMode") == "Indexed", spec.get("backoffLimitPerIndex")
     if per_index is not None and not indexed:
         detail = "requires indexed completion mode"
-        problems.append(invalid("spec.backoffLimitPerIndex", per_index, detail))
+        problems.append(invalid(f"{place}.backoffLimitPerIndex", per_index, detail))
     if spec.get("maxFailedIndexes") is not None and per_index is None:
         detail = "when maxFailedIndexes is specified"
-        problems.append(required("spec.backoffLimitPerIndex", detail))
+        problems.append(required(f"{place}.backoffLimitPerIndex", detail))
     success = spec.get("successPolicy")
     if success is not None:
         if not indexed:
             detail = "requires indexed completion mode"
-            problems.append(invalid("spec.successPolicy", success, detail))
+            problems.append(invalid(f"{place}.successPolicy", success, detail))
         if not success.get("rules"):
             detail = "at least one rules must be specified when the successPolicy is specified"
-            problems.append(required("spec.successPolicy.rules", detail))
+            problems.append(required(f"{place}.successPolicy.rules", detail))
     replacement, failure = spec.get("podReplacementPolicy"), spec.get("podFailurePolicy")
     choices = ("Failed",) if failure is not None else ("Failed", "TerminatingOrFailed")
-    problems += one_of("spec.podReplacementPolicy", replacement, choices)
+    problems += one_of(f"{place}.podReplacementPolicy", replacement, choices)
     if failure is None:
         return problems
     pod = (spec.get("template") or {}).get("spec") or {}
     if pod.get("restartPolicy") != "Never":
         detail = 'only "Never" is supported when podFailurePolicy is specified'
         problems.append(
-            invalid("spec.template.spec.restartPolicy", pod.get("restartPolicy"), detail)
+            invalid(f"{place}.template.spec.restartPolicy", pod.get("restartPolicy"), detail)
         )
     containers = [*(pod.get("containers") or ()), *(pod.get("initContainers") or ())]
     names = {each.get("name") for each in containers}
     for number, rule in enumerate(failure.get("rules") or ()):
-        path = f"spec.podFailurePolicy.rules[{number}]"
+        path = f"{place}.podFailurePolicy.rules[{number}]"
         problems += _failure_rule(path, rule, names, per_index=per_index is not None)
     return problems
 
@@ -212,6 +218,34 @@ def _failure_rule(path: str, rule: Document, containers: set[Any], *, per_index:
 
 def _quoted(words: Sequence[str]) -> str:
     return ", ".join(f'"{word}"' for word in words)
+
+
+def cron_job(document: Document) -> list[str]:
+    spec, name = document.get("spec") or {}, document["metadata"].get("name") or ""
+    problems = [too_long("metadata.name", 52)] if len(name) > 52 else []
+    schedule, zone = spec.get("schedule"), spec.get("timeZone")
+    if not schedule:
+        problems.append(required("spec.schedule"))
+    elif "TZ" in schedule:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        problems.append(invalid("spec.schedule", schedule, detail))
+    else:
+        try:
+            cron.parse(schedule)
+        except ValueError as why:
+            problems.append(invalid("spec.schedule", schedule, str(why)))
+    if zone is not None:
+        try:
+            ZoneInfo(zone)
+        except (ValueError, OSError, ZoneInfoNotFoundError):
+            problems.append(invalid("spec.timeZone", zone, f"unknown time zone {zone}"))
+    problems += non_negative("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
+    for limit in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        problems += non_negative(f"spec.{limit}", spec.get(limit))
+    policies = ("Allow", "Forbid", "Replace")
+    problems += one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), policies)
+    template = (spec.get("jobTemplate") or {}).get("spec") or {}
+    return problems + job("spec.jobTemplate.spec", template, None)
 
 
 def revision(document: Document, before: Document | None) -> list[str]:

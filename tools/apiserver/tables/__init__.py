@@ -38,6 +38,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("apps", "daemonsets"): workloads.DAEMON_SETS,
     ("apps", "controllerrevisions"): workloads.CONTROLLER_REVISIONS,
     ("batch", "jobs"): workloads.JOBS,
+    ("batch", "cronjobs"): workloads.CRON_JOBS,
     ("events.k8s.io", "events"): cluster.EVENTS,
     ("coordination.k8s.io", "leases"): cluster.LEASES,
     ("policy", "poddisruptionbudgets"): workloads.POD_DISRUPTION_BUDGETS,

@@ -193,6 +193,27 @@ DAEMON_SETS = (
     IMAGES,
     SELECTOR,
 )
+
+
+def _of_job_template(key: str) -> Read:
+    """Returns a reader of one field of all containers of the pods of a cron job."""
+    path = ("spec", "jobTemplate", "spec", "template", "spec", "containers")
+    return lambda document, _: ",".join(text(each, key) for each in entries(document, *path))
+
+
+def _suspended(document: Document, _: datetime) -> str:
+    return str(at(document, "spec", "suspend") is True)
+
+
+def _active_jobs(document: Document, _: datetime) -> int:
+    return len(entries(document, "status", "active"))
+
+
+def _last_schedule(document: Document, now: datetime) -> str:
+    last = moment(text(document, "status", "lastScheduleTime"))
+    return NONE if last is None else human(now - last)
+
+
 JOBS = (
     NAME,
     Column("Status", _job_status, "The state of the job."),
@@ -202,6 +223,18 @@ JOBS = (
     CONTAINERS,
     IMAGES,
     SELECTOR,
+)
+CRON_JOBS = (
+    NAME,
+    Column("Schedule", field("spec", "schedule"), "When its jobs are created."),
+    Column("Timezone", field("spec", "timeZone", default=NONE), "The time zone of the schedule."),
+    Column("Suspend", _suspended, "Whether no more jobs are created.", "boolean"),
+    Column("Active", _active_jobs, "How many of its jobs run.", "integer"),
+    Column("Last Schedule", _last_schedule, "How long ago its last job was created."),
+    AGE,
+    Column("Containers", _of_job_template("name"), "The names of the containers.", priority=WIDE),
+    Column("Images", _of_job_template("image"), "The images of the containers.", priority=WIDE),
+    Column("Selector", lambda *_: NONE, "The selector of its pods.", priority=WIDE),
 )
 POD_DISRUPTION_BUDGETS = (
     NAME,

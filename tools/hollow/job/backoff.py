@@ -18,12 +18,12 @@ class Failures:
         self._failed: dict[str, datetime] = {}
         self._success = EARLIEST
 
-    def note(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> None:
-        """Notes pods that have ended; noting a pod again changes nothing."""
+    def note(self, succeeded: Iterable[Pod], failed: Iterable[Pod], now: datetime) -> None:
+        """Notes pods that have ended by now; noting a pod again changes nothing."""
         for pod in succeeded:
-            self._success = max(self._success, finish_time(pod))
+            self._success = max(self._success, min(finish_time(pod), now))
         for pod in failed:
-            self._failed.setdefault(pod.metadata.uid, finish_time(pod))
+            self._failed.setdefault(pod.metadata.uid, min(finish_time(pod), now))
         late = {uid: time for uid, time in self._failed.items() if time > self._success}
         self._failed = late
 

@@ -152,7 +152,7 @@ class _Step:
         bad = [
             pod for pod in valid if _ends_in_failure(job, pod) and pod.metadata.uid not in known_bad
         ]
-        failures.note(good, bad)
+        failures.note(good, bad, now)
         self.succeeded = status.succeeded + len(known_good) + len(good)
         self.failed = status.failed + len(known_bad) + sum(judge(job, pod).counts for pod in bad)
         self.indexes: list[range] = []  # that have succeeded

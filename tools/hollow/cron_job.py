@@ -1,0 +1,165 @@
+"""The CronJob controller: creates a Job at each time of a schedule, and deletes old ones.
+
+A job is named after its time, so no time gets two jobs. The status follows from the jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from ..apiserver.cron import Schedule, parse
+from .documents import reference_to, stamp, status_of
+from .job.controller import finished
+from .objects import CronJob, Document, Job, controller_of, deleting, holds
+from .writes import Again, Create, Write, delete, status_writes
+
+SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+PADDING = 0.1  # seconds after a time at which the controller decides
+
+
+def reconcile(
+    owner: CronJob, candidates: Iterable[Job], now: datetime, exists: Callable[[str], bool]
+) -> list[Write]:
+    """Creates and deletes jobs, and writes the status.
+
+    `exists` returns True if there is a job of this name, whoever owns it.
+    """
+    uid = owner.metadata.uid
+    jobs = [job for job in candidates if (by := controller_of(job)) and by.uid == uid]
+    writes = _history(owner, jobs)
+    active = sorted(
+        (job for job in jobs if not finished(job)), key=lambda job: _scheduled(job) or ""
+    )
+    status = _status(owner, jobs, active)
+    if not deleting(owner) and not owner.spec.suspend:
+        writes += _run(owner, active, status.get("lastScheduleTime"), now, exists)
+    return writes + status_writes(owner, status)
+
+
+def _status(owner: CronJob, jobs: list[Job], active: list[Job]) -> Document:
+    status = {
+        **status_of(owner),
+        "active": [
+            {
+                **{
+                    field: reference_to(job)[field]
+                    for field in ("apiVersion", "kind", "name", "uid")
+                },
+                "namespace": job.metadata.namespace,
+                "resourceVersion": _version(owner, job),
+            }
+            for job in active
+        ],
+    }
+    times = [status.get("lastScheduleTime"), *map(_scheduled, jobs)]
+    ends = [
+        status.get("lastSuccessfulTime"),
+        *(job.status.completion_time for job in jobs if holds(job.status.conditions, "Complete")),
+    ]
+    for field, values in (("lastScheduleTime", times), ("lastSuccessfulTime", ends)):
+        latest = max((value for value in values if value), default=None)
+        if latest is not None:
+            status[field] = latest
+    return status
+
+
+def _version(owner: CronJob, job: Job) -> str:
+    """Returns the version of a job in the status, which is that of the first time it was seen."""
+    versions = (
+        each.resource_version for each in owner.status.active if each.uid == job.metadata.uid
+    )
+    return next(versions, job.metadata.resource_version)
+
+
+def _scheduled(job: Job) -> str | None:
+    """Returns the time, in UTC, that a job was created for."""
+    text = job.metadata.annotations.get(SCHEDULED)
+    return stamp(datetime.fromisoformat(text)) if text else None
+
+
+def _run(
+    owner: CronJob,
+    active: list[Job],
+    last: str | None,
+    now: datetime,
+    exists: Callable[[str], bool],
+) -> list[Write]:
+    """Creates the job of the latest time that has passed, and comes back at the next time."""
+    spec = owner.spec
+    try:
+        schedule, zone = parse(spec.schedule), ZoneInfo(spec.time_zone or "UTC")
+    except (ValueError, ZoneInfoNotFoundError):
+        return []
+    start = datetime.fromisoformat(last or owner.metadata.creation_timestamp or stamp(now))
+    deadline = spec.starting_deadline_seconds
+    if deadline is not None:
+        start = max(start, now - timedelta(seconds=deadline))
+    due = latest(schedule, zone, start, now)
+    following = schedule.after(due or max(start, now - timedelta(seconds=1)), zone)
+    while following is not None and following <= now:
+        following = schedule.after(following, zone)
+    again: list[Write] = (
+        [Again((following - now).total_seconds() + PADDING)] if following is not None else []
+    )
+    if due is None or stamp(due) == last:
+        return again
+    job = _job(owner, due, zone)
+    if exists(job["metadata"]["name"]) or (spec.concurrency_policy == "Forbid" and active):
+        return again
+    replaced = active if spec.concurrency_policy == "Replace" else []
+    return [*map(delete, replaced), Create("Job", job), *again]
+
+
+def latest(schedule: Schedule, zone: ZoneInfo, start: datetime, now: datetime) -> datetime | None:
+    """Returns the latest time of a schedule after `start` that has passed; None if there is none.
+
+    If many have passed, it skips most of them by the interval between the first two.
+    """
+    first = schedule.after(start, zone)
+    second = None if first is None else schedule.after(first, zone)
+    if first is None or first > now:
+        return None
+    if second is None or second > now:
+        return first
+    interval = second - first
+    missed = (now - first) // interval + 1
+    time = schedule.after(first + (missed - 2) * interval, zone)
+    due = None
+    while time is not None and time <= now:
+        due, time = time, schedule.after(time, zone)
+    return due
+
+
+def _job(owner: CronJob, time: datetime, zone: ZoneInfo) -> Document:
+    template = owner.spec.job_template
+    metadata = template.get("metadata") or {}
+    local = time.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")
+    minutes = int(time.astimezone(UTC).timestamp()) // 60
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": f"{owner.metadata.name}-{minutes}",
+            "namespace": owner.metadata.namespace,
+            "labels": metadata.get("labels") or {},
+            "annotations": {**(metadata.get("annotations") or {}), SCHEDULED: local},
+            "ownerReferences": [reference_to(owner)],
+        },
+        "spec": template.get("spec") or {},
+    }
+
+
+def _history(owner: CronJob, jobs: list[Job]) -> list[Write]:
+    """Deletes the oldest finished jobs beyond the limits of the history."""
+    spec, writes = owner.spec, list[Write]()
+    for kind, limit in (
+        ("Complete", spec.successful_jobs_history_limit),
+        ("Failed", spec.failed_jobs_history_limit),
+    ):
+        ended = [job for job in jobs if holds(job.status.conditions, kind) and not deleting(job)]
+        ended.sort(key=lambda job: (job.status.start_time or "~", job.metadata.name))
+        if limit is not None:
+            writes += map(delete, ended[: max(len(ended) - limit, 0)])
+    return writes
