@@ -347,3 +347,14 @@ async def test_an_admission_policy_refuses_writes(kubectl: Kubectl, tmp_path: Pa
     assert "spec.validations[0].expression: Invalid value" in await refused(
         kubectl, "apply", "-f", str(file)
     )
+
+
+async def test_a_cron_job_and_a_job_from_it(kubectl: Kubectl) -> None:
+    run = ("--image=nginx:1", "--schedule=*/5 * * * *", "--", "true")
+    await kubectl("create", "cronjob", "tick", *run)
+    listed = await kubectl("get", "cj", "--no-headers")
+    assert " ".join(listed.stdout.split()[:10]) == "tick */5 * * * * <none> False 0 <none>"
+    await kubectl("create", "job", "now", "--from=cronjob/tick")
+    described = await kubectl("describe", "job", "now")
+    assert "Controlled By:    CronJob/tick" in described.stdout
+    assert "nginx:1" in described.stdout
