@@ -137,6 +137,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "ReplicationController": {"spec": {"selector": {"a": "b"}, "template": TEMPLATE}},
     "ControllerRevision": {"data": {"spec": {}}, "revision": 1},
     "Job": {"spec": {"template": {"spec": ONCE}}},
+    "CronJob": {
+        "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"template": {"spec": ONCE}}}}
+    },
     "Service": {"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}},
     "PodDisruptionBudget": {"spec": {"minAvailable": 1, "selector": SELECTOR}},
     "PersistentVolume": {
