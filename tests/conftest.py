@@ -4,6 +4,7 @@ schedulers in the tests.
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 
@@ -16,6 +17,9 @@ from tests.kit.left_out import LeftOut
 from tests.kit.rights import RIGHTS
 from tests.kit.whole_run import WholeRun
 
+# The objects of thousands of tests stay; the collector need not look at them again and again.
+COLLECT = (20_000, 20, 50)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", metavar="FOLDER", help="a larger collection of recorded decisions")
@@ -23,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(*COLLECT)
     load_profile()
     # Its tracebacks without rich, which takes most of a second for each.
     structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
@@ -31,6 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.option.collectonly:
         config.pluginmanager.register(WholeRun())
     config.pluginmanager.register(LeftOut())
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

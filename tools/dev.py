@@ -103,6 +103,9 @@ def test(arguments: list[str]) -> int:
     BERTH_PROFILE=long repeats the property tests with other examples, until one fails.
     """
     os.chdir(ROOT)
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        # pytest compiles 500 files; it keeps the result beside nobody's sources.
+        os.environ["PYTHONPYCACHEPREFIX"] = str(VENV / "pycache")
     every = "--all" in arguments
     arguments = [a for a in arguments if a != "--all"]
     pytest = ["pytest", "--dist", "worksteal"]
