@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -27,7 +28,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
-class Compiled:
+class Compiled(ABC):
     """A compiled expression. Compiling took `work` units; the program takes about `size` bytes.
 
     `error` says why the expression cannot be used; it is empty if it can. `root` is the checked
@@ -52,9 +53,9 @@ class Compiled:
         except RecursionError:
             self.error = "compilation failed: expression recursion limit exceeded"
 
+    @abstractmethod
     def _problem(self, result: Type) -> str:
         """Returns the reason why an expression with this result cannot be used, if any."""
-        raise NotImplementedError
 
     def _compile(self, variables: Mapping[str, Type]) -> str:
         """Compiles the expression and returns the error, or an empty text. Raises CompileError."""
