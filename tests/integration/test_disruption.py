@@ -6,6 +6,7 @@ from typing import Any
 
 import aiohttp
 import anyio
+import pytest
 
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, toy_cluster
@@ -53,6 +54,7 @@ async def reasons(running: Cluster) -> list[str]:
     return [event["reason"] for event in await running.all("Event")]
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_granted_eviction_without_a_deletion_is_forgotten_after_two_minutes() -> None:
     async with toy_cluster(NODES) as running:
@@ -69,6 +71,7 @@ async def test_a_granted_eviction_without_a_deletion_is_forgotten_after_two_minu
         assert (await reasons(running)).count("NotDeleted") == 1
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_disruption_target_without_a_deletion_is_taken_back_after_two_minutes() -> None:
     async with toy_cluster(NODES) as running:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import pytest
 
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.kubelet.nodes import hollow_node
@@ -98,6 +99,7 @@ async def events(running: Cluster, reason: str) -> list[str]:
     return [each["message"] for each in await running.all("Event") if each["reason"] == reason]
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_zone_goes_dark_and_its_pods_leave_when_their_tolerations_end() -> None:
     nodes = [*of_zone("a", (1, 2, 3)), *of_zone("b", (4, 5))]
@@ -173,6 +175,7 @@ async def test_a_node_that_returns_loses_its_taints_and_keeps_its_pods() -> None
         assert await leaving(running) == {"p"}
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_large_zone_that_is_partially_disrupted_is_tainted_slowly() -> None:
     async with controlled(of_zone("a", range(1, 52))) as running:
@@ -192,6 +195,7 @@ async def test_a_large_zone_that_is_partially_disrupted_is_tainted_slowly() -> N
         assert condition == "Unknown"
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_if_the_whole_cluster_is_silent_no_pod_leaves() -> None:
     async with controlled([*of_zone("a", (1, 2)), *of_zone("b", (3,))]) as running:
@@ -269,6 +273,7 @@ async def test_two_nodes_that_want_a_volume_at_once_get_it_one_after_the_other()
         assert message == f'Multi-Attach error for volume "v" {why}'
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_volume_leaves_a_silent_node_after_six_minutes_or_once_it_is_out_of_service() -> (
     None

@@ -382,6 +382,7 @@ async def test_pods_created_together_never_exceed_a_quota() -> None:
         assert all(message.endswith(used) for message in refused)
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_cron_job_runs_jobs_and_keeps_some() -> None:
     async with toy_cluster(2) as running:
