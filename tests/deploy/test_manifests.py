@@ -219,6 +219,7 @@ def test_kubeadms_patch_makes_the_static_pod(tmp_path: Path) -> None:
 def test_every_manifest_names_the_same_image() -> None:
     files = [
         DEPLOY / "base/deployment.yaml",
+        DEPLOY / "shadow/deployment.yaml",
         KUBEADM,
         DEPLOY / "kubeadm/patches/kube-scheduler+strategic.yaml",
     ]
@@ -230,6 +231,27 @@ def test_every_manifest_names_the_same_image() -> None:
         for container in spec["containers"]
     }
     assert len(images) == 1
+
+
+# ------------------------------------------------------------------------------------------- shadow
+
+
+@pytest.mark.full
+@needs("kubectl")
+def test_the_shadow_runs_as_its_own_account() -> None:
+    manifests = rendered(DEPLOY / "shadow")
+    assert [each["kind"] for each in manifests] == [
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Deployment",
+    ]
+    for document in manifests:
+        accepted(document)
+    spec = only(manifests, "Deployment")["spec"]["template"]["spec"]
+    assert spec["serviceAccountName"] == only(manifests, "ServiceAccount")["metadata"]["name"]
+    (container,) = spec["containers"]
+    assert container["command"] == ["berth", "shadow"]
 
 
 # ------------------------------------------------------------------------------------------ systemd

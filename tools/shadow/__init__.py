@@ -1,0 +1,1 @@
+"""The shadow: decides for each pod that another scheduler binds, and compares. Writes nothing."""

@@ -1,0 +1,294 @@
+"""The cluster as the scheduler in charge saw it, and the placements to judge in it. Pure.
+
+A pod is judged when it is bound, in the state before. The order of bindings is not the order of
+decisions: a pod that is bound a little later may have been placed before, and a change of the last
+moment may have come too late for the decision. Therefore every message waits for a moment before
+it counts, and those that counted lately can be undone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+
+import msgspec
+
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages.cache import (
+    AssignedPodAdded,
+    AssignedPodDeleted,
+    AssignedPodUpdated,
+    AssumedPodDeleted,
+    CacheMessage,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    Nominate,
+    TakeSnapshot,
+    Unnominate,
+)
+from berth.actors.messages.queue import (
+    PendingPodAdded,
+    PendingPodDeleted,
+    PendingPodUpdated,
+    QueueMessage,
+)
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.framework.changes import node_changes
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+
+from .judging import Agreement, Comparison, judge
+
+MOMENT = 1.0  # seconds
+MOST_ORDERS = 8  # that are tried in each way
+AGREES = (Agreement.SAME, Agreement.TIE, Agreement.HELD)
+Message = CacheMessage | QueueMessage
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """A pod (namespace/name) on the node that the scheduler in charge chose, and how that compares
+    with berth's decision.
+    """
+
+    pod: str
+    node: str
+    agreement: Agreement
+    reason: str = ""
+
+
+class _Turn(msgspec.Struct, frozen=True):
+    """The place of a pod in the order of the queue; one that `failed` has left it."""
+
+    priority: int
+    number: int
+    failed: bool = False
+
+    def may_follow(self, other: _Turn) -> bool:
+        """True if a pod may be placed after the other one."""
+        mine, others = (self.priority, self.number), (other.priority, other.number)
+        return self.failed or other.failed or mine > others
+
+
+NEVER = _Turn(-(2**31), -1)  # of a pod that was never pending: it comes before all others
+
+
+class _Unheard:
+    def set(self, value: Snapshot) -> None:
+        """Does nothing: the snapshot is taken from the effect instead."""
+
+
+class ShadowState:
+    """`profiles` are by scheduler name. `extended` returns whether an extender takes part in the
+    decisions about a pod; such pods are not judged, and `skipped` counts them.
+    """
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        extended: Callable[[Pod], bool] = lambda _: False,
+        moment: float = MOMENT,
+    ) -> None:
+        self.skipped = 0
+        self._profiles = profiles
+        self._extended = extended
+        self._moment = moment
+        self._cache = CacheState()
+        self._pending: dict[str, Pod] = {}  # by uid
+        self._arrival = count()
+        self._turns: dict[str, _Turn] = {}  # by uid, until the binding is no longer undone
+        self._waiting: deque[tuple[float, Message]] = deque()
+        self._lately: deque[tuple[float, CacheMessage]] = deque()  # those that can be undone
+        self._begun = False
+
+    def begin(self) -> None:
+        """Judges pods from now on. What has come until now is the state to begin with."""
+        for _, message in self._waiting:
+            self._count(message)
+        self._waiting.clear()
+        self._lately.clear()
+        self._begun = True
+
+    def take(self, message: Message, now: float) -> None:
+        """Takes a message of the informers. `now` is in monotonic seconds."""
+        self._waiting.append((now, message))
+
+    def due(self, now: float) -> Iterator[Placement]:
+        """Lets the messages count that have waited for a moment, and yields the pods that they
+        place.
+        """
+        while self._begun and self._waiting and self._waiting[0][0] <= now - self._moment:
+            came, message = self._waiting.popleft()
+            while self._lately and self._lately[0][0] < came - self._moment:
+                _, past = self._lately.popleft()
+                if isinstance(past, AssignedPodAdded):
+                    self._turns.pop(past.pod.metadata.uid, None)
+            if isinstance(message, AssignedPodAdded) and message.pod.metadata.uid in self._pending:
+                placement = self._judged(message.pod)
+                if placement is not None:
+                    yield placement
+            self._count(message)
+            if not isinstance(message, QueueMessage):
+                self._remember(message, came)
+
+    def _remember(self, message: CacheMessage, came: float) -> None:
+        """Notes a message that can be undone. The update of a pod that was bound lately becomes a
+        part of its binding.
+        """
+        if isinstance(message, AssignedPodUpdated):
+            for number, (at, past) in enumerate(self._lately):
+                if isinstance(past, AssignedPodAdded) and past.pod is message.old:
+                    self._lately[number] = at, AssignedPodAdded(message.new)
+                    return
+        if _undone(message) is not None:
+            self._lately.append((came, message))
+
+    # ------------------------------------------------------------------------------------ the state
+
+    def _count(self, message: Message) -> None:
+        match message:
+            case PendingPodAdded(pod) | PendingPodUpdated(_, pod):
+                pod = _as_decided(pod)
+                self._pending[pod.metadata.uid] = pod
+                self._turns[pod.metadata.uid] = self._turn_of(pod)
+                node = pod.status.nominated_node_name
+                self._cache.handle(
+                    Nominate(PodInfo(pod), node) if node else Unnominate(key(pod), pod.metadata.uid)
+                )
+            case PendingPodDeleted(pod):
+                self._pending.pop(pod.metadata.uid, None)
+                self._cache.handle(Unnominate(key(pod), pod.metadata.uid))
+            case AssumedPodDeleted(pod):  # It will never be bound.
+                self._turns.pop(pod.metadata.uid, None)
+            case _ if not isinstance(message, QueueMessage):
+                self._cache.handle(message)
+
+    def _turn_of(self, pod: Pod) -> _Turn:
+        before = self._turns.get(pod.metadata.uid)
+        number = next(self._arrival) if before is None else before.number
+        return _Turn(-(pod.spec.priority or 0), number, has_failed(pod))
+
+    def _snapshot(self) -> Snapshot:
+        lend = self._cache.handle(TakeSnapshot(_Unheard()))[-1]
+        assert isinstance(lend, Lend)
+        return lend.snapshot
+
+    # -------------------------------------------------------------------------------------- judging
+
+    def _judged(self, bound: Pod) -> Placement | None:
+        pod, node = self._pending[bound.metadata.uid], bound.spec.node_name
+        profile = self._profiles.get(pod.spec.scheduler_name)
+        if profile is None or self._extended(pod):
+            self.skipped += 1
+            return None
+        info = PodInfo(pod)
+        comparison = judge(profile, info, self._snapshot(), node)
+        if comparison.agreement not in AGREES:
+            for order in self._orders(bound):
+                if judge(profile, info, self._snapshot(), node).agreement in AGREES:
+                    comparison = Comparison(Agreement.ORDER, order)
+                    break
+        return Placement(info.key, node, comparison.agreement, comparison.reason)
+
+    def _orders(self, bound: Pod) -> Iterator[str]:
+        """Brings the state into other orders of the same moment, one after another, and yields what
+        is different in each. The state is restored at the end, also if the caller stops before.
+
+        Pods are placed in the order of the queue, so only a pod that comes after this one there may
+        have been placed after it, and only one that comes before it, before it. A pod that has
+        failed may come at any time.
+        """
+        turn = self._turns[bound.metadata.uid]
+        lately = [message for _, message in reversed(self._lately)]
+        bindings = [each for each in lately if isinstance(each, AssignedPodAdded)]
+        others = [each for each in lately if not isinstance(each, AssignedPodAdded)]
+        to_come = [each for _, each in self._waiting if isinstance(each, AssignedPodAdded)]
+        later = [each for each in bindings if self._turn(each).may_follow(turn)]
+        earlier = [
+            each
+            for each in to_come
+            if each.pod.metadata.uid in self._pending and turn.may_follow(self._turn(each))
+        ]
+        with self._changed(later, earlier):
+            yield "pods that were bound in another order were placed in the queue's"
+        for number in range(1, min(len(others), MOST_ORDERS) + 1):
+            chosen = {id(message) for message in (*later, *others[:number])}
+            with self._changed([each for each in lately if id(each) in chosen], earlier):
+                yield f"the last {_changes(number)} came after it"
+        for number in range(1, min(len(later), MOST_ORDERS)):
+            with self._changed(later[:number], ()):
+                yield f"{_pods(number)} bound before it came after it"
+        for number in range(1, min(len(earlier), MOST_ORDERS)):
+            with self._changed((), earlier[:number]):
+                yield f"{_pods(number)} bound after it came before it"
+
+    def _turn(self, message: AssignedPodAdded) -> _Turn:
+        return self._turns.get(message.pod.metadata.uid, NEVER)
+
+    @contextmanager
+    def _changed(
+        self, without: Sequence[CacheMessage], besides: Sequence[CacheMessage]
+    ) -> Iterator[None]:
+        """Undoes messages, the last one first, and counts others, until the block ends."""
+        for message in without:
+            self._undo(message)
+        for message in besides:
+            self._cache.handle(message)
+        try:
+            yield
+        finally:
+            for message in reversed(besides):
+                self._undo(message)
+            for message in reversed(without):
+                self._cache.handle(message)
+
+    def _undo(self, message: CacheMessage) -> None:
+        undo = _undone(message)
+        assert undo is not None, message
+        self._cache.handle(undo)
+
+
+def has_failed(pod: Pod) -> bool:
+    return any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions)
+
+
+def _as_decided(pod: Pod) -> Pod:
+    """Returns the pod as its decision saw it. A node that is announced for a pod that has never
+    failed is the decision's result.
+    """
+    if has_failed(pod) or not pod.status.nominated_node_name:
+        return pod
+    return msgspec.structs.replace(
+        pod, status=msgspec.structs.replace(pod.status, nominated_node_name="")
+    )
+
+
+def _undone(message: CacheMessage) -> CacheMessage | None:
+    """Returns the message that undoes this one; None if it changes no pod and no node."""
+    match message:
+        case AssignedPodAdded(pod):
+            return AssignedPodDeleted(pod)
+        case AssignedPodDeleted(pod):
+            return AssignedPodAdded(pod)
+        case AssignedPodUpdated(old, new):
+            return AssignedPodUpdated(new, old)
+        case NodeAdded(node):
+            return NodeDeleted(node)
+        case NodeDeleted(node):
+            return NodeAdded(node)
+        case NodeUpdated(old, new) if node_changes(old, new):
+            return NodeUpdated(new, old)
+        case _:
+            return None
+
+
+def _pods(number: int) -> str:
+    return "a pod" if number == 1 else f"{number} pods"
+
+
+def _changes(number: int) -> str:
+    return "change" if number == 1 else f"{number} changes"
