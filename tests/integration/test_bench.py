@@ -246,6 +246,17 @@ def measured(result: Any, pods: int) -> dict[str, Any]:
     return figures
 
 
+def test_without_a_file_a_small_workload_is_measured() -> None:
+    result = CliRunner().invoke(bench, ["--api", "inproc", "--check", "20", "-o", "json"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert [(each["name"], each["pods"]) for each in figures] == [
+        ("Basic/500Nodes_1500Pods", 1500),
+        ("Spread/500Nodes_1000Pods", 1000),
+    ]
+    assert [each["checked"]["agree"] for each in figures] == [20, 20]
+
+
 @pytest.mark.parametrize("api", ["inproc", "embedded"])
 def test_a_workload_is_measured_and_its_decisions_are_those_of_explain(
     file: Path, api: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +23,11 @@ from .measure import Result, median
 from .opcodes import WorkloadError
 from .operations import Report
 from .programs import output_option, show
-from .report import differences_table, profile_tables, results_table
+from .report import WIDE, differences_table, profile_tables, results_table
 from .session import NotRunError, Settings, Where, measure
 from .workload import Run, load, plan, select
 
-WIDTH = 160
+SAMPLE = Path(__file__).parent / "sample/workloads.yaml"
 
 
 @click.command()
@@ -126,13 +127,14 @@ def bench(
 ) -> None:
     """Measure a scheduler.
 
-    Runs the workloads of a scheduler_perf configuration FILE, and reports the figures. Each
-    workload runs in fresh processes. Throughput is sampled every second, as scheduler_perf does.
-    CPU and memory are those of the scheduler's process. A workload that cannot run here is reported
-    with the reason, and the others run. The exit code is 1 if a workload fails, misses its
-    threshold, or has a decision that differs under --check.
+    Runs the workloads of a scheduler_perf configuration FILE, by default a small one of berth's
+    own, and reports the figures. Each workload runs in fresh processes. Throughput is sampled every
+    second, as scheduler_perf does. CPU and memory are those of the scheduler's process. A workload
+    that cannot run here is reported with the reason, and the others run. The exit code is 1 if a
+    workload fails, misses its threshold, or has a decision that differs under --check.
 
     \b
+    berth bench
     berth bench misc/performance-config.yaml --workload SchedulingBasic --label performance
     berth bench misc/performance-config.yaml --workload 5000Nodes_10000Pods --api inproc --profile
     berth bench --compare before.json after.json
@@ -141,8 +143,7 @@ def bench(
         if compared is not None:
             _compare(*compared, output)
             return
-        if file is None:
-            raise click.UsageError("expected a FILE with workloads, or --compare")
+        file = SAMPLE if file is None else file
         if api == "inproc" and (kubeconfig or scheduler == "none"):
             raise click.UsageError(
                 "--api inproc cannot be combined with --kubeconfig or --scheduler none"
@@ -181,12 +182,11 @@ def bench(
 
 
 def _show(results: list[Result], output: str) -> None:
-    console = Console(stderr=output == "json")
-    console.width = max(console.width, WIDTH)
+    console = Console(stderr=output == "json", width=None if sys.stdout.isatty() else WIDE)
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(results)))
     elif results:
-        console.print(results_table(results))
+        console.print(results_table(results, wide=console.width >= WIDE))
     for result in results:
         if result.profile:
             console.print(*profile_tables(result.name, result.profile))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.table import Table
 
@@ -13,42 +13,40 @@ from .sampling import Share, Stacks, functions, rooms
 MEGABYTE = 1 << 20
 
 
-def results_table(results: Sequence[Result]) -> Table:
+WIDE = 160
+# The figures of a result by column. A narrow terminal shows some of them.
+_FIGURES: dict[str, Callable[[Result], str]] = {
+    "pods": lambda result: str(result.pods),
+    "seconds": lambda result: f"{result.seconds:.2f}",
+    "pods/s": lambda result: f"{result.throughput.average:.0f}",
+    "p50": lambda result: f"{result.throughput.p50:.0f}",
+    "p90": lambda result: f"{result.throughput.p90:.0f}",
+    "p99": lambda result: f"{result.throughput.p99:.0f}",
+    "decision ms": lambda result: _latency(result.decision_ms),
+    "attempt ms": lambda result: _latency(result.attempt_ms),
+    "cpu s": lambda result: _or_none("{:.1f}", result.cpu_seconds),
+    "peak MB": lambda result: _or_none("{:.0f}", result.peak_rss_bytes, MEGABYTE),
+}
+_NARROW = ("pods", "pods/s", "decision ms", "cpu s")
+
+
+def results_table(results: Sequence[Result], *, wide: bool = True) -> Table:
+    """Returns a row for each result, of 160 columns if `wide`, otherwise of 80."""
     table = Table(title="scheduler_perf", title_justify="left")
     table.add_column("workload", overflow="fold")
-    for column in (
-        "pods",
-        "seconds",
-        "pods/s",
-        "p50",
-        "p90",
-        "p99",
-        "decision ms",
-        "attempt ms",
-        "cpu s",
-        "peak MB",
-    ):
+    columns = tuple(_FIGURES) if wide else _NARROW
+    for column in columns:
         table.add_column(column, justify="right")
-    table.add_column("threshold", justify="right")
+    has_threshold = wide or any(result.threshold for result in results)
+    if has_threshold:
+        table.add_column("threshold", justify="right")
     if any(result.checked for result in results):
         table.add_column("agree", justify="right")
     for result in results:
-        rate = result.throughput
         table.add_row(
             result.name,
-            str(result.pods),
-            f"{result.seconds:.2f}",
-            f"{rate.average:.0f}",
-            f"{rate.p50:.0f}",
-            f"{rate.p90:.0f}",
-            f"{rate.p99:.0f}",
-            _latency(result.decision_ms),
-            _latency(result.attempt_ms),
-            "-" if result.cpu_seconds is None else f"{result.cpu_seconds:.1f}",
-            "-" if result.peak_rss_bytes is None else f"{result.peak_rss_bytes / MEGABYTE:.0f}",
-            f"{result.threshold:g}{'' if result.reached else ' missed'}"
-            if result.threshold
-            else "-",
+            *(_FIGURES[column](result) for column in columns),
+            *((_threshold(result),) if has_threshold else ()),
             *(() if result.checked is None else (f"{result.checked.agree}/{result.checked.pods}",)),
             style=None
             if result.reached and not (result.checked and result.checked.differ)
@@ -57,6 +55,16 @@ def results_table(results: Sequence[Result]) -> Table:
     table.caption = "latencies are mean / median / 99th percentile"
     table.caption_justify = "left"
     return table
+
+
+def _threshold(result: Result) -> str:
+    if not result.threshold:
+        return "-"
+    return f"{result.threshold:g}{'' if result.reached else ' missed'}"
+
+
+def _or_none(form: str, value: float | None, unit: float = 1) -> str:
+    return "-" if value is None else form.format(value / unit)
 
 
 def differences_table(name: str, checked: CheckResult) -> Table:
