@@ -15,9 +15,10 @@ import msgspec
 import pytest
 
 from berth.actors.messages.cache import AssignedPodAdded
+from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.events import ClusterEvent
-from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.core import Container, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
@@ -73,6 +74,10 @@ def spread(when: str) -> Document:
     return {"topologySpreadConstraints": constraints}
 
 
+def volumes(source: Callable[[int], Document]) -> Document:
+    return {"volumes": [{"name": f"v{i}", **source(i)} for i in range(TERMS)]}
+
+
 HUGE: dict[str, Document] = {
     "names": of_nodes(lambda i: [expression(HOST, "In", f"n{i % MANY}")], preferred=True),
     "other names": of_nodes(lambda i: [expression(HOST, "NotIn", f"n{i}")], preferred=True),
@@ -108,6 +113,16 @@ HUGE: dict[str, Document] = {
             {"resources": {"requests": {f"example.com/r{i}": "1" for i in range(TERMS)}}}
         ]
     },
+}
+
+
+SMALL = {"name": "c", "resources": {"requests": {"cpu": "4"}}}
+FULL = msgspec.convert(SMALL, Container)
+VOLUMES: dict[str, Document] = {
+    "claims": volumes(lambda i: {"persistentVolumeClaim": {"claimName": f"c{i}"}}),
+    "one claim": volumes(lambda _: {"persistentVolumeClaim": {"claimName": "c"}}),
+    "disks": volumes(lambda i: {"gcePersistentDisk": {"pdName": f"d{i}"}}),
+    "monitors": volumes(lambda i: {"rbd": {"monitors": [f"m{i}-{j}" for j in range(9)]}}),
 }
 
 
@@ -236,3 +251,31 @@ def test_a_term_of_a_pending_pod_costs_few_calls(name: str) -> None:
     with counter:
         scheduler.schedule(PROFILE, PodInfo(huge(1, HUGE[name])), take(cache))
     assert counter.calls < 25 * TERMS
+
+
+def calls_of_preemption(spec: Document) -> int:
+    """Returns the calls of a decision about a small pod in a cluster full of such pods."""
+    cache, scheduler = make_cache(FEW), Scheduler(Random(1))
+    for number in range(FEW):
+        pod = huge(number, spec, nodeName=f"n{number}")
+        containers = (*pod.spec.containers, FULL)
+        cache.handle(
+            AssignedPodAdded(
+                msgspec.structs.replace(
+                    pod, spec=msgspec.structs.replace(pod.spec, containers=containers)
+                )
+            )
+        )
+    snapshot, info = take(cache), PodInfo(huge(FEW, {"containers": [SMALL]}, priority=10))
+    counter = CallCounter()
+    with counter:
+        outcome = scheduler.schedule(PROFILE, info, snapshot)
+    assert isinstance(outcome, Unfit)
+    assert outcome.nomination is not None
+    return counter.calls
+
+
+@pytest.mark.parametrize("name", ["ports", "resources", "claims", "disks", "monitors", "one claim"])
+def test_a_preemptor_costs_no_call_for_each_value_of_its_victims(name: str) -> None:
+    few, many = calls_of_preemption({}), calls_of_preemption({**VOLUMES, **HUGE}[name])
+    assert many < few + FEW * TERMS / 4, f"{few} calls among small pods, {many} among large ones"

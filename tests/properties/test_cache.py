@@ -387,9 +387,8 @@ class CacheHistory(RuleBasedStateMachine):
             zone = columns.label("topology.kubernetes.io/zone")
             said = [*zone.values][zone.codes[row]] if zone.codes[row] >= 0 else None
             assert said == node.metadata.labels.get("topology.kubernetes.io/zone")
-            info = columns.infos[row]
-            assert info is not None
-            assert info.claims == Counter(claim for pod_info in infos for claim in pod_info.claims)
+        claims = Counter(claim for counted in on_nodes for claim in PodInfo(counted.pod).claims)
+        assert columns.counts.claims == claims
         images = Counter(node.status.images[0].names[0] for node in self.nodes.values())
         assert {n: (i.nodes, int(i.present.sum())) for n, i in columns.images.items()} == {
             n: (number, number) for n, number in images.items()

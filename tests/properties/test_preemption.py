@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -27,6 +28,7 @@ from berth.actors.scheduling.framework.questions import Victims
 from berth.actors.scheduling.framework.status import Code, Status
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.model import pod_template
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.what_if import Supposition, supposing
@@ -300,6 +302,22 @@ def test_all_nodes_at_once_one_by_one_and_the_model_agree(
 
 
 @examples()
+@given(preemptor=PREEMPTORS, objects=clusters())
+def test_only_the_values_that_the_pod_has_itself_matter(
+    preemptor: Document, objects: list[Document]
+) -> None:
+    attempt = attempt_at(preemptor, objects)
+    limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
+    before = state_of(attempt.snapshot)
+    assert attempt.seen_by is not None
+    with patch.object(pod_template, "SMALL", -1):
+        alone = {at: told(outcome) for at, outcome in one_by_one(attempt, limits).items()}
+    assert state_of(attempt.snapshot) == before
+    with patch.object(Attempt, "seen_by", None):
+        assert alone == {at: told(outcome) for at, outcome in one_by_one(attempt, limits).items()}
+
+
+@examples()
 @given(
     preemptor=PREEMPTORS,
     objects=clusters(),
@@ -397,7 +415,8 @@ def test_a_supposition_leaves_no_trace(objects: list[Document], data: st.DataObj
     ]
 
     def suppose(depth: int) -> None:
-        with supposing(seen) as supposition:
+        seen_by = data.draw(st.sampled_from([None, strangers[0].template]))
+        with patch.object(pod_template, "SMALL", -1), supposing(seen, seen_by) as supposition:
             for _ in range(data.draw(st.integers(0, 6))):
                 match data.draw(st.sampled_from(["add", "remove", "settle", "nest", "stop"])):
                     case "add":

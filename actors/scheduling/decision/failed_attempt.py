@@ -12,6 +12,7 @@ from ..framework.status import Code, Status
 from ..framework.verdicts import Diagnosis
 from ..model.cluster_objects import UnlistedError
 from ..model.pod_info import PodInfo
+from ..model.pod_template import PodTemplate
 from ..model.snapshot import Snapshot
 from ..model.vectors import Ints
 from .evaluation import Evaluation
@@ -63,6 +64,10 @@ class Attempt(FailedAttempt):
     @property
     def row_by_row(self) -> bool:
         return self._rules.filters_row_by_row(self.state)
+
+    @cached_property
+    def seen_by(self) -> PodTemplate | None:
+        return self._rules.seen_by(self.state, self.info)
 
     @property
     def versions(self) -> tuple[int, ...] | None:

@@ -29,6 +29,7 @@ from ..kube.kinds import type_of
 from ..kube.meta import HasMetadata
 from ..model.cluster_objects import ClusterObjects
 from ..model.pod_info import PodInfo
+from ..model.pod_template import PodTemplate
 from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Bools, Ints
 from ..model.what_if import supposing
@@ -153,6 +154,12 @@ class Rules:
         self._filter_beyond_rows = [
             hook.name for hook in filters if dependence_of(hook.plugin) not in ROW_BY_ROW
         ]
+        asked: list[Hook[Any]] = [*self._pre_filter, *filters]
+        self._see_all_values = {
+            hook.name
+            for hook in asked
+            if not hook.plugin.only_own_values and dependence_of(hook.plugin) is not DependsOn.NODE
+        }
         of_rows = [hook for hook in filters if dependence_of(hook.plugin) in _ROW]
         self._filter_not_kept = set(self._filter_names) - {hook.name for hook in of_rows}
         self._filter_lookups = [type_of(kind) for hook in of_rows for kind in hook.plugin.lookups]
@@ -258,6 +265,12 @@ class Rules:
         """True if each filter's verdict about a row depends on that row alone."""
         return state.left_out.issuperset(self._filter_beyond_rows)
 
+    def seen_by(self, state: CycleState, info: PodInfo) -> PodTemplate | None:
+        """Returns the pod's template, if each filter that concerns the pod looks only at those
+        values of other pods that it has too.
+        """
+        return info.template if state.left_out.issuperset(self._see_all_values) else None
+
     def versions(self, state: CycleState, objects: ClusterObjects) -> tuple[int, ...] | None:
         """Returns the versions of the kinds that the filters look up; None if a filter's verdict
         depends on anything else than these kinds, the row and the pod's template.
@@ -342,7 +355,7 @@ class Rules:
         for start in range(0, len(positions), max(together, 1)):
             some = positions[start : start + together]
             rows = [nodes.row(position) for position in some]
-            with supposing(snapshot) as supposition:
+            with supposing(snapshot, self.seen_by(state, info)) as supposition:
                 for position, row in zip(some, rows, strict=True):
                     for pod in ahead[position]:
                         supposition.add(row, pod)

@@ -240,6 +240,10 @@ class Plugin(ABC):
     depend on the arguments or on feature gates. `args_type` is the type of the arguments, by which
     `berth config` checks, completes and documents them.
 
+    With `only_own_values`, PreFilter and Filter look only at those requests, host ports and disks
+    of other pods that are of a resource, port or disk of the pod itself. What-if questions then
+    count no others.
+
     A plugin that takes care of claims of another kind than ResourceClaim names it in `claim_kinds`:
     DynamicResources then leaves such claims in a pod's spec.resourceClaims to this plugin.
     `neighbours` are all plugins of the profile, once they are made.
@@ -250,6 +254,7 @@ class Plugin(ABC):
     depends_on: DependsOn = DependsOn.CLUSTER
     lookups: tuple[type[HasMetadata] | WatchedKind, ...] = ()
     claim_kinds: ClassVar[tuple[WatchedKind, ...]] = ()
+    only_own_values: ClassVar[bool] = False
     neighbours: tuple[Plugin, ...] = ()
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..kube.meta import HasMetadata
 from ..model.pod_info import PodInfo
+from ..model.pod_template import PodTemplate
 from ..model.snapshot import Snapshot
 from ..model.vectors import Bools, Ints
 from .cycle_state import CycleState
@@ -95,6 +96,13 @@ class FailedAttempt(ABC):
     @abstractmethod
     def row_by_row(self) -> bool:
         """True if each filter's verdict about a row depends on that row alone."""
+
+    @property
+    @abstractmethod
+    def seen_by(self) -> PodTemplate | None:
+        """The pod's template, for `supposing`, if each filter that concerns the pod looks only at
+        those requests, ports and disks of other pods that it has too.
+        """
 
     @property
     @abstractmethod

@@ -60,10 +60,11 @@ class Amounts:
         """False if no row has the resource."""
         return resource in self._columns or resource in self._few
 
-    def put(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Sets the amounts of these resources on a row."""
+    def put(self, row: int, amounts: Mapping[str, int], names: Iterable[str] | None = None) -> None:
+        """Sets the amounts of these resources on a row: of `names`, by default of all."""
         columns = self._columns
-        for name, amount in amounts.items():
+        for name in amounts if names is None else names:
+            amount = amounts[name]
             kept = amount if 0 <= amount <= SAFE_AMOUNT else self._bounded(amount)
             if name in columns:
                 columns[name][row] = kept

@@ -20,6 +20,7 @@ from .label_column import LabelColumn
 from .node_info import NodeInfo
 from .pod_counts import PodCounts
 from .pod_info import PodInfo
+from .pod_template import HostPort, Values
 from .stale_node import StaleNode
 from .vectors import Bools, Codes, Ints, grown
 
@@ -130,8 +131,7 @@ class NodeColumns:
         self._nodes_with: dict[str, int] = {}  # label key -> how many nodes have it
         self._label_keys: frozenset[str] | None = frozenset()
         self._no_label = LabelColumn(rows)
-        self._freed: set[int] = set()  # the rows on which a what-if question freed some ports
-        self._ports_of: dict[int, tuple[tuple[tuple[str, int], str], ...]] = {}
+        self._ports_of: dict[int, set[HostPort]] = {}  # what `ports` has of each row
         self._free: list[int] = []
 
     # -------------------------------------------------------------------------------------- reading
@@ -196,31 +196,35 @@ class NodeColumns:
     def write_pods(self, row: int) -> None:
         """Rewrites the part of a row that depends on the node's pods.
 
-        It does not log a change, because what-if questions use it and undo it.
+        It does not log a change.
         """
         info = self.infos[row]
         assert info is not None, row
         changes = info.take_changes()
-        whole = changes is None
         if changes is None:
+            self._write_ports(row, info, list(self._ports_of.get(row, ())))
             self.counts.clear(row)
             changes = [(pod, 1) for pod in info.pods.values()]
-        # `info.requested` contains, as 0, the resources that no pod requests any more.
-        self.requested.put(row, info.requested)
+            # `info.requested` contains, as 0, the resources that no pod requests any more.
+            self.requested.put(row, info.requested)
         self.counts.refresh(row, changes)
+        self._write_sums(row, info, [pod.template.values for pod, _ in changes])
+
+    def suppose(self, row: int, changes: Sequence[tuple[PodInfo, Values, int]]) -> None:
+        """Rewrites a row for a what-if question, once its NodeInfo has these changes."""
+        info = self.infos[row]
+        assert info is not None, row
+        self.counts.suppose(row, changes)
+        self._write_sums(row, info, [values for _, values, _ in changes])
+
+    def _write_sums(self, row: int, info: NodeInfo, changed: Iterable[Values]) -> None:
+        for values in changed:
+            self.requested.put(row, info.requested, values.requests)
+            if values.ports:
+                self._write_ports(row, info, values.ports)
         self.pods[row] = len(info.pods)
         self.nonzero[0, row] = min(info.nonzero_cpu, MAX_INT64)
         self.nonzero[1, row] = min(info.nonzero_memory, MAX_INT64)
-        if (info.ports or row in self._ports_of) and (
-            whole or self._ports_change(row, info, changes)
-        ):
-            self._write_ports(row, info)
-
-    def _ports_change(
-        self, row: int, info: NodeInfo, changes: Iterable[tuple[PodInfo, int]]
-    ) -> bool:
-        freed = info.freed_ports or row in self._freed
-        return bool(freed) or any(pod.template.host_ports for pod, _ in changes)
 
     def remove(self, name: str) -> None:
         """Frees the row of a node; does nothing if the node has none."""
@@ -231,7 +235,7 @@ class NodeColumns:
         assert node is not None
         self._forget_images(row, node)
         self._write_labels(row, node.metadata.labels, {})
-        self._write_ports(row, NodeInfo(name))
+        self._write_ports(row, NodeInfo(name), list(self._ports_of.get(row, ())))
         self._forget_pods(row)
         self.allocatable.clear(row, node.status.allocatable)
         self._write_stale(row, stale=False)
@@ -347,24 +351,27 @@ class NodeColumns:
                 if not column.nodes:
                     del self.images[name]
 
-    def _write_ports(self, row: int, info: NodeInfo) -> None:
-        for claim, ip in self._ports_of.pop(row, ()):
-            by_ip = self.ports[claim]
-            column = by_ip[ip]
+    def _write_ports(self, row: int, info: NodeInfo, ports: Iterable[HostPort]) -> None:
+        """Rewrites whether these ports are in use on a row."""
+        written = self._ports_of.setdefault(row, set())
+        for port in ports:
+            number = (port.protocol, port.port)
+            used = port.ip in info.ports.get(number, ()) and port not in info.freed_ports
+            if used == (port in written):
+                continue
+            by_ip = self.ports.setdefault(number, {})
+            column = by_ip.get(port.ip)
+            if column is None:
+                column = by_ip[port.ip] = PresenceColumn(len(self.pods))
+            if used:
+                written.add(port)
+                column.add(row)
+                continue
+            written.remove(port)
             column.remove(row)
             if not column.nodes:
-                del by_ip[ip]
+                del by_ip[port.ip]
                 if not by_ip:
-                    del self.ports[claim]
-        taken = tuple((claim, ip) for claim, ips in info.ports_in_use().items() for ip in ips)
-        for claim, ip in taken:
-            by_ip = self.ports.setdefault(claim, {})
-            if ip not in by_ip:
-                by_ip[ip] = PresenceColumn(len(self.pods))
-            by_ip[ip].add(row)
-        if taken:
-            self._ports_of[row] = taken
-        if info.freed_ports:
-            self._freed.add(row)
-        else:
-            self._freed.discard(row)
+                    del self.ports[number]
+        if not written:
+            del self._ports_of[row]

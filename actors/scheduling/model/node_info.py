@@ -8,12 +8,12 @@ without a node object is a ghost: its node is gone, or was not seen yet, but pod
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from ..kube.core import Node
 from ..kube.quantity import milli_value, value
 from .pod_info import PodInfo
-from .pod_template import HostPort
+from .pod_template import HostPort, Values
 
 # (protocol, port) -> ip -> the number of host ports of the node's pods that claim it
 UsedPorts = dict[tuple[str, int], dict[str, int]]
@@ -36,7 +36,6 @@ class NodeInfo:
     __slots__ = (
         "allocatable",
         "changes",
-        "claims",
         "freed_ports",
         "generation",
         "name",
@@ -59,8 +58,6 @@ class NodeInfo:
         self.nonzero_memory = 0
         self.ports: UsedPorts = {}
         self.freed_ports: set[HostPort] = set()
-        # PersistentVolumeClaim (namespace/name) -> the number of volumes that name it
-        self.claims: Counter[str] = Counter()
         self.changes: list[tuple[PodInfo, int]] | None = []
 
     def set_node(self, node: Node) -> None:
@@ -83,14 +80,43 @@ class NodeInfo:
     def add_pod(self, info: PodInfo) -> None:
         """Adds a pod to the sums. It must not be on this node yet."""
         assert info.key not in self.pods, info.key
-        self.pods[info.key] = info
-        self._account(info, 1)
+        self.suppose(info, info.template.values, 1)
+        self._log(info, 1)
 
     def remove_pod(self, key: str) -> PodInfo:
         """Subtracts the pod with this key from the sums, and returns it. Raises KeyError."""
-        info = self.pods.pop(key)
-        self._account(info, -1)
+        info = self.pods[key]
+        self.suppose(info, info.template.values, -1)
+        self._log(info, -1)
         return info
+
+    def suppose(self, info: PodInfo, values: Values, sign: int) -> None:
+        """Adds (1) or removes (-1) a pod for a what-if question, which looks only at these of its
+        values.
+        """
+        if sign > 0:
+            self.pods[info.key] = info
+        else:
+            del self.pods[info.key]
+        requested = self.requested
+        for name, amount in values.requests.items():
+            requested[name] += sign * amount
+        cpu, memory = info.template.nonzero
+        self.nonzero_cpu += sign * cpu
+        self.nonzero_memory += sign * memory
+        ports = self.ports
+        for port in values.ports:
+            number = (port.protocol, port.port)
+            by_ip = ports.get(number)
+            if by_ip is None:
+                by_ip = ports[number] = {}
+            claims = by_ip.get(port.ip, 0) + sign
+            if claims:
+                by_ip[port.ip] = claims
+            else:
+                del by_ip[port.ip]
+                if not by_ip:
+                    del ports[number]
 
     def replace_pod(self, info: PodInfo) -> bool:
         """Replaces the pod that has the same key, if no sum changes; returns False otherwise."""
@@ -98,17 +124,6 @@ class NodeInfo:
             return False
         self.pods[info.key] = info
         return True
-
-    def ports_in_use(self) -> Mapping[tuple[str, int], Collection[str]]:
-        """Returns the ips on which ports are in use: (protocol, port) -> ips."""
-        if not self.freed_ports:
-            return self.ports
-        in_use = {claim: set(by_ip) for claim, by_ip in self.ports.items()}
-        for freed in self.freed_ports if in_use else ():
-            ips = in_use.get((freed.protocol, freed.port))
-            if ips is not None:
-                ips.discard(freed.ip)
-        return {claim: ips for claim, ips in in_use.items() if ips}
 
     def take_changes(self) -> list[tuple[PodInfo, int]] | None:
         """Returns the pods added (+1) and removed (-1) since the last call.
@@ -118,35 +133,13 @@ class NodeInfo:
         changes, self.changes = self.changes, []
         return changes
 
-    def _account(self, info: PodInfo, sign: int) -> None:
+    def _log(self, info: PodInfo, sign: int) -> None:
         if self.changes is not None:
             self.changes.append((info, sign))
             if len(self.changes) > MAX_CHANGES + 2 * len(self.pods):
                 # No snapshot is taken (for a ghost, or without the lease). A recount will be
                 # cheaper, and this bounds the memory.
                 self.changes = None
-        template, requested = info.template, self.requested
-        for name, amount in template.requests.items():
-            requested[name] += sign * amount
-        cpu, memory = template.nonzero
-        self.nonzero_cpu += sign * cpu
-        self.nonzero_memory += sign * memory
-        for claim in template.host_ports:
-            port = (claim.protocol, claim.port)
-            by_ip = self.ports.get(port)
-            if by_ip is None:
-                by_ip = self.ports[port] = {}
-            number = by_ip.get(claim.ip, 0) + sign
-            if number:
-                by_ip[claim.ip] = number
-            else:
-                del by_ip[claim.ip]
-                if not by_ip:
-                    del self.ports[port]
-        for name in info.claims:
-            self.claims[name] += sign
-            if not self.claims[name]:
-                del self.claims[name]
 
     def validate(self) -> None:
         """Raises AssertionError if a sum differs from a recount of the pods."""
@@ -159,4 +152,3 @@ class NodeInfo:
             self.nonzero_memory,
         ), self.name
         assert fresh.ports == self.ports, (self.name, fresh.ports, self.ports)
-        assert fresh.claims == self.claims, (self.name, fresh.claims, self.claims)

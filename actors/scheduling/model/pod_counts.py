@@ -24,7 +24,7 @@ from .affinity_terms import NO_LABELS, AffinityTerm, TermWeights, with_weight_on
 from .label_column import LabelColumn
 from .many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
 from .pod_info import PodInfo
-from .pod_template import Disk, GroupKey, PodTemplate
+from .pod_template import Disk, GroupKey, PodTemplate, Values
 from .term_lookup import Part
 from .vectors import Bools, Ints, grown
 
@@ -249,8 +249,9 @@ class PodCounts:
 
     `removed_terminating` holds the terminating pods, with their rows, that a what-if question
     removed; plugins.spread_domains needs them. `claims` counts, for each PersistentVolumeClaim
-    (namespace/name), the volumes of pods on the rows that name it, and `supposed_claims` how many
-    of them a what-if question added, less those that it removed. `attaching[row]` holds the pods
+    (namespace/name), the volumes of pods on the rows that name it, without regard to what-if
+    questions; `supposed` has the pods that name claims and that a what-if question added (1) or
+    removed (-1). `attaching[row]` holds the pods
     that attach volumes, by key, and `most_volumes[row]` the sum of the most that each can attach;
     `volume_changes[row]` increases whenever such a pod comes to the row or leaves it, also for a
     what-if question. `disks` counts, for each disk that pods name directly, the volumes of pods on
@@ -265,7 +266,7 @@ class PodCounts:
         self._uses = 0
         self.removed_terminating: list[tuple[int, PodInfo]] = []
         self.claims: dict[str, int] = {}
-        self.supposed_claims: Counter[str] = Counter()
+        self.supposed: Counter[PodInfo] = Counter()
         self.attaching: dict[int, dict[str, PodInfo]] = {}
         self.volume_changes: Ints = np.zeros(rows, dtype=np.int64)
         self.most_volumes: Ints = np.zeros(rows, dtype=np.int64)
@@ -303,14 +304,27 @@ class PodCounts:
                 here[info.key] = info
             else:
                 del here[info.key]
-            self._count(row, info, sign)
+            self._count(row, info, info.template.disks, sign)
+            if info.template.names_claims:
+                self._count_claims(info, sign)
         if not here:
             del self._on_row[row]
 
     def clear(self, row: int) -> None:
         """Removes all pods of a row."""
-        for info in self._on_row.pop(row, {}).values():
-            self._count(row, info, -1)
+        self.refresh(row, [(info, -1) for info in self._on_row.get(row, {}).values()])
+
+    def suppose(self, row: int, changes: Iterable[tuple[PodInfo, Values, int]]) -> None:
+        """Counts pods added to a row (1) or removed from it (-1) for a what-if question, which
+        looks only at these of their values.
+        """
+        for info, values, sign in changes:
+            self._count(row, info, values.disks, sign)
+
+    def suppose_claims(self, info: PodInfo, sign: int) -> None:
+        self.supposed[info] += sign
+        if not self.supposed[info]:
+            del self.supposed[info]
 
     def grow(self, rows: int) -> None:
         self._size = rows
@@ -321,7 +335,7 @@ class PodCounts:
             for column in columns:
                 column.by_row = grown(column.by_row, rows)
 
-    def _count(self, row: int, info: PodInfo, sign: int) -> None:
+    def _count(self, row: int, info: PodInfo, disks: Iterable[Disk], sign: int) -> None:
         group = self._group(info.group)
         number = group.rows.get(row, 0) + sign
         if number:
@@ -334,7 +348,7 @@ class PodCounts:
             del self._groups[group.key]
         if info.template.attaches:
             self._count_volumes(row, info, sign)
-        for disk in info.template.disks:
+        for disk in disks:
             rows = self.disks.get(disk)
             if rows is None:
                 rows = self.disks[disk] = {}
@@ -362,6 +376,8 @@ class PodCounts:
             del pods[info.key]
             if not pods:
                 del self.attaching[row]
+
+    def _count_claims(self, info: PodInfo, sign: int) -> None:
         for name in info.claims:
             volumes = self.claims.pop(name, 0) + sign
             if volumes:

@@ -9,7 +9,7 @@ signature of a pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from operator import attrgetter
@@ -39,7 +39,7 @@ SMALL = 64  # so many values of a pod are counted as fast as the pod itself
 UNKNOWN = 1 << 20  # more volumes than any node attaches
 
 
-class HostPort(msgspec.Struct, frozen=True):
+class HostPort(msgspec.Struct, frozen=True, cache_hash=True):
     """A port that a pod claims on its node."""
 
     ip: str
@@ -47,13 +47,21 @@ class HostPort(msgspec.Struct, frozen=True):
     port: int
 
 
-class Disk(msgspec.Struct, frozen=True):
+class Disk(msgspec.Struct, frozen=True, cache_hash=True):
     """A disk that a pod names directly. Pods on one node cannot share it, unless all of them only
     read it. `identity` is the kind of disk and its identifier within the kind.
     """
 
     identity: tuple[str, ...]
     read_only: bool
+
+
+class Values(msgspec.Struct, frozen=True):
+    """The values of a pod that its node counts one by one."""
+
+    requests: Mapping[str, int]
+    ports: Sequence[HostPort]
+    disks: Sequence[Disk]
 
 
 class GroupKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -191,13 +199,49 @@ class PodTemplate:
         return tuple(disk for volume in self._pod.spec.volumes for disk in _disks_of(volume))
 
     @cached_property
+    def values(self) -> Values:
+        """The values that are counted when a pod comes to a node or leaves it."""
+        return Values(self.requests, self.host_ports, self.disks)
+
+    @cached_property
     def excess(self) -> int:
-        """The number of values that are counted when a pod comes to a node or leaves it, beyond
-        SMALL.
+        """The number of `values` beyond SMALL."""
+        return max(len(self.requests) + len(self.host_ports) + len(self.disks) - SMALL, 0)
+
+    @cached_property
+    def volumes_excess(self) -> int:
+        """The number of volumes beyond SMALL."""
+        return max(len(self._pod.spec.volumes) - SMALL, 0)
+
+    def values_for(self, other: PodTemplate) -> Values:
+        """Returns the values that the filters for another pod look at: of the resources, ports and
+        disks that it has itself.
         """
-        values = len(self.requests) + len(self.host_ports) + len(self.disks)
-        spec = self._pod.spec
-        return max(values + len(spec.volumes) + len(spec.containers) - SMALL, 0)
+        resources = self.requests.keys() & (other.requests.keys() | other.spec_requests.keys())
+        requests = {name: self.requests[name] for name in resources}
+        ports: list[HostPort] = []
+        if other.host_ports:
+            for number in self._ports_by_number.keys() & other._ports_by_number.keys():
+                ports += self._ports_by_number[number]
+        disks: list[Disk] = []
+        if other.disks:
+            for identity in self._disks_by_identity.keys() & other._disks_by_identity.keys():
+                disks += self._disks_by_identity[identity]
+        return Values(requests, ports, disks)
+
+    @cached_property
+    def _ports_by_number(self) -> dict[tuple[str, int], list[HostPort]]:
+        by_number: dict[tuple[str, int], list[HostPort]] = {}
+        for port in self.host_ports:
+            by_number.setdefault((port.protocol, port.port), []).append(port)
+        return by_number
+
+    @cached_property
+    def _disks_by_identity(self) -> dict[tuple[str, ...], list[Disk]]:
+        by_identity: dict[tuple[str, ...], list[Disk]] = {}
+        for disk in self.disks:
+            by_identity.setdefault(disk.identity, []).append(disk)
+        return by_identity
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:

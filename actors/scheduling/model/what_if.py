@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from .node_info import NodeInfo
 from .pod_info import PodInfo
-from .pod_template import HostPort
+from .pod_template import HostPort, PodTemplate, Values
 from .snapshot import Snapshot
 
 
@@ -17,47 +17,41 @@ class Supposition:
     They are not logged as changes: after `undo`, everything remembered about a row is still true.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, seen_by: PodTemplate | None) -> None:
+        """`seen_by` is the template of the pod that the rules are asked about, if they look only at
+        those values of other pods that it has too.
+        """
         self._columns = snapshot.columns
+        self._seen_by = seen_by
+        self._values: dict[PodTemplate, Values] = {}
         self._added: dict[tuple[int, str], PodInfo] = {}
         self._removed: dict[tuple[int, str], PodInfo] = {}
         # For each row ever touched: the keys of its pods, and the ports that an outer supposition
         # freed.
         self._before: dict[int, tuple[list[str], set[HostPort]]] = {}
-        self._touched: dict[int, None] = {}
+        self._changes: dict[int, list[tuple[PodInfo, Values, int]]] = {}
 
     def add(self, row: int, pod: PodInfo) -> None:
-        info = self._touch(row)
-        info.add_pod(pod)
-        info.freed_ports.difference_update(pod.template.host_ports)
-        self._suppose_claims(pod, 1)
+        info, values = self._change(row, pod, 1)
+        info.freed_ports.difference_update(values.ports)
         if self._removed.pop((row, pod.key), None) is None:
             self._added[row, pod.key] = pod
         elif pod.group.terminating:
             self._columns.counts.removed_terminating.remove((row, pod))
 
     def remove(self, row: int, pod: PodInfo) -> None:
-        info = self._touch(row)
-        info.remove_pod(pod.key)
-        info.freed_ports.update(pod.template.host_ports)
-        self._suppose_claims(pod, -1)
+        info, values = self._change(row, pod, -1)
+        info.freed_ports.update(values.ports)
         if self._added.pop((row, pod.key), None) is None:
             self._removed[row, pod.key] = pod
             if pod.group.terminating:
                 self._columns.counts.removed_terminating.append((row, pod))
 
-    def _suppose_claims(self, pod: PodInfo, sign: int) -> None:
-        supposed = self._columns.counts.supposed_claims
-        for name in pod.claims:
-            supposed[name] += sign
-            if not supposed[name]:
-                del supposed[name]
-
     def settle(self) -> None:
-        """Rewrites the rows that were touched since the last call."""
-        for row in self._touched:
-            self._columns.write_pods(row)
-        self._touched.clear()
+        """Rewrites the rows that were changed since the last call."""
+        for row, changes in self._changes.items():
+            self._columns.suppose(row, changes)
+        self._changes.clear()
 
     def undo(self) -> None:
         for (row, _), pod in list(self._added.items()):
@@ -65,24 +59,37 @@ class Supposition:
         for (row, _), pod in list(self._removed.items()):
             self.add(row, pod)
         for row, (keys, freed_ports) in self._before.items():
-            info = self._touch(row)
+            info = self._columns.infos[row]
+            assert info is not None, row
             info.freed_ports = freed_ports
             info.pods = {key: info.pods[key] for key in keys}
         self.settle()
 
-    def _touch(self, row: int) -> NodeInfo:
+    def _change(self, row: int, pod: PodInfo, sign: int) -> tuple[NodeInfo, Values]:
         info = self._columns.infos[row]
         assert info is not None, row
+        values = self._values_of(pod.template)
         if row not in self._before:
             self._before[row] = (list(info.pods), info.freed_ports.copy())
-        self._touched[row] = None
-        return info
+        info.suppose(pod, values, sign)
+        self._changes.setdefault(row, []).append((pod, values, sign))
+        if pod.template.names_claims:
+            self._columns.counts.suppose_claims(pod, sign)
+        return info, values
+
+    def _values_of(self, template: PodTemplate) -> Values:
+        if self._seen_by is None or not template.excess:
+            return template.values
+        values = self._values.get(template)
+        if values is None:
+            values = self._values[template] = template.values_for(self._seen_by)
+        return values
 
 
 @contextmanager
-def supposing(snapshot: Snapshot) -> Iterator[Supposition]:
+def supposing(snapshot: Snapshot, seen_by: PodTemplate | None = None) -> Iterator[Supposition]:
     """Gives a Supposition to the block, and undoes it at the end."""
-    supposition = Supposition(snapshot)
+    supposition = Supposition(snapshot, seen_by)
     try:
         yield supposition
     finally:

@@ -225,6 +225,7 @@ def _by_topology(terms: Iterable[WeightedTerm]) -> ColumnsByTopology:
 
 class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "InterPodAffinity"
+    only_own_values = True
     args_type = InterPodAffinityArgs
     lookups = (Namespace,)
 

@@ -151,6 +151,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     name = "NodePorts"
     depends_on = DependsOn.NODE_AND_PODS
+    only_own_values = True
 
     def pre_filter(
         self,

@@ -95,6 +95,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     name = "NodeResourcesFit"
     args_type = NodeResourcesFitArgs
     depends_on = DependsOn.NODE_AND_PODS
+    only_own_values = True
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)

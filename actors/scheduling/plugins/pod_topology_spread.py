@@ -208,6 +208,7 @@ _SCORING: StateKey[Scoring] = StateKey(
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "PodTopologySpread"
+    only_own_values = True
     args_type = PodTopologySpreadArgs
     lookups = (Service, ReplicationController, ReplicaSet, StatefulSet)
 

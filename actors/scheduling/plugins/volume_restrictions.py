@@ -60,6 +60,7 @@ _DISK, _CLAIM = 1, 2
 class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     name = "VolumeRestrictions"
     depends_on = DependsOn.CLUSTER
+    only_own_values = True
     lookups = (PersistentVolumeClaim,)
 
     def pre_filter(
@@ -180,9 +181,7 @@ def conflicting_uses(names: set[str], namespace: str, counts: PodCounts) -> int:
     kube-scheduler finds the added and removed pods by the claim's name alone, whatever the
     namespace.
     """
-    supposed = counts.supposed_claims
-    uses = 0
-    for name in names:
-        key = f"{namespace}/{name}"
-        uses += counts.claims.get(key, 0) > supposed[key]
-    return uses + sum(number for key, number in supposed.items() if key.partition("/")[2] in names)
+    uses = sum(f"{namespace}/{name}" in counts.claims for name in names)
+    for info, number in counts.supposed.items():
+        uses += number * sum(name in names for name in named_claims(info.pod))
+    return uses

@@ -64,6 +64,7 @@ _TOPOLOGIES: StateKey[Sequence[Topology]] = StateKey("PreFilterVolumeZone")
 class VolumeZone(PreFilterPlugin, FilterPlugin):
     name = "VolumeZone"
     depends_on = DependsOn.CLAIMS
+    only_own_values = True
     lookups = (PersistentVolumeClaim, PersistentVolume, StorageClass)
 
     def pre_filter(

@@ -122,9 +122,14 @@ Outcome = Candidate | Status
 
 def work_on(attempt: FailedAttempt, row: int) -> int:
     """Returns how much is counted, for a dry run of a row, beyond what small pods have."""
+    own, all_values = attempt.info.template, attempt.seen_by is None
+    if not (all_values or own.excess or own.attaches):
+        return 0
     info, priority = attempt.snapshot.columns.infos[row], attempt.info.priority
     assert info is not None, row
-    return sum(pod.template.excess for pod in info.pods.values() if pod.priority < priority)
+    lower = [pod.template for pod in info.pods.values() if pod.priority < priority]
+    work = sum(t.excess if all_values else min(t.excess, own.excess) for t in lower)
+    return work + sum(t.volumes_excess for t in lower) if own.attaches else work
 
 
 class _Node:
@@ -154,7 +159,7 @@ def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget
     columns, priority = attempt.snapshot.columns, attempt.info.priority
     outcomes: dict[int, Outcome] = {}
     nodes: list[_Node] = []
-    with supposing(attempt.snapshot) as supposition:
+    with supposing(attempt.snapshot, attempt.seen_by) as supposition:
         for row in rows:
             info = columns.infos[row]
             assert info is not None, row
@@ -199,7 +204,6 @@ def _reprieve(attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[
                 node.victims.append(node.waiting[turn])
         turn += 1
         left = [node for node in left if turn < len(node.waiting)]
-    supposition.settle()
 
 
 def cheapest(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -142,6 +142,7 @@ class DynamicResources(
     name = "DynamicResources"
     args_type = DynamicResourcesArgs
     depends_on = DependsOn.CLAIMS
+    only_own_values = True
     lookups = (ResourceClaim, ResourceSlice, DeviceClass)
     only_feasible = True
 

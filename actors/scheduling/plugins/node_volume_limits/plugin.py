@@ -66,6 +66,7 @@ REASON = "node(s) exceed max volume count"
 class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     name = "NodeVolumeLimits"
     depends_on = DependsOn.CLAIMS
+    only_own_values = True
     lookups = (
         PersistentVolumeClaim,
         PersistentVolume,

@@ -116,6 +116,7 @@ class VolumeBinding(
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
     depends_on = DependsOn.CLAIMS
+    only_own_values = True
     lookups = (
         PersistentVolumeClaim,
         PersistentVolume,

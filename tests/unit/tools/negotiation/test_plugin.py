@@ -306,6 +306,7 @@ def test_only_unused_claims_on_other_nodes_are_given_up() -> None:
             state, info = attempt.state, attempt.info
             codes: Any = ()
             row_by_row: Any = False
+            seen_by: Any = None
             versions: Any = None
             supposed: Any = None
 

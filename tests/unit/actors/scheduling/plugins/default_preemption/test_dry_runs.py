@@ -22,7 +22,7 @@ from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.kube.core import Node, Pod, PodSpec, Volume
+from berth.actors.scheduling.kube.core import Container, Node, Pod, Volume
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.storage import (
     PersistentVolume,
@@ -209,24 +209,25 @@ def test_an_object_that_a_filter_looks_up_counts_from_the_next_pod_on() -> None:
     assert cluster.promised(pod("next", priority=9)) == "early"
 
 
+def with_ports(pending: Pod, first: int, number: int) -> Pod:
+    """Returns the pod with this many host ports."""
+    ports = [{"hostPort": first + i, "containerPort": 1} for i in range(number)]
+    container = {"name": "c", "ports": ports, "resources": {"requests": {"cpu": "900m"}}}
+    containers = msgspec.convert((container,), tuple[Container, ...])
+    return msgspec.structs.replace(
+        pending, spec=msgspec.structs.replace(pending.spec, containers=containers)
+    )
+
+
 def crowded(ports: int) -> CacheState:
     """Returns a cluster of 40 nodes, each with a pod that has this many host ports."""
     cache, names = CacheState(), [f"n{i}" for i in range(40)]
-    container = {
-        "name": "c",
-        "ports": [{"hostPort": i + 1, "containerPort": 1} for i in range(ports)],
-        "resources": {"requests": {"cpu": "900m"}},
-    }
     for name in names:
         status = {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 9}}
         cache.handle(
             NodeAdded(msgspec.convert({"metadata": {"name": name}, "status": status}, Node))
         )
-        victim = msgspec.structs.replace(
-            pod(f"on-{name}", name),
-            spec=msgspec.convert({"nodeName": name, "containers": [container]}, PodSpec),
-        )
-        cache.handle(AssignedPodAdded(victim))
+        cache.handle(AssignedPodAdded(with_ports(pod(f"on-{name}", name), 1, ports)))
     return cache
 
 
@@ -236,6 +237,9 @@ def schedule(cache: CacheState, pending: Pod, scheduler: Scheduler, profile: Pro
     outcome = scheduler.schedule(profile, PodInfo(pending), lend.snapshot)
     assert isinstance(outcome, Unfit)
     return outcome
+
+
+LARGE = with_ports(pod("p", priority=9), 1000, 248)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -257,15 +261,29 @@ def test_a_search_among_large_victims_ends_once_it_has_a_candidate(
 ) -> None:
     monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1000)
     numbers, profile = counted(monkeypatch), default_profile()
-    outcome = schedule(crowded(248), pod("p", priority=9), Scheduler(Random(1)), profile)
+    outcome = schedule(crowded(248), LARGE, Scheduler(Random(1)), profile)
     assert outcome.nomination is not None
     assert sum(numbers) == 5
+
+
+@pytest.mark.parametrize(
+    "preemptor", [pod("p", priority=9), with_ports(pod("p", priority=9), 1, 9)]
+)
+def test_a_search_for_a_small_pod_never_ends_early(
+    monkeypatch: pytest.MonkeyPatch, preemptor: Pod
+) -> None:
+    monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1)
+    monkeypatch.setattr(victims, "MOST_WORK", 1)
+    numbers, profile = counted(monkeypatch), default_profile()
+    outcome = schedule(crowded(248), preemptor, Scheduler(Random(1)), profile)
+    assert outcome.nomination is not None
+    assert sum(numbers) == 40
 
 
 def test_a_search_among_small_victims_never_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1)
     numbers, profile = counted(monkeypatch), default_profile()
-    outcome = schedule(crowded(10), pod("p", priority=9), Scheduler(Random(1)), profile)
+    outcome = schedule(crowded(10), LARGE, Scheduler(Random(1)), profile)
     assert outcome.nomination is not None
     assert sum(numbers) == 40
 
@@ -276,7 +294,7 @@ def test_a_search_in_vain_among_large_victims_goes_on_in_the_next_attempt(
     monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1000)
     monkeypatch.setattr(dry_runs, "MOST_WORK", 3000)
     numbers, profile, scheduler = counted(monkeypatch), default_profile(), Scheduler(Random(1))
-    cache, pending = crowded(248), pod("p", priority=9)
+    cache, pending = crowded(248), LARGE
     for i in range(40):
         cache.handle(AssignedPodAdded(pod(f"important{i}", f"n{i}", priority=10)))
     outcomes = [schedule(cache, pending, scheduler, profile) for _ in range(3)]
@@ -287,9 +305,43 @@ def test_a_search_in_vain_among_large_victims_goes_on_in_the_next_attempt(
 def test_a_node_with_too_large_victims_is_no_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dry_runs, "MOST_WORK", 100)
     monkeypatch.setattr(victims, "MOST_WORK", 100)
-    outcome = schedule(crowded(248), pod("p", priority=9), Scheduler(Random(1)), default_profile())
+    outcome = schedule(crowded(248), LARGE, Scheduler(Random(1)), default_profile())
     assert outcome.nomination is None
     assert "40 The pods of lower priority are too large for preemption" in outcome.message
+
+
+class Crowded(FilterPlugin):
+    """Rejects the nodes where somebody requests a resource."""
+
+    name = "Crowded"
+    depends_on = DependsOn.NODE_AND_PODS
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        requested = nodes.columns.requested("example.com/r1")[nodes.rows] > 0
+        return Verdicts.rejecting(requested, Code.UNSCHEDULABLE, "crowded")
+
+
+def test_a_plugin_sees_all_values_of_large_victims() -> None:
+    document = {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "Crowded"}]}}}]}
+    configuration = from_mapping({"apiVersion": API_VERSION, "kind": KIND, **document})
+    profiles = build_profiles(configuration, {**IN_TREE, "Crowded": Crowded}, NoApi())
+    cache = crowded(0)
+    for i in range(40):
+        cache.handle(AssignedPodDeleted(pod(f"on-n{i}", f"n{i}")))
+        first = 0 if i == 7 else 2
+        requests = {f"example.com/r{first + j}": "1" for j in range(100)}
+        large = msgspec.convert(({"resources": {"requests": requests}},), tuple[Container, ...])
+        victim = pod(f"large{i}", f"n{i}")
+        spec = msgspec.structs.replace(victim.spec, containers=large)
+        cache.handle(AssignedPodAdded(msgspec.structs.replace(victim, spec=spec)))
+        if i != 7:
+            keeper = with_ports(pod(f"keeper{i}", f"n{i}", priority=10), 1, 0)
+            cache.handle(AssignedPodAdded(keeper))
+    outcome = schedule(
+        cache, pod("p", priority=9), Scheduler(Random(1)), profiles["default-scheduler"]
+    )
+    assert outcome.nomination is not None
+    assert outcome.nomination.node == "n7"
 
 
 def default_profile() -> Profile:
