@@ -63,7 +63,6 @@ from berth.actors.scheduling.plugins.volume_restrictions import (
     VolumeRestrictions,
     conflicting,
     conflicting_uses,
-    conflicting_with,
     exclusive_claims,
 )
 from berth.actors.scheduling.plugins.volume_zone import (
@@ -385,11 +384,11 @@ class _PodInWords:
             )
 
     def _of_disk(self, volume: Volume) -> Iterator[Demand]:
-        disks = PodInfo(self._alone(volume)).template.disks
-        marked = conflicting(disks, self._nodes)
+        template = PodInfo(self._alone(volume)).template
+        disks, uses = template.disks, set(template.conflicting_disks)
+        marked = conflicting(template.conflicting_disks, self._nodes)
         if marked is None:
             return
-        uses = {use for disk in disks for use in conflicting_with(disk)}
         users = sorted(
             f"{pod.key} on {self._nodes.name(position)}"
             for position in np.flatnonzero(marked).tolist()

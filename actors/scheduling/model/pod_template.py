@@ -55,6 +55,13 @@ class Disk(msgspec.Struct, frozen=True, cache_hash=True):
     identity: tuple[str, ...]
     read_only: bool
 
+    @property
+    def conflicting(self) -> tuple[Disk, ...]:
+        """The uses of the disk by other pods with which this use conflicts."""
+        if self.read_only:
+            return (Disk(self.identity, read_only=False),)
+        return (self, Disk(self.identity, read_only=True))
+
 
 class Values(msgspec.Struct, frozen=True):
     """The values of a pod that its node counts one by one."""
@@ -197,6 +204,11 @@ class PodTemplate:
         the same if they have a monitor in common.
         """
         return tuple(disk for volume in self._pod.spec.volumes for disk in _disks_of(volume))
+
+    @cached_property
+    def conflicting_disks(self) -> tuple[Disk, ...]:
+        """The uses of disks by other pods with which the pods conflict."""
+        return tuple(use for disk in self.disks for use in disk.conflicting)
 
     @cached_property
     def values(self) -> Values:

@@ -8,7 +8,7 @@ plugin of the same name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -81,7 +81,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         conflicts = state.read(_CONFLICTS)
-        on_disks = conflicting(info.template.disks, nodes)
+        on_disks = conflicting(info.template.conflicting_disks, nodes)
         if conflicts <= 0:
             return (
                 None
@@ -103,9 +103,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
                 return Hint.SKIP
             mine, theirs = infos.of(pod), infos.of(old)
             held = set(theirs.template.disks)
-            if held and any(
-                other in held for disk in mine.template.disks for other in conflicting_with(disk)
-            ):
+            if held and not held.isdisjoint(mine.template.conflicting_disks):
                 return Hint.QUEUE
             claims = theirs.claims
             shared = claims and not set(mine.claims).isdisjoint(claims)
@@ -135,28 +133,18 @@ def _is_checked(pod: Pod) -> bool:
     )
 
 
-def conflicting_with(disk: Disk) -> Iterable[Disk]:
-    """Yields the uses of a disk by other pods with which this use conflicts."""
-    yield Disk(disk.identity, read_only=False)
-    if not disk.read_only:
-        yield Disk(disk.identity, read_only=True)
-
-
-def conflicting(disks: Sequence[Disk], nodes: NodeView) -> Bools | None:
-    """Returns bool[nodes.size]: the nodes with a pod that conflicts with one of these disks; None
-    if there is none.
+def conflicting(uses: Sequence[Disk], nodes: NodeView) -> Bools | None:
+    """Returns bool[nodes.size]: the nodes with a pod that uses a disk in one of these ways; None if
+    there is none.
     """
     counts = nodes.columns.counts
-    if not disks or not counts.disks:
+    if not uses or not counts.disks:
         return None
-    held = [
-        rows for disk in disks for use in conflicting_with(disk) if (rows := counts.disks.get(use))
-    ]
-    if not held:
+    rows = set().union(*filter(None, map(counts.disks.get, uses)))
+    if not rows:
         return None
     marks = np.zeros(len(nodes.columns.pods), dtype=np.bool_)
-    for rows in held:
-        marks[[*rows]] = True
+    marks[list(rows)] = True
     in_conflict = marks[nodes.rows]
     return in_conflict if any_true(in_conflict) else None
 

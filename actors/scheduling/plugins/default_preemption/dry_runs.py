@@ -22,12 +22,13 @@ from berth.plugin import Bools, Code, FailedAttempt, Ints, Snapshot, Status, uns
 from ...kube.aggregate import aggregated
 from ...model.bookmark import Bookmark
 from ...model.vectors import Floats, any_true, highest, lowest
-from .victims import MOST_WORK, Budget, Candidate, dry_run, work_on
+from .victims import MOST_ON_NODE, Budget, Candidate, dry_run, work_on
 
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 CRITERIA = 5  # the number in Candidate.cost
 CHUNK = 256
-ENOUGH_WORK = 100_000  # ends a search that has a candidate
+ENOUGH_WORK = 30_000  # ends a search that has a candidate
+MOST_WORK = 100_000  # ends a search that has none, unless its first node has more
 # The results that a node can have.
 _UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
 
@@ -183,9 +184,9 @@ class DryRuns:
         assert self._order is not None
         for number, row in enumerate(self._order[positions].tolist()):
             work = work_on(attempt, row)
-            if not work or work > MOST_WORK:
+            if not work or work > MOST_ON_NODE:
                 continue  # A node with more work is not dry run.
-            if self._work + work > (ENOUGH_WORK if number else MOST_WORK):
+            if self._work and self._work + work > (ENOUGH_WORK if number else MOST_WORK):
                 return number
             self._work += work
         return len(positions)

@@ -32,7 +32,7 @@ from ...kube.labels import Selector, SelectorError, from_label_selector
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 TOO_LARGE = unresolvable("The pods of lower priority are too large for preemption")
-MOST_WORK = 300_000  # the most that is dry run on one node, or in one search
+MOST_ON_NODE = 300_000  # the most that is dry run on one node
 # Added to every priority, which makes it positive: a sum then grows with the number of pods.
 PRIORITY_OFFSET = 1 << 31
 
@@ -167,7 +167,7 @@ def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget
             if not pods:
                 outcomes[row] = NO_VICTIMS
                 continue
-            if work_on(attempt, row) > MOST_WORK:
+            if work_on(attempt, row) > MOST_ON_NODE:
                 outcomes[row] = TOO_LARGE
                 continue
             for pod in pods:

@@ -273,7 +273,7 @@ def test_a_search_for_a_small_pod_never_ends_early(
     monkeypatch: pytest.MonkeyPatch, preemptor: Pod
 ) -> None:
     monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1)
-    monkeypatch.setattr(victims, "MOST_WORK", 1)
+    monkeypatch.setattr(victims, "MOST_ON_NODE", 1)
     numbers, profile = counted(monkeypatch), default_profile()
     outcome = schedule(crowded(248), preemptor, Scheduler(Random(1)), profile)
     assert outcome.nomination is not None
@@ -303,8 +303,7 @@ def test_a_search_in_vain_among_large_victims_goes_on_in_the_next_attempt(
 
 
 def test_a_node_with_too_large_victims_is_no_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dry_runs, "MOST_WORK", 100)
-    monkeypatch.setattr(victims, "MOST_WORK", 100)
+    monkeypatch.setattr(victims, "MOST_ON_NODE", 100)
     outcome = schedule(crowded(248), LARGE, Scheduler(Random(1)), default_profile())
     assert outcome.nomination is None
     assert "40 The pods of lower priority are too large for preemption" in outcome.message
