@@ -91,7 +91,8 @@ class PodInfos:
 class LatestPodInfos:
     """The PodInfos of the pods that hints ask about again and again.
 
-    At least the MAX_KEPT // 2 latest are kept.
+    When there are MAX_KEPT, every other one is forgotten. If the oldest were, and more pods than
+    that were asked about in turn, each would be forgotten just before its turn.
     """
 
     def __init__(self) -> None:
@@ -103,7 +104,7 @@ class LatestPodInfos:
         info = self._kept.get(number)
         if info is None or info.pod is not pod:
             if len(self._kept) >= MAX_KEPT:
-                for oldest in list(self._kept)[: MAX_KEPT // 2]:
-                    del self._kept[oldest]
+                for forgotten in list(self._kept)[::2]:
+                    del self._kept[forgotten]
             info = self._kept[number] = self._infos.of(pod)
         return info

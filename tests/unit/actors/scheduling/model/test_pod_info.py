@@ -4,12 +4,14 @@ unchanged.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 import pytest
 
 from berth.actors.scheduling.kube.core import ContainerStatus, Pod, PodSpec
 from berth.actors.scheduling.kube.meta import ObjectMeta
-from berth.actors.scheduling.model.pod_info import PodInfo, PodInfos
+from berth.actors.scheduling.model.pod_info import MAX_KEPT, LatestPodInfos, PodInfo, PodInfos
 from berth.actors.scheduling.model.pod_template import Templates
 
 
@@ -67,3 +69,12 @@ def test_a_change_of_a_templates_part_makes_another_template(where: str) -> None
     assert after.template is infos.of(changed).template
     assert before.template is infos.of(pod()).template
     assert before.template == PodInfo(pod()).template
+
+
+def test_some_infos_are_kept_when_more_pods_are_asked_about_in_turn() -> None:
+    infos = LatestPodInfos()
+    pods = [pod() for _ in range(MAX_KEPT * 5 // 4)]
+    rounds = [[infos.of(each) for each in pods] for _ in range(5)]
+    for before, after in pairwise(rounds):
+        kept = sum(old is new for old, new in zip(before, after, strict=True))
+        assert kept > MAX_KEPT // 4
