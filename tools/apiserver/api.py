@@ -50,6 +50,7 @@ from .rules.quotas import quota_warnings
 from .schema import TYPES, pruned, strict_message, unknown_and_mistyped
 from .selectors import Matches
 from .store import Document, RefusedError, Store, StoredObject
+from .tables.column import selector_text
 from .validation import problems, status_problems
 
 NODES = BY_KIND["v1", "Node"]
@@ -141,7 +142,7 @@ class Api:
             metadata["generation"] = 1
             if kind != NODES:
                 created.pop("status", None)
-        created = stored_form(kind, defaulted(kind, created))
+        created = defaulted(kind.stored_as or kind, stored_form(kind, created))
         if kind == PODS:
             created = admitted_pod(self.store, with_default_limits(self.store, created))
         elif kind == CLAIMS:
@@ -179,7 +180,8 @@ class Api:
         version = expected_version(kind, sent, before)
         if subresource == "status":
             metadata = {**before["metadata"], "resourceVersion": version}
-            after = {**before, "metadata": metadata, "status": document.get("status") or {}}
+            status = stored_form(kind, document).get("status") or {}
+            after = {**before, "metadata": metadata, "status": status}
             if kind is DEVICE_CLAIMS[0]:
                 after = self._checked_status(kind, after, before)
             else:
@@ -198,7 +200,7 @@ class Api:
             "kind": kind.kind,
             "metadata": metadata,
         }
-        after = stored_form(kind, defaulted(kind, after))
+        after = defaulted(kind.stored_as or kind, stored_form(kind, after))
         if kind == PODS:
             after = readmitted_pod(after, before)
         if kind.status:
@@ -362,7 +364,8 @@ class Api:
         document = self.store.get(kind, namespace, name)
         kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
         selector = document["spec"].get("selector") or {}
-        labels = selector.get("matchLabels", selector if kind.group == "" else {})
+        if kind.group == "":
+            selector = {"matchLabels": selector}
         return {
             "apiVersion": "autoscaling/v1",
             "kind": "Scale",
@@ -370,7 +373,7 @@ class Api:
             "spec": {"replicas": document["spec"].get("replicas", 0)},
             "status": {
                 "replicas": (document.get("status") or {}).get("replicas", 0),
-                "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
+                "selector": selector_text(selector),
             },
         }
 

@@ -12,6 +12,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.yaml_documents import documents
 
+from . import metrics
 from .access.impersonation import acting
 from .access.reviews import review
 from .access.rights import check_right
@@ -31,7 +32,7 @@ from .patch import JSON_PATCH, MERGE, STRATEGIC
 from .protobuf import CONTENT_TYPE as PROTOBUF
 from .protobuf import decoded
 from .requests import delete_options, is_dry_run
-from .resources import REVIEWS, UNSERVED, Kind
+from .resources import METRICS, REVIEWS, SERVED, UNSERVED, Kind
 from .schema import duplicate_fields
 from .selectors import Matches, matches_of
 from .store import Document, RefusedError, Store, StoredObject
@@ -51,11 +52,19 @@ Answer = StoredObject | Document
 class Server:
     """An API server with one store.
 
-    `allowed_hosts` are names of the server in addition to the local ones, such as localhost.
+    `allowed_hosts` are names of the server in addition to the local ones, such as localhost. With
+    `kubelets`, it serves metrics.
     """
 
-    def __init__(self, store: Store, allowed_hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        store: Store,
+        allowed_hosts: Collection[str] = (),
+        kubelets: metrics.Kubelets | None = None,
+    ) -> None:
         self._store = store
+        self._kubelets = kubelets
+        self._served = SERVED if kubelets is None else (*SERVED, *METRICS)
         self._guard = Guard(allowed_hosts)
 
     def answer(self, request: Request) -> Response | Follow:
@@ -78,9 +87,13 @@ class Server:
             return Response(b"ok", content_type="text/plain")
         if path == "/openapi/v2":
             return Response(VERSION_2, content_type=VERSION_2_TYPE)
-        if request.method == "GET" and (served := discovery(path) or openapi(path)) is not None:
-            return _json(served)
+        if request.method == "GET":
+            served = discovery(path, self._served) or openapi(path)
+            if served is not None:
+                return _json(served)
         target = target_of(path)
+        if target.kind in METRICS:
+            return self._measured(request, target)
         if target.kind in REVIEWS:
             return self._reviewed(request, target, user)
         if request.method == "GET":
@@ -118,6 +131,22 @@ class Server:
         document = _of_kind(kind, _body(request.body, _media_type(request)))
         answer = review(self._store, user, kind.kind, target.namespace, document)
         return _json({"apiVersion": kind.api_version, "kind": kind.kind, **answer}, 201)
+
+    def _measured(self, request: Request, target: Target) -> Response:
+        """Answers what pods or nodes use. Raises RefusedError with 404 without kubelets."""
+        kind, kubelets = target.kind, self._kubelets
+        if kubelets is None:
+            raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+        if request.method != "GET" or is_on(request.query, "watch"):
+            raise self._not_allowed(request, target)
+        if target.name:
+            sample = metrics.get(kubelets, self._store, kind, target.namespace, target.name)
+            return self._shown(request, kind, sample)
+        after, _ = _continued(request)
+        samples = metrics.listed(kubelets, self._store, kind, target.namespace, after)
+        matches = _matches(request, kind)
+        selected = [each for each in samples if matches is None or matches(each.document)]
+        return self._shown(request, kind, selected)
 
     def _read(self, request: Request, target: Target) -> Answer | list[StoredObject]:
         if not target.name:
@@ -400,12 +429,14 @@ async def serve(
     host: str = "127.0.0.1",
     store: Store | None = None,
     allowed_hosts: Collection[str] = (),
+    kubelets: metrics.Kubelets | None = None,
 ) -> AsyncIterator[str]:
     """Runs an API server during the block, and yields its URL. Without a store it starts empty.
 
-    Raises OSError.
+    It serves metrics if there are kubelets to ask. Raises OSError.
     """
     store = Store() if store is None else store
     Api(store).seed()
-    async with listen(Server(store, (host, *allowed_hosts)).answer, port, host) as url:
+    server = Server(store, (host, *allowed_hosts), kubelets)
+    async with listen(server.answer, port, host) as url:
         yield url

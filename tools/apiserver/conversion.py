@@ -1,13 +1,15 @@
 """Kinds that two APIs serve: each object is stored in the form of one and converted for the other.
 
-Event is the only such kind: an Event of events.k8s.io/v1 is stored as one of core/v1. The two
-differ in the names of their fields and in what a client may write (see rules.cluster).
+An Event of events.k8s.io/v1 is stored as one of core/v1. The two differ in the names of their
+fields and in what a client may write (see rules.cluster). A HorizontalPodAutoscaler of
+autoscaling/v1 is stored as one of v2 (see autoscalers).
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from .autoscalers import as_v1, as_v2
 from .resources import Kind
 from .store import Document, StoredObject
 
@@ -27,16 +29,22 @@ def stored_form(kind: Kind, document: Document) -> Document:
     """Returns the document of one version of a kind in the version that is stored."""
     if kind.stored_as is None:
         return document
-    renamed = {_STORED.get(name, name): value for name, value in document.items()}
-    return {**renamed, "apiVersion": kind.stored_as.api_version}
+    if kind.kind == "Event":
+        stored = {_STORED.get(name, name): value for name, value in document.items()}
+    else:
+        stored = as_v2(document)
+    return {**stored, "apiVersion": kind.stored_as.api_version}
 
 
 def served_form(kind: Kind, document: Document) -> Document:
     """Converts a stored document to the form of this kind."""
     if kind.stored_as is None:
         return document
-    renamed = {_SERVED.get(name, name): value for name, value in document.items()}
-    return {**renamed, "apiVersion": kind.api_version}
+    if kind.kind == "Event":
+        served = {_SERVED.get(name, name): value for name, value in document.items()}
+    else:
+        served = as_v1(document)
+    return {**served, "apiVersion": kind.api_version}
 
 
 def served_raw(kind: Kind, stored: StoredObject) -> bytes:

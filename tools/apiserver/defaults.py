@@ -320,6 +320,37 @@ def _matched(spec: Document, field: str) -> Document:
     return {**spec, field: matched}
 
 
+_ADDING: Document = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
+    ],
+}
+_REMOVING: Document = {
+    "selectPolicy": "Max",
+    "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+}
+_CPU_TARGET: Document = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
+
+
+def _autoscaler(document: Document) -> Document:
+    """Returns an autoscaler that scales on cpu by default; half a behavior gets its other half."""
+    spec = {"minReplicas": 1, **(document.get("spec") or {})}
+    if not spec.get("metrics"):
+        spec["metrics"] = [_CPU_TARGET]
+    if (behavior := spec.get("behavior")) is not None:
+        spec["behavior"] = {
+            "scaleUp": {**_ADDING, **(behavior.get("scaleUp") or {})},
+            "scaleDown": {**_REMOVING, **(behavior.get("scaleDown") or {})},
+        }
+    return {**document, "spec": spec}
+
+
 _DEFAULTS: dict[str, Callable[[Document], Document]] = {
     "Pod": _pod,
     "Namespace": _namespace,
@@ -332,6 +363,7 @@ _DEFAULTS: dict[str, Callable[[Document], Document]] = {
     "DaemonSet": _daemon_set,
     "Job": _job,
     "CronJob": _cron_job,
+    "v2.HorizontalPodAutoscaler": _autoscaler,
     "PersistentVolume": _pending(
         _of_spec(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
     ),

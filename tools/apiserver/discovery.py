@@ -5,7 +5,9 @@ Clients such as kubectl read them before anything else.
 
 from __future__ import annotations
 
-from .resources import REVIEWS, SERVED, Kind
+from collections.abc import Sequence
+
+from .resources import METRICS, REVIEWS, SERVED, Kind
 from .store import Document
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
@@ -22,8 +24,12 @@ VERSION = {
 }
 
 
-def discovery(path: str) -> Document | None:
-    """Returns the document at a discovery path; None for every other path."""
+_IN_ALL = ("Pod", "Service", "DaemonSet", "Job", "CronJob", "HorizontalPodAutoscaler")
+
+
+def discovery(path: str, served: Sequence[Kind] = SERVED) -> Document | None:
+    """Returns the document of these kinds at a discovery path; None for every other path."""
+    groups = sorted({kind.group for kind in served if kind.group})
     match path.strip("/").split("/"):
         case ["version"]:
             return VERSION
@@ -33,46 +39,53 @@ def discovery(path: str) -> Document | None:
             return {
                 "kind": "APIGroupList",
                 "apiVersion": "v1",
-                "groups": [_group(name) for name in _groups()],
+                "groups": [_group(name, served) for name in groups],
             }
-        case ["apis", group] if group in _groups():
-            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
+        case ["apis", group] if group in groups:
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, served)}
         case ["api", version]:
-            return _resources("", version)
+            return _resources("", version, served)
         case ["apis", group, version]:
-            return _resources(group, version)
+            return _resources(group, version, served)
         case _:
             return None
 
 
-def _groups() -> list[str]:
-    return sorted({kind.group for kind in SERVED if kind.group})
+def _group(name: str, served: Sequence[Kind]) -> Document:
+    """Returns a group and its versions, the preferred one first."""
+    versions = sorted({kind.version for kind in served if kind.group == name}, key=_preference)
+    entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _group(name: str) -> Document:
-    """Returns a group and its versions, which sort by preference: v1, v1alpha2."""
-    versions = sorted({kind.version for kind in SERVED if kind.group == name})
-    served = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
-    return {"name": name, "versions": served, "preferredVersion": served[0]}
+def _preference(version: str) -> tuple[bool, bool, int]:
+    """Sorts stable versions before beta and alpha ones, and the higher number first."""
+    return "alpha" in version, "beta" in version, -int(version[1])
 
 
-def _resources(group: str, version: str) -> Document | None:
-    served = [kind for kind in SERVED if (kind.group, kind.version) == (group, version)]
-    if not served:
+def _resources(group: str, version: str, served: Sequence[Kind]) -> Document | None:
+    kinds = [kind for kind in served if (kind.group, kind.version) == (group, version)]
+    if not kinds:
         return None
-    resources = [entry for kind in served for entry in _entries(kind)]
+    resources = [entry for kind in kinds for entry in _entries(kind)]
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
-        "groupVersion": served[0].api_version,
+        "groupVersion": kinds[0].api_version,
         "resources": resources,
     }
 
 
 def _categories(kind: Kind) -> list[str]:
-    if kind.scale or kind.kind in ("Pod", "Service", "DaemonSet", "Job", "CronJob"):
+    if kind.scale or kind.kind in _IN_ALL:
         return ["all"]
     return ["api-extensions"] if kind.group == "admissionregistration.k8s.io" else []
+
+
+def _verbs(kind: Kind) -> list[str]:
+    if kind in METRICS:
+        return ["get", "list"]
+    return ["create"] if kind in REVIEWS else VERBS
 
 
 def _entries(kind: Kind) -> list[Document]:
@@ -82,7 +95,7 @@ def _entries(kind: Kind) -> list[Document]:
         "singularName": kind.kind.lower(),
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": ["create"] if kind in REVIEWS else VERBS,
+        "verbs": _verbs(kind),
     }
     categories = _categories(kind)
     entries = [

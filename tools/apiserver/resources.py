@@ -90,6 +90,14 @@ def _review(group: str, kind: str, *, namespaced: bool = False) -> Kind:
 
 
 _EVENTS = Kind("", "v1", "events", "Event", namespaced=True, short=("ev",), status=False)
+_AUTOSCALERS = Kind(
+    "autoscaling",
+    "v2",
+    "horizontalpodautoscalers",
+    "HorizontalPodAutoscaler",
+    namespaced=True,
+    short=("hpa",),
+)
 KINDS = (
     Kind("", "v1", "pods", "Pod", namespaced=True, short=("po",)),
     Kind("", "v1", "nodes", "Node", namespaced=False, short=("no",)),
@@ -129,6 +137,16 @@ KINDS = (
         namespaced=True,
         status=False,
     ),
+    Kind(
+        "autoscaling",
+        "v1",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        namespaced=True,
+        short=("hpa",),
+        stored_as=_AUTOSCALERS,
+    ),
+    _AUTOSCALERS,
     Kind("batch", "v1", "jobs", "Job", namespaced=True),
     Kind("batch", "v1", "cronjobs", "CronJob", namespaced=True, short=("cj",)),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, status=False),
@@ -241,6 +259,12 @@ REVIEWS = (
     _review("authorization", "SelfSubjectRulesReview"),
 )
 
+# What nodes and pods use: read from the kubelets when asked, and stored nowhere.
+METRICS = (
+    Kind("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False, status=False),
+    Kind("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", namespaced=True, status=False),
+)
+
 SERVED = (*KINDS, *REVIEWS)
-BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in SERVED}
+BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in (*SERVED, *METRICS)}
 BY_KIND = {(kind.api_version, kind.kind): kind for kind in SERVED}

@@ -14,6 +14,7 @@ from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualifi
 from .recall import recalled
 from .rules import (
     access,
+    autoscaling,
     cluster,
     device_claims,
     devices,
@@ -146,6 +147,8 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
             )
         case "ConfigMap":
             return cluster.config_map(document, before)
+        case "v2.HorizontalPodAutoscaler" | "autoscaling.HorizontalPodAutoscaler":
+            return autoscaling.autoscaler(document.get("spec") or {})
         case "LimitRange":
             return limits.limit_range(document.get("spec") or {})
         case "ResourceQuota":

@@ -53,6 +53,7 @@ _VIEW = (
         f"{_APPS} controllerrevisions daemonsets/status deployments/status replicasets/status "
         "statefulsets/status",
     ),
+    _rule(_READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
     _rule(_READ, "batch", "cronjobs cronjobs/status jobs jobs/status"),
     _rule(_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
     _rule(_READ, "resource.k8s.io", f"{_CLAIMS} resourceclaims/status"),
@@ -69,6 +70,7 @@ _EDIT = (
     _rule("create", "core", "pods/eviction serviceaccounts/token"),
     _rule(_WRITE, "core events.k8s.io", "events"),
     _rule(_WRITE, "apps", _APPS),
+    _rule(_WRITE, "autoscaling", "horizontalpodautoscalers"),
     _rule(_WRITE, "batch", "cronjobs jobs"),
     _rule(_WRITE, "policy", "poddisruptionbudgets"),
     _rule(f"{_READ} {_WRITE}", "coordination.k8s.io", "leases"),

@@ -13,7 +13,7 @@ from datetime import datetime
 from ..conversion import served_form
 from ..resources import Kind
 from ..store import Document, RefusedError
-from . import cluster, storage, workloads
+from . import autoscaling, cluster, storage, workloads
 from .column import AGE, NAME, Column
 from .pods import PODS, row_conditions
 
@@ -37,6 +37,9 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("apps", "statefulsets"): workloads.STATEFUL_SETS,
     ("apps", "daemonsets"): workloads.DAEMON_SETS,
     ("apps", "controllerrevisions"): workloads.CONTROLLER_REVISIONS,
+    ("autoscaling", "horizontalpodautoscalers"): autoscaling.AUTOSCALERS,
+    ("metrics.k8s.io", "nodes"): autoscaling.METRICS,
+    ("metrics.k8s.io", "pods"): autoscaling.METRICS,
     ("batch", "jobs"): workloads.JOBS,
     ("batch", "cronjobs"): workloads.CRON_JOBS,
     ("events.k8s.io", "events"): cluster.EVENTS,

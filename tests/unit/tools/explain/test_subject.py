@@ -203,8 +203,8 @@ apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata: {name: web}
 ---
-apiVersion: autoscaling/v2
-kind: HorizontalPodAutoscaler
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
 metadata: {name: web}
 ---
 apiVersion: networking.k8s.io/v1
@@ -224,8 +224,7 @@ def test_what_does_not_concern_the_scheduler_is_left_out_with_a_line(tmp_path: P
     result = asked("-f", str(tmp_path), "shop/p")
     assert result.exit_code == 0, result.output
     assert result.stderr == (
-        "left out: 1 HorizontalPodAutoscaler, 2 Ingress, 1 Kustomization: "
-        "nothing for the scheduler\n"
+        "left out: 2 Ingress, 1 Kustomization, 1 NetworkPolicy: nothing for the scheduler\n"
     )
 
 
