@@ -52,6 +52,7 @@ from ..hollow.devices.driver import run_driver
 from ..hollow.devices.inventory import InventoryError, read_inventories, read_objects
 from ..hollow.kubelet.housekeeping import Setup
 from ..hollow.kubelet.kubelets import run_kubelets
+from ..hollow.kubelet.metrics import KubeletMetrics
 from ..hollow.kubelet.nodes import hollow_node
 from ..hollow.kubelet.pressure.configuration import ConfigurationError, read_configurations
 from ..hollow.kubelet.scenario import ScenarioError, read_scenario
@@ -307,9 +308,14 @@ def _of_devices(path: Path | None) -> list[tuple[Kind, Document]]:
 async def _run(settings: Settings) -> Summary:
     """Starts the cluster, applies the manifests, and waits for all decisions or for a signal."""
     clock, rng = SystemClock(), Random()
+    scenario = settings.kubelets.scenario
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(
-            serve(settings.port, allowed_hosts=settings.allowed_hosts)
+            serve(
+                settings.port,
+                allowed_hosts=settings.allowed_hosts,
+                kubelets=KubeletMetrics(clock, scenario),
+            )
         )
         client = await stack.enter_async_context(Client(Connection(url)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
@@ -337,7 +343,7 @@ async def _run(settings: Settings) -> Summary:
             await _apply(client, kind, document)
         group = await stack.enter_async_context(anyio.create_task_group())
         await group.start(run_kubelets, client, clock, rng, settings.stages, settings.kubelets)
-        await group.start(run_controllers, client, clock, rng)
+        await group.start(partial(run_controllers, client, clock, rng, scenario=scenario))
         if settings.devices is not None:
             await group.start(run_driver, client, clock, rng, settings.devices)
         if settings.negotiation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.labels import Requirement
+from berth.actors.scheduling.kube.labels import Requirement, Selector
 
 from .claim import selector_from
 from .objects import PodDisruptionBudget
@@ -25,7 +25,11 @@ def anything_in(namespace: str) -> str:
 
 
 def budget_labels(budget: PodDisruptionBudget) -> list[str]:
-    namespace, selector = budget.metadata.namespace, selector_from(budget.spec.selector)
+    return selector_labels(budget.metadata.namespace, selector_from(budget.spec.selector))
+
+
+def selector_labels(namespace: str, selector: Selector) -> list[str]:
+    """Returns what a selector of pods is filed under."""
     if selector.nothing:
         return []
     required = [r for r in selector.requirements if r.operator == "In"]

@@ -85,7 +85,8 @@ class Cluster:
         }
         self._gone: dict[str, None] = {}
         self._unreadable: set[Key] = set()
-        # Why the server last refused to create something for an owner: by kind, namespace and name.
+        # Why the server last refused to create or scale something for an object: by kind, namespace
+        # and name.
         self.refusals: dict[tuple[str, str, str], str] = {}
 
     def find(self, kind: type[T], namespace: str, name: str) -> T | None:

@@ -31,6 +31,7 @@ from .cluster import Change, Cluster
 from .devices import routing as devices
 from .events import refused_creation
 from .items import Item
+from .kubelet.usage import NO_SCENARIO, Scenario
 from .objects import TYPES, Document, read
 from .routing import FOLLOWED, Controllers
 from .watches import Watches
@@ -70,12 +71,16 @@ async def run_controllers(
     rng: Rng,
     some: Selection = ALL,
     *,
+    scenario: Scenario = NO_SCENARIO,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs controllers until cancelled; started once everything they follow is listed."""
+    """Runs controllers until cancelled; started once everything they follow is listed.
+
+    Autoscalers measure what pods use according to the scenario.
+    """
     async with anyio.create_task_group() as group:
         cluster = Cluster()
-        running = _Runner(cluster, client, clock, rng, group, some)
+        running = _Runner(cluster, client, clock, rng, group, some, Controllers(scenario))
         watches = Watches(cluster, client, clock, rng, running.changed)
         async with anyio.create_task_group() as listing:
             for kind in some.followed:
@@ -102,6 +107,7 @@ class _Runner:
         rng: Rng,
         group: TaskGroup,
         some: Selection,
+        controllers: Controllers,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -110,7 +116,7 @@ class _Runner:
         self._some = some
         self._limiter = anyio.CapacityLimiter(WRITES_AT_ONCE)
         self._cluster = cluster
-        self._controllers = Controllers()
+        self._controllers = controllers
         self._begun = False
         self._busy: set[Item] = set()
         self._dirty: set[Item] = set()
@@ -198,12 +204,13 @@ class _Runner:
     async def _carry_out(self, item: Item, writes: list[Write]) -> bool:
         """Makes the writes of each type concurrently, one type after another.
 
-        Nothing is deleted after a patch that failed, which prepares deletions. Returns False if a
-        write failed.
+        Nothing is deleted after a patch that failed, which prepares deletions, and nothing written
+        after a scale that failed. Returns False if a write failed.
         """
         done: list[bool] = []
         refused: list[str] = []
         unpatched: list[str] = []
+        unscaled: list[str] = []
 
         async def do(write: Write) -> None:
             async with self._limiter:
@@ -220,13 +227,15 @@ class _Runner:
                         error=str(failure),
                     )
                     done.append(code == 404 and not isinstance(write, Create))
-                    if isinstance(write, Patch) and code != 404:
+                    if isinstance(write, Patch) and write.subresource == "scale":
+                        unscaled.append(str(failure))
+                    elif isinstance(write, Patch) and code != 404:
                         unpatched.append(write.name)
                     if code == 403 and isinstance(write, Create):
                         refused.append(str(failure))
 
         for kind, same in groupby(writes, key=type):
-            if kind is Delete and unpatched:
+            if unscaled or (kind is Delete and unpatched):
                 break
             for batch in _batches(list(same)):
                 if refused and isinstance(batch[0], Create):
@@ -235,6 +244,9 @@ class _Runner:
                     for write in batch:
                         group.start_soon(do, write)
         await self._note(item, refused[0] if refused else "")
+        if unscaled:
+            self._cluster.refusals[item.kind, item.namespace, item.name] = unscaled[0]
+            return False
         return all(done)
 
     async def _note(self, item: Item, refusal: str) -> None:
@@ -263,7 +275,9 @@ class _Runner:
                 path = f"{collection(kind, namespace)}/{name}" + (
                     f"/{subresource}" if subresource else ""
                 )
-                self._store(kind, await self._client.patch(path, body, dict, "merge"))
+                answer = await self._client.patch(path, body, dict, "merge")
+                if subresource != "scale":
+                    self._store(kind, answer)
             case Delete():
                 await self._delete(write)
             case Again():

@@ -37,6 +37,8 @@ from berth.actors.scheduling.kube.storage import (
 )
 from berth.actors.scheduling.kube.times import Time
 
+from .autoscalers import HorizontalPodAutoscaler
+
 Document = dict[str, Any]
 IntOrPercent = Int32 | str
 T = TypeVar("T", bound=HasMetadata)
@@ -430,6 +432,7 @@ TYPES: dict[str, type[HasMetadata]] = {
         DaemonSet,
         Job,
         CronJob,
+        HorizontalPodAutoscaler,
         PodDisruptionBudget,
         PersistentVolumeClaim,
         PersistentVolume,

@@ -19,12 +19,15 @@ from . import (
     replica_set,
     stateful_set,
 )
+from .autoscaling.routing import CONTROLLER as AUTOSCALER
+from .autoscaling.routing import Autoscalers
 from .claim import selector_of
 from .cluster import Change, Cluster
 from .devices import routing as devices
 from .items import Item, item_of
 from .job import controller as job
 from .job.backoff import Failures
+from .kubelet.usage import NO_SCENARIO, Scenario
 from .nodes import routing as nodes
 from .objects import (
     TYPES,
@@ -78,7 +81,7 @@ def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
 
 def _touched_by(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
     kind = type(obj).__name__
-    if kind in WORKLOADS:
+    if kind in WORKLOADS or kind == AUTOSCALER:
         yield item_of(kind, obj)
     yield from _owners(cluster, obj)
 
@@ -111,7 +114,8 @@ def _is_freed(cluster: Cluster, obj: HasMetadata) -> bool:
 class Controllers:
     """All controllers. Some have state: the time since when a condition has held."""
 
-    def __init__(self) -> None:
+    def __init__(self, scenario: Scenario = NO_SCENARIO) -> None:
+        self._autoscalers = Autoscalers(scenario)
         self._nodes = nodes.NodeControllers()
         self._storage = storage.StorageControllers()
         self._devices = devices.DeviceControllers()
@@ -129,6 +133,8 @@ class Controllers:
             return self._storage.reconcile(cluster, item, now)
         if item.controller in devices.CONTROLLERS:
             return self._devices.reconcile(cluster, item, now)
+        if item.controller == AUTOSCALER:
+            return self._autoscalers.reconcile(cluster, item, now)
         obj = cluster.find(TYPES[item.kind], item.namespace, item.name)
         if obj is None:
             return []

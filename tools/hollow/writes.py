@@ -40,7 +40,7 @@ class Patch(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     body: Document
-    subresource: Literal["", "status"] = ""
+    subresource: Literal["", "status", "scale"] = ""
 
 
 class Again(msgspec.Struct, frozen=True):

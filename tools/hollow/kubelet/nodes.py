@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ..objects import Document
 from .stages.actions import Action, PatchObject
@@ -26,7 +26,12 @@ _HEALTHY = {
 
 def is_stopped(node: Document) -> bool:
     """True if an annotation stops the node's kubelet."""
-    return (node["metadata"].get("annotations") or {}).get(KUBELET) == STOPPED
+    return is_stopped_by(node["metadata"].get("annotations") or {})
+
+
+def is_stopped_by(annotations: Mapping[str, str]) -> bool:
+    """True if these annotations of a node stop its kubelet."""
+    return annotations.get(KUBELET) == STOPPED
 
 
 def hollow_node(number: int) -> Document:

@@ -1,0 +1,105 @@
+"""What metrics-server would know: samples of what pods and nodes use, taken every 15 seconds.
+
+Mirrors the scraper and the storage of metrics-server. The usage of cpu needs two samples, or one of
+a container that has run for 10 seconds; until then, the pod has no metrics. A sample is a function
+of the pod, the time and the scenario, so nothing is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from berth.actors.runtime.clock import Clock
+from berth.actors.scheduling.kube.times import seconds_of
+
+from ..documents import stamp
+from ..objects import Document, Pod, read
+from .nodes import is_stopped
+from .pressure.quantities import binary_text, decimal_text
+from .usage import ContainerUsage, Scenario, UsageError, usage_of
+
+RESOLUTION_SECONDS = 15
+YOUNGEST_SECONDS = 10  # of a container whose first sample counts
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """What the running containers of a pod used during the `window` in seconds that ended `at`."""
+
+    at: datetime
+    window: int
+    containers: tuple[ContainerUsage, ...]
+
+
+def sample_of(pod: Pod, now: datetime, scenario: Scenario) -> Sample | None:
+    """Returns the latest sample of a pod whose kubelet runs; None if it has none yet."""
+    at = scraped_at(now)
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    ages = {
+        status.name: at.timestamp() - seconds_of(status.state.running.started_at)
+        for status in statuses
+        if status.state.running is not None and status.state.running.started_at
+    }
+    if not ages or min(ages.values()) < YOUNGEST_SECONDS:
+        return None
+    used = _used(pod, at, scenario)
+    if used is None:
+        return None
+    containers = tuple(used.get(name, ContainerUsage(name)) for name in ages)
+    return Sample(at, min(int(min(ages.values())), RESOLUTION_SECONDS), containers)
+
+
+def scraped_at(now: datetime) -> datetime:
+    """Returns the time of the latest sample."""
+    return datetime.fromtimestamp(now.timestamp() // RESOLUTION_SECONDS * RESOLUTION_SECONDS, UTC)
+
+
+def _used(pod: Pod, at: datetime, scenario: Scenario) -> dict[str, ContainerUsage] | None:
+    """Returns the usage by container; None if what says it cannot be read."""
+    try:
+        usage = usage_of(pod, at, scenario)
+    except UsageError:
+        return None
+    return {} if usage is None else {each.name: each for each in usage.containers}
+
+
+class KubeletMetrics:
+    """The metrics of the pods and nodes of a toy cluster, as its API server serves them."""
+
+    def __init__(self, clock: Clock, scenario: Scenario) -> None:
+        self._clock = clock
+        self._scenario = scenario
+
+    def pod_metrics(self, pod: Document, node: Document) -> Document | None:
+        now = self._clock.wall()
+        sample = None if is_stopped(node) else sample_of(read(pod, Pod), now, self._scenario)
+        if sample is None:
+            return None
+        containers = [
+            {"name": each.name, "usage": _usage(each.cpu, each.memory)}
+            for each in sample.containers
+        ]
+        return {**_window(sample.at, sample.window), "containers": containers}
+
+    def node_metrics(self, node: Document, pods: Iterable[Document]) -> Document | None:
+        at = scraped_at(self._clock.wall())
+        created = datetime.fromisoformat(node["metadata"]["creationTimestamp"])
+        if is_stopped(node) or created + timedelta(seconds=RESOLUTION_SECONDS) > at:
+            return None
+        usages = [
+            used
+            for pod in pods
+            for used in (_used(read(pod, Pod), at, self._scenario) or {}).values()
+        ]
+        total = _usage(sum(used.cpu for used in usages), sum(used.memory for used in usages))
+        return {**_window(at, RESOLUTION_SECONDS), "usage": total}
+
+
+def _window(at: datetime, seconds: int) -> Document:
+    return {"timestamp": stamp(at), "window": f"{seconds}s"}
+
+
+def _usage(cpu: int, memory: int) -> Document:
+    return {"cpu": decimal_text(cpu), "memory": binary_text(memory)}
