@@ -358,3 +358,27 @@ async def test_a_cron_job_and_a_job_from_it(kubectl: Kubectl) -> None:
     described = await kubectl("describe", "job", "now")
     assert "Controlled By:    CronJob/tick" in described.stdout
     assert "nginx:1" in described.stdout
+
+
+async def test_an_autoscaler_in_both_versions(kubectl: Kubectl) -> None:
+    await kubectl("create", "deployment", "web", "--image=nginx")
+    await kubectl("autoscale", "deployment", "web", "--min=2", "--max=5")
+    paths = {version: f"/apis/autoscaling/{version}{NAMESPACE}" for version in ("v1", "v2")}
+    specs = {
+        version: json.loads(
+            (await kubectl("get", "--raw", f"{path}/horizontalpodautoscalers/web")).stdout
+        )["spec"]
+        for version, path in paths.items()
+    }
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    common = {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 5}
+    assert specs["v1"] == {**common, "targetCPUUtilizationPercentage": 80}
+    share = {"type": "Utilization", "averageUtilization": 80}
+    metrics = [{"type": "Resource", "resource": {"name": "cpu", "target": share}}]
+    assert specs["v2"] == {**common, "metrics": metrics}
+    shown = (await kubectl("get", "hpa", "--no-headers")).stdout.split()[:-1]
+    assert shown == ["web", "Deployment/web", "cpu:", "<unknown>/80%", "2", "5", "0"]
+    described = (await kubectl("describe", "hpa", "web")).stdout
+    assert "resource cpu on pods  (as a percentage of request):  <unknown> / 80%" in described
+    explained = (await kubectl("explain", "hpa.spec.behavior.scaleUp.tolerance")).stdout
+    assert "Quantity" in explained
