@@ -55,6 +55,7 @@ _VIEW = (
     ),
     _rule(_READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
     _rule(_READ, "batch", "cronjobs cronjobs/status jobs jobs/status"),
+    _rule(_READ, "metrics.k8s.io", "nodes pods"),
     _rule(_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
     _rule(_READ, "resource.k8s.io", f"{_CLAIMS} resourceclaims/status"),
 )

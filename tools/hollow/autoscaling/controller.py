@@ -94,6 +94,7 @@ class Decision:
         self._sample = sample
         self._now = now
         self._conditions: list[Document] = status_of(autoscaler).get("conditions", [])
+        self._samples: dict[str, Sample] | None = None  # by pod, once a metric needs them
         self._metrics: list[Document] = []
         self._desired = autoscaler.status.desired_replicas
         self._events: list[tuple[str, str, str]] = []  # type, reason, message
@@ -264,14 +265,15 @@ class Decision:
     def _propose(self, source: ResourceSource, scale: Scale) -> Proposal:
         """Returns the replicas for a resource. Raises NoMetricsError."""
         target, resource = source.target, source.name
-        samples = {pod.metadata.name: self._sample(pod) for pod in scale.pods}
-        taken = {name: sample for name, sample in samples.items() if sample is not None}
-        if not taken:
+        if self._samples is None:
+            samples = {pod.metadata.name: self._sample(pod) for pod in scale.pods}
+            self._samples = {name: each for name, each in samples.items() if each is not None}
+        if not self._samples:
             raise NoMetricsError(
                 f"unable to get metrics for resource {resource}: "
                 "no metrics returned from resource metrics API"
             )
-        metrics = _metrics(taken, resource, source.container)
+        metrics = _metrics(self._samples, resource, source.container)
         if target.average_value is not None:
             goal = Goal(milli_value(target.average_value))
         else:
