@@ -115,12 +115,12 @@ async def test_a_behavior_limits_the_rate_in_both_directions() -> None:
     }
     async with toy_cluster(1) as running:
         await running.create("Deployment", deployment("cpu=100m", cpu="100m"))
-        await running.create("HorizontalPodAutoscaler", autoscaler(5, behavior=behavior))
-        await anyio.sleep(180)
-        assert await sizes(running) == ["2", "3", "4", "5"]
+        await running.create("HorizontalPodAutoscaler", autoscaler(4, behavior=behavior))
+        await anyio.sleep(125)
+        assert await sizes(running) == ["2", "3", "4"]
         await use(running, "cpu=1m")
-        await anyio.sleep(90)
-        assert await sizes(running) == ["2", "3", "4", "5", "3", "1"]
+        await anyio.sleep(75)
+        assert await sizes(running) == ["2", "3", "4", "2", "1"]
 
 
 @in_virtual_time

@@ -143,10 +143,9 @@ class Server:
             sample = metrics.get(kubelets, self._store, kind, target.namespace, target.name)
             return self._shown(request, kind, sample)
         after, _ = _continued(request)
-        samples = metrics.listed(kubelets, self._store, kind, target.namespace, after)
         matches = _matches(request, kind)
-        selected = [each for each in samples if matches is None or matches(each.document)]
-        return self._shown(request, kind, selected)
+        samples = metrics.listed(kubelets, self._store, kind, target.namespace, matches, after)
+        return self._shown(request, kind, samples)
 
     def _read(self, request: Request, target: Target) -> Answer | list[StoredObject]:
         if not target.name:

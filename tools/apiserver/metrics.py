@@ -11,6 +11,7 @@ from typing import Protocol
 
 from .clock import now
 from .resources import BY_KIND, Kind
+from .selectors import Matches
 from .store import Document, RefusedError, Store, StoredObject
 
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
@@ -32,39 +33,51 @@ def listed(
     store: Store,
     kind: Kind,
     namespace: str = "",
+    matches: Matches | None = None,
     after: tuple[str, str] | None = None,
 ) -> list[StoredObject]:
-    """Returns the metrics of all pods of a namespace, or of all nodes."""
-    nodes = {stored.document["metadata"]["name"]: stored for stored in store.list(NODES, "")}
-    metrics: list[StoredObject] = []
-    if kind.kind == "PodMetrics":
-        for stored in store.list(PODS, namespace, after):
-            node = nodes.get(stored.document["spec"].get("nodeName", ""))
-            if node is not None:
-                metrics += _metrics(
-                    kind, stored, kubelets.pod_metrics(stored.document, node.document)
-                )
-        return metrics
-    pods: dict[str, list[Document]] = {}
-    for stored in store.list(PODS, ""):
-        pods.setdefault(stored.document["spec"].get("nodeName", ""), []).append(stored.document)
-    for stored in store.list(NODES, "", after):
-        name = stored.document["metadata"]["name"]
-        sample = kubelets.node_metrics(stored.document, pods.get(name, ()))
-        metrics += _metrics(kind, stored, sample)
-    return metrics
+    """Returns the metrics of the pods of a namespace, or of the nodes, that match."""
+    all_ = store.list(_measured_by(kind), namespace, after)
+    chosen = [stored for stored in all_ if matches is None or matches(stored.document)]
+    return _samples(kubelets, store, kind, chosen)
 
 
 def get(kubelets: Kubelets, store: Store, kind: Kind, namespace: str, name: str) -> StoredObject:
     """Returns the metrics of a pod or node. Raises RefusedError with 404 if there are none."""
-    for stored in listed(kubelets, store, kind, namespace):
-        if stored.document["metadata"]["name"] == name:
-            return stored
+    of = _measured_by(kind)
+    if store.find(of, namespace, name) is not None:
+        for sample in _samples(kubelets, store, kind, [store.stored(of, namespace, name)]):
+            return sample
     place = f"{namespace}/{name}" if namespace else name
     details = {"name": place, "group": kind.group, "kind": kind.plural}
     raise RefusedError(
         404, "NotFound", f'{kind.kind.lower()}.{kind.group} "{place}" not found', details
     )
+
+
+def _measured_by(kind: Kind) -> Kind:
+    """Returns the kind of which these are the metrics."""
+    return PODS if kind.kind == "PodMetrics" else NODES
+
+
+def _samples(
+    kubelets: Kubelets, store: Store, kind: Kind, chosen: list[StoredObject]
+) -> list[StoredObject]:
+    metrics: list[StoredObject] = []
+    if kind.kind == "PodMetrics":
+        for stored in chosen:
+            node = store.find(NODES, "", stored.document["spec"].get("nodeName", ""))
+            if node is not None:
+                metrics += _metrics(kind, stored, kubelets.pod_metrics(stored.document, node))
+        return metrics
+    pods: dict[str, list[Document]] = {each.document["metadata"]["name"]: [] for each in chosen}
+    for pod in store.list(PODS):
+        if (place := pod.document["spec"].get("nodeName")) in pods:
+            pods[place].append(pod.document)
+    for stored in chosen:
+        on_it = pods[stored.document["metadata"]["name"]]
+        metrics += _metrics(kind, stored, kubelets.node_metrics(stored.document, on_it))
+    return metrics
 
 
 def _metrics(kind: Kind, of: StoredObject, sample: Document | None) -> list[StoredObject]:
