@@ -3,8 +3,8 @@
 Time is cut into windows of a second. Pods whose backoff ends in the same window are in QueueSort's
 order. So the best pod still comes first when the active queue is empty and the scheduler takes a
 pod from here. Pods whose attempt ended with an error are kept apart and are never taken early,
-because their penalty protects the API server. With `pops` off, no pod is taken early, and there are
-no windows. Mirrors kube-scheduler's backoffQueue.
+because their penalty protects the API server; so are large pods that wait for their turn. With
+`pops` off, no pod is taken early, and there are no windows. Mirrors kube-scheduler's backoffQueue.
 """
 
 from __future__ import annotations
@@ -56,15 +56,17 @@ class Backoff:
 
         Consecutive errors are counted separately from rejections.
         """
+        turn = self._window(entry.deferred_until) if entry.deferred_until else -inf
         failures = entry.errors or entry.rejections
         if not failures:
-            return -inf
+            return turn
         penalty = min(self._initial * 2.0 ** min(failures - 1, 62), self._longest)
-        return self._window(entry.timestamp + penalty)
+        return max(turn, self._window(entry.timestamp + penalty))
 
     def holds(self, entry: Entry, now: float) -> bool:
         """True until the end of the window in which the pod's backoff ends."""
-        return bool(entry.errors or entry.rejections) and self.until(entry) >= self._window(now)
+        waits = entry.errors or entry.rejections or entry.deferred_until
+        return bool(waits) and self.until(entry) >= self._window(now)
 
     def left(self, entry: Entry, now: float) -> float:
         """Returns the seconds that the pod has to wait, or would have to if it were woken now."""
@@ -72,7 +74,7 @@ class Backoff:
 
     def put(self, entry: Entry) -> None:
         """Adds a pod. A pod that is here already is sorted again."""
-        if entry.rejectors and self._pops:
+        if entry.rejectors and self._pops and not entry.deferred_until:
             self._rejected.put(entry.key, (self.until(entry), *self._sort_slot(entry)), entry)
         else:
             self._erred.put(entry.key, (self.until(entry), float(entry.arrival)), entry)
@@ -82,7 +84,9 @@ class Backoff:
             self._erred.remove(key)
 
     def first(self) -> Entry | None:
-        """Returns the pod to take when no pod is active. Pods after an error are never taken."""
+        """Returns the pod to take when no pod is active. Pods after an error are never taken, nor
+        large pods that wait for their turn.
+        """
         top = self._rejected.peek()
         return None if top is None else top[1]
 

@@ -28,6 +28,7 @@ class Entry(msgspec.Struct, eq=False):
     - `gate_reported_at`: when such a message was last due for a report
     - `flushed`: true if it was woken because it was parked for too long
     - `hold`: the number of the preemption that makes room for the pod, 0 for none
+    - `deferred_until`: when a large pod may have its turn, 0 unless it waits for one
     - `nominated_node`: the node that the cache counts the pod on as nominated, "" for none
     """
 
@@ -47,6 +48,7 @@ class Entry(msgspec.Struct, eq=False):
     gate_reported_at: float = 0.0
     flushed: bool = False
     hold: int = 0
+    deferred_until: float = 0.0
     nominated_node: str = ""
 
     def __post_init__(self) -> None:
@@ -55,6 +57,10 @@ class Entry(msgspec.Struct, eq=False):
     @property
     def scheduler(self) -> str:
         return self.info.pod.spec.scheduler_name
+
+    @property
+    def namespace(self) -> str:
+        return self.info.pod.metadata.namespace
 
     @property
     def rejectors(self) -> frozenset[str]:

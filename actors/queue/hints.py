@@ -144,7 +144,7 @@ class HintTable:
         if not rejectors:
             return Worth(str(event))
         concerned = self.concerned(event)
-        pod = entry.info.pod
+        pod, large = entry.info.pod, entry.info.template.is_large
         # Pending plugins come first, because after their answer the pod does not back off. The rest
         # is sorted, because a set has no order.
         in_order = (
@@ -157,7 +157,8 @@ class HintTable:
             if rejector not in self._table:
                 return Worth(str(event), plugin, plugin in entry.pending)
             for registration in concerned.get(rejector, ()):
-                if self._helps(plugin, registration, pod, change):
+                # A hint about a large pod may cost more than putting it aside again.
+                if large or self._helps(plugin, registration, pod, change):
                     return Worth(str(event), plugin, plugin in entry.pending)
         return None
 

@@ -22,6 +22,7 @@ class Trigger(enum.StrEnum):
     BACKOFF_COMPLETE = "backoff complete"
     TIMEOUT = "unschedulable timeout"
     ACTIVATED = "activated"
+    DEFERRED = "deferred"
     PREEMPTION_ENDED = "preemption ended"
     PROFILES_CHANGED = "profiles changed"
     REMOVED = "deleted or bound"
@@ -37,6 +38,7 @@ OUTSIDE, ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, IN_FLIGHT = Place
     BACKOFF_COMPLETE,
     TIMEOUT,
     ACTIVATED,
+    DEFERRED,
     PREEMPTION_ENDED,
     PROFILES_CHANGED,
     REMOVED,
@@ -54,6 +56,8 @@ TRANSITIONS: frozenset[Transition] = frozenset(
         (OUTSIDE, ADDED, (ACTIVE, GATED)),
         (ACTIVE, POPPED, (IN_FLIGHT,)),
         (BACKOFF, POPPED, (IN_FLIGHT,)),
+        (ACTIVE, DEFERRED, (BACKOFF,)),
+        (BACKOFF, DEFERRED, (BACKOFF,)),
         (IN_FLIGHT, FAILED, (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)),
         (BACKOFF, BACKOFF_COMPLETE, (ACTIVE, GATED)),
         (UNSCHEDULABLE, EVENT, (ACTIVE, BACKOFF, GATED)),

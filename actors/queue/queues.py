@@ -25,6 +25,7 @@ from .parked import ParkedPods
 from .places import (
     ACTIVE,
     BACKOFF,
+    DEFERRED,
     FAILED,
     GATED,
     IN_FLIGHT,
@@ -34,9 +35,11 @@ from .places import (
     Trigger,
 )
 from .story import Stories
+from .turns import Turns
 
 PREEMPTION = "DefaultPreemption"  # the plugin that gates a pod while room is being made for it
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
+LARGE_POD = "LargePodDeferred"
 
 
 class QueueRules(ProfileRules, frozen=True):
@@ -70,6 +73,7 @@ class Queues:
         self.in_flight = InFlight()
         self.gate_errors = GateErrors()
         self.stories = Stories()
+        self.turns = Turns()
         self._by_place: dict[Place, KeyedHeap[Entry] | Backoff | ParkedPods] = {
             ACTIVE: self.active,
             BACKOFF: self.backoff,
@@ -104,6 +108,11 @@ class Queues:
         if waits:
             return (self.arrive(entry, trigger, step),)
         return self._to_active(entry, trigger, step)
+
+    def defer(self, entry: Entry, until: float, now: float) -> PodMoved:
+        """Moves a large pod that would be the next one to backoff, until it may have its turn."""
+        entry.deferred_until = until
+        return self.arrive(entry, DEFERRED, StoryStep(now, BACKOFF, LARGE_POD))
 
     def leave_backoff(
         self, entry: Entry, trigger: Trigger, worth: Worth, now: float

@@ -92,6 +92,7 @@ class QueueState:
             case ClusterChanged():
                 effects = self._waking.changed(message, now)
             case NextPod():
+                self._queues.turns.ended(now)
                 self._waiting.append(message)
             case PendingPodAdded():
                 effects = self._add(message.pod, POD_ADDED, now)
@@ -201,11 +202,17 @@ class QueueState:
                 entry: Entry | None = top[1]
             else:
                 entry = queues.backoff.first()  # None if no pod may be taken early.
-                if entry is not None:
-                    queues.stories.add(entry.key, StoryStep(now, ACTIVE, POP_FROM_BACKOFF))
             if entry is None:
                 break
+            until = queues.turns.waits_until(entry, now)
+            if until > now:
+                effects.append(queues.defer(entry, until, now))
+                continue
+            if top is None:
+                queues.stories.add(entry.key, StoryStep(now, ACTIVE, POP_FROM_BACKOFF))
             queues.move(entry, POPPED, IN_FLIGHT, now)
+            queues.turns.began(entry, now)
+            entry.deferred_until = 0.0
             entry.attempts += 1
             entry.unschedulable = entry.pending = NO_PLUGINS
             pod = QueuedPod(

@@ -29,7 +29,7 @@ from berth.actors.messages.queue import (
 )
 from berth.actors.queue.effects import Effect, HandOut, PodMoved
 from berth.actors.queue.places import Transition, Trigger
-from berth.actors.queue.queues import QueueRules
+from berth.actors.queue.queues import LARGE_POD, QueueRules
 from berth.actors.queue.state import QueueState
 from berth.actors.scheduling.framework.events import (
     Action,
@@ -54,6 +54,8 @@ REGISTERED = {
     "Deaf": (),
     "Door": (Registration(ClusterEvent(Resource.POD, Action.DELETE), lambda *_: Hint.SKIP),),
 }
+# The tolerations of a large pod.
+LARGE = [{"key": f"key-{number}", "operator": "Exists"} for number in range(1000)]
 # What a message makes happen to a pod that was in the queue before; an event if it is not here.
 _HAPPENS: dict[type[object], Trigger] = {
     AttemptFailed: Trigger.FAILED,
@@ -124,6 +126,8 @@ def handle_and_follow(
                 trigger = _HAPPENS.get(type(message), Trigger.EVENT)
                 if places[key] is Place.OUTSIDE:
                     trigger = Trigger.ADDED
+                elif step.event == LARGE_POD:
+                    trigger = Trigger.DEFERRED
                 to = step.queue
             case HandOut(_, pod):
                 key, trigger, to = pod.info.key, Trigger.POPPED, Place.IN_FLIGHT
@@ -140,10 +144,12 @@ def _pods(queue: QueueState) -> dict[str, tuple[str, Place]]:
     return {pod.key: (pod.uid, pod.place) for pod in dump_of(queue, keys)}
 
 
-def make_pod(name: str, priority: int = 0, uid: str = "") -> Pod:
+def make_pod(
+    name: str, priority: int = 0, uid: str = "", *, large: bool = False, namespace: str = "ns"
+) -> Pod:
     document = {
-        "metadata": {"namespace": "ns", "name": name, "uid": uid or name},
-        "spec": {"schedulerName": "s", "priority": priority},
+        "metadata": {"namespace": namespace, "name": name, "uid": uid or name},
+        "spec": {"schedulerName": "s", "priority": priority, "tolerations": LARGE * large},
     }
     return msgspec.convert(document, Pod)
 

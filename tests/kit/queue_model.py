@@ -37,6 +37,7 @@ class Row:
         self.unschedulable: set[str] = set()
         self.pending: set[str] = set()
         self.gated_by = ""
+        self.deferred_until = 0.0
         self.missed: list[ClusterChanged] | None = None
 
     @property
@@ -50,11 +51,16 @@ class Row:
     def order(self) -> tuple[float, ...]:
         return (-(self.pod.spec.priority or 0), self.timestamp, self.arrival)
 
+    @property
+    def is_large(self) -> bool:
+        return len(self.pod.spec.tolerations) > 100
+
     def backoff_until(self) -> float:
         failures = self.errors or self.rejections
-        return (
-            math.floor(self.timestamp + min(2.0 ** (failures - 1), 10.0)) if failures else -math.inf
-        )
+        penalty = self.timestamp + min(2.0 ** (failures - 1), 10.0) if failures else -math.inf
+        turn = self.deferred_until or -math.inf
+        until = max(penalty, turn)
+        return until if until == -math.inf else math.floor(until)
 
     def backs_off(self, now: float) -> bool:
         return self.backoff_until() >= math.floor(now)
@@ -77,6 +83,10 @@ class QueueModel:
         self.rows: list[Row] = []
         self.arrivals = 0
         self.open_questions = 0
+        # The large pods of the one namespace: when they will have paid for their attempts, and when
+        # the one under way began.
+        self.paid_at = -math.inf
+        self.large_since: float | None = None
         self.now = 0.0
         self.moves: Counter[str] = Counter()
         self.happened: list[tuple[str, str]] = []
@@ -125,6 +135,10 @@ class QueueModel:
         self.rows = [row for row in self.rows if row.uid != pod.metadata.uid]
 
     def ask(self) -> None:
+        if self.large_since is not None:
+            seconds = min(self.now - self.large_since, 10.0)
+            self.paid_at = max(self.paid_at, self.now) + 5 * seconds
+            self.large_since = None
         self.open_questions += 1
         self.hand_out()
 
@@ -206,13 +220,22 @@ class QueueModel:
             waiting = [
                 row
                 for row in self.rows
-                if row.place == "backoff" and row.unschedulable | row.pending
+                if row.place == "backoff"
+                and row.unschedulable | row.pending
+                and not row.deferred_until
             ]
             ready += sorted(waiting, key=lambda row: (row.backoff_until(), *row.order()))
             if not ready:
                 return
-            self.open_questions -= 1
             first = ready[0]
+            if first.is_large and self.paid_at > self.now + 2.5:
+                first.deferred_until = self.paid_at - 2.5
+                self.move(first, "backoff")
+                continue
+            self.open_questions -= 1
+            if first.is_large:
+                self.large_since = self.now
+            first.deferred_until = 0.0
             first.place = "in flight"
             first.attempts += 1
             first.unschedulable, first.pending = set(), set()
@@ -260,7 +283,11 @@ class QueueModel:
             registrations = self.hints.get(plugin)
             says_queue = registrations is None or any(
                 r.event.matches(change.event)
-                and (r.hint is None or r.hint(row.pod, change.old, change.new) is Hint.QUEUE)
+                and (
+                    row.is_large
+                    or r.hint is None
+                    or r.hint(row.pod, change.old, change.new) is Hint.QUEUE
+                )
                 for r in registrations
             )
             if says_queue:

@@ -52,7 +52,7 @@ from berth.plugin import (
 )
 from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
-from tests.kit.queue import handle_and_follow, place_of
+from tests.kit.queue import LARGE, handle_and_follow, place_of
 from tests.kit.queue_model import QueueModel
 
 NAMES = "abcdef"
@@ -90,13 +90,16 @@ HINTS = {
 }
 
 
-def make_pod(name: str, uid: int, priority: int, *, gated: bool, label: str = "") -> Pod:
+def make_pod(
+    name: str, uid: int, priority: int, *, gated: bool, label: str = "", large: bool = False
+) -> Pod:
     document = {
         "metadata": {"namespace": "ns", "name": name, "uid": str(uid), "labels": {"l": label}},
         "spec": {
             "schedulerName": "s",
             "priority": priority,
             "schedulingGates": [{"name": "g"}] * gated,
+            "tolerations": LARGE * large,
         },
     }
     return msgspec.convert(document, Pod)
@@ -177,8 +180,16 @@ class QueueHistory(RuleBasedStateMachine):
             self.add(name, priority, gated=False)
             self.try_one(unschedulable, pending)
 
-    def add(self, name: str, priority: int, *, gated: bool, healed: bool = False) -> None:
-        pod = make_pod(name, next(self.uids), priority, gated=gated)
+    def add(
+        self,
+        name: str,
+        priority: int,
+        *,
+        gated: bool,
+        healed: bool = False,
+        large: bool = False,
+    ) -> None:
+        pod = make_pod(name, next(self.uids), priority, gated=gated, large=large)
         self.model.add(pod)
         self.send(heal(name, pod) if healed else PendingPodAdded(pod))
 
@@ -187,14 +198,23 @@ class QueueHistory(RuleBasedStateMachine):
         return self.model.rows[pick % len(self.model.rows)].pod
 
     @precondition(lambda self: len(self.model.rows) < len(NAMES))
-    @rule(priority=st.integers(0, 2), gated=st.booleans(), healed=st.booleans())
-    def added(self, priority: int, gated: bool, healed: bool) -> None:
+    @rule(
+        priority=st.integers(0, 2),
+        gated=st.booleans(),
+        healed=st.booleans(),
+        large=st.sampled_from([False, False, True]),
+    )
+    def added(self, priority: int, gated: bool, healed: bool, large: bool) -> None:
         """A pod is added, by a message or by healing a missed one; so it is with deleted and
         recreated pods.
         """
         taken = {row.name for row in self.model.rows}
         self.add(
-            next(name for name in NAMES if name not in taken), priority, gated=gated, healed=healed
+            next(name for name in NAMES if name not in taken),
+            priority,
+            gated=gated,
+            healed=healed,
+            large=large,
         )
 
     @precondition(lambda self: self.model.rows)
@@ -207,7 +227,9 @@ class QueueHistory(RuleBasedStateMachine):
     def updated(self, pick: int, priority: int, label: str, stays_gated: bool) -> None:
         old = self.some(pick)
         gated = stays_gated and bool(old.spec.scheduling_gates)
-        new = make_pod(old.metadata.name, int(old.metadata.uid), priority, gated=gated, label=label)
+        large = bool(old.spec.tolerations)
+        uid = int(old.metadata.uid)
+        new = make_pod(old.metadata.name, uid, priority, gated=gated, label=label, large=large)
         self.model.update(old, new)
         self.send(PendingPodUpdated(old, new))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -35,6 +35,7 @@ _FIELDS_BUT_CLAIMS = attrgetter(
     *(name for name in PodSpec.__struct_fields__ if name not in _LEFT_OUT)
 )
 _ENCODER = msgspec.msgpack.Encoder()
+LARGE = 1 << 14  # bytes of what scheduling reads of a pod; most pods have a few hundred
 SMALL = 64  # so many values of a pod are counted as fast as the pod itself
 UNKNOWN = 1 << 20  # more volumes than any node attaches
 
@@ -79,6 +80,13 @@ class GroupKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     terminating: bool
 
 
+class Signature(NamedTuple):
+    """The hash of a template, and the size of its spec in bytes, as far as scheduling reads it."""
+
+    number: int
+    size: int
+
+
 class PodTemplate:
     """Values derived from a pod that hold for all pods of its template.
 
@@ -89,19 +97,29 @@ class PodTemplate:
     PerTemplate's.
     """
 
-    def __init__(self, pod: Pod, hashed: int | None = None) -> None:
-        """`hashed` is the hash of the pod's signature, if it is known."""
+    def __init__(self, pod: Pod, signature: Signature | None = None) -> None:
+        """`signature` is that of the pod, if it is known."""
         self._pod = pod
-        self._hash = hashed
+        self._signed = signature
         self.derived: dict[PerTemplate[Any], Any] = {}
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(_signature(self._pod))
-        return self._hash
+        return self._signature.number
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, PodTemplate) and self.is_of(other._pod))
+
+    @property
+    def _signature(self) -> Signature:
+        if self._signed is None:
+            encoded, size = _encoded(self._pod)
+            self._signed = Signature(hash(encoded), size)
+        return self._signed
+
+    @property
+    def is_large(self) -> bool:
+        """True if the pods may take long to decide about."""
+        return self._signature.size > LARGE
 
     def is_of(self, pod: Pod) -> bool:
         """True if a pod is certainly of this template."""
@@ -316,10 +334,11 @@ class Templates:
 
     def of(self, pod: Pod) -> PodTemplate:
         if self._latest is None or not self._latest.is_of(pod):
-            signature = _signature(pod)
-            template = self._templates.get(signature)
+            encoded, size = _encoded(pod)
+            template = self._templates.get(encoded)
             if template is None:
-                template = self._templates.put(signature, PodTemplate(pod, hash(signature)))
+                signature = Signature(hash(encoded), size)
+                template = self._templates.put(encoded, PodTemplate(pod, signature))
             self._latest = template
         return self._latest
 
@@ -391,7 +410,8 @@ def spec_key(spec: PodSpec) -> bytes:
     return _ENCODER.encode(_SPEC_FIELDS(spec))
 
 
-def _signature(pod: Pod) -> bytes:
+def _encoded(pod: Pod) -> tuple[bytes, int]:
+    """Returns the values by which templates differ, and how many bytes of them are of the spec."""
     metadata = pod.metadata
     fields: tuple[object, ...] = (metadata.namespace, metadata.labels, metadata.annotations)
     if _is_resized(pod):
@@ -401,4 +421,5 @@ def _signature(pod: Pod) -> bytes:
         _unnamed(pod.spec.volumes),
         _kinds_of_claims(pod.spec),
     )
-    return _ENCODER.encode(fields) + _ENCODER.encode(parts)
+    spec = _ENCODER.encode(parts)
+    return _ENCODER.encode(fields) + spec, len(spec)

@@ -92,6 +92,20 @@ def backoff(queue: Watched) -> None:
     queue.end(PODS)
 
 
+def backoff_without_turn(queue: Watched) -> None:
+    """The pod is large, and has used its share of the time when the cycle asks for the next one."""
+    queue.now = EARLY - 20
+    queue.send(PendingPodAdded(make_pod("p", large=True)))
+    queue.send(NextPod(Nowhere()))
+    queue.send(POD_GONE)
+    queue.end(PODS)
+
+
+def active_without_turn(queue: Watched) -> None:
+    backoff_without_turn(queue)
+    queue.send(Activate(("ns/p",)))
+
+
 def unschedulable(queue: Watched) -> None:
     in_flight(queue)
     queue.end(PODS)
@@ -124,6 +138,8 @@ STARTS = (
     in_flight,
     in_flight_with_an_event,
     backoff,
+    backoff_without_turn,
+    active_without_turn,
     unschedulable,
     held,
     gated_while_held,

@@ -1,0 +1,127 @@
+"""The large pods of a namespace take a share of the time, and other pods do not wait for them."""
+
+from __future__ import annotations
+
+from berth.actors.messages.queue import (
+    ClusterChanged,
+    FlushBackoff,
+    NextPod,
+    PendingPodDeleted,
+    Place,
+)
+from berth.actors.queue.effects import HandOut
+from berth.actors.queue.queues import LARGE_POD
+from berth.actors.queue.turns import MOST_CHARGED, MOST_NAMESPACES, SAVED, SHARE
+from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
+from berth.actors.scheduling.kube.core import Pod
+from tests.kit.handle import Nowhere
+from tests.kit.queue import Harness, make_pod, story_of
+
+POD_GONE = ClusterChanged(ClusterEvent(Resource.POD, Action.DELETE))
+
+
+def large(number: int, namespace: str = "ns") -> Pod:
+    return make_pod(f"large-{number}", large=True, namespace=namespace)
+
+
+class Cycle(Harness):
+    """A queue whose cycle takes a second for a large pod, and no time for another."""
+
+    def attempt(self) -> str:
+        """Tries the next pod, binds it, and returns its name; "" if there is none."""
+        handed_out = [e for e in self.send(NextPod(Nowhere())) if isinstance(e, HandOut)]
+        if not handed_out:
+            self.state._waiting.clear()
+            return ""
+        pod = handed_out[0].pod.info.pod
+        self.now += 1.0 if pod.spec.tolerations else 0.0
+        self.send(PendingPodDeleted(pod))
+        return pod.metadata.name
+
+    def attempts(self, seconds: int) -> list[str]:
+        """Returns the pods that are tried within a time, at most one in a tenth of a second."""
+        tried, end = [], self.now + seconds
+        while self.now < end:
+            tried.append(self.attempt())
+            self.now += 0.1
+            self.send(FlushBackoff())
+        return [name for name in tried if name]
+
+
+def test_an_ordinary_pod_overtakes_the_large_ones() -> None:
+    queue = Cycle()
+    queue.add(*(large(number) for number in range(5)))
+    assert queue.attempt() == "large-0"
+    queue.add(make_pod("small"))
+    assert queue.attempt() == "small"
+    assert queue.where("large-1") == "backoff"
+    (*_, step) = story_of(queue.state, "ns/large-1")
+    assert (step.queue, step.event) == (Place.BACKOFF, LARGE_POD)
+
+
+def test_each_large_pod_has_its_turn_in_its_order() -> None:
+    queue = Cycle()
+    queue.add(*(large(number) for number in range(5)))
+    assert queue.attempts(40) == [f"large-{number}" for number in range(5)]
+
+
+def test_large_pods_take_their_share() -> None:
+    queue = Cycle()
+    queue.add(*(large(number) for number in range(200)))
+    tried = len(queue.attempts(300))
+    assert 0.7 * SHARE * 300 < tried <= SHARE * 300 + SAVED + 1
+
+
+def test_each_namespace_has_its_own_share() -> None:
+    queue = Cycle()
+    queue.add(large(1), large(2), large(3, "other"))
+    assert [queue.attempt() for _ in range(3)] == ["large-1", "large-3", ""]
+
+
+def test_small_attempts_are_saved_for() -> None:
+    queue = Cycle()
+    queue.add(*(large(number) for number in range(3)))
+    for number in range(3):
+        queue.send(NextPod(Nowhere()))
+        assert queue.where(f"large-{number}") == "in flight"
+        queue.now += SAVED / 4
+
+
+def test_a_deferred_pod_can_be_deleted() -> None:
+    queue = Cycle()
+    queue.add(large(1), large(2))
+    queue.attempt()
+    queue.attempt()
+    assert queue.where("large-2") == "backoff"
+    queue.send(PendingPodDeleted(large(2)))
+    assert queue.attempts(20) == []
+
+
+def test_an_attempt_that_hung_is_charged_within_limits() -> None:
+    queue = Cycle()
+    queue.add(large(1), large(2))
+    queue.send(NextPod(Nowhere()))
+    queue.now += 10_000.0
+    assert queue.attempt() == ""
+    queue.now += MOST_CHARGED / SHARE
+    queue.send(FlushBackoff())
+    assert queue.attempt() == "large-2"
+
+
+def test_a_large_pod_wakes_without_a_question() -> None:
+    """A hint about it may cost as much as an attempt."""
+    queue = Harness()
+    queue.add(large(1))
+    queue.fail(queue.pop(), "Door")
+    queue.park("small", "Door")
+    queue.send(POD_GONE)
+    assert queue.where("large-1") == "backoff"
+    assert queue.where("small") == "unschedulable"
+
+
+def test_the_accounts_are_bounded() -> None:
+    queue = Cycle()
+    for number in range(MOST_NAMESPACES + 10):
+        queue.add(large(1, f"ns-{number}"))
+        queue.attempt()
+    assert len(queue.state._queues.turns._used_until) <= MOST_NAMESPACES
