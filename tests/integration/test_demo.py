@@ -81,6 +81,20 @@ async def test_a_cluster_that_is_kept_says_how_to_look_at_it(tmp_path: Path) -> 
         assert not await config.exists()
 
 
+@pytest.mark.parametrize("keep", [(), ("--keep",)])
+async def test_an_interrupt_prints_the_end_once(tmp_path: Path, keep: tuple[str, ...]) -> None:
+    manifest = tmp_path / "waits.yaml"
+    manifest.write_text(BIG.replace("spec: {", "spec: {schedulerName: nobody, "))
+    async with berth(tmp_path, "demo", "-f", str(manifest), "--nodes", "1", *keep) as process:
+        await process.says("API server at ")
+        await anyio.sleep(2)  # it has begun, and will not end by itself
+        process.send(signal.SIGINT)
+        assert await process.end(60) == 0
+        assert process.count("0 placed, 1 pending in ") == 1
+        assert process.count("why it is pending") == 0
+        assert process.count("big") == 1
+
+
 def test_a_cluster_that_ends_advises_no_kubectl(tmp_path: Path) -> None:
     (tmp_path / "big.yaml").write_text(BIG)
     config = tmp_path / "config"

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 
+from berth.tools.hollow.access import OverHttp
 from berth.tools.hollow.kubelet.kubelets import run_kubelets
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.hollow.kubelet.stages.reading import read_stages
@@ -149,7 +150,9 @@ async def test_kubelets_that_start_again_go_on_with_the_delays() -> None:
     async with cluster() as running:
         run = {"berth.dev/run-seconds": "60"}
         async with anyio.create_task_group() as group:
-            await group.start(run_kubelets, running.client, LoopClock(), Random(1))
+            clock, rng = LoopClock(), Random(1)
+            access = OverHttp(running.client, clock, rng)
+            await group.start(run_kubelets, access, clock, rng)
             await running.create("Node", hollow_node(1))
             await running.create("Pod", pod("a", **run))
             await running.status("Pod", "a", in_phase("Running"))

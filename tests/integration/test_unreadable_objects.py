@@ -13,6 +13,7 @@ from berth.actors.runtime.clock import SystemClock
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
+from berth.tools.hollow.access import OverHttp
 from berth.tools.hollow.controllers import run_controllers
 
 Document = dict[str, Any]
@@ -55,7 +56,8 @@ async def test_an_object_that_cannot_be_read_is_left_alone_until_it_changes() ->
                     await anyio.sleep(0.02)
 
         with capture_logs() as logs:
-            await group.start(run_controllers, client, SystemClock(), Random(1))
+            clock, rng = SystemClock(), Random(1)
+            await group.start(run_controllers, OverHttp(client, clock, rng), clock, rng)
             await wait_for("good", 2)
             assert await count("odd") == 0
             body = {"spec": {"replicas": 1}}

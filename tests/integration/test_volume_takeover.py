@@ -18,6 +18,7 @@ import anyio
 import pytest
 
 from berth.actors.runtime.clock import SystemClock
+from berth.tools.hollow.access import OverHttp
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.kubelet.kubelets import run_kubelets
 from berth.tools.hollow.kubelet.nodes import hollow_node
@@ -123,8 +124,10 @@ def local_volume(name: str, node: str) -> Document:
 @asynccontextmanager
 async def toy_cluster(folder: Path) -> AsyncIterator[Daemons]:
     async with daemons(folder) as running, anyio.create_task_group() as group:
-        await group.start(run_controllers, running.client, SystemClock(), Random(1))
-        await group.start(run_kubelets, running.client, SystemClock(), Random(2))
+        clock, rng = SystemClock(), Random(1)
+        access = OverHttp(running.client, clock, rng)
+        await group.start(run_controllers, access, clock, rng)
+        await group.start(run_kubelets, access, clock, rng)
         yield running
         group.cancel_scope.cancel()
 

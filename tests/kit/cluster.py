@@ -21,6 +21,7 @@ from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.http import Answer, listen
 from berth.tools.apiserver.resources import BY_KIND, KINDS
+from berth.tools.hollow.access import OverHttp
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.kubelet.housekeeping import NO_SETUP, Setup
 from berth.tools.hollow.kubelet.kubelets import run_kubelets
@@ -155,7 +156,9 @@ class Cluster(ClusterClient):
 
     async def start(self, part: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
         """Starts a part that works on the API server: a controller, a driver, kubelets."""
-        await self._group.start(part, self.client, LoopClock(), Random(1), *arguments)
+        clock, rng = LoopClock(), Random(1)
+        access = OverHttp(self.client, clock, rng)
+        await self._group.start(part, access, clock, rng, *arguments)
 
     async def start_hollow(self, nodes: Iterable[Document], setup: Setup = NO_SETUP) -> None:
         """Starts the controllers and the kubelets, and creates nodes."""

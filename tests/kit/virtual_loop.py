@@ -24,6 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)  # the time of day at 0 seconds
 # The time that data may take through the kernel, from one socket of the loop to another.
 TRANSIT_SECONDS = 0.001
 # The test fails if nothing at all happens for this long.
@@ -31,29 +32,33 @@ MOST_SECONDS = 60.0
 
 
 class _Selector(selectors.DefaultSelector):
-    def __init__(self) -> None:
+    def __init__(self, transit: float) -> None:
         super().__init__()
         self.now = 0.0
         self.in_threads = 0
+        self._transit = transit
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
-            return super().select(0)
+            return super().select(0) if self._transit or self.in_threads else []
         if timeout is None or self.in_threads:
             ready = super().select(MOST_SECONDS)
             assert ready, "no task can run, and no timer or thread will wake one"
             return ready
-        ready = super().select(TRANSIT_SECONDS)
+        ready = super().select(self._transit) if self._transit else []
         if not ready:
             self.now += timeout
         return ready
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop in virtual time, which starts at 0 seconds."""
+    """An event loop in virtual time, which starts at 0 seconds.
 
-    def __init__(self) -> None:
-        self._virtual = _Selector()
+    `transit` is the time that data may take through the kernel; 0 if no part uses sockets.
+    """
+
+    def __init__(self, transit: float = TRANSIT_SECONDS) -> None:
+        self._virtual = _Selector(transit)
         super().__init__(self._virtual)
 
     def time(self) -> float:
@@ -82,7 +87,7 @@ class LoopClock:
         return asyncio.get_running_loop().time()
 
     def wall(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.now())
+        return BEGAN + timedelta(seconds=self.now())
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(max(0.0, seconds))

@@ -124,7 +124,7 @@ class Api:
             metadata["namespace"] = namespace
         else:
             metadata.pop("namespace", None)
-        metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
+        metadata |= {"uid": _new_uid(), "creationTimestamp": now()}
         for field in (
             "resourceVersion",
             "deletionTimestamp",
@@ -166,7 +166,7 @@ class Api:
         Raises RefusedError with 422 if the update would change a pod's node: only bind does that.
         """
         before = self.store.get(kind, namespace, name)
-        document = self._decoded(kind, document)
+        document = self._decoded(kind, document, subresource)
         sent = document.get("metadata") or {}
         for field, here in (("name", name), ("namespace", namespace)):
             if here and (sent.get(field) or here) != here:
@@ -399,8 +399,9 @@ class Api:
             kind, namespace, name, {**document, "metadata": metadata, "spec": spec}, ""
         )
 
-    def _decoded(self, kind: Kind, document: Document) -> Document:
-        """Returns the document without nulls and without fields that its kind does not have.
+    def _decoded(self, kind: Kind, document: Document, subresource: str = "") -> Document:
+        """Returns the document without nulls and without fields that its kind does not have. Of a
+        status, only that part is of interest.
 
         Raises RefusedError with 400 for a value of the wrong type and, if validation is Strict, for
         an unknown or duplicate field.
@@ -415,6 +416,10 @@ class Api:
             self.warnings += unknown
         if not findings.nulls and not findings.unknown:
             return document  # there is nothing to leave out
+        fields = TYPES[kind.type_name].fields or {}
+        if subresource == "status" and "status" in fields:
+            status = pruned(fields["status"].shape, document.get("status"))
+            return {**document, "status": status}
         kept: Document = pruned(TYPES[kind.type_name], document)
         return kept
 
@@ -474,6 +479,10 @@ class Api:
 
 def _check(kind: Kind, document: Document, before: Document | None) -> None:
     refuse(kind, document, problems(kind.type_name, document, before))
+
+
+def _new_uid() -> str:
+    return str(uuid.UUID(int=random.getrandbits(128), version=4))
 
 
 def _place(stored: StoredObject) -> tuple[str, str]:

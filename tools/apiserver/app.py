@@ -20,7 +20,7 @@ from .access.tokens import bearer, issued_token
 from .access.users import ADMINISTRATOR, User
 from .api import Api
 from .caller import Caller
-from .conversion import served_raw
+from .conversion import served_form, served_raw
 from .discovery import discovery
 from .guard import Guard
 from .http import Follow, Response, listen
@@ -75,6 +75,26 @@ class Server:
             return _refused(refused)
         except RecursionError:
             return _refused(RefusedError(400, "BadRequest", "the body is nested too deeply"))
+
+    def carry_out(self, request: Request, media_type: str) -> Document:
+        """Answers a request of the administrator with a document, which nobody may change.
+
+        `media_type` is that of the body. Raises RefusedError.
+        """
+        target = target_of(request.path)
+        if request.method == "GET":
+            answer = self._read(request, target)
+        else:
+            caller = Caller(ADMINISTRATOR, "patch" if request.method == "PATCH" else "update")
+            document = msgspec.json.decode(request.body) if request.body else {}
+            api = Api(self._store, caller=caller)
+            answer, _ = self._write(api, request, target, document, media_type)
+        if isinstance(answer, StoredObject):
+            return served_form(target.kind, answer.document)
+        if isinstance(answer, dict):
+            return answer
+        items = [served_form(target.kind, stored.document) for stored in answer]
+        return {"metadata": {"resourceVersion": str(self._store.revision)}, "items": items}
 
     def _answer(self, request: Request) -> Response | Follow:
         path = request.path

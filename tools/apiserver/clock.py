@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from functools import lru_cache
+from time import time as seconds
 
 
 def now() -> str:
-    return _text(int(time.time()))
+    return _text(int(seconds()))
 
 
 @lru_cache(maxsize=1)

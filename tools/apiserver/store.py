@@ -75,7 +75,7 @@ class Shelf:
         self.order: list[Key] | None = None  # the sorted keys; None after one was added or removed
         self.history: deque[Event] = deque(maxlen=history)
         self.compacted = compacted  # the last revision that was dropped from the history
-        self.news = asyncio.Event()
+        self.waiting: list[asyncio.Future[None]] = []  # of those who wait for the next write
 
 
 class Store:
@@ -202,10 +202,15 @@ class Store:
                 f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been '
                 "modified; please apply your changes to the latest version and try again",
             )
-        if {
-            **document,
-            "metadata": {**document["metadata"], "resourceVersion": latest},
-        } == before.document:
+        if (
+            document.get("spec") == before.document.get("spec")  # these differ most often
+            and document.get("status") == before.document.get("status")
+            and {
+                **document,
+                "metadata": {**document["metadata"], "resourceVersion": latest},
+            }
+            == before.document
+        ):
             return before
         return self._put(kind, "MODIFIED", document, before)
 
@@ -248,7 +253,9 @@ class Store:
 
     async def news(self, kind: Kind) -> None:
         """Waits for the next write of a kind."""
-        await self._shelf(kind).news.wait()
+        news = asyncio.get_running_loop().create_future()
+        self._shelf(kind).waiting.append(news)
+        await news
 
     def _shelf(self, kind: Kind) -> Shelf:
         kind = kind.stored_as or kind
@@ -284,8 +291,11 @@ class Store:
         if shelf.history.maxlen and len(shelf.history) == shelf.history.maxlen:
             shelf.compacted = shelf.history[0].after.revision
         shelf.history.append(record)
-        shelf.news.set()
-        shelf.news = asyncio.Event()
+        if shelf.waiting:
+            waiting, shelf.waiting = shelf.waiting, []
+            for news in waiting:
+                if not news.done():
+                    news.set_result(None)
         return written
 
 

@@ -17,6 +17,7 @@ from berth.actors.client.rest import (
 )
 from berth.actors.runtime.clock import SystemClock
 
+from ..hollow.access import OverHttp
 from ..hollow.controllers import OF_CLAIMS, run_controllers
 from .cluster import ClusterError
 from .measure import NoMeter, Result
@@ -160,7 +161,9 @@ async def _controllers(run: Run, connection: Connection) -> AsyncIterator[None]:
         yield
         return
     async with Client(connection) as client, anyio.create_task_group() as group:
-        await group.start(run_controllers, client, SystemClock(), Random(0), OF_CLAIMS)
+        clock, rng = SystemClock(), Random(0)
+        access = OverHttp(client, clock, rng)
+        await group.start(run_controllers, access, clock, rng, OF_CLAIMS)
         yield
         group.cancel_scope.cancel()
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections import Counter
-from collections.abc import Set
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -16,22 +14,17 @@ from typing import Any
 import anyio
 import click
 import msgspec
-from anyio.abc import TaskGroup
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
+from anyio.abc import TaskGroup, TaskStatus
+from rich.console import Console
 
+from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import (
     ApiError,
-    Client,
-    Connection,
 )
 from berth.actors.configuration.file import load_file
+from berth.actors.process.collector import tune_collector
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.kube.reading import Reader
-from berth.actors.system import run_scheduler
+from berth.actors.system import Daemon
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
 from berth.config.load import from_mapping
@@ -45,11 +38,12 @@ from berth.config.options import (
 from ..apiserver.app import serve
 from ..apiserver.kubeconfig import kubeconfig
 from ..apiserver.resources import BY_KIND, Kind
+from ..apiserver.store import Store
 from ..feature_gates import feature_gates_option, gates_from
 from ..hollow.controllers import run_controllers
-from ..hollow.device_claims import device_claims
 from ..hollow.devices.driver import run_driver
 from ..hollow.devices.inventory import InventoryError, read_inventories, read_objects
+from ..hollow.embedded import Embedded
 from ..hollow.kubelet.housekeeping import Setup
 from ..hollow.kubelet.kubelets import run_kubelets
 from ..hollow.kubelet.metrics import KubeletMetrics
@@ -62,6 +56,9 @@ from ..hollow.kubelet.usage import NO_SCENARIO
 from ..hollow.negotiation.driver import run_negotiating_driver
 from ..manifests import ManifestError, kind_of
 from ..manifests import read as read_manifests
+from .placements import Summary
+from .tables import closing_lines, pods_table
+from .watching import Watching
 
 # The errors of a command whose files or flags cannot be used.
 UNUSABLE = (
@@ -77,18 +74,6 @@ SAMPLE = Path(__file__).parent / "sample.yaml"
 DEVICES = Path(__file__).parent / "devices.yaml"
 NEGOTIATION = Path(__file__).parent / "negotiation.yaml"
 NODES, PODS, NAMESPACES = BY_KIND["v1", "Node"], BY_KIND["v1", "Pod"], BY_KIND["v1", "Namespace"]
-CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
-WORKLOADS = tuple(
-    BY_KIND[kind]
-    for kind in (
-        ("apps/v1", "Deployment"),
-        ("apps/v1", "StatefulSet"),
-        ("apps/v1", "ReplicaSet"),
-        ("v1", "ReplicationController"),
-        ("batch/v1", "Job"),
-        ("apps/v1", "DaemonSet"),
-    )
-)
 # Other objects refer to these, so they are created first.
 FIRST = (
     "Namespace",
@@ -99,33 +84,7 @@ FIRST = (
     "ResourceClass",
     "Node",
 )
-# The message of a pod that waits for the drivers of its devices.
-NEGOTIATES = "waiting for resource driver"
-SETTLED_SECONDS = 0.5
-REFRESH_SECONDS = 0.1
-MOST_ROWS = 30
 Document = dict[str, Any]
-
-
-class Row(msgspec.Struct, frozen=True):
-    namespace: str
-    name: str
-    node: str
-    phase: str
-    message: str
-
-    @property
-    def is_decided(self) -> bool:
-        """True if the pod runs, or is known not to fit."""
-        if self.phase != "Pending":
-            return True
-        return bool(self.message) and not self.node and NEGOTIATES not in self.message
-
-
-class Summary(msgspec.Struct, frozen=True):
-    pods: list[Row]
-    placed: int
-    pending: int
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -258,6 +217,7 @@ def demo(
     berth demo --keep --usage usage.yaml --kubelet-config kubelet.yaml
     """
     configure_logs(quiet=True)
+    tune_collector()
     try:
         live = output == "table" and sys.stderr.isatty()
         manifests = read_manifests(paths or (SAMPLE,))
@@ -292,9 +252,8 @@ def demo(
     if output == "json":
         click.echo(msgspec.json.encode(summary).decode())
     else:
-        Console().print(
-            pods_table(summary.pods), f"{summary.placed} placed, {summary.pending} pending"
-        )
+        table = pods_table(summary.pods, len(summary.pods))
+        Console().print(table, *closing_lines(summary), sep="\n", highlight=False)
 
 
 def _of_devices(path: Path | None) -> list[tuple[Kind, Document]]:
@@ -307,17 +266,18 @@ def _of_devices(path: Path | None) -> list[tuple[Kind, Document]]:
 
 async def _run(settings: Settings) -> Summary:
     """Starts the cluster, applies the manifests, and waits for all decisions or for a signal."""
-    clock, rng = SystemClock(), Random()
+    clock, rng, store = SystemClock(), Random(), Store()
     scenario = settings.kubelets.scenario
+    access = Embedded(store)
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(
             serve(
                 settings.port,
+                store=store,
                 allowed_hosts=settings.allowed_hosts,
                 kubelets=KubeletMetrics(clock, scenario),
             )
         )
-        client = await stack.enter_async_context(Client(Connection(url)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
         file = settings.kubeconfig_out or folder / "kubeconfig"
         file.write_text(kubeconfig(url), encoding="utf-8")
@@ -338,16 +298,21 @@ async def _run(settings: Settings) -> Summary:
             key=lambda manifest: (manifest[0].kind not in FIRST, manifest[0].kind == "Pod"),
         )
         for number in range(1, settings.nodes + 1):
-            await _apply(client, NODES, hollow_node(number))
+            await _apply(access, NODES, hollow_node(number))
         for kind, document in manifests:
-            await _apply(client, kind, document)
+            await _apply(access, kind, document)
         group = await stack.enter_async_context(anyio.create_task_group())
-        await group.start(run_kubelets, client, clock, rng, settings.stages, settings.kubelets)
-        await group.start(partial(run_controllers, client, clock, rng, scenario=scenario))
+        await group.start(_stop_on_signal, group)
+        watching = Watching(access, clock)
+        await watching.start(group)
+        if settings.live:
+            group.start_soon(watching.show)
+        await group.start(run_kubelets, access, clock, rng, settings.stages, settings.kubelets)
+        await group.start(partial(run_controllers, access, clock, rng, scenario=scenario))
         if settings.devices is not None:
-            await group.start(run_driver, client, clock, rng, settings.devices)
+            await group.start(run_driver, access, clock, rng, settings.devices)
         if settings.negotiation:
-            await group.start(run_negotiating_driver, client, clock, rng)
+            await group.start(run_negotiating_driver, access, clock, rng)
         configuration = load_file(NEGOTIATION) if settings.negotiation else from_mapping(None)
         unlimited = msgspec.structs.replace(configuration.client_connection, qps=0)
         configuration = msgspec.structs.replace(configuration, client_connection=unlimited)
@@ -357,178 +322,39 @@ async def _run(settings: Settings) -> Summary:
             authentication=Authentication(skip_lookup=True),
             authorization=Authorization(always_allow_paths=("/*",)),
         )
-        await group.start(
-            partial(run_scheduler, configuration, Connection(url), clock, rng, options)
-        )
-        watching = _Watching(client, settings.live)
-        if settings.keep:
-            group.start_soon(_stop_on_signal, group)
-            await watching.run(ends=False)
-        summary = await watching.run(ends=True)
-        group.cancel_scope.cancel()
-    return summary if not settings.keep else watching.summary
+        extenders = await stack.enter_async_context(Extenders((), access.tenure))
+        daemon = Daemon(configuration, access, extenders, clock, rng, options)
+        await group.start(daemon.run)
+        if not settings.keep:
+            await watching.settled()
+            group.cancel_scope.cancel()
+    return watching.summary()
 
 
-async def _stop_on_signal(group: TaskGroup) -> None:
+async def _stop_on_signal(group: TaskGroup, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        task_status.started()
         async for _ in received:
             group.cancel_scope.cancel()
             return
 
 
-async def _apply(client: Client, kind: Kind, document: Document) -> None:
+async def _apply(access: Embedded, kind: Kind, document: Document) -> None:
     """Creates an object and, if necessary, its namespace."""
     namespace = document["metadata"].get("namespace", "default")
     try:
         if kind.namespaced and namespace != "default":
-            await _ensure_namespace(client, namespace)
-        await client.call("POST", kind.path(namespace), dict, document)
+            await _ensure_namespace(access, namespace)
+        await access.call("POST", kind.path(namespace), dict, document)
     except ApiError as refused:
         raise ManifestError(
             f"{kind.kind} {document['metadata'].get('name', '')}: {refused}"
         ) from None
 
 
-async def _ensure_namespace(client: Client, name: str) -> None:
+async def _ensure_namespace(access: Embedded, name: str) -> None:
     try:
-        await client.call("POST", NAMESPACES.path(), dict, {"metadata": {"name": name}})
+        await access.call("POST", NAMESPACES.path(), dict, {"metadata": {"name": name}})
     except ApiError as refused:
         if refused.code != 409:
             raise
-
-
-class _Watching:
-    """The view of the cluster on a terminal, which polls it."""
-
-    def __init__(self, client: Client, live: bool) -> None:
-        self._client = client
-        self._live = live
-        self.summary = Summary([], 0, 0)
-
-    async def run(self, *, ends: bool) -> Summary:
-        """Waits until every pod is decided and nothing has changed for a moment.
-
-        Never returns if `ends` is False.
-        """
-        last, since = None, anyio.current_time()
-        console = Console(stderr=True)
-        with (
-            Live(console=console, transient=ends, auto_refresh=False)
-            if self._live
-            else nullcontext() as live
-        ):
-            while True:
-                nodes, pods = await self._items(NODES), await self._items(PODS)
-                has_claims = any(pod["spec"].get("resourceClaims") for pod in pods)
-                claims = await self._items(CLAIMS) if has_claims else []
-                self.summary = summarise(pods, {_key(claim["metadata"]) for claim in claims})
-                if live is not None:
-                    live.update(
-                        Group(nodes_table(nodes, pods), pods_table(self.summary.pods)), refresh=True
-                    )
-                decided = all(row.is_decided for row in self.summary.pods)
-                if self.summary != last or not decided or not await self._expanded():
-                    last, since = self.summary, anyio.current_time()
-                elif ends and anyio.current_time() - since > SETTLED_SECONDS:
-                    return self.summary
-                await anyio.sleep(REFRESH_SECONDS)
-
-    async def _items(self, kind: Kind) -> list[Document]:
-        items: list[Document] = (await self._client.call("GET", kind.path(), dict))["items"]
-        return items
-
-    async def _expanded(self) -> bool:
-        """True once controllers have acted on every workload as it is now, and jobs are over."""
-        for kind in WORKLOADS:
-            for document in await self._items(kind):
-                status = document.get("status") or {}
-                if kind.kind == "Job":
-                    done = any(c["status"] == "True" for c in status.get("conditions") or ())
-                    if not done and status.get("active", 0) == 0:
-                        return False
-                elif status.get("observedGeneration", 0) < document["metadata"].get(
-                    "generation", 1
-                ):
-                    return False
-        return True
-
-
-def summarise(pods: list[Document], claims: Set[str]) -> Summary:
-    """Returns the pods as rows, with a message that says why a pod is pending.
-
-    `claims` are the ResourceClaims that exist. The scheduler does not try a pod if one of its
-    claims is missing, and writes nothing about it.
-    """
-    rows = []
-    for pod in pods:
-        conditions = pod["status"].get("conditions", ())
-        why = next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
-        why = why or _lacking(Reader(Pod).convert(pod), claims)
-        metadata, node = pod["metadata"], pod["spec"].get("nodeName", "")
-        rows.append(
-            Row(
-                metadata["namespace"],
-                metadata["name"],
-                node,
-                pod["status"]["phase"],
-                "" if node else why,
-            )
-        )
-    placed = sum(bool(row.node) for row in rows)
-    return Summary(rows, placed, len(rows) - placed)
-
-
-def _key(metadata: Document) -> str:
-    return f"{metadata['namespace']}/{metadata['name']}"
-
-
-def _lacking(pod: Pod, claims: Set[str]) -> str:
-    """Returns the first claim that the pod lacks, as the scheduler's log words it; "" if none."""
-    for entry in device_claims(pod):
-        if entry.claim == "":
-            return f'pod "{key(pod)}": ResourceClaim not created yet'
-        named = f"{pod.metadata.namespace}/{entry.claim}"
-        if entry.claim is not None and named not in claims:
-            return f'could not find ResourceClaim "{named}"'
-    return ""
-
-
-def pods_table(rows: list[Row]) -> Table:
-    """Returns a table of the pods. Pending pods come first, with the reason; without a reason there
-    is no column for it.
-    """
-    table = Table(title="pods", title_justify="left")
-    columns = ["namespace", "name", "node", "phase"]
-    if any(row.message for row in rows):
-        columns.append("why it is pending")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    shown = sorted(rows, key=lambda row: bool(row.node))
-    for row in shown[:MOST_ROWS]:
-        cells = msgspec.structs.astuple(row)[: len(columns)]
-        table.add_row(*cells, style=None if row.node else "yellow")
-    if len(shown) > MOST_ROWS:
-        table.add_row("", f"and {len(shown) - MOST_ROWS} more", style="dim")
-    return table
-
-
-def nodes_table(nodes: list[Document], pods: list[Document]) -> Table:
-    """Returns a table of the nodes with their zone, state and number of pods."""
-    table = Table(title="nodes", title_justify="left")
-    for column in ("name", "zone", "ready", "pods"):
-        table.add_column(column)
-    on = Counter(pod["spec"].get("nodeName") for pod in pods)
-    for node in nodes[:MOST_ROWS]:
-        metadata, status = node["metadata"], node.get("status") or {}
-        ready = any(
-            c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ())
-        )
-        cordoned = ", cordoned" if (node.get("spec") or {}).get("unschedulable") else ""
-        zone = (metadata.get("labels") or {}).get("topology.kubernetes.io/zone", "")
-        table.add_row(
-            metadata["name"],
-            zone,
-            f"{'yes' if ready else 'no'}{cordoned}",
-            str(on[metadata["name"]]),
-        )
-    return table

@@ -109,6 +109,9 @@ class Cluster:
     def dependents(self, uid: str) -> list[HasMetadata]:
         return list(self._dependents.get(uid, {}).values())
 
+    def count_dependents(self, uid: str) -> int:
+        return len(self._dependents.get(uid, ()))
+
     def by(self, kind: type[T], field: str, value: str) -> list[T]:
         """Returns the objects of a kind whose field, an indexed one, has this value."""
         return cast("list[T]", list(self._indexed[kind, field].get(value, {}).values()))
@@ -139,12 +142,14 @@ class Cluster:
             before is not None and version_of(obj) <= version_of(before)
         ):
             return None
-        if before is not None:
+        if before is not None and not _has_same_place(before, obj):
             self._forget(before, replaced=before.metadata.uid == metadata.uid)
         place = _key(obj)
         self._objects[kind][metadata.namespace][metadata.name] = obj
         if not readable:
             self._unreadable.add(place)
+        elif self._unreadable:
+            self._unreadable.discard(place)
         for owner in metadata.owner_references:
             self._dependents[owner.uid][place] = obj
         if controller_of(obj) is None:
@@ -202,6 +207,16 @@ class Cluster:
         self._gone[uid] = None
         if len(self._gone) > REMEMBERED:
             del self._gone[next(iter(self._gone))]
+
+
+def _has_same_place(before: HasMetadata, after: HasMetadata) -> bool:
+    """True if the indexes hold two versions of an object in the same places."""
+    old, new = before.metadata, after.metadata
+    return (
+        type(after) not in _INDEXED
+        and old.uid == new.uid
+        and old.owner_references == new.owner_references
+    )
 
 
 def _key(obj: HasMetadata) -> Key:

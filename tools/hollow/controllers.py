@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import groupby
+from heapq import heappop, heappush
+from itertools import count, groupby
+from math import inf
 
 import anyio
 import msgspec
@@ -16,7 +18,6 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.rest import (
     ApiError,
-    Client,
     ConnectionFailedError,
 )
 from berth.actors.runtime.backoff import (
@@ -27,6 +28,7 @@ from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
 
 from ..apiserver.resources import KINDS
+from .access import Access
 from .cluster import Change, Cluster
 from .devices import routing as devices
 from .events import refused_creation
@@ -43,6 +45,7 @@ WRITES_AT_ONCE = 32
 RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
 # An item rests this long after each decision; changes that arrive meanwhile are handled together.
 REST_SECONDS = 0.02
+REST_PER_DEPENDENT = 1e-4  # ten times the seconds that a decision takes for it
 TERMINATING = "is being terminated"  # in the refusal of what enters a namespace that ends
 _KINDS = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 
@@ -66,7 +69,7 @@ OF_CLAIMS = Selection(("Pod", *devices.FOLLOWED), frozenset((*devices.CONTROLLER
 
 
 async def run_controllers(
-    client: Client,
+    access: Access,
     clock: Clock,
     rng: Rng,
     some: Selection = ALL,
@@ -80,8 +83,8 @@ async def run_controllers(
     """
     async with anyio.create_task_group() as group:
         cluster = Cluster()
-        running = _Runner(cluster, client, clock, rng, group, some, Controllers(scenario))
-        watches = Watches(cluster, client, clock, rng, running.changed)
+        running = _Runner(cluster, access, clock, rng, group, some, Controllers(scenario))
+        watches = Watches(cluster, access, running.changed)
         async with anyio.create_task_group() as listing:
             for kind in some.followed:
                 listing.start_soon(group.start, watches.follow, _KINDS[kind], TYPES[kind])
@@ -102,14 +105,14 @@ class _Runner:
     def __init__(
         self,
         cluster: Cluster,
-        client: Client,
+        access: Access,
         clock: Clock,
         rng: Rng,
         group: TaskGroup,
         some: Selection,
         controllers: Controllers,
     ) -> None:
-        self._client = client
+        self._access = access
         self._clock = clock
         self._rng = rng
         self._group = group
@@ -121,6 +124,10 @@ class _Runner:
         self._busy: set[Item] = set()
         self._dirty: set[Item] = set()
         self._due: dict[Item, float] = {}
+        # A heap of times and items; times of which _due knows better stay in it.
+        self._times: list[tuple[float, int, Item]] = []
+        self._numbers = count()
+        self._alarms: set[float] = set()
 
     def begin(self) -> None:
         """Acts on changes from now on. Every object that already exists counts as a change."""
@@ -164,15 +171,25 @@ class _Runner:
                 item, [write for write in writes if not isinstance(write, Again)]
             ):
                 failures = 0
-                await self._clock.sleep(self._some.rest)
+                await self._clock.sleep(self._rest(item))
             else:
                 failures += 1
                 self._dirty.add(item)
                 await self._clock.sleep(RETRY.delay(failures, self._rng))
-            for write in writes:
-                if isinstance(write, Again):
-                    self._remind(item, write.seconds)
+            self._remind_of(item, writes)
         self._busy.discard(item)
+
+    def _rest(self, item: Item) -> float:
+        """Returns the seconds for which an item rests: longer if its decisions take long.
+
+        A controller looks at all dependents of an object. Without a longer rest, the work for a
+        workload would grow with the square of its pods.
+        """
+        if not self._some.rest:
+            return 0.0
+        owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
+        dependents = 0 if owner is None else self._cluster.count_dependents(owner.metadata.uid)
+        return max(self._some.rest, dependents * REST_PER_DEPENDENT)
 
     def _decide(self, item: Item) -> list[Write]:
         """Decides on an item. An item that cannot be read is left alone until it changes."""
@@ -191,15 +208,46 @@ class _Runner:
 
     def _remind(self, item: Item, seconds: float) -> None:
         due = self._clock.now() + max(seconds, 0.0)
-        if due < self._due.get(item, float("inf")):
+        if due < self._due.get(item, inf):
             self._due[item] = due
-            self._group.start_soon(self._later, item, due)
+            heappush(self._times, (due, next(self._numbers), item))
 
-    async def _later(self, item: Item, due: float) -> None:
+            self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        if self._times and self._times[0][0] < min(self._alarms, default=inf):
+            due = self._times[0][0]
+            self._alarms.add(due)
+            self._group.start_soon(self._ring, due)
+
+    async def _ring(self, due: float) -> None:
+        """Waits until a time, and decides again on the items that are due."""
         await self._clock.sleep(max(due - self._clock.now(), 0.0))
-        if self._due.get(item) == due:
-            del self._due[item]
-            self._touch(item)
+        self._alarms.discard(due)
+        while self._times and self._times[0][0] <= max(due, self._clock.now()):
+            at, _, item = heappop(self._times)
+            if self._due.get(item) == at:
+                del self._due[item]
+                self._look_again(item)
+        self._set_alarm()
+
+    def _look_again(self, item: Item) -> None:
+        """Decides on an item; a task is started only if there is something to write."""
+        if item in self._busy:
+            self._dirty.add(item)
+            return
+        writes = self._decide(item)
+        if all(isinstance(write, Again) for write in writes):
+            self._remind_of(item, writes)
+            return
+        self._busy.add(item)
+        self._dirty.add(item)
+        self._group.start_soon(self._work, item, writes)
+
+    def _remind_of(self, item: Item, writes: Iterable[Write]) -> None:
+        for write in writes:
+            if isinstance(write, Again):
+                self._remind(item, write.seconds)
 
     async def _carry_out(self, item: Item, writes: list[Write]) -> bool:
         """Makes the writes of each type concurrently, one type after another.
@@ -270,12 +318,12 @@ class _Runner:
         match write:
             case Create(kind, document):
                 path = collection(kind, document["metadata"].get("namespace", ""))
-                self._store(kind, await self._client.call("POST", path, dict, document))
+                self._store(kind, await self._access.call("POST", path, dict, document))
             case Patch(kind, namespace, name, body, subresource):
                 path = f"{collection(kind, namespace)}/{name}" + (
                     f"/{subresource}" if subresource else ""
                 )
-                answer = await self._client.patch(path, body, dict, "merge")
+                answer = await self._access.patch(path, body, dict, "merge")
                 if subresource != "scale":
                     self._store(kind, answer)
             case Delete():
@@ -288,7 +336,7 @@ class _Runner:
         if write.grace is not None:
             options["gracePeriodSeconds"] = write.grace
         path = f"{collection(write.kind, write.namespace)}/{write.name}"
-        answer = await self._client.call("DELETE", path, dict, options)
+        answer = await self._access.call("DELETE", path, dict, options)
         metadata = answer["metadata"] if answer.get("kind") == write.kind else {}
         waits = write.grace != 0 or metadata.get("finalizers")
         if waits and metadata.get("deletionTimestamp"):

@@ -5,9 +5,10 @@ Parts that a controller copies into new objects, such as the template of a pod, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Protocol, TypeVar
+from functools import cache
+from typing import Annotated, Any, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -450,7 +451,13 @@ TYPES: dict[str, type[HasMetadata]] = {
 
 def read(document: Document, kind: type[S]) -> S:
     """Returns an object, or a part of one, from its document. Raises msgspec.ValidationError."""
-    return Reader(kind).convert(document)
+    reader: Reader[S] = _reader(cast("Hashable", kind))
+    return reader.convert(document)
+
+
+@cache
+def _reader(kind: type[Any]) -> Reader[Any]:
+    return Reader(kind)
 
 
 # ---------------------------------------------------------------------------------------- readers

@@ -60,6 +60,8 @@ FOLLOWED = tuple(TYPES)
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
     """Yields the items that a change concerns; an item may occur twice."""
+    if isinstance(change.before, Lease) and isinstance(change.after, Lease):
+        return  # renewed
     yield from disruption_routing.touched(cluster, change)
     if isinstance(change.after or change.before, Node) and nodes.moved(change):
         for daemon in cluster.all(DaemonSet):

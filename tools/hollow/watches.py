@@ -6,20 +6,17 @@ from collections.abc import Callable, Sequence
 
 from anyio.abc import TaskStatus
 
-from berth.actors.client.rest import Client
 from berth.actors.client.watch import (
     ObjectChanged,
     ObjectDeleted,
     ObjectsListed,
-    Reflector,
     Unreadable,
 )
-from berth.actors.runtime.backoff import Rng
-from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 
 from ..apiserver.resources import Kind
+from .access import Access
 from .cluster import Change, Cluster
 from .objects import T
 
@@ -32,23 +29,20 @@ class Watches:
     def __init__(
         self,
         cluster: Cluster,
-        client: Client,
-        clock: Clock,
-        rng: Rng,
+        access: Access,
         changed: Callable[[Sequence[Change]], None],
     ) -> None:
         self._cluster = cluster
-        self._client = client
-        self._clock = clock
-        self._rng = rng
+        self._access = access
         self._changed = changed
 
     async def follow(self, kind: Kind, type_: type[T], *, task_status: TaskStatus[None]) -> None:
         """Follows one kind until cancelled; started after the first list."""
         listed = False
-        stream = Reflector(self._client, kind.path(), type_, self._clock, self._rng)
-        async for event in stream.changes():
-            match event:
+        async for event in self._access.follow(kind.path(), type_).changes():
+            match event:  # most changes are of this type
+                case ObjectChanged(obj):
+                    self._tell(self._cluster.put(obj))
                 case ObjectsListed(items, unreadable):
                     for part in unreadable:
                         _warn(part.rest, part.problem)
@@ -57,8 +51,6 @@ class Watches:
                     if not listed:
                         task_status.started()
                         listed = True
-                case ObjectChanged(obj):
-                    self._tell(self._cluster.put(obj))
                 case Unreadable(rest, problem):
                     _warn(rest, problem)
                     self._tell(self._cluster.put(rest, readable=False))

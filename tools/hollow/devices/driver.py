@@ -14,7 +14,6 @@ from anyio.abc import TaskStatus
 
 from berth.actors.client.rest import (
     ApiError,
-    Client,
     ConnectionFailedError,
 )
 from berth.actors.runtime.backoff import (
@@ -26,6 +25,7 @@ from berth.actors.runtime.logger import get_logger
 from berth.actors.scheduling.kube.devices import ResourceSlice
 
 from ...apiserver.resources import BY_KIND
+from ..access import Access
 from ..cluster import Change, Cluster
 from ..objects import Node
 from ..watches import Watches
@@ -39,7 +39,7 @@ RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
 
 
 async def run_driver(
-    client: Client,
+    access: Access,
     clock: Clock,
     rng: Rng,
     path: Path,
@@ -52,8 +52,8 @@ async def run_driver(
     devices stay as they are.
     """
     cluster = Cluster()
-    driver = _Driver(cluster, client, clock, rng, path)
-    watches = Watches(cluster, client, clock, rng, driver.changed)
+    driver = _Driver(cluster, access, clock, rng, path)
+    watches = Watches(cluster, access, driver.changed)
     async with anyio.create_task_group() as group:
         await group.start(watches.follow, NODES, Node)
         await group.start(watches.follow, SLICES, ResourceSlice)
@@ -63,9 +63,9 @@ async def run_driver(
 
 class _Driver:
     def __init__(
-        self, cluster: Cluster, client: Client, clock: Clock, rng: Rng, path: Path
+        self, cluster: Cluster, access: Access, clock: Clock, rng: Rng, path: Path
     ) -> None:
-        self._client = client
+        self._access = access
         self._clock = clock
         self._rng = rng
         self._path = path
@@ -125,11 +125,11 @@ class _Driver:
                     replaces = "resourceVersion" in document["metadata"]
                     method = "PUT" if replaces else "POST"
                     path = SLICES.path(name=name if replaces else "")
-                    answer = await self._client.call(method, path, ResourceSlice, document)
+                    answer = await self._access.call(method, path, ResourceSlice, document)
                     self._cluster.put(answer)
                 case Withdraw(name, uid):
                     options = {"preconditions": {"uid": uid}}
-                    await self._client.call("DELETE", SLICES.path(name=name), dict, options)
+                    await self._access.call("DELETE", SLICES.path(name=name), dict, options)
                     self._cluster.discard(ResourceSlice, "", name, uid)
         except (ApiError, ConnectionFailedError) as failure:
             code = failure.code if isinstance(failure, ApiError) else 0

@@ -15,12 +15,10 @@ from random import Random
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from berth.actors.client.rest import Client
 from berth.actors.client.watch import (
     ObjectChanged,
     ObjectDeleted,
     ObjectsListed,
-    Reflector,
 )
 from berth.actors.runtime.clock import Clock
 from berth.actors.scheduling.kube import core
@@ -29,6 +27,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 
 from ...apiserver.resources import KINDS
 from .. import mounts
+from ..access import Access, Changes
 from ..devices import preparation
 from ..documents import stamp
 from ..objects import Document, Node, Pod, read
@@ -51,7 +50,7 @@ REPORT_SECONDS = 1.0
 
 
 async def run_kubelets(
-    client: Client,
+    access: Access,
     clock: Clock,
     rng: Random,
     stages: Stages | None = None,
@@ -62,21 +61,19 @@ async def run_kubelets(
 ) -> None:
     """Acts as the kubelet of every node until cancelled; by default with the shipped stages."""
     async with anyio.create_task_group() as group:
-        leases = Leases(client, clock, rng, group, lease_seconds)
+        leases = Leases(access, clock, rng, group, lease_seconds)
         group.start_soon(leases.run)
-        kubelets = _Kubelets(client, clock, rng, stages or read_stages(), setup, leases, group)
-        group.start_soon(
-            kubelets.follow_nodes, Reflector(client, "/api/v1/nodes", dict, clock, rng)
-        )
-        bound = Reflector(client, "/api/v1/pods", dict, clock, rng, "fieldSelector=spec.nodeName!=")
+        kubelets = _Kubelets(access, clock, rng, stages or read_stages(), setup, leases, group)
+        group.start_soon(kubelets.follow_nodes, access.follow("/api/v1/nodes", dict))
+        bound = access.follow("/api/v1/pods", dict, "fieldSelector=spec.nodeName!=")
         types = {type_.__name__: type_ for type_ in mounts.FOLLOWED}
         for kind in KINDS:
             if kind.kind in types:
                 type_ = types[kind.kind]
-                stored = Reflector(client, kind.path(), type_, clock, rng)
+                stored = access.follow(kind.path(), type_)
                 group.start_soon(kubelets.follow_storage, type_, stored)
             elif kind.kind == preparation.FOLLOWED:
-                claims = Reflector(client, kind.path(), ResourceClaim, clock, rng)
+                claims = access.follow(kind.path(), ResourceClaim)
                 group.start_soon(kubelets.follow_claims, kind.version, claims)
         group.start_soon(kubelets.follow_pods, bound)
         group.start_soon(kubelets.housekeeping.run)
@@ -88,7 +85,7 @@ class _Kubelets:
 
     def __init__(
         self,
-        client: Client,
+        access: Access,
         clock: Clock,
         rng: Random,
         stages: Stages,
@@ -98,7 +95,7 @@ class _Kubelets:
     ) -> None:
         self._clock = clock
         self._group = group
-        self._writer = Writer(client, clock)
+        self._writer = Writer(access, clock)
         self._leases = leases
         self._addresses: dict[str, str] = {}
         self._free = Addresses("172.16.0.1")
@@ -119,7 +116,7 @@ class _Kubelets:
         self._pods = Player(stages.pods, self._pod_steps, self._writer, clock, rng, group)
         self._nodes = Player(stages.nodes, node_steps, self._writer, clock, rng, group)
 
-    async def follow_nodes(self, nodes: Reflector[Document]) -> None:
+    async def follow_nodes(self, nodes: Changes[Document]) -> None:
         async for change in nodes.changes():
             match change:
                 case ObjectsListed(items):
@@ -206,7 +203,7 @@ class _Kubelets:
     def _address(self, name: str) -> str:
         return self._addresses.get(name, "")
 
-    async def follow_storage(self, kind: type[HasMetadata], stored: Reflector[HasMetadata]) -> None:
+    async def follow_storage(self, kind: type[HasMetadata], stored: Changes[HasMetadata]) -> None:
         """Starts the pods whose volumes have become ready."""
         async for change in stored.changes():
             match change:
@@ -217,7 +214,7 @@ class _Kubelets:
                 case ObjectDeleted(obj):
                     self._wake(self._readiness.mounts.remove(obj))
 
-    async def follow_claims(self, version: str, claims: Reflector[ResourceClaim]) -> None:
+    async def follow_claims(self, version: str, claims: Changes[ResourceClaim]) -> None:
         """Starts the pods whose devices have become ready."""
         async for change in claims.changes():
             match change:
@@ -233,7 +230,7 @@ class _Kubelets:
             self._pods.wake(pod.metadata.uid)
             self._look(pod.metadata.uid)
 
-    async def follow_pods(self, bound: Reflector[Document]) -> None:
+    async def follow_pods(self, bound: Changes[Document]) -> None:
         await self._listed.wait()
         async for change in bound.changes():
             match change:

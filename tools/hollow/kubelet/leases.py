@@ -11,29 +11,28 @@ from heapq import heappop, heappush
 import anyio
 from anyio.abc import TaskGroup
 
-from berth.actors.client.rest import ApiError, Client, ConnectionFailedError, IgnoredAnswer
+from berth.actors.client.rest import ApiError, ConnectionFailedError, IgnoredAnswer
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
 
+from ..access import Access
 from ..objects import Document
 
 log = get_logger(__name__)
 NAMESPACE = "kube-node-lease"
 SECONDS = 40
-BATCH_SECONDS = 0.5  # renewals of so long are sent together, which costs a third of single ones
-AT_ONCE = 8
+BATCH_SECONDS = 1.0  # renewals of so long are sent together, which costs a third of single ones
 _PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-_MERGE = "application/merge-patch+json"
 
 
 class Leases:
     """The leases of the nodes whose kubelets run; each is renewed four times in its duration."""
 
     def __init__(
-        self, client: Client, clock: Clock, rng: Rng, group: TaskGroup, seconds: int
+        self, access: Access, clock: Clock, rng: Rng, group: TaskGroup, seconds: int
     ) -> None:
-        self._client = client
+        self._access = access
         self._clock = clock
         self._rng = rng
         self._group = group
@@ -46,7 +45,7 @@ class Leases:
     def begin(self, name: str, uid: str) -> None:
         """Has the lease of a node renewed now and from now on."""
         self._uids[name] = uid
-        self._group.start_soon(self._renew, name, uid)
+        self._group.start_soon(self._renew, [(name, uid)])
         first = self._clock.now() + self._rng.random() * self._interval
         heappush(self._times, (first, name, uid))
         self._begun.set()
@@ -61,10 +60,7 @@ class Leases:
                 self._begun = anyio.Event()
                 await self._begun.wait()
             await self._clock.sleep(self._times[0][0] - self._clock.now() + BATCH_SECONDS)
-            batch = self._take_due(self._clock.now())
-            async with anyio.create_task_group() as group:
-                for _ in range(min(AT_ONCE, len(batch))):
-                    group.start_soon(self._renew_all, batch)
+            await self._renew(self._take_due(self._clock.now()))
 
     def _take_due(self, now: float) -> list[tuple[str, str]]:
         """Returns the names and uids of the nodes whose leases are due, and notes the next time."""
@@ -77,33 +73,22 @@ class Leases:
                 heappush(self._times, (later if later > now else now + self._interval, name, uid))
         return batch
 
-    async def _renew_all(self, batch: list[tuple[str, str]]) -> None:
-        while batch:
-            await self._renew(*batch.pop())
+    async def _renew(self, batch: list[tuple[str, str]]) -> None:
+        uids, time = dict(batch), _micro_time(self._clock.wall())
+        for name in await self._access.renew(NAMESPACE, list(uids), time):
+            await self._create(name, uids[name])
 
     async def remove(self, name: str) -> None:
         """Deletes the lease of a deleted node."""
         try:
-            await self._client.call("DELETE", f"{_PATH}/{name}", IgnoredAnswer)
+            await self._access.call("DELETE", f"{_PATH}/{name}", IgnoredAnswer)
         except (ConnectionFailedError, ApiError) as problem:
             log.debug("lease not deleted", node=name, error=str(problem))
-
-    async def _renew(self, name: str, uid: str) -> None:
-        body = {"spec": {"renewTime": _micro_time(self._clock.wall())}}
-        try:
-            await self._client.call("PATCH", f"{_PATH}/{name}", IgnoredAnswer, body, _MERGE)
-        except ConnectionFailedError as failure:
-            log.debug("lease not renewed", node=name, error=str(failure))
-        except ApiError as refused:
-            if refused.code == 404:
-                await self._create(name, uid)
-            else:
-                log.warning("lease not renewed", node=name, error=str(refused))
 
     async def _create(self, name: str, uid: str) -> None:
         lease = new_lease(name, uid, self._seconds, self._clock.wall())
         try:
-            await self._client.call("POST", _PATH, IgnoredAnswer, lease)
+            await self._access.call("POST", _PATH, IgnoredAnswer, lease)
         except ConnectionFailedError as failure:
             log.debug("lease not created", node=name, error=str(failure))
         except ApiError as refused:
@@ -126,4 +111,4 @@ def new_lease(name: str, uid: str, seconds: int, now: datetime) -> Document:
 
 
 def _micro_time(now: datetime) -> str:
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return now.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

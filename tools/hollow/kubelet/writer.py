@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import anyio
 
-from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
+from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
 
+from ..access import Access
 from ..objects import Document
 
 log = get_logger(__name__)
@@ -23,8 +24,8 @@ PATCHES = {
 class Writer:
     """Sends writes, a limited number at a time."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
-        self._client = client
+    def __init__(self, access: Access, clock: Clock) -> None:
+        self._access = access
         self._clock = clock
         self._limiter = anyio.CapacityLimiter(AT_ONCE)
 
@@ -38,7 +39,7 @@ class Writer:
         while True:
             async with self._limiter:
                 try:
-                    return await self._client.call(method, path, dict, body, content_type)
+                    return await self._access.call(method, path, dict, body, content_type)
                 except ConnectionFailedError as failure:
                     log.debug("API server not reached", path=path, error=str(failure))
                 except ApiError as refused:

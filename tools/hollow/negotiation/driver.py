@@ -12,7 +12,6 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.rest import (
     ApiError,
-    Client,
     ConnectionFailedError,
 )
 from berth.actors.runtime.backoff import (
@@ -24,6 +23,7 @@ from berth.actors.runtime.logger import get_logger
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 
 from ...negotiation.kinds import PodSchedulingContext
+from ..access import Access
 from ..cluster import Change, Cluster
 from ..devices.release import ClaimRelease
 from ..objects import Pod
@@ -37,7 +37,7 @@ RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
 
 
 async def run_negotiating_driver(
-    client: Client,
+    access: Access,
     clock: Clock,
     rng: Rng,
     *,
@@ -46,8 +46,8 @@ async def run_negotiating_driver(
     """Acts as the driver of every resource class until cancelled."""
     async with anyio.create_task_group() as group:
         cluster = Cluster()
-        driver = _Driver(cluster, client, clock, rng, group)
-        watches = Watches(cluster, client, clock, rng, driver.changed)
+        driver = _Driver(cluster, access, clock, rng, group)
+        watches = Watches(cluster, access, driver.changed)
         for kind, type_ in FOLLOWED.values():
             await group.start(watches.follow, kind, type_)
         task_status.started()
@@ -56,9 +56,9 @@ async def run_negotiating_driver(
 
 class _Driver:
     def __init__(
-        self, cluster: Cluster, client: Client, clock: Clock, rng: Rng, group: TaskGroup
+        self, cluster: Cluster, access: Access, clock: Clock, rng: Rng, group: TaskGroup
     ) -> None:
-        self._client = client
+        self._access = access
         self._clock = clock
         self._rng = rng
         self._group = group
@@ -122,12 +122,12 @@ class _Driver:
             case Patch(kind, namespace, name, body, subresource):
                 served, type_ = FOLLOWED[kind]
                 path = served.path(namespace, name) + (f"/{subresource}" if subresource else "")
-                self._cluster.put(await self._client.patch(path, body, type_, "merge"))
+                self._cluster.put(await self._access.patch(path, body, type_, "merge"))
                 self._news.set()
             case Delete(kind, namespace, name, uid):
                 options = {"preconditions": {"uid": uid}}
                 path = FOLLOWED[kind][0].path(namespace, name)
-                await self._client.call("DELETE", path, dict, options)
+                await self._access.call("DELETE", path, dict, options)
             case Again(seconds):
                 self._group.start_soon(self._remind, seconds)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from math import ceil
 
 from berth.actors.scheduling.kube.coordination import Lease
 
@@ -21,6 +22,7 @@ from .taints import OF_READY, ready_status
 LEASES = "kube-node-lease"
 GRACE_SECONDS = 50.0
 STARTUP_SECONDS = 60.0
+MONITOR_SECONDS = 5.0  # nodes are looked at this often, all at the same times
 REPORTER = Reporter("node-controller")
 # The conditions that kubelets write. The network's is written by others.
 _KUBELETS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
@@ -79,7 +81,7 @@ class Health:
             return writes
         left = (GRACE_SECONDS if status else STARTUP_SECONDS) - (now - seen).total_seconds()
         if left > 0:
-            return [*writes, Again(left)]
+            return [*writes, Again(_until_monitored(left, now))]
         if status == "Unknown":
             return writes
         if status == "True":
@@ -106,6 +108,12 @@ class Health:
             event = about(pod, "Warning", "NodeNotReady", "Node is not ready", REPORTER, now)
             events.append(Create("Event", event))
         return [*(write for pod in ready for write in unready(pod, now)), *events]
+
+
+def _until_monitored(left: float, now: datetime) -> float:
+    """Returns the seconds until nodes are looked at the next time, in `left` seconds or later."""
+    seconds = now.timestamp()
+    return ceil((seconds + left) / MONITOR_SECONDS) * MONITOR_SECONDS - seconds
 
 
 def unknown(node: Node, now: datetime) -> list[Document]:

@@ -272,6 +272,16 @@ def _constant(constant: Any) -> Filter:
 
 
 def _then_key(term: Filter, name: str) -> Filter:
+    def first_field(value: Any) -> list[Any]:
+        if isinstance(value, dict):
+            return [value.get(name)]
+        if value is None:
+            return [None]
+        raise FailedError
+
+    if term is itself:
+        return first_field
+
     def field(value: Any) -> list[Any]:
         results = []
         for middle in term(value):

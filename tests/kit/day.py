@@ -1,0 +1,166 @@
+"""A day of a cluster with leaking pods and full disks, in virtual time and in one process.
+
+`python -m tests.kit.day` plays it with 200 nodes and 2,000 pods, and prints what happened and the
+seconds that it took. The same seed gives the same writes, in the same order, at the same times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import random
+import resource
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import anyio
+
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.tenure import ALWAYS
+from berth.actors.runtime.supervisor import Child, Supervisor
+from berth.actors.system import Daemon
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.apiserver.store import Event, Store
+from berth.tools.hollow.controllers import run_controllers
+from berth.tools.hollow.embedded import Embedded
+from berth.tools.hollow.kubelet.kubelets import run_kubelets
+from berth.tools.hollow.kubelet.nodes import hollow_node
+from tests.kit.cluster import UNLIMITED
+from tests.kit.virtual_loop import BEGAN, VirtualLoop
+
+Document = dict[str, Any]
+DEPLOYMENTS, NODES = BY_KIND["apps/v1", "Deployment"], BY_KIND["v1", "Node"]
+LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
+CALM = "memory=200Mi, cpu=100m"
+
+
+class _Clock:
+    """The time of a loop, without looking the loop up at each call."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.now = loop.time
+        self._at, self._wall = 0.0, BEGAN
+
+    def wall(self) -> datetime:
+        now = self.now()
+        if now != self._at:
+            self._at, self._wall = now, BEGAN + timedelta(seconds=now)
+        return self._wall
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, seconds))
+
+
+class History:
+    """The writes of a cluster: their number by kind and type, and a digest of all of them."""
+
+    def __init__(self, clock: _Clock) -> None:
+        self._clock = clock
+        self._digest = hashlib.sha256()
+        self.writes: Counter[tuple[Kind, str]] = Counter()
+        self.evicted = 0
+
+    def note(self, kind: Kind, event: Event) -> None:
+        self.writes[kind, event.type] += 1
+        if kind is LEASES:  # raw JSON of these would take a third of the time
+            self._digest.update(event.after.document["spec"]["renewTime"].encode())
+            return
+        if kind.kind == "Event" and event.after.document.get("reason") == "Evicted":
+            self.evicted += 1
+        self._digest.update(b"%f %s\n" % (self._clock.now(), event.after.raw))
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+
+def deployments(pods: int) -> Iterator[Document]:
+    """Yields Deployments with so many pods: nine of ten calm, the others leak or fill the disk.
+
+    A leak fills a node in 6 to 17 hours.
+    """
+    tenth = max(pods // 100, 1)
+    yield _deployment("calm", CALM, pods - 10 * tenth)
+    for number in range(5):
+        yield _deployment(f"leak-{number}", f"memory=500Mi+{0.6 + 0.2 * number:.1f}Mi/s", tenth)
+        yield _deployment(
+            f"disk-{number}", f"ephemeral-storage=1Gi+{1.6 + 0.5 * number:.1f}Mi/s", tenth
+        )
+
+
+def _deployment(name: str, usage: str, replicas: int) -> Document:
+    requests = {"cpu": "100m", "memory": "256Mi"}
+    container = {"name": "app", "image": "nginx", "resources": {"requests": requests}}
+    labels = {"app": name}
+    template = {
+        "metadata": {"labels": labels, "annotations": {"berth.dev/usage": usage}},
+        "spec": {"containers": [container]},
+    }
+    selector = {"matchLabels": labels}
+    spec = {"replicas": replicas, "selector": selector, "template": template}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _children(daemon: Daemon) -> list[Child]:
+    """Returns the parts of the scheduler, without the one that measures blocks in real time."""
+    daemon._access.tenure.lasts_until(ALWAYS)
+    return [child for child in daemon.children() if child.name != "heartbeat"]
+
+
+async def _play(nodes: int, pods: int, hours: float, seed: int) -> History:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    clock, rng = _Clock(loop), Random(seed)
+    history = History(clock)
+    store = Store(journal=history.note)
+    api = Api(store)
+    api.seed()
+    for number in range(1, nodes + 1):
+        api.create(NODES, "", hollow_node(number))
+    for document in deployments(pods):
+        api.create(DEPLOYMENTS, "default", document)
+    access = Embedded(store)
+    async with Extenders((), access.tenure) as extenders, anyio.create_task_group() as group:
+        await group.start(run_kubelets, access, clock, rng)
+        await group.start(run_controllers, access, clock, rng)
+        daemon = Daemon(UNLIMITED, access, extenders, clock, rng)
+        await group.start(Supervisor(_children(daemon), clock, rng).run)
+        await anyio.sleep(hours * 3600)
+        group.cancel_scope.cancel()
+    return history
+
+
+def play(nodes: int, pods: int, hours: float, seed: int = 1) -> History:
+    """Plays so many hours of a cluster."""
+    random.seed(seed)  # the server's names and uids
+    with asyncio.Runner(loop_factory=partial(VirtualLoop, transit=0.0)) as runner:
+        clock = runner.get_loop().time
+        began = BEGAN.timestamp()
+        with patch("berth.tools.apiserver.clock.seconds", lambda: began + clock()):
+            return runner.run(_play(nodes, pods, hours, seed))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=200)
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--hours", type=float, default=24.0)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    history = play(options.nodes, options.pods, options.hours, options.seed)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    for (kind, how), count in history.writes.most_common(12):
+        print(f"{count:>10,} {kind.plural} {how}")
+    print(f"{history.evicted} evictions, digest {history.digest[:16]}")
+    print(f"{used.ru_utime + used.ru_stime:.1f} s of CPU, {used.ru_maxrss // 1024} MB")
+
+
+if __name__ == "__main__":
+    main()

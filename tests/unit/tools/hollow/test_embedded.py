@@ -1,0 +1,127 @@
+"""The way to an API server in the same process."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from berth.actors.client.rest import ApiError, IgnoredAnswer
+from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, Unreadable
+from berth.actors.scheduling.kube.core import Pod
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Store
+from berth.tools.hollow.embedded import Embedded
+from berth.tools.hollow.kubelet.nodes import hollow_node
+
+PODS = "/api/v1/namespaces/default/pods"
+NODES = BY_KIND["v1", "Node"]
+
+
+@pytest.fixture
+def store() -> Store:
+    store = Store()
+    Api(store).seed()
+    Api(store).create(NODES, "", hollow_node(1))
+    return store
+
+
+def pod(name: str, **labels: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+
+
+def _name(change: object) -> str:
+    assert isinstance(change, ObjectChanged | ObjectDeleted)
+    name: str = change.object.metadata.name
+    return name
+
+
+async def test_requests_have_the_rules_of_the_server(store: Store) -> None:
+    access = Embedded(store)
+    created = await access.call("POST", PODS, Pod, pod("a"))
+    assert created.spec.termination_grace_period_seconds == 30
+    await access.bind("default", "a", created.metadata.uid, "node-1")
+    patch = {"metadata": {"labels": {"app": "web"}}}
+    assert (await access.patch(f"{PODS}/a", patch, Pod)).metadata.labels == {"app": "web"}
+    selected = await access.call("GET", f"{PODS}?labelSelector=app%3Dweb", dict)
+    assert [item["spec"]["nodeName"] for item in selected["items"]] == ["node-1"]
+    with pytest.raises(ApiError, match="already exists") as refused:
+        await access.call("POST", PODS, dict, pod("a"))
+    assert (refused.value.code, refused.value.reason) == (409, "AlreadyExists")
+    await access.call("DELETE", f"{PODS}/a", IgnoredAnswer, {"gracePeriodSeconds": 0})
+    with pytest.raises(ApiError, match="not found"):
+        await access.call("GET", f"{PODS}/a", dict)
+
+
+async def test_what_a_client_sent_is_not_what_the_server_stores(store: Store) -> None:
+    sent = pod("a")
+    await Embedded(store).call("POST", PODS, dict, sent)
+    sent["spec"]["containers"].clear()
+    assert len((await Embedded(store).call("GET", f"{PODS}/a", dict))["spec"]["containers"]) == 1
+
+
+async def test_a_watch_tells_what_enters_and_leaves_the_selection(store: Store) -> None:
+    access = Embedded(store)
+    await access.call("POST", PODS, dict, pod("a", app="web"))
+    await access.call("POST", PODS, dict, pod("b"))
+    followed = access.follow("/api/v1/pods", Pod, "labelSelector=app%3Dweb")
+    async with aclosing(followed.changes()) as changes:
+        match await anext(changes):
+            case ObjectsListed(items):
+                assert [item.metadata.name for item in items] == ["a"]
+            case other:
+                raise AssertionError(other)
+        await access.patch(f"{PODS}/b", {"metadata": {"labels": {"app": "web"}}}, dict)
+        await access.patch(f"{PODS}/a", {"metadata": {"labels": {"app": "other"}}}, dict)
+        await access.call("DELETE", f"{PODS}/a", dict, {"gracePeriodSeconds": 0})
+        await access.call("DELETE", f"{PODS}/b", dict, {"gracePeriodSeconds": 0})
+        told = [await anext(changes) for _ in range(3)]
+    assert [(type(change), _name(change)) for change in told] == [
+        (ObjectChanged, "b"),
+        (ObjectDeleted, "a"),
+        (ObjectDeleted, "b"),
+    ]
+
+
+async def test_a_late_reader_gets_a_list_again() -> None:
+    store = Store(history=4)
+    Api(store).seed()
+    access = Embedded(store)
+    async with aclosing(access.follow("/api/v1/pods", Pod).changes()) as changes:
+        assert await anext(changes) == ObjectsListed([], [])
+        for number in range(6):
+            await access.call("POST", PODS, dict, pod(f"p{number}"))
+        again = await anext(changes)
+        assert isinstance(again, ObjectsListed)
+        assert len(again.items) == 6
+
+
+async def test_an_object_that_cannot_be_read_is_told_as_such(store: Store) -> None:
+    access = Embedded(store)
+    await access.call("POST", PODS, dict, pod("a"))
+    stored = store.get(BY_KIND["v1", "Pod"], "default", "a")
+    store.update(BY_KIND["v1", "Pod"], {**stored, "spec": {**stored["spec"], "nodeName": 5}})
+    async with aclosing(access.follow("/api/v1/pods", Pod).changes()) as changes:
+        listed = await anext(changes)
+    assert isinstance(listed, ObjectsListed)
+    (part,) = listed.unreadable
+    assert isinstance(part, Unreadable)
+    assert part.rest.metadata.name == "a"
+    assert "nodeName" in part.problem
+
+
+async def test_leases_are_renewed_together(store: Store) -> None:
+    leases = BY_KIND["coordination.k8s.io/v1", "Lease"]
+    lease = {"metadata": {"name": "node-1"}, "spec": {"leaseDurationSeconds": 40}}
+    Api(store).create(leases, "kube-node-lease", lease)
+    before = store.revision
+    missing = await Embedded(store).renew("kube-node-lease", ["node-1", "node-2"], "now")
+    assert missing == ["node-2"]
+    assert store.revision == before + 1
+    spec = store.get(leases, "kube-node-lease", "node-1")["spec"]
+    assert spec == {"leaseDurationSeconds": 40, "renewTime": "now"}

@@ -1,0 +1,195 @@
+"""Access to an API server in the same process, without HTTP and JSON.
+
+Requests have the same rules and answers as over HTTP, and are answered at once. An answer is the
+stored document itself, which nobody may change. Watches pass on the store's events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, cast
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from berth.actors.client.access import Calls
+from berth.actors.client.rest import CONTENT_TYPES, ApiError
+from berth.actors.client.tenure import Tenure
+from berth.actors.client.watch import (
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
+    Unreadable,
+    WatchUpdate,
+)
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
+
+from ..apiserver.app import Server
+from ..apiserver.conversion import served_form
+from ..apiserver.http_reader import Request
+from ..apiserver.resources import BY_KIND
+from ..apiserver.selectors import matches_of
+from ..apiserver.store import Event, RefusedError, Store, StoredObject
+from ..apiserver.targets import target_of
+
+T = TypeVar("T")
+Kept = TypeVar("Kept", bound=HasMetadata | dict[str, Any])
+LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
+_ENCODER = msgspec.json.Encoder()
+_JSON = "application/json"
+
+
+class Embedded:
+    """The clients of an embedded API server, and the scheduler's Access to it."""
+
+    server = "memory"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._server = Server(store)
+        self._readers: dict[type, Reader[object]] = {}
+        self.tenure = Tenure()
+        self.calls: Calls = self
+        self.plugins: Calls = self
+        self.events: Calls = self
+
+    async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
+        await work(self)
+
+    def follow(self, path: str, kind: type[Kept], selector: str = "") -> Subscription[Kept]:
+        return Subscription(self._store, path, kind, selector)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = _JSON,
+    ) -> T:
+        """Answers a request. Raises ApiError if it is refused."""
+        path, _, query = path.partition("?")
+        data = b"" if body is None else _ENCODER.encode(body)
+        try:
+            document = self._server.carry_out(
+                Request(method, path, dict(parse_qsl(query)) if query else {}, {}, data),
+                content_type,
+            )
+        except RefusedError as refused:
+            raise _error(refused) from None
+        if isinstance(document, answer):
+            return document
+        reader = self._readers.get(answer)
+        if reader is None:
+            reader = self._readers[answer] = Reader(answer)
+        converted = reader.convert(document)
+        assert isinstance(converted, answer)
+        return converted
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        body = {"metadata": {"uid": uid}, "target": {"kind": "Node", "name": node}}
+        await self.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", dict, body)
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        return await self.call("PATCH", path, answer, body, CONTENT_TYPES[kind])
+
+    async def renew(self, namespace: str, names: Sequence[str], time: str) -> list[str]:
+        """Sets the renewTime of leases. Returns the names of those that do not exist.
+
+        Clusters do this more often than anything else. Nothing else changes in a lease, so nothing
+        is to be validated, and no admission policy is asked.
+        """
+        missing = []
+        for name in names:
+            lease = self._store.find(LEASES, namespace, name)
+            if lease is None:
+                missing.append(name)
+            else:
+                self._store.update(LEASES, {**lease, "spec": {**lease["spec"], "renewTime": time}})
+        return missing
+
+
+class Subscription(Generic[Kept]):
+    """The objects under a path for one reader."""
+
+    def __init__(self, store: Store, path: str, kind: type[Kept], selector: str) -> None:
+        self._store = store
+        self._target = target_of(path)
+        query = dict(parse_qsl(selector))
+        self._matches = matches_of(
+            self._target.kind, query.get("labelSelector", ""), query.get("fieldSelector", "")
+        )
+        self._kind = kind
+        self._reader = Reader(kind)
+
+    async def changes(
+        self, held: Mapping[str, Kept] | None = None
+    ) -> AsyncGenerator[WatchUpdate[Kept]]:
+        """Yields ObjectsListed first, then changes, without end. `held` is not used."""
+        store, kind = self._store, self._target.kind
+        revision = store.revision
+        yield self._listed()
+        while True:
+            try:
+                events = store.since(kind, revision)
+            except RefusedError:  # the reader is later than the history is long
+                revision = store.revision
+                yield self._listed()
+                continue
+            if not events:
+                await store.news(kind)
+                continue
+            for event in events:
+                revision = event.after.revision
+                change = self._change(event)
+                if change is not None:
+                    yield change
+
+    def _listed(self) -> ObjectsListed[Kept]:
+        items: list[Kept] = []
+        unreadable: list[Unreadable[Kept]] = []
+        for stored in self._store.list(self._target.kind, self._target.namespace):
+            if self._selects(stored):
+                match self._read(stored):
+                    case Unreadable() as part:
+                        unreadable.append(part)
+                    case ObjectChanged(item):
+                        items.append(item)
+        return ObjectsListed(items, unreadable)
+
+    def _change(self, event: Event) -> WatchUpdate[Kept] | None:
+        was = event.before is not None and self._selects(event.before)
+        if event.type != "DELETED" and self._selects(event.after):
+            return self._read(event.after)
+        if not was:
+            return None
+        match self._read(event.after):
+            case Unreadable(rest):
+                return ObjectDeleted(rest)
+            case ObjectChanged(item):
+                return ObjectDeleted(item)
+            case None:
+                return None
+
+    def _selects(self, stored: StoredObject) -> bool:
+        namespace = self._target.namespace
+        if namespace and stored.document["metadata"].get("namespace") != namespace:
+            return False
+        return self._matches is None or self._matches(stored.document)
+
+    def _read(self, stored: StoredObject) -> ObjectChanged[Kept] | Unreadable[Kept] | None:
+        """Returns None for an object of which nothing can be read."""
+        document = served_form(self._target.kind, stored.document)
+        if self._kind is dict:
+            return ObjectChanged(cast("Kept", document))
+        try:
+            return ObjectChanged(self._reader.convert(document))
+        except UNREADABLE as problem:
+            rest = self._reader.salvage(_ENCODER.encode(document))
+            return None if rest is None else Unreadable(rest, str(problem))
+
+
+def _error(refused: RefusedError) -> ApiError:
+    seconds = (refused.details or {}).get("retryAfterSeconds")
+    return ApiError(refused.code, refused.reason, str(refused), seconds)
