@@ -138,8 +138,13 @@ def _is_default(metadata: Document) -> bool:
 
 
 def qos_class(spec: dict[str, Any]) -> str:
-    """Returns Guaranteed, Burstable or BestEffort, by the CPU and memory of the containers."""
+    """Returns Guaranteed, Burstable or BestEffort, by the CPU and memory of the pod's own resources
+    or, without these, of the containers.
+    """
+    own = spec.get("resources") or {}
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    if own.get("requests") or own.get("limits"):
+        containers = [spec]
     guaranteed, any_amount = bool(containers), False
     for container in containers:
         resources = container.get("resources") or {}

@@ -22,6 +22,7 @@ from .admission import (
     admitted_claim,
     admitted_pod,
     check_namespace,
+    qos_class,
     readmitted_pod,
 )
 from .caller import Caller
@@ -46,12 +47,13 @@ from .requests import (
 )
 from .resources import BY_KIND, KINDS, Kind
 from .rules.device_claims import without_deallocated
+from .rules.pod_resize import resized
 from .rules.quotas import quota_warnings
 from .schema import TYPES, pruned, strict_message, unknown_and_mistyped
 from .selectors import Matches
 from .store import Document, RefusedError, Store, StoredObject
 from .tables.column import selector_text
-from .validation import problems, status_problems
+from .validation import problems, resize_problems, status_problems
 
 NODES = BY_KIND["v1", "Node"]
 LIMITED = (PODS, CLAIMS)
@@ -203,6 +205,8 @@ class Api:
         after = defaulted(kind.stored_as or kind, stored_form(kind, after))
         if kind == PODS:
             after = readmitted_pod(after, before)
+            after = resized(after, before) if subresource == "resize" else after
+            metadata = after["metadata"]
         if kind.status:
             after.pop("status", None)
             if "status" in before:
@@ -215,8 +219,7 @@ class Api:
                 "spec.nodeName: Forbidden: a pod is bound through its binding subresource only"
             )
             raise RefusedError(422, "Invalid", f'Pod "{name}" is invalid: {problem}')
-        if subresource != "resize":
-            _check(kind, after, before)
+        _check(kind, after, before, subresource)
         if (kind == CLAIMS or subresource == "resize") and "deletionTimestamp" not in metadata:
             check_limits(self.store, kind, after)
         if kind == QUOTAS and after.get("spec") != before.get("spec"):
@@ -477,8 +480,11 @@ class Api:
                 )
 
 
-def _check(kind: Kind, document: Document, before: Document | None) -> None:
-    refuse(kind, document, problems(kind.type_name, document, before))
+def _check(kind: Kind, document: Document, before: Document | None, subresource: str = "") -> None:
+    if subresource == "resize" and before is not None:
+        refuse(kind, document, resize_problems(document, before, qos_class(document["spec"])))
+    else:
+        refuse(kind, document, problems(kind.type_name, document, before))
 
 
 def _new_uid() -> str:

@@ -20,6 +20,7 @@ from .rules import (
     devices,
     limits,
     negotiation,
+    pod_resize,
     pod_updates,
     pods,
     policies,
@@ -48,6 +49,13 @@ _REASONS = {
 def problems(kind: str, document: Document, before: Document | None = None) -> list[str]:
     """Returns the problems of an object of this kind; `before` is the stored object, if any."""
     return _metadata(kind, document.get("metadata") or {}) + _of_kind(kind, document, before)
+
+
+def resize_problems(document: Document, before: Document, qos: str) -> list[str]:
+    """Returns the problems of the resize of a pod, which gives it this quality of service."""
+    spec, metadata = document.get("spec") or {}, document.get("metadata") or {}
+    own = _metadata("Pod", metadata) + _pod_spec(spec)
+    return own + pod_resize.pod_resize(document, before, qos)
 
 
 def status_problems(kind: str, document: Document, before: Document) -> list[str]:
