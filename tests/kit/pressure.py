@@ -16,8 +16,9 @@ from typing import Any
 from berth.tools.hollow.documents import stamp
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.hollow.kubelet.pressure.configuration import DEFAULTS, Settings
-from berth.tools.hollow.kubelet.pressure.node import NEVER, KubeletWrite, NodePressure, StatusPatch
+from berth.tools.hollow.kubelet.pressure.node import NEVER, NodePressure
 from berth.tools.hollow.kubelet.usage import NO_SCENARIO, Scenario
+from berth.tools.hollow.kubelet.writes import KubeletWrite, StatusPatch
 from berth.tools.hollow.objects import Node, Pod, read
 from berth.tools.hollow.writes import Create
 

@@ -13,7 +13,7 @@ from berth.actors.scheduling.kube.core import PodCondition
 from berth.actors.scheduling.kube.meta import HasMetadata
 
 from ..apiserver.resources import KINDS
-from .objects import Condition, Document, HasStatus, Workload
+from .objects import Condition, ContainerStatus, Document, HasStatus, Workload
 
 _FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -28,6 +28,19 @@ def stamp(now: datetime) -> str:
 def documents_of(parts: Iterable[msgspec.Struct]) -> list[Document]:
     """Returns parts of objects as documents, without fields that have their zero value."""
     return [msgspec.to_builtins(part) for part in parts]
+
+
+def container_documents(statuses: Iterable[ContainerStatus]) -> list[Document]:
+    """Returns the statuses of containers as documents, with the fields that each of them has."""
+    return [
+        {
+            "ready": status.ready,
+            "restartCount": status.restart_count,
+            "lastState": {},
+            **msgspec.to_builtins(status),
+        }
+        for status in statuses
+    ]
 
 
 def status_of(obj: HasStatus) -> Document:

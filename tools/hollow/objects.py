@@ -79,7 +79,18 @@ class Volume(core.Volume, frozen=True, kw_only=True):
     empty_dir: EmptyDirVolumeSource | None = None
 
 
+class ContainerResizePolicy(Object, frozen=True, kw_only=True):
+    resource_name: str = ""
+    restart_policy: str = ""
+
+
+class Container(core.Container, frozen=True, kw_only=True):
+    resize_policy: tuple[ContainerResizePolicy, ...] = ()
+
+
 class PodSpec(core.PodSpec, frozen=True, kw_only=True):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
 
 

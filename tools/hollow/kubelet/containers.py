@@ -128,6 +128,7 @@ class _Pod:
             self._end_sidecars()
         mains = [self._of_main[container["name"]] for container in self._main]
         status: Document = {
+            "observedGeneration": self._pod["metadata"].get("generation", 0),
             "phase": phase,
             "conditions": self._conditions(initialized, mains, phase),
             "containerStatuses": mains,
@@ -362,7 +363,9 @@ def waiting_status(container: Document, reason: str) -> Document:
 
 
 def _started(container: Document, time: str) -> Document:
-    image = container.get("image", "")
+    image, own = container.get("image", ""), container.get("resources") or {}
+    resources = {field: own[field] for field in ("requests", "limits") if own.get(field)}
+    allocated = {"allocatedResources": own["requests"]} if own.get("requests") else {}
     return {
         "name": container["name"],
         "image": image,
@@ -373,6 +376,8 @@ def _started(container: Document, time: str) -> Document:
         "restartCount": 0,
         "state": {"running": {"startedAt": time}},
         "lastState": {},
+        "resources": resources,
+        **allocated,
     }
 
 

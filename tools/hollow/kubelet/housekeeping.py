@@ -18,8 +18,9 @@ from berth.actors.runtime.clock import Clock
 
 from ..objects import Document, Node, Pod, read
 from .pressure.configuration import Configuration, settings_for
-from .pressure.node import NEVER, KubeletWrite, NodePressure, StatusPatch
+from .pressure.node import NEVER, NodePressure
 from .usage import NO_SCENARIO, Scenario
+from .writes import KubeletWrite, StatusPatch
 
 PATCH = "application/strategic-merge-patch+json"
 # Sends a request until it is answered; returns the answer, or None if it was refused.
@@ -101,6 +102,11 @@ class Housekeeping:
         self._write(name, writes)
         return admitted
 
+    def allocated(self, pod: Document) -> Document:
+        """Returns a pod whose spec requests what its kubelet has allocated to it."""
+        kubelet = self._nodes.get(pod["spec"]["nodeName"])
+        return pod if kubelet is None else kubelet.allocated(pod)
+
     async def run(self) -> None:
         """Looks at nodes when they are due, until cancelled."""
         while True:
@@ -167,5 +173,6 @@ def _request(write: KubeletWrite) -> tuple[str, str, Document, str]:
         path = f"/api/v1/namespaces/{namespace}/events"
         return "POST", path, write.document, "application/json"
     within = f"namespaces/{write.namespace}/pods" if write.kind == "Pod" else "nodes"
-    body = {"metadata": {"uid": write.uid}, "status": write.status}
+    version = {"resourceVersion": write.version} if write.version else {}
+    body = {"metadata": {"uid": write.uid, **version}, "status": write.status}
     return "PATCH", f"/api/v1/{within}/{write.name}/status", body, PATCH

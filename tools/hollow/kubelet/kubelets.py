@@ -110,7 +110,13 @@ class _Kubelets:
         self._reporting_images: set[str] = set()
         self.housekeeping = Housekeeping(self._writer.send, clock, group, setup)
         self._pod_steps = PodSteps(
-            self._readiness, self._images, self._address, self._admits, self._note_images, began
+            self._readiness,
+            self._images,
+            self._address,
+            self._admits,
+            self.housekeeping.allocated,
+            self._note_images,
+            began,
         )
         node_steps = NodeSteps(self._address, began)
         self._pods = Player(stages.pods, self._pod_steps, self._writer, clock, rng, group)
@@ -195,6 +201,7 @@ class _Kubelets:
         """Reports a pod as ready again that counted as unready while its kubelet was silent."""
         if pod["spec"]["nodeName"] not in self._running or not is_marked(pod):
             return
+        pod = self.housekeeping.allocated(pod)
         conditions = progress(pod, self._clock.wall().timestamp()).status["conditions"]
         if conditions:
             path, body = f"{path_of(pod)}/status", {"status": {"conditions": conditions}}

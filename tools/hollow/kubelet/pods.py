@@ -23,8 +23,9 @@ _FAILED = "pod-container-running-failed.stage.kwok.x-k8s.io"
 class PodSteps:
     """The steps of pods. `addresses` has those of the pods.
 
-    `host` returns the address of a node, `admits` returns True if a pod may start on its node, and
-    `report` reports the images of a node to the server.
+    `host` returns the address of a node, `admits` returns True if a pod may start on its node,
+    `allocated` returns a pod with the resources that its node has allocated to it, and `report`
+    reports the images of a node to the server.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class PodSteps:
         images: Images,
         host: Callable[[str], str],
         admits: Callable[[Document], bool],
+        allocated: Callable[[Document], Document],
         report: Callable[[str], None],
         began: str,
     ) -> None:
@@ -41,6 +43,7 @@ class PodSteps:
         self._report = report
         self._host = host
         self._admits = admits
+        self._allocated = allocated
         self._began = began
         self.addresses = Addresses("10.244.0.1")
         self._backoffs = Backoffs()
@@ -73,7 +76,7 @@ class PodSteps:
             case "start":
                 yield from self._start(pod, now)
             case "run":
-                yield PatchObject({"status": progress(pod, now).status})
+                yield PatchObject({"status": progress(self._allocated(pod), now).status})
             case "complete":
                 yield from self._exit(pod, now, lambda _: Exit())
             case "fail":
@@ -117,7 +120,10 @@ class PodSteps:
                     yield _pull_event(pod, reason)
                 return
         address = self._address(pod)
-        own = {"podIP": address, "podIPs": [{"ip": address}]}
+        own: Document = {"podIP": address, "podIPs": [{"ip": address}]}
+        pod = self._allocated(pod)
+        if resources := pod["spec"].get("resources"):
+            own |= {"resources": resources, "allocatedResources": resources.get("requests") or {}}
         yield PatchObject({"status": {**began, **own, **progress(pod, now).status}})
         if self._images.add(pod):
             self._report(pod["spec"]["nodeName"])
@@ -127,7 +133,7 @@ class PodSteps:
         self, pod: Document, now: float, exits: Callable[[Document], Exit | None]
     ) -> Iterator[Action]:
         """Ends containers, and reports those that wait for their restart."""
-        status = after_exits(pod, now, exits, self._backoffs).status
+        status = after_exits(self._allocated(pod), now, exits, self._backoffs).status
         yield PatchObject({"status": status})
         for container in status["containerStatuses"]:
             if container["state"].get("waiting", {}).get("reason") == CRASH_LOOP:

@@ -11,5 +11,6 @@ Mirrors pkg/kubelet/eviction, and the kubelet's admission, preemption and oom_sc
     manager         the state machine: observations and pods in, conditions and evictions out
     oom             which container the kernel kills
     admission       which pods a node rejects, and what a critical pod preempts
+    room            the admitted pods, and whether there is room for more
     node            all of these for one node: when to look next, and what to write
 """

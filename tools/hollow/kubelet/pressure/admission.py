@@ -18,6 +18,8 @@ from berth.actors.scheduling.kube.requests import pod_requests
 from berth.actors.scheduling.kube.taints import tolerates_any
 
 from ...objects import Pod
+from ..resizing.allocation import Allocation, requests_changed
+from ..resizing.resizes import INFEASIBLE
 from .messages import EVICTED
 from .ranking import is_critical, is_static
 from .thresholds import MEMORY_PRESSURE
@@ -26,6 +28,7 @@ PREEMPTING, PREEMPTED = "Preempting", "Preempted in order to admit critical pod"
 MOST_PODS = 110  # of a kubelet, by default
 _FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
 _ORDER = ("BestEffort", "Burstable", "Guaranteed")
+_STATIC_MANAGERS = (("cpu", "CPU", "static"), ("memory", "Memory", "Static"))
 Amounts = Mapping[str, int]
 
 
@@ -63,6 +66,27 @@ def under_pressure(pod: Pod, qos: str, conditions: Sequence[str]) -> Rejection |
         if qos != "BestEffort" or tolerates_any(pod.spec.tolerations, taint):
             return None
     return Rejection(EVICTED, f"The node had condition: [{' '.join(conditions)}]. ")
+
+
+def infeasible(
+    pod: Pod, qos: str, allocation: Allocation, static: Sequence[str]
+) -> Rejection | None:
+    """Returns why the policies of a kubelet never let it resize the pod.
+
+    `static` are the resources of which it allots whole units to Guaranteed pods.
+    """
+    for resource, manager, policy in _STATIC_MANAGERS:
+        if (
+            qos == "Guaranteed"
+            and resource in static
+            and requests_changed(pod, allocation, resource)
+        ):
+            message = (
+                f"Resize is infeasible for Guaranteed Pods alongside {manager} Manager "
+                f'policy "{policy}"'
+            )
+            return Rejection(INFEASIBLE, message)
+    return None
 
 
 def shortages(requests: Amounts, used: Amounts, pods: int, node: Node) -> list[Shortage]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -39,7 +40,7 @@ _UNUSED_TEXT = """
     address allowedUnsafeSysctls authentication authorization cgroupDriver cgroupRoot cgroupsPerQOS
     clusterDNS clusterDomain configMapAndSecretChangeDetectionStrategy containerLogMaxFiles
     containerLogMaxSize containerLogMaxWorkers containerLogMonitorInterval containerRuntimeEndpoint
-    contentType cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy cpuManagerPolicyOptions
+    contentType cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicyOptions
     cpuManagerReconcilePeriod crashLoopBackOff enableContentionProfiling
     enableControllerAttachDetach enableDebugFlagsHandler enableDebuggingHandlers
     enableProfilingHandler enableServer enableSystemLogHandler enableSystemLogQuery
@@ -49,7 +50,7 @@ _UNUSED_TEXT = """
     imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit
     iptablesMasqueradeBit kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReserved
     kubeReservedCgroup kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
-    maxParallelImagePulls memoryManagerPolicy memoryReservationPolicy memorySwap
+    maxParallelImagePulls memoryReservationPolicy memorySwap
     memoryThrottlingFactor nodeLeaseDurationSeconds nodeStatusMaxImages nodeStatusReportFrequency
     nodeStatusUpdateFrequency oomScoreAdj podCIDR podLogsDir podPidsLimit podsPerCore port
     preloadedImagesVerificationAllowlist protectKernelDefaults providerID qosReserved readOnlyPort
@@ -81,6 +82,7 @@ class Settings(msgspec.Struct, frozen=True):
     most_grace: int = 0
     most_pods: int | None = None
     isolates_storage: bool = True
+    static_managers: tuple[str, ...] = ()  # the resources of Guaranteed pods that they allot
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -101,6 +103,8 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
     merge_default_eviction_settings: bool = False
     max_pods: int = 0
     local_storage_capacity_isolation: bool = True
+    cpu_manager_policy: Literal["none", "static", ""] = ""
+    memory_manager_policy: Literal["None", "Static", ""] = ""
 
 
 _MAPS = ("evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim")
@@ -163,6 +167,14 @@ def _configuration(document: object) -> Configuration:
         fields.eviction_max_pod_grace_period,
         fields.max_pods or None,
         fields.local_storage_capacity_isolation,
+        tuple(
+            resource
+            for resource, policy in (
+                ("cpu", fields.cpu_manager_policy),
+                ("memory", fields.memory_manager_policy),
+            )
+            if policy.lower() == "static"
+        ),
     )
     return Configuration(settings, nodes)
 

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Literal
 
 import msgspec
 
 from berth.actors.scheduling.kube.core import ContainerImage, Node
 from berth.actors.scheduling.kube.meta import version_of
-from berth.actors.scheduling.kube.requests import pod_requests
 
 from ...documents import documents_of, stamp
 from ...events import Reporter, about
 from ...objects import Document, Pod, PodStatus, holds, is_finished
 from ...writes import Create
+from ..resizing.allocation import Allocation
+from ..resizing.resizes import Resizes
 from ..usage import (
     DeadContainer,
     PodUsage,
@@ -33,22 +34,15 @@ from ..usage import (
     is_foreseeable,
     usage_of,
 )
+from ..writes import KubeletWrite, StatusPatch
 from . import oom, statuses
-from .admission import (
-    PREEMPTED,
-    PREEMPTING,
-    Rejection,
-    mismatch,
-    shortages,
-    under_pressure,
-    victims_of,
-)
+from .admission import PREEMPTED, PREEMPTING, infeasible, under_pressure
 from .configuration import MONITORING_SECONDS, Settings
 from .local_storage import limit_exceeded
 from .manager import CONTAINERS, IMAGES, Eviction, Manager
 from .messages import EVICTED
 from .observations import machine_of, observe
-from .ranking import is_critical
+from .room import Room, qos_of
 from .thresholds import CONDITIONS, Observation
 
 CLEANUP_SECONDS = 1.0  # until the kubelet sees that an evicted pod is gone
@@ -59,19 +53,6 @@ NOTHING = PodUsage()
 BAD_USAGE = "InvalidUsage"
 PREEMPTION_CONDITION = "Pod was preempted by Kubelet to accommodate a critical pod."
 Usages = Mapping[str, PodUsage]
-
-
-class StatusPatch(msgspec.Struct, frozen=True):
-    """A strategic merge patch of the status of a pod or node."""
-
-    kind: Literal["Pod", "Node"]
-    namespace: str
-    name: str
-    uid: str
-    status: Document
-
-
-KubeletWrite = StatusPatch | Create
 
 
 class NodePressure:
@@ -94,11 +75,8 @@ class NodePressure:
             kind for kind in CONDITIONS.values() if holds(node.status.conditions, kind)
         }
         self._images = node.status.images
-        self._active: dict[str, Pod] = {}
         self._using: dict[str, Pod] = {}  # pods that say what they use, finished ones included
         self._refused: set[str] = set()  # pods that this kubelet has ended or rejected
-        self._requests: dict[str, dict[str, int]] = {}
-        self._sums: dict[str, int] = {}
         self._collected: set[tuple[str, str, str]] = set()  # dead containers that are removed
         self._restarts = oom.Restarts()
         self._starts_again = restarts
@@ -107,7 +85,13 @@ class NodePressure:
         self._phase = zlib.crc32(node.metadata.name.encode()) % int(MONITORING_SECONDS)
         self._step_at = 0.0
         self._stride = MOST_STRIDE
-        self.due = 0.0 if self._reported else NEVER
+        self._look_at = 0.0 if self._reported else NEVER
+        self._resizes = Resizes(self._admit_resize, self._usage, self._reporter)
+        self._room = Room(self._resizes)
+
+    @property
+    def due(self) -> float:
+        return min(self._look_at, self._resizes.due)
 
     @property
     def uid(self) -> str:
@@ -139,7 +123,7 @@ class NodePressure:
     def put(self, pod: Pod, now: datetime) -> None:
         """Stores a new version of a pod that is bound to this node."""
         uid, finished = pod.metadata.uid, is_finished(pod)
-        before = self._active.get(uid)
+        before = self._room.pods.get(uid)
         if not finished and (
             uid in self._refused
             or (before is None and pod.status.phase in ("", "Pending"))
@@ -147,9 +131,9 @@ class NodePressure:
         ):
             return  # not admitted yet, or older news
         if finished:
-            self._deactivate(uid)
+            self._room.remove(uid, now.timestamp())
         else:
-            self._activate(pod)
+            self._room.put(pod, now.timestamp())
         if uid in self._using or is_described(pod, self._scenario):
             self._using[uid] = pod
             self._wake(now)
@@ -157,7 +141,7 @@ class NodePressure:
     def remove(self, pod: Pod, now: datetime) -> None:
         """Forgets a deleted pod."""
         uid = pod.metadata.uid
-        self._deactivate(uid)
+        self._room.remove(uid, now.timestamp())
         self._refused.discard(uid)
         if self._using.pop(uid, None) is not None:
             self._collected = {key for key in self._collected if key[0] != uid}
@@ -165,20 +149,9 @@ class NodePressure:
             self._restarts.forget(uid)
             self._wake(now)
 
-    def _activate(self, pod: Pod) -> None:
-        uid, requests = pod.metadata.uid, pod_requests(pod)
-        before = self._requests.get(uid, {})
-        if requests != before:
-            for name in before | requests:
-                change = requests.get(name, 0) - before.get(name, 0)
-                self._sums[name] = self._sums.get(name, 0) + change
-            self._requests[uid] = requests
-        self._active[uid] = pod
-
-    def _deactivate(self, uid: str) -> None:
-        if self._active.pop(uid, None) is not None:
-            for name, amount in self._requests.pop(uid, {}).items():
-                self._sums[name] -= amount
+    def allocated(self, pod: Document) -> Document:
+        """Returns a pod whose spec requests what this kubelet has allocated to it."""
+        return self._resizes.allocated_document(pod)
 
     def _wake(self, now: datetime) -> None:
         """Makes the next look come at once. The manager still steps at its own times."""
@@ -186,7 +159,7 @@ class NodePressure:
         if self._step_at < seconds:
             self._step_at = self._interval_after(seconds)
         self._stride = MOST_STRIDE
-        self.due = min(self.due, seconds)
+        self._look_at = min(self._look_at, seconds)
 
     def _interval_after(self, seconds: float) -> float:
         """Returns the next time at which the manager steps; nodes step at different times."""
@@ -198,16 +171,17 @@ class NodePressure:
     def admit(self, pod: Pod, now: datetime) -> tuple[bool, list[KubeletWrite]]:
         """Returns whether the pod may start here, and what to write if it may not or preempts."""
         uid = pod.metadata.uid
-        if uid in self._active:
+        if uid in self._room.pods:
             return True, []
         if uid in self._refused:
             return False, []
         writes: list[KubeletWrite] = []
-        problem = under_pressure(pod, self._qos(pod), self._manager.conditions)
+        problem = under_pressure(pod, qos_of(pod), self._manager.conditions)
         if problem is None:
-            problem, writes = self._make_room(pod, now)
+            problem, victims = self._room.check(pod, self._node)
+            writes = self._preempt(victims, now)
         if problem is None:
-            self._activate(pod)
+            self._room.put(pod, now.timestamp())
             if is_described(pod, self._scenario):
                 self._using[uid] = pod
                 self._wake(now)
@@ -219,40 +193,37 @@ class NodePressure:
         ]
         return False, writes
 
-    def _make_room(self, pod: Pod, now: datetime) -> tuple[Rejection | None, list[KubeletWrite]]:
-        """Returns why the node cannot take the pod, and the writes that preempt others for it."""
-        others = self._active.values()
-        lacking = shortages(pod_requests(pod), self._sums, len(self._active), self._node)
-        wrong = mismatch(pod, self._node, others)
-        if not lacking:
-            return wrong, []
-        if not is_critical(pod):
-            return lacking[0].rejection(), []
-        if wrong is not None:
-            return wrong, []
-        victims = victims_of(pod, others, lacking, self._qos)
-        if victims is None:
-            names = ", ".join(f"(res: {s.resource}, q: {s.missing})" for s in lacking)
-            message = (
-                "Unexpected error while attempting to recover from admission failure: preemption: "
-                "error finding a set of pods to preempt: no set of running pods found to reclaim "
-                f"resources: [{names}, ]"
-            )
-            return Rejection("UnexpectedAdmissionError", message), []
+    def _admit_resize(
+        self, pod: Pod, allocation: Allocation, now: datetime
+    ) -> tuple[str, str, list[KubeletWrite]]:
+        """Admits a pod with what its spec requests as if it came anew; see Resizes."""
+        static = self._settings.static_managers
+        problem = infeasible(pod, qos_of(pod), allocation, static) or under_pressure(
+            pod, qos_of(pod), self._manager.conditions
+        )
+        writes: list[KubeletWrite] = []
+        if problem is None:
+            problem, victims = self._room.check_resized(pod, self._node)
+            writes = self._preempt(victims, now)
+        return ("", "", writes) if problem is None else (problem.reason, problem.message, writes)
+
+    def _preempt(self, victims: Iterable[Pod], now: datetime) -> list[KubeletWrite]:
         writes: list[KubeletWrite] = []
         for victim in victims:
             writes += self._end(victim, PREEMPTING, PREEMPTED, PREEMPTION_CONDITION, {}, now)
-        return None, writes
+        return writes
 
-    def _qos(self, pod: Pod) -> str:
-        return pod.status.qos_class or "BestEffort"
+    def _usage(self, pod: Pod, now: datetime) -> PodUsage | None:
+        with suppress(UsageError):
+            return usage_of(pod, now, self._scenario)
+        return None
 
     # -------------------------------------------------------------------------------- looks
 
     def look(self, now: datetime) -> list[KubeletWrite]:
         """Does what is due, and sets when to look next."""
         seconds = now.timestamp()
-        writes = list(self._restart_due(now))
+        writes = [*self._resizes.look(self._room.pods, now), *self._restart_due(now)]
         usages, problems = self._read(now)
         writes += problems
         writes += self._kill(usages, now)
@@ -297,16 +268,16 @@ class NodePressure:
     def _used_images(self) -> tuple[ContainerImage, ...]:
         used = {
             container.image
-            for pod in self._active.values()
+            for pod in self._room.pods.values()
             for container in (*pod.spec.containers, *pod.spec.init_containers)
         }
         tagged = used | {f"{name}:latest" for name in used}
         return tuple(image for image in self._images if not tagged.isdisjoint(image.names))
 
     def _step(self, usages: Usages, now: datetime) -> list[KubeletWrite]:
-        stats = {**dict.fromkeys(self._active, NOTHING), **usages}
+        stats = {**dict.fromkeys(self._room.pods, NOTHING), **usages}
         step = self._manager.step(
-            list(self._active.values()),
+            list(self._room.pods.values()),
             stats,
             self._observe(usages),
             partial(self._observe, usages),
@@ -347,7 +318,7 @@ class NodePressure:
     ) -> list[KubeletWrite]:
         """Ends a pod, and returns the event about it and its last status."""
         uid = pod.metadata.uid
-        self._deactivate(uid)
+        self._room.remove(uid, now.timestamp())
         self._using.pop(uid, None)  # until the watch tells what its dead containers leave
         self._refused.add(uid)
         status = statuses.failed_status(pod, reason, message, disruption, stamp(now))
@@ -374,7 +345,7 @@ class NodePressure:
         """Kills containers until the memory suffices, and reads the usage of their pods again."""
         writes: list[KubeletWrite] = []
         while (victim := self._next_victim(usages)) is not None:
-            pod = self._active[victim.pod.metadata.uid]
+            pod = self._room.pods[victim.pod.metadata.uid]
             uid, name = pod.metadata.uid, victim.container
             if victim.of_node:
                 message = f"System OOM encountered, victim process: {name}, pid: 1"
@@ -389,26 +360,26 @@ class NodePressure:
                 else:
                     status = statuses.restarted(status, name, stamp(now))
             writes.append(self._store(pod, status, now))
-            usage = usage_of(self._active[uid], now, self._scenario)
+            usage = usage_of(self._room.pods[uid], now, self._scenario)
             assert usage is not None
             usages[uid] = usage
         return writes
 
     def _next_victim(self, usages: Usages) -> oom.Victim | None:
-        used = [(pod, usages[uid]) for uid, pod in self._active.items() if uid in usages]
-        qos = {uid: self._qos(pod) for uid, pod in self._active.items() if uid in usages}
+        used = [(pod, usages[uid]) for uid, pod in self._room.pods.items() if uid in usages]
+        qos = {uid: qos_of(pod) for uid, pod in self._room.pods.items() if uid in usages}
         return oom.next_victim(used, qos, self._machine.memory)
 
     def _restart_due(self, now: datetime) -> Iterator[KubeletWrite]:
         for uid, name in self._restarts.due(now.timestamp()):
-            pod = self._active.get(uid)
+            pod = self._room.pods.get(uid)
             if pod is not None and self._starts_again:
                 yield self._store(pod, statuses.restarted(pod.status, name, stamp(now)), now)
 
     def _store(self, pod: Pod, status: PodStatus, now: datetime) -> StatusPatch:
         """Stores a new status of a pod's containers, and returns the write of it."""
         uid = pod.metadata.uid
-        self._active[uid] = self._using[uid] = msgspec.structs.replace(pod, status=status)
+        self._room.pods[uid] = self._using[uid] = msgspec.structs.replace(pod, status=status)
         return _patch_pod(pod, statuses.containers_patch(status, stamp(now)))
 
     # ----------------------------------------------------------------------------- planning
@@ -418,11 +389,11 @@ class NodePressure:
         seconds = now.timestamp()
         restart = self._restarts.next
         if self._step_at <= seconds + CLEANUP_SECONDS or not self._manager.is_resting:
-            self.due = min(restart, self._before_step(now))
+            self._look_at = min(restart, self._before_step(now))
             return
         if not self._using and not self._manager.conditions:
             usages, _ = self._read(now)
-            self.due = NEVER if self._manager.is_calm(self._observe(usages)) else self._step_at
+            self._look_at = NEVER if self._manager.is_calm(self._observe(usages)) else self._step_at
             return
         stride = min(2 * self._stride, MOST_STRIDE)
         if not all(is_foreseeable(pod, self._scenario) for pod in self._using.values()):
@@ -434,7 +405,7 @@ class NodePressure:
         end = self._manager.ends_at()
         if end is not None:
             at = min(at, max(self._interval_after(end - 1e-6), self._step_at))
-        self.due = min(restart, at)
+        self._look_at = min(restart, at)
 
     def _after(self, stride: int) -> float:
         return self._step_at + (stride - 1) * MONITORING_SECONDS
@@ -454,7 +425,7 @@ class NodePressure:
             and self._next_victim(usages) is None
             and not any(
                 limit_exceeded(pod, usages[uid], self._machine.layout)
-                for uid, pod in self._active.items()
+                for uid, pod in self._room.pods.items()
                 if uid in usages
             )
         )

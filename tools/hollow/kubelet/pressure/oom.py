@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Container, Pod
+from berth.actors.scheduling.kube.core import Container, Pod, ResourceRequirements
 from berth.actors.scheduling.kube.quantity import value
 
 from ..usage import PodUsage
@@ -117,16 +117,25 @@ def next_backoff(before: tuple[float, float] | None, now: float) -> tuple[float,
 
 def _beyond_limit(pod: Pod, usage: PodUsage, qos: str, memory: int) -> str:
     """Returns the container to kill for a limit of its own or of its pod; "" if there is none."""
-    containers = {c.name: c for c in (*pod.spec.containers, *pod.spec.init_containers)}
+    in_effect = _in_effect(pod)
     for used in usage.containers:
-        limit = containers[used.name].resources.limits.get("memory")
+        limit = in_effect[used.name].limits.get("memory")
         if limit is not None and used.memory > value(limit) > 0:
             return used.name
-    limits = pod.spec.resources.limits if pod.spec.resources is not None else {}
+    own = pod.spec.resources and (pod.status.resources or pod.spec.resources)
+    limits = own.limits if own is not None else {}
     if "memory" not in limits or usage.memory <= value(limits["memory"]):
         return ""
     scores = _scores(pod, usage, {pod.metadata.uid: qos}, memory)
     return max(scores, key=lambda score: score[0], default=(0.0, pod, ""))[2]
+
+
+def _in_effect(pod: Pod) -> dict[str, ResourceRequirements]:
+    """Returns the resources of containers: those that they have, whatever a resize requests."""
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    of = {container.name: container.resources for container in containers}
+    return of | {s.name: s.resources for s in statuses if s.resources is not None}
 
 
 def _scores(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from ...documents import documents_of
+from ...documents import container_documents
 from ...objects import (
     ContainerState,
     ContainerStatus,
@@ -82,7 +82,9 @@ def failed_status(pod: Pod, reason: str, message: str, disruption: str, time: st
         ("initContainerStatuses", pod.status.init_container_statuses),
     ):
         if statuses:
-            status[field] = documents_of(_ended(container, "Error", time) for container in statuses)
+            status[field] = container_documents(
+                _ended(container, "Error", time) for container in statuses
+            )
     return status
 
 
@@ -181,7 +183,7 @@ def containers_patch(status: PodStatus, time: str) -> Document:
         ("initContainerStatuses", status.init_container_statuses),
     ):
         if of:
-            patch[field] = documents_of(of)
+            patch[field] = container_documents(of)
     if statuses and all(c.state.terminated is not None for c in statuses):
         patch["phase"] = "Failed"
     return patch
