@@ -39,10 +39,12 @@ from .leases import SECONDS, Leases
 from .nodes import NodeSteps, is_stopped
 from .player import Player, event_about, path_of
 from .pods import PodSteps
+from .pressure.configuration import settings_for
 from .readiness import Readiness
 from .stages.actions import RecordEvent
 from .stages.lives import uid_of
 from .stages.reading import Stages, read_stages
+from .static_pods import Place, StaticPods
 from .writer import PATCHES, Writer
 
 FAILED = "FailedPrepareDynamicResources"
@@ -77,6 +79,7 @@ async def run_kubelets(
                 group.start_soon(kubelets.follow_claims, kind.version, claims)
         group.start_soon(kubelets.follow_pods, bound)
         group.start_soon(kubelets.housekeeping.run)
+        group.start_soon(kubelets.static_pods.run)
         task_status.started()
 
 
@@ -109,6 +112,8 @@ class _Kubelets:
         self._images = Images()
         self._reporting_images: set[str] = set()
         self.housekeeping = Housekeeping(self._writer.send, clock, group, setup)
+        self.static_pods = StaticPods(self._writer.send, clock)
+        self._configurations = setup.configurations
         self._pod_steps = PodSteps(
             self._readiness,
             self._images,
@@ -162,11 +167,20 @@ class _Kubelets:
         if name not in self._running:
             self._running.add(name)
             self._leases.begin(name, uid_of(node))
+            self._begin_static_pods(node)
             if self._pods_on.get(name):
                 self._group.start_soon(self._resume, name)
 
+    def _begin_static_pods(self, node: Document) -> None:
+        labels = node["metadata"].get("labels") or {}
+        settings = settings_for(labels, self._configurations)
+        if settings.static_pods is not None:
+            place = Place(_name(node), uid_of(node), settings.static_pods, settings.file_check)
+            self.static_pods.put_node(place)
+
     def _stop(self, name: str) -> None:
         self._running.discard(name)
+        self.static_pods.remove_node(name)
         self._leases.end(name)
         self.housekeeping.remove_node(name)
         for uid in self._pods_on.get(name, ()):
@@ -244,6 +258,7 @@ class _Kubelets:
                 case ObjectsListed(items):
                     self._pods_on.clear()
                     self.housekeeping.replace([read(pod, Pod) for pod in items])
+                    self.static_pods.replace(items)
                     for pod in items:
                         self._pod_steps.addresses.note((pod.get("status") or {}).get("podIP"))
                     self._pods.replace(list(self._playing(items)))
@@ -252,11 +267,13 @@ class _Kubelets:
                         self._renew(pod)
                 case ObjectChanged(pod):
                     self.housekeeping.put(read(pod, Pod))
+                    self.static_pods.put(pod)
                     for each in self._playing([pod]):
                         self._pods.put(each)
                         self._look(uid_of(each))
                 case ObjectDeleted(pod):
                     self.housekeeping.remove(read(pod, Pod))
+                    self.static_pods.remove(pod)
                     self._forget(pod)
 
     def _playing(self, pods: Iterable[Document]) -> Iterator[Document]:

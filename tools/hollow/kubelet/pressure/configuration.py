@@ -1,4 +1,4 @@
-"""KubeletConfiguration files: the settings of pressure, for the nodes that a document selects.
+"""KubeletConfiguration files: the settings of kubelets, for the nodes that a document selects.
 
 A file has one document or several. One may name its nodes by labels, in an annotation:
 
@@ -35,6 +35,7 @@ API_VERSION, KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
 SELECTOR = "berth.dev/node-selector"
 MONITORING_SECONDS = 10.0
 TRANSITION_SECONDS = 300.0
+FILE_CHECK_SECONDS = 20.0
 # The other fields of kubelet.config.k8s.io/v1beta1.
 _UNUSED_TEXT = """
     address allowedUnsafeSysctls authentication authorization cgroupDriver cgroupRoot cgroupsPerQOS
@@ -45,7 +46,7 @@ _UNUSED_TEXT = """
     enableControllerAttachDetach enableDebugFlagsHandler enableDebuggingHandlers
     enableProfilingHandler enableServer enableSystemLogHandler enableSystemLogQuery
     enforceNodeAllocatable eventBurst eventRecordQPS failCgroupV1 failSwapOn featureGates
-    fileCheckFrequency hairpinMode healthzBindAddress healthzPort httpCheckFrequency
+    hairpinMode healthzBindAddress healthzPort httpCheckFrequency
     imageGCHighThresholdPercent imageGCLowThresholdPercent imageMaximumGCAge imageMinimumGCAge
     imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit
     iptablesMasqueradeBit kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReserved
@@ -58,7 +59,7 @@ _UNUSED_TEXT = """
     reservedSystemCPUs resolvConf rotateCertificates runOnce runtimeRequestTimeout seccompDefault
     serializeImagePulls serverTLSBootstrap showHiddenMetricsForVersion shutdownGracePeriod
     shutdownGracePeriodByPodPriority shutdownGracePeriodCriticalPods singleProcessOOMKill
-    staticPodPath staticPodURL staticPodURLHeader streamingConnectionIdleTimeout syncFrequency
+    staticPodURL staticPodURLHeader streamingConnectionIdleTimeout syncFrequency
     systemCgroups systemReserved systemReservedCgroup tlsCertFile tlsCipherSuites
     tlsCurvePreferences tlsMinVersion tlsPrivateKeyFile topologyManagerPolicy
     topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces volumePluginDir
@@ -72,7 +73,7 @@ class ConfigurationError(ValueError):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The settings of a kubelet that bear on pressure. Times are in seconds.
+    """The settings of a kubelet that a hollow one has a use for. Times are in seconds.
 
     `most_pods` is None if the configuration does not say it.
     """
@@ -83,6 +84,8 @@ class Settings(msgspec.Struct, frozen=True):
     most_pods: int | None = None
     isolates_storage: bool = True
     static_managers: tuple[str, ...] = ()  # the resources of Guaranteed pods that they allot
+    static_pods: Path | None = None  # the folder, or the file, of manifests
+    file_check: float = FILE_CHECK_SECONDS
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -105,6 +108,8 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
     local_storage_capacity_isolation: bool = True
     cpu_manager_policy: Literal["none", "static", ""] = ""
     memory_manager_policy: Literal["None", "Static", ""] = ""
+    static_pod_path: str = ""
+    file_check_frequency: Duration = Duration(0)
 
 
 _MAPS = ("evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim")
@@ -137,15 +142,19 @@ def read_configurations(file: Path) -> list[Configuration]:
     configurations = []
     for number, document in enumerate(read):
         try:
-            configurations.append(_configuration(document))
+            configurations.append(_configuration(document, file.parent))
         except ConfigurationError as problem:
             where = f"{file}, document {number + 1}" if len(read) > 1 else str(file)
             raise ConfigurationError(f"{where}: {problem}") from None
     return configurations
 
 
-def _configuration(document: object) -> Configuration:
+def _configuration(document: object, folder: Path) -> Configuration:
+    """Reads a document; paths in it are relative to the folder. Raises ConfigurationError."""
     fields = _read(document)
+    static_pods = folder / fields.static_pod_path if fields.static_pod_path else None
+    if static_pods is not None and not static_pods.exists():
+        raise ConfigurationError(f"staticPodPath: expected a folder or a file, got {static_pods}")
     hard = fields.eviction_hard
     if hard is None or fields.merge_default_eviction_settings:
         hard = {**(hard or {}), **{k: v for k, v in DEFAULT_HARD.items() if k not in (hard or {})}}
@@ -175,6 +184,8 @@ def _configuration(document: object) -> Configuration:
             )
             if policy.lower() == "static"
         ),
+        static_pods,
+        float(fields.file_check_frequency) or FILE_CHECK_SECONDS,
     )
     return Configuration(settings, nodes)
 
@@ -202,6 +213,10 @@ def _read(document: object) -> _Document:
     if problems:
         raise ConfigurationError(problems[0])
     read: _Document = converted(plain, _Document)
-    if read.eviction_pressure_transition_period < 0:
-        raise ConfigurationError("evictionPressureTransitionPeriod: expected at least 0")
+    for field, seconds in (
+        ("evictionPressureTransitionPeriod", read.eviction_pressure_transition_period),
+        ("fileCheckFrequency", read.file_check_frequency),
+    ):
+        if seconds < 0:
+            raise ConfigurationError(f"{field}: expected at least 0")
     return read

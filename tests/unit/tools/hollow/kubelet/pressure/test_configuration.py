@@ -66,6 +66,14 @@ featureGates: {SomeGate: true}
     assert not read.isolates_storage
 
 
+def test_static_pods_and_static_managers_are_read(tmp_path: Path) -> None:
+    text = f"{HEAD}staticPodPath: .\ncpuManagerPolicy: static\nmemoryManagerPolicy: None"
+    read = settings(tmp_path, text)
+    assert (read.static_pods, read.file_check) == (tmp_path, 20.0)
+    assert read.static_managers == ("cpu",)
+    assert settings(tmp_path, f"{HEAD}memoryManagerPolicy: Static").static_managers == ("memory",)
+
+
 def test_hard_thresholds_replace_the_defaults_unless_they_are_merged(tmp_path: Path) -> None:
     hard = "evictionHard: {nodefs.available: 1Gi}\n"
     assert signals(settings(tmp_path, HEAD + hard)) == {"nodefs.available": "1Gi"}
@@ -100,6 +108,9 @@ def test_the_last_document_that_selects_a_node_counts(tmp_path: Path) -> None:
             "evictionHard[mem.available]: expected a s",
         ),
         (f"{HEAD}evictionSoft: {{nodefs.available: 5Gi}}", "evictionSoftGracePeriod[nodefs.avail"),
+        (f"{HEAD}staticPodPath: none", "staticPodPath: expected a folder or a file, got"),
+        (f"{HEAD}fileCheckFrequency: -1s", "fileCheckFrequency: expected at least 0"),
+        (f"{HEAD}cpuManagerPolicy: dynamic", "cpuManagerPolicy: expected"),
         (f"{HEAD}maxPods: -1", "maxPods: expected a number of at least 0, got -1"),
         (f"{HEAD}evictionPressureTransitionPeriod: soon", "evictionPressureTransitionPeriod: exp"),
         (f"{HEAD}evictionPressureTransitionPeriod: -1s", "evictionPressureTransitionPeriod: exp"),
