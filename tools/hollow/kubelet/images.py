@@ -33,21 +33,37 @@ class Images:
 
     def __init__(self) -> None:
         self._sizes: dict[str, dict[str, int]] = defaultdict(dict)
+        self._unreported: dict[str, set[str]] = defaultdict(set)
 
     def put(self, node: Document) -> None:
-        """Takes the images that a node's status has."""
-        for image in (node.get("status") or {}).get("images") or ():
-            for name in image.get("names") or ():
-                self._sizes[node["metadata"]["name"]][name] = image.get("sizeBytes") or 0
+        """Takes the images that a node's status has. Others are gone, unless they are new there, or
+        the status has no room for them.
+        """
+        name = node["metadata"]["name"]
+        images = (node.get("status") or {}).get("images") or ()
+        listed = {
+            text: image.get("sizeBytes") or 0
+            for image in images
+            for text in image.get("names") or ()
+        }
+        self._unreported[name] -= listed.keys()
+        kept = {
+            text: size
+            for text, size in self._sizes[name].items()
+            if len(images) >= MOST_REPORTED or text in self._unreported[name]
+        }
+        self._sizes[name] = kept | listed
 
     def forget(self, name: str) -> None:
         self._sizes.pop(name, None)
+        self._unreported.pop(name, None)
 
     def add(self, pod: Document) -> bool:
         """Adds the images of a pod to its node; True if one is new there."""
         size, sizes = _size(pod), self._sizes[pod["spec"]["nodeName"]]
         new = [image for image in images_of(pod) if image not in sizes] if size else []
         sizes.update(dict.fromkeys(new, size))
+        self._unreported[pod["spec"]["nodeName"]] |= set(new)
         return bool(new)
 
     def status(self, name: str) -> list[Document]:

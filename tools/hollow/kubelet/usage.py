@@ -189,6 +189,17 @@ class PodUsage(msgspec.Struct, frozen=True):
         return sum(container.pids for container in self.containers)
 
 
+def with_most_pids(usage: PodUsage, most: int | None) -> PodUsage:
+    """Returns the usage of a pod that can have at most so many processes, None for any number."""
+    if most is None or usage.pids <= most:
+        return usage
+    containers = []
+    for container in usage.containers:
+        containers.append(msgspec.structs.replace(container, pids=min(container.pids, most)))
+        most -= containers[-1].pids
+    return msgspec.structs.replace(usage, containers=tuple(containers))
+
+
 class Rule(msgspec.Struct, frozen=True):
     """The usage of the pods that a selector selects, as curves or as a model."""
 

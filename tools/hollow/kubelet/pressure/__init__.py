@@ -8,6 +8,7 @@ Mirrors pkg/kubelet/eviction, and the kubelet's admission, preemption and oom_sc
     ranking         in which order pods are evicted
     messages        what an eviction says
     local_storage   pods that exceed their own limits of local storage
+    image_garbage   which unused images go when a disk is nearly full
     manager         the state machine: observations and pods in, conditions and evictions out
     oom             which container the kernel kills
     admission       which pods a node rejects, and what a critical pod preempts

@@ -36,6 +36,7 @@ SELECTOR = "berth.dev/node-selector"
 MONITORING_SECONDS = 10.0
 TRANSITION_SECONDS = 300.0
 FILE_CHECK_SECONDS = 20.0
+IMAGE_SECONDS = 120.0
 # The other fields of kubelet.config.k8s.io/v1beta1.
 _UNUSED_TEXT = """
     address allowedUnsafeSysctls authentication authorization cgroupDriver cgroupRoot cgroupsPerQOS
@@ -47,13 +48,13 @@ _UNUSED_TEXT = """
     enableProfilingHandler enableServer enableSystemLogHandler enableSystemLogQuery
     enforceNodeAllocatable eventBurst eventRecordQPS failCgroupV1 failSwapOn featureGates
     hairpinMode healthzBindAddress healthzPort httpCheckFrequency
-    imageGCHighThresholdPercent imageGCLowThresholdPercent imageMaximumGCAge imageMinimumGCAge
+    imageMaximumGCAge
     imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit
     iptablesMasqueradeBit kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReserved
     kubeReservedCgroup kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
     maxParallelImagePulls memoryReservationPolicy memorySwap
     memoryThrottlingFactor nodeLeaseDurationSeconds nodeStatusMaxImages nodeStatusReportFrequency
-    nodeStatusUpdateFrequency oomScoreAdj podCIDR podLogsDir podPidsLimit podsPerCore port
+    nodeStatusUpdateFrequency oomScoreAdj podCIDR podLogsDir podsPerCore port
     preloadedImagesVerificationAllowlist protectKernelDefaults providerID qosReserved readOnlyPort
     registerNode registerWithTaints registryBurst registryPullQPS reservedMemory
     reservedSystemCPUs resolvConf rotateCertificates runOnce runtimeRequestTimeout seccompDefault
@@ -86,6 +87,10 @@ class Settings(msgspec.Struct, frozen=True):
     static_managers: tuple[str, ...] = ()  # the resources of Guaranteed pods that they allot
     static_pods: Path | None = None  # the folder, or the file, of manifests
     file_check: float = FILE_CHECK_SECONDS
+    image_high: int = 85  # percent of the disk of images
+    image_low: int = 80
+    image_least_age: float = IMAGE_SECONDS
+    most_pids: int | None = None  # of a pod
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -110,6 +115,14 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
     memory_manager_policy: Literal["None", "Static", ""] = ""
     static_pod_path: str = ""
     file_check_frequency: Duration = Duration(0)
+    image_gc_high_threshold_percent: int = msgspec.field(
+        default=85, name="imageGCHighThresholdPercent"
+    )
+    image_gc_low_threshold_percent: int = msgspec.field(
+        default=80, name="imageGCLowThresholdPercent"
+    )
+    image_minimum_gc_age: Duration = msgspec.field(default=Duration(0), name="imageMinimumGCAge")
+    pod_pids_limit: int = -1
 
 
 _MAPS = ("evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim")
@@ -186,6 +199,10 @@ def _configuration(document: object, folder: Path) -> Configuration:
         ),
         static_pods,
         float(fields.file_check_frequency) or FILE_CHECK_SECONDS,
+        fields.image_gc_high_threshold_percent,
+        fields.image_gc_low_threshold_percent,
+        float(fields.image_minimum_gc_age) or IMAGE_SECONDS,
+        fields.pod_pids_limit if fields.pod_pids_limit > 0 else None,
     )
     return Configuration(settings, nodes)
 
@@ -216,7 +233,16 @@ def _read(document: object) -> _Document:
     for field, seconds in (
         ("evictionPressureTransitionPeriod", read.eviction_pressure_transition_period),
         ("fileCheckFrequency", read.file_check_frequency),
+        ("imageMinimumGCAge", read.image_minimum_gc_age),
     ):
         if seconds < 0:
             raise ConfigurationError(f"{field}: expected at least 0")
+    high, low = read.image_gc_high_threshold_percent, read.image_gc_low_threshold_percent
+    if not 0 <= high <= 100:
+        raise ConfigurationError(f"imageGCHighThresholdPercent: expected 0 to 100, got {high}")
+    if not 0 <= low < high:
+        raise ConfigurationError(
+            f"imageGCLowThresholdPercent: expected less than imageGCHighThresholdPercent ({high}), "
+            f"got {low}"
+        )
     return read

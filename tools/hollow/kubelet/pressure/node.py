@@ -33,17 +33,19 @@ from ..usage import (
     is_described,
     is_foreseeable,
     usage_of,
+    with_most_pids,
 )
 from ..writes import KubeletWrite, StatusPatch
 from . import oom, statuses
 from .admission import PREEMPTED, PREEMPTING, infeasible, under_pressure
 from .configuration import MONITORING_SECONDS, Settings
+from .image_garbage import PERIOD_SECONDS, Collector, used_images
 from .local_storage import limit_exceeded
 from .manager import CONTAINERS, IMAGES, Eviction, Manager
 from .messages import EVICTED
 from .observations import machine_of, observe
 from .room import Room, qos_of
-from .thresholds import CONDITIONS, Observation
+from .thresholds import CONDITIONS, IMAGEFS, Observation
 
 CLEANUP_SECONDS = 1.0  # until the kubelet sees that an evicted pod is gone
 OOM_SECONDS = 1.0
@@ -75,6 +77,10 @@ class NodePressure:
             kind for kind in CONDITIONS.values() if holds(node.status.conditions, kind)
         }
         self._images = node.status.images
+        self._collector = Collector(settings)
+        self._collect_at = 0.0
+        self._is_filled = False  # the disk of images may be, until the next look
+        self._failed_to_collect = False
         self._using: dict[str, Pod] = {}  # pods that say what they use, finished ones included
         self._refused: set[str] = set()  # pods that this kubelet has ended or rejected
         self._collected: set[tuple[str, str, str]] = set()  # dead containers that are removed
@@ -111,6 +117,7 @@ class NodePressure:
                 self._manager = Manager(self._settings, machine.layout)
             self._machine = machine
             self._wake(now)
+        self._collector.detect(node.status.images, now.timestamp())
         if node.status.images != self._images:
             self._images = node.status.images
             self._wake(now)
@@ -131,6 +138,7 @@ class NodePressure:
         ):
             return  # not admitted yet, or older news
         if finished:
+            self._collector.note_end(pod, now.timestamp())
             self._room.remove(uid, now.timestamp())
         else:
             self._room.put(pod, now.timestamp())
@@ -141,6 +149,8 @@ class NodePressure:
     def remove(self, pod: Pod, now: datetime) -> None:
         """Forgets a deleted pod."""
         uid = pod.metadata.uid
+        if uid in self._room.pods:
+            self._collector.note_end(pod, now.timestamp())
         self._room.remove(uid, now.timestamp())
         self._refused.discard(uid)
         if self._using.pop(uid, None) is not None:
@@ -163,8 +173,10 @@ class NodePressure:
 
     def _interval_after(self, seconds: float) -> float:
         """Returns the next time at which the manager steps; nodes step at different times."""
-        begun = (seconds - self._phase) // MONITORING_SECONDS
-        return (begun + 1) * MONITORING_SECONDS + self._phase
+        return self._tick_after(seconds, MONITORING_SECONDS)
+
+    def _tick_after(self, seconds: float, period: float) -> float:
+        return ((seconds - self._phase) // period + 1) * period + self._phase
 
     # ---------------------------------------------------------------------------- admission
 
@@ -227,6 +239,8 @@ class NodePressure:
         usages, problems = self._read(now)
         writes += problems
         writes += self._kill(usages, now)
+        if 0 <= seconds - self._collect_at < MONITORING_SECONDS:
+            writes += self._collect(usages, now)
         if seconds >= self._step_at:
             writes += self._step(usages, now)
         self._plan(now)
@@ -247,7 +261,7 @@ class NodePressure:
                     writes.append(self._about(pod, BAD_USAGE, str(problem), now))
                 continue
             if usage is not None:
-                usages[uid] = usage
+                usages[uid] = with_most_pids(usage, self._settings.most_pids)
         return usages, writes
 
     def _observe(self, usages: Usages, without: Iterable[str] = ()) -> dict[str, Observation]:
@@ -266,13 +280,26 @@ class NodePressure:
                     yield place, left
 
     def _used_images(self) -> tuple[ContainerImage, ...]:
-        used = {
-            container.image
-            for pod in self._room.pods.values()
-            for container in (*pod.spec.containers, *pod.spec.init_containers)
-        }
-        tagged = used | {f"{name}:latest" for name in used}
-        return tuple(image for image in self._images if not tagged.isdisjoint(image.names))
+        return used_images(self._images, self._room.pods.values())
+
+    def _collect(self, usages: Usages, now: datetime) -> list[KubeletWrite]:
+        """Removes images that are not used, if the disk is nearly full."""
+        disk, pods = self._observe(usages).get(IMAGEFS), self._room.pods.values()
+        collection = self._collector.collect(self._images, pods, disk, now.timestamp())
+        writes = self._keep_images(collection.images)
+        if collection.problem:
+            writes.append(self._about_node("FreeDiskSpaceFailed", collection.problem, now))
+            if self._failed_to_collect:
+                writes.append(self._about_node("ImageGCFailed", collection.problem, now))
+        self._failed_to_collect = bool(collection.problem)
+        return writes
+
+    def _keep_images(self, images: tuple[ContainerImage, ...]) -> list[KubeletWrite]:
+        """Removes the other images from the node."""
+        if images == self._images:
+            return []
+        self._images = images
+        return [self._patch_node({"images": documents_of(images)})]
 
     def _step(self, usages: Usages, now: datetime) -> list[KubeletWrite]:
         stats = {**dict.fromkeys(self._room.pods, NOTHING), **usages}
@@ -290,9 +317,8 @@ class NodePressure:
         self._starved = step.starved
         if CONTAINERS in step.reclaimed:
             self._collected |= {place for place, _ in self._dead(usages)}
-        if IMAGES in step.reclaimed and (used := self._used_images()) != self._images:
-            self._images = used
-            writes.append(self._patch_node({"images": documents_of(used)}))
+        if IMAGES in step.reclaimed:
+            writes += self._keep_images(self._used_images())
         writes += self._report(now)
         for eviction in step.evictions:
             writes += self._evict(eviction, now)
@@ -388,12 +414,17 @@ class NodePressure:
         """Sets when to look next: as late as nothing can happen before."""
         seconds = now.timestamp()
         restart = self._restarts.next
+        between = MONITORING_SECONDS / 2  # steps of the manager
+        self._collect_at = self._tick_after(seconds - between, PERIOD_SECONDS) + between
         if self._step_at <= seconds + CLEANUP_SECONDS or not self._manager.is_resting:
             self._look_at = min(restart, self._before_step(now))
             return
         if not self._using and not self._manager.conditions:
             usages, _ = self._read(now)
-            self._look_at = NEVER if self._manager.is_calm(self._observe(usages)) else self._step_at
+            is_calm = self._manager.is_calm(self._notice(usages))
+            self._look_at = NEVER if is_calm else self._step_at
+            if self._is_filled:
+                self._look_at = min(self._look_at, self._collect_at)
             return
         stride = min(2 * self._stride, MOST_STRIDE)
         if not all(is_foreseeable(pod, self._scenario) for pod in self._using.values()):
@@ -402,6 +433,8 @@ class NodePressure:
             stride //= 2
         self._stride = stride
         at = self._after(stride) if stride > 1 else self._before_step(now)
+        if stride > 1 and self._is_filled:
+            at = min(at, self._collect_at)
         end = self._manager.ends_at()
         if end is not None:
             at = min(at, max(self._interval_after(end - 1e-6), self._step_at))
@@ -417,11 +450,17 @@ class NodePressure:
         lasts = self._next_victim(usages) is None
         return self._step_at if lasts else min(self._step_at, seconds + OOM_SECONDS)
 
+    def _notice(self, usages: Usages) -> dict[str, Observation]:
+        """Returns what will be available, and notices if the disk of images will be filled."""
+        observations = self._observe(usages)
+        self._is_filled = self._collector.is_due(observations.get(IMAGEFS))
+        return observations
+
     def _is_calm(self, now: datetime, ahead: float) -> bool:
         """True if nothing can happen for so many seconds unless a pod changes."""
         usages, _ = self._read(now, ahead)
         return (
-            self._manager.is_calm(self._observe(usages))
+            self._manager.is_calm(self._notice(usages))
             and self._next_victim(usages) is None
             and not any(
                 limit_exceeded(pod, usages[uid], self._machine.layout)

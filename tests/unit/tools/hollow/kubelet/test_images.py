@@ -74,3 +74,14 @@ def test_nodes_report_their_largest_images() -> None:
     assert listed[0] == {"names": ["big"], "sizeBytes": 9}
     images.forget("n")
     assert images.status("n") == []
+
+
+def test_an_image_that_the_node_no_longer_lists_is_pulled_again() -> None:
+    images, large = Images(), pod(image_size="1000Mi")
+    node: Document = {"metadata": {"name": "n"}, "status": {"images": []}}
+    images.add(large)
+    images.put(node)
+    assert images.pull(large, 0, 0).reason == ""  # the status is older than the pull
+    images.put({**node, "status": {"images": images.status("n")}})
+    images.put(node)
+    assert images.pull(large, 0, 0).reason == "ContainerCreating"
