@@ -154,7 +154,7 @@ class Settings(msgspec.Struct, frozen=True):
     "--kubelet-config",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A KubeletConfiguration with eviction thresholds, or several for chosen nodes.",
+    help="A KubeletConfiguration (eviction, static pods), or several for chosen nodes.",
 )
 @feature_gates_option
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")

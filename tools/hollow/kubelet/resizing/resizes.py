@@ -55,6 +55,7 @@ class Resizes:
         self._allocations: dict[str, Allocation] = {}  # of the pods whose spec requests another
         self._pending: dict[str, None] = {}
         self._progressing: dict[str, float] = {}  # when they are in effect, by uid
+        self._told: set[str] = set()  # the pods in progress whose completion has been told
         self._retry_at = NEVER
 
     @property
@@ -82,6 +83,7 @@ class Resizes:
             self._progressing.setdefault(uid, now + ACTUATION_SECONDS)
         elif uid in self._progressing and is_actuated(pod, allocation_of(self.allocated(pod))):
             del self._progressing[uid]
+            self._told.discard(uid)
 
     def _compare(self, before: Pod | None, pod: Pod, now: float) -> None:
         """Compares what the spec of a pod requests with what is allocated to it."""
@@ -101,6 +103,7 @@ class Resizes:
     def remove(self, uid: str) -> None:
         for of in (self._allocations, self._pending, self._progressing):
             of.pop(uid, None)
+        self._told.discard(uid)
 
     def make_room(self, now: float) -> None:
         """Has the resizes tried again that wait, since a pod has left or shrunk."""
@@ -177,6 +180,7 @@ class Resizes:
     def _allocate(self, pod: Pod, now: datetime) -> list[KubeletWrite]:
         generation = pod.metadata.generation
         self._progressing[pod.metadata.uid] = now.timestamp() + ACTUATION_SECONDS
+        self._told.discard(pod.metadata.uid)
         condition = _conditioned(None, IN_PROGRESS, "", "", generation, now)
         status = {
             **allocated_status(pod, allocation_of(pod)),
@@ -210,12 +214,14 @@ class Resizes:
         # It counts as done once the server shows it.
         self._progressing[uid] = seconds + ACTUATION_SECONDS
         actuation = actuate(pod, allocation, stamp(now))
-        writes: list[KubeletWrite] = [
-            self._event(pod, "Normal", "Killing", f"Container {name} resize requires restart", now)
-            for name in actuation.restarted
-        ]
-        text = _summary("Pod resize completed", pod, generation)
-        writes.append(self._event(pod, "Normal", "ResizeCompleted", text, now))
+        writes: list[KubeletWrite] = []
+        if uid not in self._told:
+            self._told.add(uid)
+            for name in actuation.restarted:
+                text = f"Container {name} resize requires restart"
+                writes.append(self._event(pod, "Normal", "Killing", text, now))
+            text = _summary("Pod resize completed", pod, generation)
+            writes.append(self._event(pod, "Normal", "ResizeCompleted", text, now))
         conditions = [*actuation.status.get("conditions", ()), _without(IN_PROGRESS)]
         status = {**actuation.status, "conditions": conditions}
         return [*writes, _patch(pod, status, versioned=True)]

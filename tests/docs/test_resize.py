@@ -1,0 +1,40 @@
+"""Runs the commands about resizes and static pods, one after another, each in a toy cluster."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT, write_files
+from tests.docs.consoles import follow
+from tests.kit.kubectl import Daemon
+
+PAGE = ROOT / "docs/eviction.md"
+SECONDS = 60.0
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
+]
+
+
+@pytest.mark.parametrize(
+    ("section", "options"),
+    [
+        ("Resize in place", ("--nodes", "1", "-f", "resize.yaml")),
+        ("Static pods", ("--kubelet-config", "static-pods.yaml")),
+    ],
+)
+def test_the_commands_print_what_the_page_shows(
+    section: str, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    write_files(PAGE, tmp_path)
+    named = [str(tmp_path / each) if each.endswith(".yaml") else each for each in options]
+    daemon = Daemon(tmp_path, "demo", "--keep", *named)
+    try:
+        follow(PAGE, section, daemon.kubectl, ("kubectl get",), SECONDS)
+    finally:
+        ended = daemon.end()
+    assert ended == 0
