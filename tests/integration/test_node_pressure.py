@@ -8,8 +8,10 @@ import anyio
 import msgspec
 
 from berth.tools.hollow.kubelet.housekeeping import Setup
+from berth.tools.hollow.kubelet.kubelets import run_kubelets
+from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.hollow.kubelet.pressure.configuration import DEFAULTS, Configuration
-from tests.kit.cluster import Cluster, toy_cluster
+from tests.kit.cluster import Cluster, cluster, toy_cluster
 from tests.kit.virtual_loop import in_virtual_time
 
 Document = dict[str, Any]
@@ -125,3 +127,33 @@ async def test_a_container_beyond_its_limit_is_killed_and_restarted() -> None:
         assert condition(pod, "Ready") == "True"
         assert [event["reason"] for event in await events(running, "BackOff")] == ["BackOff"]
         assert not await events(running, "Evicted")
+
+
+@in_virtual_time
+async def test_an_image_that_is_not_used_goes_when_the_disk_fills_and_is_pulled_again() -> None:
+    large = {"berth.dev/image-size": "9Gi"}
+    container = {"name": "c", "image": "large:1"}
+    pod = {
+        "metadata": {"name": "p", "annotations": large},
+        "spec": {"nodeName": "node-1", "containers": [container]},
+    }
+    none = Configuration(msgspec.structs.replace(DEFAULTS, thresholds=()))
+    async with cluster() as running:
+        await running.start(run_kubelets, None, Setup([none]))
+        node = hollow_node(1)
+        small = {**node["status"]["capacity"], "ephemeral-storage": "10Gi"}
+        node["status"] |= {"capacity": small, "allocatable": small}
+        await running.create("Node", node)
+        await running.create("Pod", pod)
+        await running.until("Node", "node-1", lambda n: bool(n["status"].get("images")), 100.0)
+        await anyio.sleep(600)
+        assert len((await running.get("Node", "node-1"))["status"]["images"]) == 1
+        reasons = {event["reason"] for event in await running.all("Event")}
+        assert {"FreeDiskSpaceFailed", "ImageGCFailed"} <= reasons
+        await running.delete("Pod", "p")
+        await running.until("Node", "node-1", lambda n: not n["status"].get("images"), 310.0)
+        await running.create("Pod", pod)
+        await anyio.sleep(50)
+        waiting = await running.get("Pod", "p")
+        (status,) = waiting["status"]["containerStatuses"]
+        assert status["state"]["waiting"]["reason"] == "ContainerCreating"
