@@ -212,6 +212,50 @@ async def test_a_bigger_limit_saves_a_leaking_container() -> None:
 
 
 @in_virtual_time
+async def test_the_resources_of_the_pod_itself_are_resized() -> None:
+    async with toy_cluster(1) as running:
+        await start(running, pod("p", "1", resources={"requests": {"cpu": "2"}}))
+        path = "/api/v1/namespaces/default/pods/p/resize"
+        change = {"spec": {"resources": {"requests": {"cpu": "7"}}}}
+        await running.client.patch(path, change, dict, "strategic")
+        done = await running.until(
+            "Pod", "p", lambda pod: pod["status"]["resources"]["requests"]["cpu"] == "7"
+        )
+        assert done["status"]["allocatedResources"]["cpu"] == "7"
+        assert len(await messages(running, "ResizeCompleted")) == 1
+        await running.create("Pod", pod("q", "2"))
+        await anyio.sleep(5)
+        assert not runs(await running.get("Pod", "q"))
+
+
+@in_virtual_time
+async def test_a_resize_of_a_pod_whose_images_are_pulled_takes_effect_at_its_start() -> None:
+    async with toy_cluster(1) as running:
+        document = pod("p", "1")
+        document["metadata"]["annotations"]["berth.dev/image-size"] = "2000Mi"
+        await running.create("Pod", document)
+        await running.until("Pod", "p", lambda pod: bool(pod["status"].get("containerStatuses")))
+        await resize(running, "p", requests={"cpu": "2"})
+        done = await running.until("Pod", "p", runs)
+        assert has(done)["requests"]["cpu"] == "2"
+        assert not condition(done, IN_PROGRESS)
+
+
+@in_virtual_time
+async def test_a_container_that_starts_while_a_resize_is_deferred_has_what_it_had() -> None:
+    async with toy_cluster(1) as running:
+        document = pod("p", "1")
+        document["metadata"]["annotations"]["berth.dev/fail-seconds"] = "5"
+        await start(running, document)
+        await resize(running, "p", requests={"cpu": "9"})
+        await running.until("Pod", "p", lambda pod: bool(condition(pod, PENDING)))
+        again = await running.until(
+            "Pod", "p", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] > 0
+        )
+        assert has(again)["requests"]["cpu"] == "1"
+
+
+@in_virtual_time
 async def test_a_kubelet_with_static_cpus_never_resizes_guaranteed_pods() -> None:
     static = msgspec.structs.replace(DEFAULTS, static_managers=("cpu",))
     async with toy_cluster(1, setup=Setup([Configuration(static)])) as running:

@@ -80,9 +80,8 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
     was: Document | None = None if before is None else before.get("spec") or {}
     match kind:
         case "Pod":
-            return _pod_spec(spec) + (
-                pods.new_pod(spec) if was is None else pod_updates.pod_update(spec, was)
-            )
+            own = _pod_spec(spec) + pod_updates.mirror_annotation(document, before)
+            return own + (pods.new_pod(spec) if was is None else pod_updates.pod_update(spec, was))
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController":
             return workloads.workload(kind, spec, was)
         case "Job":

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from ..schema import TYPES, canonical
 from .fields import Document, forbidden, invalid
+from .pod_updates import MIRROR
 
-MIRROR = "kubernetes.io/config.mirror"
 RESIZABLE = ("cpu", "memory")
 _LISTS = ("containers", "initContainers")
 _ONLY = "only cpu and memory resources are mutable"

@@ -7,6 +7,7 @@ from typing import Any
 from ..schema import TYPES, canonical
 from .fields import Document, forbidden, invalid
 
+MIRROR = "kubernetes.io/config.mirror"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _UPDATABLE = ",".join(
     (
@@ -52,6 +53,20 @@ def pod_update(after: Document, before: Document) -> list[str]:
             forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}")
         )
     return problems
+
+
+def mirror_annotation(after: Document, before: Document | None) -> list[str]:
+    """Checks the annotation of mirror pods, which kubelets give them at their creation."""
+    new = (after["metadata"].get("annotations") or {}).get(MIRROR)
+    path = f"metadata.annotations[{MIRROR}]"
+    if before is not None:
+        old = (before["metadata"].get("annotations") or {}).get(MIRROR)
+        if old != new:
+            verb = "add" if old is None else "remove or update"
+            return [forbidden(path, f"may not {verb} mirror pod annotation")]
+    if new is not None and not (after.get("spec") or {}).get("nodeName"):
+        return [invalid(path, new, "must set spec.nodeName if mirror pod annotation is set")]
+    return []
 
 
 def _deadline(after: int | None, before: int | None) -> list[str]:

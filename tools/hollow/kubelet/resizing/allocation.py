@@ -76,6 +76,7 @@ def document_with(pod: Document, allocation: Allocation) -> Document:
                 {**container, "resources": listed(allocation.containers[container["name"]])}
                 for container in spec[field]
             ]
+    spec.pop("resources", None)
     if allocation.pod is not None:
         spec["resources"] = listed(allocation.pod)
     return {**pod, "spec": spec}

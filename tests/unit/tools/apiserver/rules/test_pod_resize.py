@@ -12,6 +12,7 @@ from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import RefusedError, Store
 
 Document = dict[str, Any]
+MIRROR = "kubernetes.io/config.mirror"
 PODS, QUOTAS = BY_KIND["v1", "Pod"], BY_KIND["v1", "ResourceQuota"]
 LIMITS = BY_KIND["v1", "LimitRange"]
 
@@ -125,7 +126,7 @@ def test_the_resize_policy_cannot_be_changed(api: Api) -> None:
 
 
 def test_static_pods_are_not_resized(api: Api) -> None:
-    create(api, {"kubernetes.io/config.mirror": "hash"})
+    create(api, {MIRROR: "hash"}, nodeName="n")
     problem = refused(api, containers=[to(requests={"cpu": "2"})])
     assert problem == "[]: Forbidden: static pods cannot be resized"
 
@@ -165,3 +166,28 @@ def test_quotas_and_limit_ranges_hold_for_resizes(api: Api) -> None:
     api.create(LIMITS, "default", limits)
     bigger = to(limits={"memory": "3Gi"})
     assert "maximum memory usage per Container is 2Gi" in refused(api, containers=[bigger])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verb"),
+    [
+        ({}, {MIRROR: "a"}, "add"),
+        ({MIRROR: "a"}, {MIRROR: "b"}, "remove or update"),
+        ({MIRROR: "a"}, {MIRROR: None}, "remove or update"),
+    ],
+)
+def test_the_annotation_of_mirror_pods_stays(
+    api: Api, before: Document, after: Document, verb: str
+) -> None:
+    create(api, before, nodeName="n")
+    with pytest.raises(RefusedError) as refusal:
+        api.patch(PODS, "default", "p", {"metadata": {"annotations": after}}, STRATEGIC, "")
+    assert str(refusal.value) == (
+        f'Pod "p" is invalid: metadata.annotations[{MIRROR}]: Forbidden: '
+        f"may not {verb} mirror pod annotation"
+    )
+
+
+def test_a_mirror_pod_has_a_node(api: Api) -> None:
+    with pytest.raises(RefusedError, match=r"must set spec\.nodeName if mirror pod annotation"):
+        create(api, {MIRROR: "a"})
