@@ -33,6 +33,8 @@ class Collection(msgspec.Struct, frozen=True):
 
 
 class Collector:
+    """The collector of a node's images. It remembers when they came, and were used last."""
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._detected: dict[tuple[str, ...], float] = {}

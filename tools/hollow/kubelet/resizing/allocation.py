@@ -31,12 +31,13 @@ def allocation_of(pod: Pod) -> Allocation:
     return Allocation({c.name: c.resources for c in containers}, pod.spec.resources)
 
 
-def same(one: Allocation, other: Allocation) -> bool:
+def same(before: Allocation, after: Allocation) -> bool:
     """True if a resize has nothing to change."""
+    old, new = before.containers, after.containers
     return (
-        amounts(one.pod) == amounts(other.pod)
-        and one.containers.keys() == other.containers.keys()
-        and all(amounts(one.containers[n]) == amounts(other.containers[n]) for n in one.containers)
+        amounts(before.pod) == amounts(after.pod)
+        and old.keys() == new.keys()
+        and all(amounts(old[name]) == amounts(new[name]) for name in old)
     )
 
 

@@ -48,13 +48,15 @@ Usage = Callable[[Pod, datetime], PodUsage | None]
 
 
 class Resizes:
+    """The resizes of a node. It keeps an allocation only of pods whose spec requests another."""
+
     def __init__(self, admit: Admit, usage: Usage, reporter: Reporter) -> None:
         self._admit = admit
         self._usage = usage
         self._reporter = reporter
-        self._allocations: dict[str, Allocation] = {}  # of the pods whose spec requests another
+        self._allocations: dict[str, Allocation] = {}  # by uid, as all that follows
         self._pending: dict[str, None] = {}
-        self._progressing: dict[str, float] = {}  # when they are in effect, by uid
+        self._progressing: dict[str, float] = {}  # when they are in effect
         self._told: set[str] = set()  # the pods in progress whose completion has been told
         self._retry_at = NEVER
 
@@ -122,8 +124,9 @@ class Resizes:
         if self._pending and self._retry_at <= seconds:
             self._retry_at = seconds + RETRY_SECONDS
             for pod in self._in_order(pods[uid] for uid in self._pending if uid in pods):
-                tried.add(pod.metadata.uid)
-                writes += self._try(pod, now)
+                if pod.metadata.uid in self._pending:  # else another one has preempted it
+                    tried.add(pod.metadata.uid)
+                    writes += self._try(pod, now)
         due = [uid for uid, at in self._progressing.items() if at <= seconds and uid not in tried]
         for uid in due:
             if uid in pods:

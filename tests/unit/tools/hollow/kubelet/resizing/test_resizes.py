@@ -202,3 +202,19 @@ def test_a_pod_that_is_gone_is_forgotten() -> None:
     node.put(pod("a", "2", version=2))
     node.resizes.remove("a")
     assert node.resizes.due == NEVER
+
+
+def test_a_pod_that_another_resize_preempts_is_not_tried() -> None:
+    class Critical(Node):
+        def admit(
+            self, pod: Pod, allocation: Allocation, now: datetime
+        ) -> tuple[str, str, list[KubeletWrite]]:
+            self.resizes.remove("b")
+            return super().admit(pod, allocation, now)
+
+    node = Critical(has_room=True)
+    for name, priority in (("a", 9), ("b", 0)):
+        node.put(pod(name, "1", priority=priority))
+        node.put(pod(name, "2", version=2, priority=priority))
+    node.look()
+    assert node.tried == ["a"]
