@@ -234,7 +234,7 @@ def test_pods_of_the_node_itself_and_finished_pods(kubectl: Kubectl) -> None:
     mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
     create(
         kubectl,
-        pod("static", node, mirror),
+        pod("static", metadata=mirror, nodeName=node),
         pod("done", node, restartPolicy="Never"),
         budget("done", minAvailable=1),
     )

@@ -75,10 +75,9 @@ async def test_a_deleted_mirror_pod_comes_again_and_its_containers_have_run_on(
         before = await running.until("Pod", "web-node-1", runs)
         await anyio.sleep(30)
         await running.delete("Pod", "web-node-1")
-        uid = before["metadata"]["uid"]
-        after = await running.until(
-            "Pod", "web-node-1", lambda pod: pod["metadata"]["uid"] != uid and runs(pod)
-        )
+        await running.gone("Pod", "web-node-1")  # for as long as clients need to see it
+        after = await running.until("Pod", "web-node-1", runs)
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
         assert after["status"]["podIP"] == before["status"]["podIP"]
 

@@ -27,6 +27,9 @@ log = get_logger(__name__)
 HASH, SEEN = "kubernetes.io/config.hash", "kubernetes.io/config.seen"
 # Sends a request until it is answered; returns the answer, or None if it was refused.
 Send = Callable[[str, str, Document, str], Awaitable[Document | None]]
+# How long kubelets take to notice what has changed. Who deletes a mirror pod and waits until it is
+# gone, as kubectl does, would miss that moment otherwise.
+NOTICE_SECONDS = 1.0
 _PATCH = "application/strategic-merge-patch+json"
 
 
@@ -172,6 +175,8 @@ class StaticPods:
         while True:
             self._changed = anyio.Event()
             self._look()
+            if self._listed and self._due:
+                await self._clock.sleep(NOTICE_SECONDS)
             while self._listed and self._due:
                 name = self._due.pop()
                 if name in self._places:
