@@ -84,7 +84,8 @@ def show(
     decision, contest = explained.decision, explained.contest
     pod = shown(name)
     for sentence in standing:
-        console.print(f"[yellow]{pod} {shown(sentence)}.[/yellow] If it were tried now:")
+        then = " If it were tried now:" if sentence is standing[-1] else ""
+        console.print(f"[yellow]{pod} {shown(sentence)}.[/yellow]{then}")
     outcome, more = conclusion(explained, asks, now=not standing)
     color = "red" if isinstance(decision, Failure) else "green" if decision.hosts else "yellow"
     console.print(f"[{color}]{pod} {shown(outcome)}[/{color}]{shown(more)}")

@@ -47,6 +47,7 @@ from ..apiserver.store import RefusedError, Store
 from ..apiserver.validation import invalid_message, problems
 from ..manifests import ManifestError, read
 from .cluster import decoded
+from .eviction import eviction
 from .subject import Subject, next_pod, standing
 
 # Kinds that admission looks up.
@@ -204,7 +205,8 @@ def question_about(
         raise SourceError(f"{subject} is not in the cluster")
     if subject.kind == "Pod":
         others = [other for other in documents if other is not document]
-        return Question(_pending(document), others, configuration, tuple(standing(document)))
+        sentences = (*standing(document), *eviction(document, others))
+        return Question(_pending(document), others, configuration, sentences)
     try:
         pod, claims = next_pod(document, documents)
     except msgspec.ValidationError as invalid:

@@ -158,6 +158,17 @@ def test_why_a_pod_is_not_tried_now_is_said_first(spec: str, status: str, senten
     assert document["standing"] == [sentence]
 
 
+def test_who_evicted_a_pod_is_said_before_it_is_tried() -> None:
+    status = "{phase: Failed, reason: Evicted, message: 'The node was low on resource: memory. '}"
+    cluster = f"{node()}---{pod(rest='nodeName: node-2')}status: {status}\n"
+    answer = told("-f", "-", "shop/p", stdin=cluster)
+    assert answer.startswith(
+        "shop/p has ended: its phase is Failed. shop/p was ended by the kubelet of node-2 "
+        "(Evicted): The node was low on resource: memory. shop/p has no replacement, because no "
+        "controller owns it. If it were tried now:"
+    )
+
+
 def test_a_pod_that_is_being_deleted_and_one_that_may_be_tried() -> None:
     deleted = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert standing(deleted) == ["is being deleted since 2026-01-01T00:00:00Z"]
