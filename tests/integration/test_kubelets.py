@@ -18,6 +18,7 @@ from tests.kit.cluster import Cluster, cluster
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 Document = dict[str, Any]
+STARTED = ("Pulled", "Created", "Started")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1"
 
 
@@ -275,7 +276,7 @@ async def test_a_failing_container_is_restarted_with_a_back_off() -> None:
         a = await running.status("Pod", "a", restarts(3), seconds=60)
         assert a["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
         events = await running.all("Event")
-        assert {event["reason"] for event in events} == {"BackOff"}
+        assert {event["reason"] for event in events} == {*STARTED, "BackOff"}
 
 
 @in_virtual_time
@@ -310,7 +311,8 @@ async def test_a_failing_liveness_probe_restarts_the_container() -> None:
         a = await running.status("Pod", "a", restarts(1))
         ended = a["status"]["containerStatuses"][0]["lastState"]["terminated"]
         assert ended["exitCode"] == 137
-        assert {event["reason"] for event in await running.all("Event")} == {"Unhealthy"}
+        reasons = {event["reason"] for event in await running.all("Event")}
+        assert reasons == {*STARTED, "Unhealthy", "Killing"}
 
 
 @in_virtual_time
@@ -366,7 +368,8 @@ async def test_images_are_pulled_and_reported() -> None:
         await running.status("Pod", "a", restarts(0, "ImagePullBackOff"))
         await running.status("Pod", "a", in_phase("Running"))
         events = [event["reason"] for event in await running.all("Event")]
-        assert sorted(events) == ["BackOff", "Failed", "Pulled", "Pulling"]
+        pulls = ["BackOff", "Failed", "Pulled", "Pulling"]
+        assert sorted(events) == sorted([*pulls, "Created", "Started"])
         node = await running.status("Node", "node-1", lambda status: bool(status.get("images")))
         assert node["status"]["images"] == [{"names": ["x"], "sizeBytes": 1000 << 20}]
         await running.create("Pod", pod("b", **{"berth.dev/image-size": "1000Mi"}))
@@ -400,3 +403,21 @@ def test_the_same_seed_gives_the_same_history() -> None:
     ends = {name: moment for moment, name, phase in reversed(first) if phase == "Succeeded"}
     assert len(set(ends.values())) > 5
     assert first == second
+
+
+@in_virtual_time
+async def test_a_deleted_mirror_pod_has_not_ended() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        await running.create("Pod", pod("a", **{"kubernetes.io/config.mirror": "1"}))
+        await running.create("Pod", pod("b"))
+        for name in ("a", "b"):
+            finalizers = {"metadata": {"finalizers": ["example.com/kept"]}}
+            await running.status("Pod", name, in_phase("Running"))
+            await running.patch("Pod", name, finalizers)
+            await running.delete("Pod", name)
+        await running.status("Pod", "b", in_phase("Succeeded"))
+        assert (await running.get("Pod", "a"))["status"]["phase"] == "Running"
+        killed = [e for e in await running.all("Event") if e["reason"] == "Killing"]
+        assert [event["involvedObject"]["name"] for event in killed] == ["b"]

@@ -138,7 +138,8 @@ async def test_equal_priorities_are_not_preempted_and_policy_never_is_respected(
 async def test_a_victim_gets_an_event_and_the_preemptor_a_nomination() -> None:
     async with full_cluster(1, 0, 100) as full:
         slow = pod("slow", 0, "3")
-        slow["metadata"]["finalizers"] = ["berth.dev/not-yet"]
+        slow["metadata"]["annotations"] = {"berth.dev/stop-seconds": "20"}
+        slow["spec"]["terminationGracePeriodSeconds"] = 30
         await full.create("Pod", slow)
         await full.until_all("Pod", lambda pods: len(running("slow", pods)) == 1)
         await full.create("Pod", pod("urgent", 100, "3"))
@@ -157,7 +158,6 @@ async def test_a_victim_gets_an_event_and_the_preemptor_a_nomination() -> None:
         assert not running("urgent", await full.all("Pod"))
         assert not small["spec"].get("nodeName")
 
-        await full.patch("Pod", "slow", {"metadata": {"finalizers": None}})
         pods = await full.until_all(
             "Pod", lambda pods: bool(running("urgent", pods) and running("small", pods))
         )

@@ -104,9 +104,11 @@ def disrupted(pod: Pod, reason: str, message: str, now: datetime, phase: str = "
     status: Document = {**status_of(pod), **({"phase": phase} if phase else {})}
     before = condition_of(pod.status.conditions, "DisruptionTarget")
     if before is None or (before.status, before.reason) != ("True", reason):
-        status["conditions"] = with_condition(
+        *others, condition = with_condition(
             pod.status.conditions, "DisruptionTarget", True, reason, message, now
         )
+        observed = {"observedGeneration": pod.metadata.generation}
+        status["conditions"] = [*others, condition | observed]
     return status_writes(pod, status)
 
 

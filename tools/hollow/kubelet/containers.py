@@ -22,6 +22,12 @@ INIT_SECONDS = "berth.dev/init-seconds"
 READY_SECONDS = "berth.dev/ready-seconds"
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS, RESET_SECONDS = 10, 300, 600
 CRASH_LOOP = "CrashLoopBackOff"
+# How a container has ended of which nothing is known.
+_LOST = {
+    "exitCode": 137,
+    "reason": "ContainerStatusUnknown",
+    "message": "The container could not be located when the pod was terminated",
+}
 _BACKOFF = re.compile(r"back-off (?:(\d+)m)?(\d+)s ")
 
 
@@ -68,6 +74,11 @@ def progress(pod: Document, now: float) -> Progress:
     return _Pod(pod, now).progress()
 
 
+def stopped(pod: Document, now: float) -> Document:
+    """Returns the last status of a pod that is being deleted: all containers have ended."""
+    return _Pod(pod, now).stop()
+
+
 def is_marked(pod: Document) -> bool:
     """True if a running pod counts as unready although its containers are ready.
 
@@ -77,6 +88,11 @@ def is_marked(pod: Document) -> bool:
     conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
     ready = conditions.get("ContainersReady"), conditions.get("Ready")
     return status.get("phase") == "Running" and ready == ("True", "False")
+
+
+def waiting(pod: Document, now: float, reason: str, *, mounted: bool) -> Document:
+    """Returns the status of a pod whose containers cannot start yet, for a reason."""
+    return _Pod(pod, now).wait(reason, mounted=mounted)
 
 
 def after_exits(
@@ -96,6 +112,7 @@ class _Pod:
         self._dues: list[float] = []
         spec, status = pod["spec"], pod.get("status") or {}
         self._before = status
+        self._is_deleted = "deletionTimestamp" in pod["metadata"]
         self._policy = spec.get("restartPolicy") or "Always"
         self._annotations = pod["metadata"].get("annotations") or {}
         self._init: list[Document] = spec.get("initContainers") or []
@@ -126,16 +143,56 @@ class _Pod:
         phase = self._failed_init() or phase
         if phase in FINISHED:
             self._end_sidecars()
+        return Progress(self._status(phase, initialized), min(self._dues, default=None))
+
+    def wait(self, reason: str, *, mounted: bool) -> Document:
+        for container in self._init:
+            self._of_init[container["name"]] = waiting_status(container, "PodInitializing")
+        for container in self._main:
+            self._of_main[container["name"]] = waiting_status(container, reason)
+        return self._status("Pending", not self._init, mounted=mounted)
+
+    def stop(self) -> Document:
+        """Ends all containers for good, as those of a pod that is being deleted."""
+        before = {each["type"]: each["status"] for each in self._before.get("conditions") or ()}
+        initialized = not self._init or before.get("Initialized") == "True"
+        for container in self._init:
+            completes = container.get("restartPolicy") != "Always"
+            status = self._stopped(container, self._of_init, completes=completes)
+            self._of_init[container["name"]] = status
+        for container in self._main:
+            status = self._stopped(container, self._of_main, completes=False)
+            if initialized and "terminated" not in _state(status):
+                status = {**status, "state": {"terminated": _LOST}}
+            self._of_main[container["name"]] = status
+        ended = [_state(status).get("terminated") for status in self._of_main.values()]
+        succeeded = all(each is not None and not each.get("exitCode") for each in ended)
+        return self._status("Succeeded" if succeeded else "Failed", initialized)
+
+    def _stopped(
+        self, container: Document, statuses: dict[str, Document], *, completes: bool
+    ) -> Document:
+        """Ends a container that runs; the last exit of one that waits for its restart counts."""
+        status = statuses.get(container["name"]) or waiting_status(container, "PodInitializing")
+        last = (status.get("lastState") or {}).get("terminated")
+        if "running" in _state(status):
+            state = self._terminated(status, Exit())
+            return {**status, "ready": completes, "started": False, "state": state}
+        if last and "waiting" in _state(status):
+            return {**status, "state": {"terminated": last}}
+        return status
+
+    def _status(self, phase: str, initialized: bool, *, mounted: bool = True) -> Document:
         mains = [self._of_main[container["name"]] for container in self._main]
         status: Document = {
             "observedGeneration": self._pod["metadata"].get("generation", 0),
             "phase": phase,
-            "conditions": self._conditions(initialized, mains, phase),
-            "containerStatuses": mains,
+            "conditions": self._conditions(initialized, mains, phase, mounted=mounted),
+            "containerStatuses": sorted(mains, key=lambda main: str(main["name"])),
         }
         if self._init:
             status["initContainerStatuses"] = [self._of_init[c["name"]] for c in self._init]
-        return Progress(status, min(self._dues, default=None))
+        return status
 
     # ------------------------------------------------------------------------------ containers
 
@@ -165,8 +222,9 @@ class _Pod:
         end = self._began(running) + self._annotated(INIT_SECONDS, 0.0)
         if end > self._now:
             self._dues.append(end)
-            return status
-        return {**status, "ready": True, "state": self._terminated(status, Exit())}
+            return {**status, "started": True}
+        state = self._terminated(status, Exit())
+        return {**status, "ready": True, "started": False, "state": state}
 
     def _run(self) -> str:
         """Starts and probes the containers; returns the phase of the pod."""
@@ -268,16 +326,20 @@ class _Pod:
 
     # ------------------------------------------------------------------------------ conditions
 
-    def _conditions(self, initialized: bool, mains: list[Document], phase: str) -> list[Document]:
+    def _conditions(
+        self, initialized: bool, mains: list[Document], phase: str, *, mounted: bool
+    ) -> list[Document]:
         """Returns the conditions that differ from those before."""
         sidecars = [
             self._of_init[c["name"]] for c in self._init if c.get("restartPolicy") == "Always"
         ]
         unready = [status["name"] for status in (*sidecars, *mains) if not status["ready"]]
         incomplete = [
-            c["name"]
-            for c in self._init
-            if not (self._of_init[c["name"]]["ready"] or self._of_init[c["name"]].get("started"))
+            container["name"]
+            for container in self._init
+            if not self._of_init[container["name"]][
+                "started" if container.get("restartPolicy") == "Always" else "ready"
+            ]
         ]
         values = {"PodReadyToStartContainers": ("True", "", "")}
         values["Initialized"] = (
@@ -289,18 +351,18 @@ class _Pod:
                 f"containers with incomplete status: [{' '.join(incomplete)}]",
             )
         )
-        if phase in FINISHED:
+        if phase in FINISHED or not mounted:
+            values["PodReadyToStartContainers"] = ("False", "", "")
+        if phase in FINISHED and (initialized or not self._is_deleted):
             reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
             if phase == "Succeeded":
                 values["Initialized"] = ("True", "PodCompleted", "")
-            values["ContainersReady"] = values["Ready"] = ("False", reason, "")
-            values["PodReadyToStartContainers"] = ("False", "", "")
+            values["Ready"] = values["ContainersReady"] = ("False", reason, "")
         elif unready:
             message = f"containers with unready status: [{' '.join(unready)}]"
-            values["ContainersReady"] = ("False", "ContainersNotReady", message)
-            values["Ready"] = values["ContainersReady"]
+            values["Ready"] = ("False", "ContainersNotReady", message)
+            values["ContainersReady"] = values["Ready"]
         else:
-            values["ContainersReady"] = ("True", "", "")
             gates = [
                 gate["conditionType"] for gate in self._pod["spec"].get("readinessGates") or ()
             ]
@@ -311,18 +373,26 @@ class _Pod:
                 if missing
                 else ("True", "", "")
             )
+            values["ContainersReady"] = ("True", "", "")
+        values["PodScheduled"] = ("True", "", "")
         return list(self._changed(values))
 
     def _changed(self, values: dict[str, tuple[str, str, str]]) -> Iterable[Document]:
         before = {each["type"]: each for each in self._before.get("conditions") or ()}
+        generation = self._pod["metadata"].get("generation", 0)
         for kind, (status, reason, message) in values.items():
             old = before.get(kind, {})
             have = (old.get("status"), old.get("reason") or "", old.get("message") or "")
-            if have == (status, reason, message):
+            if have == (status, reason, message) and old.get("observedGeneration") == generation:
                 continue
             same = old.get("status") == status
             time = old.get("lastTransitionTime") if same else self._time
-            condition: Document = {"type": kind, "status": status, "lastTransitionTime": time}
+            condition: Document = {
+                "type": kind,
+                "status": status,
+                "lastTransitionTime": time,
+                "observedGeneration": generation,
+            }
             for field, value in (("reason", reason), ("message", message)):
                 if value or old.get(field):
                     condition[field] = value or None

@@ -14,9 +14,10 @@ from berth.actors.runtime.logger import get_logger
 
 from ..documents import stamp
 from ..objects import Document
+from .container_events import Allowance
 from .stages.actions import Action, DeleteObject, PatchObject, RecordEvent, actions_of
 from .stages.go_builtins import Functions
-from .stages.lives import Due, Lives
+from .stages.lives import Due, Lives, uid_of
 from .stages.stage import Stage, StageError
 from .writer import PATCHES, Writer
 
@@ -60,6 +61,7 @@ class Player:
         self._writer = writer
         self._clock = clock
         self._group = group
+        self._events = Allowance()
         self._alarms: set[float] = set()
         self._reported: set[str] = set()
 
@@ -103,7 +105,7 @@ class Player:
 
     async def _carry_out(self, due: Due) -> None:
         document = due.document
-        latest, refused = document, False
+        latest, refused, deleted = document, False, False
         now = self._now()
         try:
             actions = list(
@@ -124,7 +126,12 @@ class Player:
                     refused = True
                     break
                 latest = answer
-        self._lives.ended(document, None if refused else latest, self._now())
+            elif isinstance(action, DeleteObject):
+                deleted = answer is not None
+        if deleted:
+            self._lives.remove(uid_of(document))  # finalizers may keep it; then the watch says so
+        else:
+            self._lives.ended(document, None if refused else latest, self._now())
         self._play()
 
     async def _act(self, action: Action, document: Document) -> Document | None:
@@ -141,6 +148,8 @@ class Player:
                 options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
                 return await self._writer.send("DELETE", path, options)
             case RecordEvent():
+                if not self._events.take(self._now()):
+                    return None
                 namespace = document["metadata"].get("namespace", "default")
                 event = event_about(document, action, self._clock.wall())
                 return await self._writer.send(
@@ -171,6 +180,7 @@ def event_about(document: Document, event: RecordEvent, now: datetime) -> Docume
     host = document["spec"].get("nodeName", "") if namespace else name
     about = {"apiVersion": "v1", "kind": "Pod" if namespace else "Node", "name": name}
     about |= {"namespace": namespace} if namespace else {}
+    about |= {"fieldPath": event.field} if event.field else {}
     time = stamp(now)
     return {
         "apiVersion": "v1",
@@ -181,6 +191,8 @@ def event_about(document: Document, event: RecordEvent, now: datetime) -> Docume
         "reason": event.reason,
         "message": event.message,
         "source": {"component": "kubelet", "host": host},
+        "reportingComponent": "kubelet",
+        "reportingInstance": host,
         "firstTimestamp": time,
         "lastTimestamp": time,
         "count": 1,

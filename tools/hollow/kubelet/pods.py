@@ -6,10 +6,22 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any
 
+from berth.actors.scheduling.kube.core import FINISHED
+
 from ..objects import Document
 from .addresses import Addresses
-from .containers import CRASH_LOOP, Backoffs, Exit, after_exits, progress, waiting_status
+from .container_events import starts, stops
+from .containers import (
+    CRASH_LOOP,
+    Backoffs,
+    Exit,
+    after_exits,
+    progress,
+    stopped,
+    waiting,
+)
 from .images import Images, Pull, images_of, is_pulled
+from .pressure.ranking import MIRROR
 from .readiness import Readiness
 from .stages.actions import Action, DeleteObject, PatchObject, RecordEvent
 from .stages.go_builtins import Functions
@@ -76,22 +88,34 @@ class PodSteps:
             case "start":
                 yield from self._start(pod, now)
             case "run":
-                yield PatchObject({"status": progress(self._allocated(pod), now).status})
+                yield from self._write(pod, progress(self._allocated(pod), now).status)
             case "complete":
-                yield from self._exit(pod, now, lambda _: Exit())
+                mains = _mains(pod)
+                yield from self._exit(
+                    pod, now, lambda each: Exit() if each["name"] in mains else None
+                )
             case "fail":
-                how = _failure(pod)
+                how, mains = _failure(pod), _mains(pod)
                 name = _annotation(pod, f"{_FAILED}/container-name")
                 yield from self._exit(
-                    pod, now, lambda container: how if name in ("", container["name"]) else None
+                    pod,
+                    now,
+                    lambda each: how if each["name"] in ({name} if name else mains) else None,
                 )
             case "kill":
-                yield RecordEvent("Warning", "Unhealthy", "Liveness probe failed: hollow")
+                yield from _liveness_events(pod)
                 how = Exit(137, "Error")
                 yield from self._exit(
                     pod, now, lambda container: how if "livenessProbe" in container else None
                 )
             case "stop":
+                status = pod.get("status") or {}
+                # the containers of a mirror pod run on
+                is_mirror = MIRROR in (pod["metadata"].get("annotations") or {})
+                runs = status.get("startTime") and status.get("phase") not in FINISHED
+                if runs and not is_mirror:
+                    yield PatchObject({"status": stopped(pod, now)})
+                    yield from stops(pod)
                 yield DeleteObject()
 
     def _pull(self, pod: Document, now: float) -> Pull:
@@ -113,18 +137,17 @@ class PodSteps:
             waits = any(self._readiness.lacks(pod))
             reason = "ContainerCreating" if waits else self._pull(pod, now).reason
             if reason:
-                waiting = [waiting_status(each, reason) for each in pod["spec"]["containers"]]
-                then = {"phase": "Pending", **began, "containerStatuses": waiting}
-                yield PatchObject({"status": then})
+                then = waiting(pod, now, reason, mounted=not waits)
+                yield PatchObject({"status": {**began, **then}})
                 if not waits:
                     yield _pull_event(pod, reason)
                 return
         address = self._address(pod)
         own: Document = {"podIP": address, "podIPs": [{"ip": address}]}
-        pod = self._allocated(pod)
-        if resources := pod["spec"].get("resources"):
+        allocated = self._allocated(pod)
+        if resources := allocated["spec"].get("resources"):
             own |= {"resources": resources, "allocatedResources": resources.get("requests") or {}}
-        yield PatchObject({"status": {**began, **own, **progress(pod, now).status}})
+        yield from self._write(pod, {**began, **own, **progress(allocated, now).status})
         if self._images.add(pod):
             self._report(pod["spec"]["nodeName"])
             yield _pull_event(pod, "")
@@ -134,13 +157,18 @@ class PodSteps:
     ) -> Iterator[Action]:
         """Ends containers, and reports those that wait for their restart."""
         status = after_exits(self._allocated(pod), now, exits, self._backoffs).status
-        yield PatchObject({"status": status})
+        yield from self._write(pod, status)
         for container in status["containerStatuses"]:
             if container["state"].get("waiting", {}).get("reason") == CRASH_LOOP:
                 name, which = container["name"], pod["metadata"]
                 where = f"{which['name']}_{which['namespace']}({which['uid']})"
                 message = f"Back-off restarting failed container {name} in pod {where}"
-                yield RecordEvent("Warning", "BackOff", message)
+                yield RecordEvent("Warning", "BackOff", message, f"spec.containers{{{name}}}")
+
+    def _write(self, pod: Document, status: Document) -> Iterator[Action]:
+        """Writes a status, and the events about the containers that it starts."""
+        yield PatchObject({"status": status})
+        yield from starts(pod, status, pulled=is_pulled(pod))
 
     def functions(self, pod: Document, now: float) -> Functions:
         host = self._host(pod["spec"]["nodeName"])
@@ -173,8 +201,8 @@ class PodSteps:
 def _waits_for(pod: Document) -> str:
     """Returns why the first container of a pod waits, as its status says."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or [{}]
-    waiting = (statuses[0].get("state") or {}).get("waiting") or {}
-    return str(waiting.get("reason", ""))
+    state = (statuses[0].get("state") or {}).get("waiting") or {}
+    return str(state.get("reason", ""))
 
 
 def _pull_event(pod: Document, reason: str) -> RecordEvent:
@@ -188,6 +216,21 @@ def _pull_event(pod: Document, reason: str) -> RecordEvent:
         case "ImagePullBackOff":
             return RecordEvent("Normal", "BackOff", f"Back-off pulling image {images}")
     return RecordEvent("Normal", "Pulling", f"Pulling image {images}")
+
+
+def _mains(pod: Document) -> set[str]:
+    """Returns the names of the containers, without those of init containers and sidecars."""
+    return {container["name"] for container in pod["spec"]["containers"]}
+
+
+def _liveness_events(pod: Document) -> Iterator[RecordEvent]:
+    for container in pod["spec"]["containers"]:
+        if "livenessProbe" in container:
+            name = container["name"]
+            field = f"spec.containers{{{name}}}"
+            yield RecordEvent("Warning", "Unhealthy", "Liveness probe failed: hollow", field)
+            message = f"Container {name} failed liveness probe, will be restarted"
+            yield RecordEvent("Normal", "Killing", message, field)
 
 
 def _annotation(pod: Document, name: str, default: str = "") -> str:

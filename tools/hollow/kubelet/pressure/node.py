@@ -201,7 +201,7 @@ class NodePressure:
         self._refused.add(uid)
         writes = [
             self._about(pod, problem.reason, problem.message, now),
-            _patch_pod(pod, statuses.rejected_status(problem.reason, problem.message)),
+            _patch_pod(pod, statuses.rejected_status(problem.reason, problem.message, stamp(now))),
         ]
         return False, writes
 
@@ -495,4 +495,7 @@ class NodePressure:
 
 def _patch_pod(pod: Pod, status: Document) -> StatusPatch:
     metadata = pod.metadata
+    status["observedGeneration"] = metadata.generation
+    for condition in status.get("conditions", ()):
+        condition["observedGeneration"] = metadata.generation
     return StatusPatch("Pod", metadata.namespace, metadata.name, metadata.uid, status)

@@ -88,9 +88,10 @@ def failed_status(pod: Pod, reason: str, message: str, disruption: str, time: st
     return status
 
 
-def rejected_status(reason: str, message: str) -> Document:
+def rejected_status(reason: str, message: str, time: str) -> Document:
     """Returns the status of a pod that its kubelet does not admit."""
-    return {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
+    message = f"Pod was rejected: {message}"
+    return {"phase": "Failed", "reason": reason, "message": message, "startTime": time}
 
 
 def _ended(status: ContainerStatus, reason: str, time: str) -> ContainerStatus:

@@ -27,9 +27,12 @@ class PatchObject(msgspec.Struct, frozen=True):
 
 
 class RecordEvent(msgspec.Struct, frozen=True):
+    """An event about the object, or about the part of it in a field."""
+
     type: str
     reason: str
     message: str
+    field: str = ""
 
 
 class DeleteObject(msgspec.Struct, frozen=True):

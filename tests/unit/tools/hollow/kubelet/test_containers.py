@@ -13,6 +13,8 @@ from berth.tools.hollow.kubelet.containers import (
     after_exits,
     is_marked,
     progress,
+    stopped,
+    waiting,
 )
 from berth.tools.hollow.kubelet.times import time_of
 
@@ -230,3 +232,40 @@ def test_a_pod_is_marked_if_only_its_readiness_was_taken_away() -> None:
     (restored,) = progress(document, 200).status["conditions"]
     assert (restored["type"], restored["status"]) == ("Ready", "True")
     assert not is_marked(failed(document, 110, Backoffs()) | {"status": {"phase": "Failed"}})
+
+
+def deleted(document: Document) -> Document:
+    metadata = {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    return {**document, "metadata": metadata}
+
+
+def test_a_deleted_pod_succeeds_unless_a_container_has_failed() -> None:
+    running = at(pod(container("b"), container("a")), 100)
+    status = stopped(deleted(running), 110)
+    assert status["phase"] == "Succeeded"
+    assert [each["name"] for each in status["containerStatuses"]] == ["a", "b"]
+    assert all(each["state"]["terminated"]["exitCode"] == 0 for each in status["containerStatuses"])
+    failing = failed(failed(at(pod(), 100), 110, backoffs := Backoffs()), 120, backoffs)
+    assert states(failing) == {"c": "waiting"}
+    status = stopped(deleted(failing), 125)
+    assert status["phase"] == "Failed"
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
+
+
+def test_a_container_of_a_deleted_pod_that_never_ran_is_lost() -> None:
+    before = pod()
+    before["status"] = waiting(before, 100, "ContainerCreating", mounted=False)
+    conditions = {each["type"]: each["status"] for each in before["status"]["conditions"]}
+    assert conditions["PodReadyToStartContainers"] == "False"
+    assert conditions["Initialized"] == "True"
+    status = stopped(deleted(before), 110)
+    ended = status["containerStatuses"][0]["state"]["terminated"]
+    assert (status["phase"], ended["reason"]) == ("Failed", "ContainerStatusUnknown")
+
+
+def test_a_pod_that_is_deleted_while_it_initializes_fails() -> None:
+    before = pod(initContainers=[container("i")], annotations={"berth.dev/init-seconds": "9"})
+    status = stopped(deleted(at(before, 100)), 105)
+    assert status["phase"] == "Failed"
+    assert "terminated" in status["initContainerStatuses"][0]["state"]
+    assert "waiting" in status["containerStatuses"][0]["state"]
