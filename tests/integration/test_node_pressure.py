@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from berth.tools.explain.eviction import eviction
 from berth.tools.hollow.kubelet.housekeeping import Setup
 from berth.tools.hollow.kubelet.kubelets import run_kubelets
 from berth.tools.hollow.kubelet.nodes import hollow_node
@@ -40,7 +41,7 @@ def condition(obj: Document, kind: str) -> str:
 
 
 def taints(node: Document) -> set[str]:
-    return {taint["key"] for taint in node["spec"].get("taints", ())}
+    return {taint["key"] for taint in node.get("spec", {}).get("taints", ())}
 
 
 async def events(running: Cluster, reason: str) -> list[Document]:
@@ -75,6 +76,13 @@ async def test_a_leaking_pod_is_evicted_and_its_replacement_goes_elsewhere() -> 
         assert taints(node) == {"node.kubernetes.io/memory-pressure"}
         (other,) = [pod for pod in pods if pod["status"]["phase"] != "Failed"]
         assert await running.node_of(other["metadata"]["name"]) != place
+
+        kinded = [{**pod, "kind": "Pod"} for pod in await running.all("Pod")]
+        why, where = eviction(evicted, kinded)
+        assert why.startswith(f"was ended by the kubelet of {place} (Evicted) at 2026-01-01T00:")
+        assert "Threshold quantity: 100Mi, available: " in why
+        name, now = other["metadata"]["name"], await running.node_of(other["metadata"]["name"])
+        assert where == f"was replaced by {name} (elsewhere, on {now})"
 
         await anyio.sleep(20)
         assert taints(await running.get("Node", place))
@@ -127,6 +135,24 @@ async def test_a_container_beyond_its_limit_is_killed_and_restarted() -> None:
         assert condition(pod, "Ready") == "True"
         assert [event["reason"] for event in await events(running, "BackOff")] == ["BackOff"]
         assert not await events(running, "Evicted")
+
+
+@in_virtual_time
+async def test_a_replacement_waits_for_the_end_of_the_pressure_if_there_is_no_other_node() -> None:
+    async with toy_cluster(1, setup=Setup([SHORT])) as running:
+        await running.create("Deployment", deployment("leak", "memory=32600Mi+5Mi/s"))
+        await running.until("Node", "node-1", lambda node: bool(taints(node)), 60)
+        pods = await running.until_all(
+            "Pod", lambda pods: {condition(pod, "PodScheduled") for pod in pods} >= {"False"}
+        )
+        (waiting,) = [pod for pod in pods if not pod["spec"].get("nodeName")]
+        (why,) = [c for c in waiting["status"]["conditions"] if c["type"] == "PodScheduled"]
+        assert "1 node(s) had untolerated taint(s)" in why["message"]
+        await anyio.sleep(15)
+        name = waiting["metadata"]["name"]
+        assert not (await running.get("Pod", name))["spec"].get("nodeName")
+        await running.until("Node", "node-1", lambda node: not taints(node), 60)
+        assert await running.node_of(name) == "node-1"
 
 
 @in_virtual_time
