@@ -135,6 +135,12 @@ GOOD: dict[str, dict[str, Any]] = {
     "StatefulSet": {"spec": {**WORKLOAD["spec"], "serviceName": "s"}},
     "DaemonSet": WORKLOAD,
     "ReplicationController": {"spec": {"selector": {"a": "b"}, "template": TEMPLATE}},
+    "HorizontalPodAutoscaler": {
+        "spec": {
+            "maxReplicas": 2,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+        }
+    },
     "ControllerRevision": {"data": {"spec": {}}, "revision": 1},
     "Job": {"spec": {"template": {"spec": ONCE}}},
     "CronJob": {

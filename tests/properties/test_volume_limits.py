@@ -215,11 +215,14 @@ class Volumes(RuleBasedStateMachine):
                 supposition.remove(row, victim)
             supposition.add(row, PodInfo(as_pod(pod("nominated", *volumes))))
             supposition.settle()
-            self.same(snapshot.all())
+            self.same_room(snapshot.all())
         self.same(snapshot.all())
 
     def same(self, nodes: NodeView) -> None:
         nodes.columns.counts.validate()
+        self.same_room(nodes)
+
+    def same_room(self, nodes: NodeView) -> None:
         if self.room is None or not self.room.is_of(nodes.snapshot):
             self.room = NodeRoom(nodes.snapshot)
         fresh = NodeRoom(nodes.snapshot)

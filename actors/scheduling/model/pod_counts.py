@@ -251,11 +251,10 @@ class PodCounts:
     removed; plugins.spread_domains needs them. `claims` counts, for each PersistentVolumeClaim
     (namespace/name), the volumes of pods on the rows that name it, without regard to what-if
     questions; `supposed` has the pods that name claims and that a what-if question added (1) or
-    removed (-1). `attaching[row]` holds the pods
-    that attach volumes, by key, and `most_volumes[row]` the sum of the most that each can attach;
-    `volume_changes[row]` increases whenever such a pod comes to the row or leaves it, also for a
-    what-if question. `disks` counts, for each disk that pods name directly, the volumes of pods on
-    each row that are this disk.
+    removed (-1). `attaching[row]` holds the pods that attach volumes, by key, and
+    `most_volumes[row]` the sum of the most that each can attach; `volume_changes[row]` increases
+    whenever such a pod comes to the row or leaves it, also for a what-if question. `disks` counts,
+    for each disk that pods name directly, the volumes of pods on each row that are this disk.
     """
 
     def __init__(self, rows: int) -> None:
@@ -416,7 +415,9 @@ class PodCounts:
     # ----------------------------------------------------------------------------------- validating
 
     def validate(self) -> None:
-        """Raises AssertionError if a column differs from a recount."""
+        """Raises AssertionError if a column differs from a recount. Not during a what-if question,
+        which no recount knows.
+        """
         fresh = PodCounts(self._size)
         for row, pods in self._on_row.items():
             fresh.refresh(row, [(info, 1) for info in pods.values()])
