@@ -104,6 +104,7 @@ async def test_replicas_follow_a_ramp_until_the_nodes_are_full_and_go_after_the_
         assert (await sizes(running))[-1] == "1"
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_behavior_limits_the_rate_in_both_directions() -> None:
     behavior = {

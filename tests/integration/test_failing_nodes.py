@@ -153,6 +153,7 @@ async def test_a_zone_goes_dark_and_its_pods_leave_when_their_tolerations_end() 
         ]
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_node_that_returns_loses_its_taints_and_keeps_its_pods() -> None:
     async with controlled([*of_zone("a", (1, 2)), *of_zone("b", (3,))]) as running:

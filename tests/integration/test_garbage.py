@@ -75,6 +75,7 @@ async def live(running: Pipeline, number: int) -> None:
     gc.collect()
 
 
+@pytest.mark.full("long")
 @pytest.mark.usefixtures("collected_by_hand")
 async def test_rounds_of_pods_leave_few_cycles_behind() -> None:
     async with pipeline(Slow) as running:

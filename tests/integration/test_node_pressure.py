@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import msgspec
+import pytest
 
 from berth.tools.explain.eviction import eviction
 from berth.tools.hollow.kubelet.housekeeping import Setup
@@ -92,6 +93,7 @@ async def test_a_leaking_pod_is_evicted_and_its_replacement_goes_elsewhere() -> 
         await running.until("Node", place, lambda node: not taints(node))
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_full_disk_evicts_its_writer_and_rejects_who_comes_late() -> None:
     def writer(name: str, usage: str) -> Document:
@@ -155,6 +157,7 @@ async def test_a_replacement_waits_for_the_end_of_the_pressure_if_there_is_no_ot
         assert await running.node_of(name) == "node-1"
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_an_image_that_is_not_used_goes_when_the_disk_fills_and_is_pulled_again() -> None:
     large = {"berth.dev/image-size": "9Gi"}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from berth.tools.hollow.kubelet.housekeeping import Setup
 from berth.tools.hollow.kubelet.pressure.configuration import read_configurations
@@ -82,6 +83,7 @@ async def test_a_deleted_mirror_pod_comes_again_and_its_containers_have_run_on(
         assert after["status"]["podIP"] == before["status"]["podIP"]
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_another_version_of_the_manifest_replaces_the_pod_and_none_removes_it(
     tmp_path: Path,

@@ -98,6 +98,12 @@ ADMISSION_RULE = {
 }
 PARAMETERS = {"name": "a", "parameterNotFoundAction": "Deny"}
 INVOLVED = {"kind": "Pod", "namespace": "default", "name": "a", "apiVersion": "v1"}
+AUTOSCALER = {
+    "spec": {
+        "maxReplicas": 2,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+    }
+}
 # Valid parts for the kinds with required fields, and parts that their tables and defaults
 # read.
 GOOD: dict[str, dict[str, Any]] = {
@@ -135,12 +141,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "StatefulSet": {"spec": {**WORKLOAD["spec"], "serviceName": "s"}},
     "DaemonSet": WORKLOAD,
     "ReplicationController": {"spec": {"selector": {"a": "b"}, "template": TEMPLATE}},
-    "HorizontalPodAutoscaler": {
-        "spec": {
-            "maxReplicas": 2,
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
-        }
-    },
+    "autoscaling.HorizontalPodAutoscaler": AUTOSCALER,
+    "v2.HorizontalPodAutoscaler": AUTOSCALER,
     "ControllerRevision": {"data": {"spec": {}}, "revision": 1},
     "Job": {"spec": {"template": {"spec": ONCE}}},
     "CronJob": {
