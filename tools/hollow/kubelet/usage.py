@@ -53,6 +53,8 @@ _FIELDS = {
 }
 OF_CONTAINERS = tuple(_FIELDS)
 NOISE_SECONDS = 15.0
+MOST = 2**63 - 1
+_SHOWN = 200  # characters of a wrong description in an error
 EXPECTED = (
     "expected <resource>=<amount>, optionally with +<amount>/s to <amount> after <duration>, "
     "spike <amount> every|at <duration> for <duration>, noise <number>%, such as memory=1Gi+10Mi/s"
@@ -265,9 +267,9 @@ def parse_usage(text: str) -> Curves:
     """Reads a description of usage. Raises UsageError."""
     curves: Curves = {}
     for term in filter(None, map(str.strip, re.split(r"[,;\n]", text))):
-        match = _TERM.fullmatch(term)
+        match = _TERM.fullmatch(term) if len(term) <= _SHOWN else None
         if match is None:
-            raise UsageError(f"{term!r}: {EXPECTED}")
+            raise UsageError(f"{term[:_SHOWN]!r}: {EXPECTED}")
         place = (match["container"] or "", match["resource"])
         if place in curves:
             raise UsageError(f"{term!r}: expected each resource once")
@@ -304,7 +306,10 @@ def _curve(match: re.Match[str]) -> Curve:
 
 
 def _amount(text: str | None) -> float:
-    return 0.0 if text is None else nano_value(text) / 1e9
+    nanos = 0 if text is None else nano_value(text)
+    if nanos > MOST * 10**9:
+        raise ValueError(f"expected amounts of at most {MOST}")
+    return nanos / 1e9
 
 
 def _seconds(text: str | None) -> float:
@@ -319,12 +324,17 @@ def _volume_in(resource: str) -> str:
 
 def _modelled(pod: Pod, model: Model, now: datetime) -> Curves:
     """Returns the amounts of a model as constant curves. Raises UsageError."""
-    amounts = model(pod, _since(pod.status.start_time, now))
+    try:
+        amounts = model(pod, _since(pod.status.start_time, now))
+    except Exception as problem:
+        raise UsageError(f"the model failed: {problem!r}") from problem
     curves: Curves = {}
     for place, amount in amounts.items():
         container, _, resource = place.rpartition("/")
         if resource not in OF_CONTAINERS and not _volume_in(resource):
             raise UsageError(f"the model returned the unknown resource {place!r}")
+        if not isinstance(amount, int | float) or not 0 <= amount <= MOST:
+            raise UsageError(f"{place}: expected a number from 0 to {MOST}, got {amount!r}")
         curves[container, resource] = Curve(float(amount))
     return curves
 

@@ -197,6 +197,8 @@ def test_noise_stays_in_its_bounds_and_depends_on_the_seed_alone() -> None:
         ("app/volume.cache=1Gi", "expected no container before a volume"),
         ("cpu=1 spike 1 every 1m for 2m", "expected a spike that is not longer than its period"),
         ("cpu=1 spike 1 at 1x for 2m", "expected a duration such as 15s"),
+        ("memory=1e400", "'memory=1e400': expected amounts of at most 9223372036854775807"),
+        ("cpu=1e305", "'cpu=1e305': expected amounts of at most"),
         ("ghost/cpu=1", "expected a container of the pod (app, sidecar), got 'ghost'"),
         ("volume.other=1Gi", "expected an emptyDir of the pod (cache, shm), got 'other'"),
     ],
@@ -206,6 +208,33 @@ def test_a_wrong_annotation_is_named_with_what_was_expected(usage: str, problem:
         usage_of(pod(usage), START)
     assert str(raised.value).startswith(f"annotation {ANNOTATION}: ")
     assert problem in str(raised.value)
+
+
+def test_an_error_shows_the_beginning_of_a_long_annotation() -> None:
+    with pytest.raises(UsageError) as raised:
+        usage_of(pod("m" * 200_000), START)
+    assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("amount", "problem"),
+    [
+        (float("nan"), "memory: expected a number from 0 to 9223372036854775807, got nan"),
+        (-1.0, "memory: expected a number from 0"),
+        (float("inf"), "memory: expected a number from 0"),
+    ],
+)
+def test_a_model_returns_amounts_that_are_possible(amount: float, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        usage_of(pod(), START, Scenario([Rule(lambda pod, seconds: {"memory": amount})]))
+
+
+def test_a_failure_of_a_model_is_an_error_of_the_scenario() -> None:
+    def failing(pod: Pod, seconds: float) -> dict[str, float]:
+        raise KeyError("rate")
+
+    with pytest.raises(UsageError, match=r"usage of the scenario: the model failed: KeyError"):
+        usage_of(pod(), START, Scenario([Rule(failing)]))
 
 
 def test_the_first_rule_of_a_scenario_that_concerns_a_pod_counts_after_its_annotation() -> None:
