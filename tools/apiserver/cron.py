@@ -22,6 +22,7 @@ _NICKNAMES = {
 }
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+MOST_SECONDS = (2**63 - 1) / 1e9  # of an interval: nanoseconds in 64 bits
 YEARS = 5  # a schedule that has no time in so many years never has one
 
 
@@ -123,7 +124,10 @@ def _duration(text: str) -> float:
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"failed to parse duration @every {text}")
-    return max(float(int(sum(float(number) * _UNITS[unit] for number, unit in parts))), 1.0)
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if seconds > MOST_SECONDS:
+        raise ValueError(f"failed to parse duration @every {text}: it is longer than 292 years")
+    return max(float(int(seconds)), 1.0)
 
 
 def _values(text: str, field: Field) -> Iterator[int]:

@@ -197,7 +197,7 @@ class _Runner:
             return []
         try:
             return self._controllers.reconcile(self._cluster, item, self._clock.wall())
-        except (LookupError, TypeError, ValueError, AttributeError) as problem:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
             log.warning(
                 "object cannot be read",
                 kind=item.kind,

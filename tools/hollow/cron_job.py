@@ -94,8 +94,8 @@ def _run(
         return []
     start = datetime.fromisoformat(last or owner.metadata.creation_timestamp or stamp(now))
     deadline = spec.starting_deadline_seconds
-    if deadline is not None:
-        start = max(start, now - timedelta(seconds=deadline))
+    if deadline is not None and deadline < (now - start).total_seconds():
+        start = now - timedelta(seconds=deadline)
     due = latest(schedule, zone, start, now)
     following = schedule.after(due or max(start, now - timedelta(seconds=1)), zone)
     while following is not None and following <= now:

@@ -23,6 +23,7 @@ from .taints import NO_EXECUTE
 REPORTER = Reporter("taint-eviction-controller")
 REASON = "TaintManagerEviction"
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
+MOST_SECONDS = (2**63 - 1) / 1e9  # of a timer: nanoseconds in 64 bits
 
 
 class _Timer(msgspec.Struct, frozen=True):
@@ -102,4 +103,4 @@ def used_tolerations(
 def least_seconds(used: Sequence[Toleration]) -> float | None:
     """Returns how long a pod with these tolerations may stay; None for ever."""
     limits = [each.toleration_seconds for each in used if each.toleration_seconds is not None]
-    return max(float(min(limits)), 0.0) if limits else None
+    return min(max(float(min(limits)), 0.0), MOST_SECONDS) if limits else None

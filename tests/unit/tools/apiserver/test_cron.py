@@ -69,6 +69,8 @@ def test_changes_of_the_clocks(schedule: str, times: list[str]) -> None:
         ("x * * * *", "failed to parse int from x"),
         ("@never", "unrecognized descriptor: @never"),
         ("@every soon", "failed to parse duration"),
+        ("@every 99999999h", "it is longer than 292 years"),
+        ("@every " + "9" * 400 + "h", "it is longer than 292 years"),
     ],
 )
 def test_what_is_no_schedule(schedule: str, problem: str) -> None:

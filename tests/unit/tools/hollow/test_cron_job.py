@@ -80,6 +80,7 @@ def test_a_job_is_created_at_its_time() -> None:
         (60, {}, "2026-01-01T11:00:00Z", ["12:00"]),
         (5, {"startingDeadlineSeconds": 60}, "", []),
         (5, {"startingDeadlineSeconds": 600}, "", ["11:00"]),
+        (5, {"startingDeadlineSeconds": 2**63 - 1}, "", ["11:00"]),
         (305, {}, "", ["16:00"]),
         (60 * 24 * 365, {}, "", ["11:00"]),
         (5, {"suspend": True}, "", []),

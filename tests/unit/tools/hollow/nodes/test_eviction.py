@@ -61,6 +61,8 @@ def leaves_after(writes: list[Write]) -> float | None:
         ([tolerates("a:NoSchedule")], [A], 0),
         ([{"operator": "Exists"}], [A, B], None),
         ([{"operator": "Exists", "tolerationSeconds": 9, "effect": "NoExecute"}], [A, B], 9),
+        ([{"operator": "Exists", "tolerationSeconds": 2**63 - 1}], [A], 9223372036.854776),
+        ([{"operator": "Exists", "tolerationSeconds": -(2**63)}], [A], 0),
     ],
 )
 def test_a_pod_leaves_when_its_first_toleration_ends(
