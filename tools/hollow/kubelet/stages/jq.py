@@ -25,6 +25,9 @@ from .jq_functions import (
     subtract,
 )
 
+MOST_TOKENS = 300
+MOST_RESULTS = 10_000  # of each part of a query, so that none takes all the memory
+
 Query = Callable[[Any], list[Any] | None]
 
 _TOKEN = re.compile(
@@ -43,15 +46,18 @@ class JqError(ValueError):
 def query(text: str) -> Query:
     """Returns the function that evaluates a query: its results other than null.
 
-    The function returns None if the query fails, as `.a[]` does where there is no `a`. Raises
-    JqError.
+    The function returns None if the query fails, as `.a[]` does where there is no `a`, or has more
+    than MOST_RESULTS results. Raises JqError.
     """
-    compiled = _Parser(text).query()
+    try:
+        compiled = _Parser(text).query()
+    except RecursionError:
+        raise JqError(f"{text!r}: expected less deeply nested parts") from None
 
     def evaluate(value: Any) -> list[Any] | None:
         try:
             return [result for result in compiled(value) if result is not None]
-        except FailedError:
+        except (FailedError, RecursionError):
             return None
 
     return evaluate
@@ -66,6 +72,8 @@ class _Parser:
         place = 0
         end = len(text.rstrip())
         while place < end:
+            if len(self._tokens) == MOST_TOKENS:
+                raise JqError(f"{text[:60]!r}...: expected at most {MOST_TOKENS} tokens")
             match = _TOKEN.match(text, place)
             if match is None:
                 place += len(text[place:]) - len(text[place:].lstrip())
@@ -86,7 +94,16 @@ class _Parser:
         if not self._take("|"):
             return first
         second = self._pipe()
-        return lambda value: [out for middle in first(value) for out in second(middle)]
+
+        def pipe(value: Any) -> list[Any]:
+            results: list[Any] = []
+            for middle in first(value):
+                results += second(middle)
+                if len(results) > MOST_RESULTS:
+                    raise FailedError
+            return results
+
+        return pipe
 
     def _comma(self) -> Filter:
         filters = [self._alternative()]
@@ -172,7 +189,7 @@ class _Parser:
                 self._next -= 1
                 return _constant(self._string())
             case "number", _:
-                return _constant(float(text) if "." in text else int(text))
+                return _constant(float(text) if "." in text or len(text) > 18 else int(text))
             case "word", ("true" | "false" | "null"):
                 return _constant(json.loads(text))
             case "word", "if":

@@ -140,6 +140,13 @@ def _has(value: Any, place: Any) -> bool:
     raise FailedError
 
 
+def _test(value: Any, pattern: Any) -> bool:
+    try:
+        return re.search(_of(str, pattern), _of(str, value)) is not None
+    except (re.error, RecursionError, OverflowError):
+        raise FailedError from None
+
+
 def _of(type_: Any, value: Any) -> Any:
     if not isinstance(value, type_):
         raise FailedError
@@ -212,5 +219,5 @@ FUNCTIONS: dict[tuple[str, int], Callable[..., Filter]] = {
     ("endswith", 1): _with_argument(lambda v, a: _of(str, v).endswith(_of(str, a))),
     ("split", 1): _with_argument(lambda v, a: _of(str, v).split(_of(str, a))),
     ("join", 1): _with_argument(lambda v, a: _of(str, a).join(map(_text, _of(list, v)))),
-    ("test", 1): _with_argument(lambda v, a: re.search(_of(str, a), _of(str, v)) is not None),
+    ("test", 1): _with_argument(_test),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import isfinite
 from typing import Any, Literal
 
 import msgspec
@@ -210,7 +211,7 @@ class Stage:
                     return None
             case [bool(), *_]:
                 return self._weight
-            case [int() | float() as number, *_]:
+            case [int() | float() as number, *_] if isfinite(number):
                 return int(number)
         return self._weight
 

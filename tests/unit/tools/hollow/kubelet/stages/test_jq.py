@@ -74,6 +74,29 @@ def test_a_query_that_fails_has_no_results(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["|".join(["(., .)"] * 40), '"a" | test("(")', '"a" | test("a{9999999999}")']
+)
+def test_a_query_that_cannot_end_fails(text: str) -> None:
+    assert query(text)({}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("(" * 140 + "." + ")" * 140, "expected less deeply nested parts"),
+        (".a" * 301, "expected at most 300 tokens"),
+    ],
+)
+def test_a_query_has_a_greatest_size(text: str, problem: str) -> None:
+    with pytest.raises(JqError, match=problem):
+        query(text)
+
+
+def test_a_long_number_is_a_number() -> None:
+    assert query("9" * 5000)({}) == [float("inf")]
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         (".a[", "'.a[': expected a path, a literal or a function, got the end"),
