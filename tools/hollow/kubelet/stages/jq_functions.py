@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
+
+from berth.actors.scheduling.cel.regex import compiled
 
 Filter = Callable[[Any], list[Any]]  # from a value to its results
 _RANKS: dict[type, int] = {type(None): 0, bool: 1, int: 2, float: 2, str: 3, list: 4, dict: 5}
@@ -141,10 +142,11 @@ def _has(value: Any, place: Any) -> bool:
 
 
 def _test(value: Any, pattern: Any) -> bool:
-    try:
-        return re.search(_of(str, pattern), _of(str, value)) is not None
-    except (re.error, RecursionError, OverflowError):
-        raise FailedError from None
+    """True if a text matches. KWOK's patterns are Go's: their time is in proportion to the text."""
+    matcher = compiled(_of(str, pattern)).matcher
+    if matcher is None:
+        raise FailedError
+    return matcher.search(_of(str, value).encode(errors="replace")) is not None
 
 
 def _of(type_: Any, value: Any) -> Any:

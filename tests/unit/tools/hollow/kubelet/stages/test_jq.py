@@ -73,9 +73,7 @@ def test_a_query_that_fails_has_no_results(text: str) -> None:
     assert query(text)(POD) is None
 
 
-@pytest.mark.parametrize(
-    "text", ["|".join(["(., .)"] * 40), '"a" | test("(")', '"a" | test("a{9999999999}")']
-)
+@pytest.mark.parametrize("text", ["|".join(["(., .)"] * 40), '"a" | test("(")'])
 def test_a_query_that_cannot_end_fails(text: str) -> None:
     assert query(text)({}) is None
 
@@ -112,3 +110,8 @@ def test_errors_point_at_the_text(text: str, problem: str) -> None:
     with pytest.raises(JqError) as caught:
         query(text)
     assert str(caught.value).startswith(problem)
+
+
+def test_a_pattern_takes_time_in_proportion_to_the_text() -> None:
+    text = "a" * 5_000 + "b"
+    assert query(f'"{text}" | test("^(a+)+$")')({}) == [False]
