@@ -88,7 +88,9 @@ class ClusterClient:
         return await self.client.patch(path_of(kind, name) + subresource, body, dict, "merge")
 
     async def delete(self, kind: str, name: str) -> None:
-        await self.client.call("DELETE", path_of(kind, name), dict)
+        """Deletes an object as kubectl does: its dependents follow in the background."""
+        options = {"propagationPolicy": "Background"}
+        await self.client.call("DELETE", path_of(kind, name), dict, options)
 
     async def get(self, kind: str, name: str) -> Document:
         return await self.client.call("GET", path_of(kind, name), dict)

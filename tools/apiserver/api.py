@@ -30,7 +30,7 @@ from .clock import now
 from .conditions import with_condition
 from .conversion import served_form, stored_form
 from .defaults import defaulted
-from .deletion import check_deletion, grace_seconds
+from .deletion import check_deletion, finalizers_for, grace_seconds
 from .eviction import PODS, mark_disrupted, read_eviction, take_permission
 from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
 from .limits import check_limits, with_default_limits
@@ -293,18 +293,22 @@ class Api:
         metadata = before.document["metadata"]
         namespace, name = _place(before)
         check_deletion(kind, before.document, options)
-        if options.propagation_policy == "Orphan":
-            self._orphan(metadata["uid"])
         if kind == NAMESPACES:
             return self._end_namespace(before)
+        have = metadata.get("finalizers") or []
+        finalizers = finalizers_for(kind, have, options)
         grace = grace_seconds(before.document, options.grace_period_seconds) if kind == PODS else 0
-        if not grace and not metadata.get("finalizers"):
+        if not grace and not finalizers:
             return self._remove(kind, namespace, name)
         deadline = metadata.get("deletionGracePeriodSeconds")
         if deadline is not None and (options.grace_period_seconds is None or grace >= deadline):
-            return before
+            if finalizers == have:
+                return before
+            grace = deadline
         doomed = {**metadata, "deletionTimestamp": metadata.get("deletionTimestamp") or now()}
         doomed["deletionGracePeriodSeconds"] = grace
+        if finalizers != have:
+            doomed["finalizers"] = finalizers
         marked = self.store.update(kind, {**before.document, "metadata": doomed})
         return settle(self.store, kind, marked)
 
@@ -463,21 +467,10 @@ class Api:
         for kind in KINDS:
             if kind.namespaced:
                 for stored in list(self.store.list(kind, name)):
-                    self._delete(kind, stored, DeleteOptions())
+                    self._delete(kind, stored, DeleteOptions(propagation_policy="Background"))
         if self.store.find(NAMESPACES, "", name) is not None and self._is_empty(name):
             return self.store.delete(NAMESPACES, "", name)
         return ending
-
-    def _orphan(self, uid: str) -> None:
-        """Removes the owner with this uid from the owner references of all objects."""
-        for kind, stored in list(self.store.everything()):
-            metadata = stored.document["metadata"]
-            owners = metadata.get("ownerReferences") or ()
-            if any(owner.get("uid") == uid for owner in owners):
-                kept = [owner for owner in owners if owner.get("uid") != uid]
-                self.store.update(
-                    kind, {**stored.document, "metadata": {**metadata, "ownerReferences": kept}}
-                )
 
 
 def _check(kind: Kind, document: Document, before: Document | None, subresource: str = "") -> None:

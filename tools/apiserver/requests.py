@@ -24,6 +24,7 @@ class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
 class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
     preconditions: Preconditions | None = None
     dry_run: tuple[str, ...] | None = None
 
@@ -90,7 +91,7 @@ def delete_options(document: Document, query: Mapping[str, str]) -> DeleteOption
     """Returns the options in the body, completed by the query. Raises RefusedError with 400."""
     from_query = {
         field: query[field]
-        for field in ("gracePeriodSeconds", "propagationPolicy")
+        for field in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents")
         if field in query
     }
     return converted({**from_query, **document}, DeleteOptions, strict=False)

@@ -84,6 +84,8 @@ class Cluster:
             for field in fields
         }
         self._gone: dict[str, None] = {}
+        self._absent: dict[tuple[str, str, str, str], None] = {}
+        self._listed: set[type[HasMetadata]] = set()
         self._unreadable: set[Key] = set()
         # Why the server last refused to create or scale something for an object: by kind, namespace
         # and name.
@@ -126,6 +128,19 @@ class Cluster:
     def is_gone(self, uid: str) -> bool:
         """True if the object of this uid is known to have been deleted."""
         return uid in self._gone
+
+    def is_listed(self, kind: type[HasMetadata]) -> bool:
+        """True once all objects of the kind that existed at some time are stored."""
+        return kind in self._listed
+
+    def is_absent(self, kind: str, namespace: str, name: str, uid: str) -> bool:
+        """True if the server was seen to have no object of this kind, name and uid."""
+        return (kind, namespace, name, uid) in self._absent
+
+    def note_absent(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        self._absent[kind, namespace, name, uid] = None
+        if len(self._absent) > REMEMBERED:
+            del self._absent[next(iter(self._absent))]
 
     def is_readable(self, kind: type[HasMetadata], namespace: str, name: str) -> bool:
         """False if only a part of the object could be read."""
@@ -180,6 +195,7 @@ class Cluster:
 
         `parts` are the readable parts of objects that cannot be read.
         """
+        self._listed.add(kind)
         listed = {obj.metadata.uid: obj for obj in objects}
         unreadable = {part.metadata.uid: part for part in parts}
         uids = listed.keys() | unreadable.keys()

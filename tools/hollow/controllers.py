@@ -37,7 +37,7 @@ from .kubelet.usage import NO_SCENARIO, Scenario
 from .objects import TYPES, Document, read
 from .routing import FOLLOWED, Controllers
 from .watches import Watches
-from .writes import Again, Create, Delete, Patch, Write
+from .writes import Again, Create, Delete, Look, Patch, Write
 
 log = get_logger(__name__)
 
@@ -263,7 +263,7 @@ class _Runner:
         async def do(write: Write) -> None:
             async with self._limiter:
                 try:
-                    await self._write(write)
+                    await self._write(item, write)
                 except (ApiError, ConnectionFailedError) as failure:
                     code = failure.code if isinstance(failure, ApiError) else 0
                     # expected: the watch reports what is deleted (404) or newer (409)
@@ -311,9 +311,9 @@ class _Runner:
         if not before and TERMINATING not in refusal:
             now = self._clock.wall()
             with suppress(ApiError, ConnectionFailedError):
-                await self._write(Create("Event", refused_creation(owner, refusal, now)))
+                await self._write(item, Create("Event", refused_creation(owner, refusal, now)))
 
-    async def _write(self, write: Write) -> None:
+    async def _write(self, item: Item, write: Write) -> None:
         """Makes one write and stores the server's answer at once if its kind is followed."""
         match write:
             case Create(kind, document):
@@ -328,11 +328,33 @@ class _Runner:
                     self._store(kind, answer)
             case Delete():
                 await self._delete(write)
+            case Look():
+                await self._look(item, write)
             case Again():
                 pass
 
+    async def _look(self, item: Item, look: Look) -> None:
+        """Looks for an object. If it is absent, the item that wants to know is decided on again."""
+        place = (look.kind, look.namespace, look.name)
+        try:
+            answer = await self._access.call(
+                "GET", f"{collection(look.kind, look.namespace)}/{look.name}", dict
+            )
+        except ApiError as refusal:
+            if refusal.code != 404:
+                raise
+            answer = {}
+        if (answer.get("metadata") or {}).get("uid") == look.uid:
+            self._store(look.kind, answer)
+        else:
+            self._cluster.note_absent(*place, look.uid)
+            self._touch(item)
+
     async def _delete(self, write: Delete) -> None:
-        options: Document = {"preconditions": {"uid": write.uid}, "propagationPolicy": "Background"}
+        options: Document = {
+            "preconditions": {"uid": write.uid},
+            "propagationPolicy": write.propagation,
+        }
         if write.grace is not None:
             options["gracePeriodSeconds"] = write.grace
         path = f"{collection(write.kind, write.namespace)}/{write.name}"

@@ -38,6 +38,7 @@ from berth.actors.scheduling.kube.storage import (
 )
 from berth.actors.scheduling.kube.times import Time
 
+from ..apiserver.resources import KINDS
 from .autoscalers import HorizontalPodAutoscaler
 
 Document = dict[str, Any]
@@ -457,6 +458,22 @@ TYPES: dict[str, type[HasMetadata]] = {
         ResourceClaimTemplate,
         ResourceSlice,
     )
+}
+
+# The garbage collector needs no more than the metadata of the others. Events have no owners.
+TYPES |= {
+    kind.kind: cast(
+        "type[HasMetadata]",
+        msgspec.defstruct(
+            kind.kind,
+            [("metadata", ObjectMeta, ObjectMeta())],
+            bases=(Object,),
+            frozen=True,
+            kw_only=True,
+        ),
+    )
+    for kind in KINDS
+    if kind.stored_as is None and kind.kind not in {*TYPES, "Event"}
 }
 
 

@@ -71,13 +71,8 @@ def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
             yield from _touched_by(cluster, obj)
             yield from storage.touched(cluster, change, obj)
             yield from devices.touched(cluster, obj)
-    if change.after is None and change.before is not None:
-        for dependent in cluster.dependents(change.before.metadata.uid):
-            yield item_of("garbage", dependent)
-    elif change.after is not None and (
-        any(cluster.is_gone(owner.uid) for owner in change.after.metadata.owner_references)
-        or _is_freed(cluster, change.after)
-    ):
+    yield from garbage.touched(cluster, change)
+    if change.after is not None and _is_freed(cluster, change.after):
         yield item_of("garbage", change.after)
 
 
@@ -142,7 +137,7 @@ class Controllers:
             return []
         if item.controller == "garbage":
             frees = job.freed(obj) if isinstance(obj, Pod) and _is_freed(cluster, obj) else []
-            return [*frees, *garbage.collect(obj, cluster.is_gone)]
+            return [*frees, *garbage.reconcile(cluster, obj)]
         if item.controller == disruption_routing.TARGET:
             assert isinstance(obj, Pod)
             return disruption.clear_stale_target(obj, now)

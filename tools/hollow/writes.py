@@ -21,13 +21,17 @@ class Create(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """A deletion; `grace` is in seconds, None for the default of the object."""
+    """A deletion; `grace` is in seconds, None for the default of the object.
+
+    `propagation` says what becomes of the dependents.
+    """
 
     kind: str
     namespace: str
     name: str
     uid: str
     grace: int | None = None
+    propagation: str = "Background"
 
 
 class Patch(msgspec.Struct, frozen=True):
@@ -43,18 +47,27 @@ class Patch(msgspec.Struct, frozen=True):
     subresource: Literal["", "status", "scale"] = ""
 
 
+class Look(msgspec.Struct, frozen=True):
+    """A request to look for an object on the server, and to decide again if it is absent."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
 class Again(msgspec.Struct, frozen=True):
     """A request for another decision after this many seconds, even if nothing changes."""
 
     seconds: float
 
 
-Write = Create | Delete | Patch | Again
+Write = Create | Delete | Patch | Look | Again
 
 
-def delete(obj: HasMetadata, grace: int | None = None) -> Delete:
-    metadata = obj.metadata
-    return Delete(type(obj).__name__, metadata.namespace, metadata.name, metadata.uid, grace)
+def delete(obj: HasMetadata, grace: int | None = None, propagation: str = "Background") -> Delete:
+    metadata, kind = obj.metadata, type(obj).__name__
+    return Delete(kind, metadata.namespace, metadata.name, metadata.uid, grace, propagation)
 
 
 def patch(

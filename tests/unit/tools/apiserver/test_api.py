@@ -9,7 +9,7 @@ import pytest
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.apiserver.requests import DeleteOptions, Preconditions
-from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.apiserver.store import RefusedError, Store, StoredObject
 
 PODS, NODES, NAMESPACES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"]
@@ -18,6 +18,7 @@ CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 STORAGE_CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
 RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]
 DEPLOYMENTS = BY_KIND["apps/v1", "Deployment"]
+JOBS, EVENTS = BY_KIND["batch/v1", "Job"], BY_KIND["v1", "Event"]
 NS = "default"
 NOW = DeleteOptions(grace_period_seconds=0)
 Document = dict[str, Any]
@@ -385,17 +386,80 @@ def test_a_namespace_is_deleted_when_it_is_empty(api: Api) -> None:
         api.delete(NAMESPACES, "", NS, DeleteOptions())
 
 
-def test_orphaned_objects_lose_their_owner(api: Api) -> None:
-    owner = api.create(MAPS, NS, {"metadata": {"name": "o"}}).document
-    reference = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "name": "o",
-        "uid": owner["metadata"]["uid"],
-    }
-    api.create(MAPS, NS, {"metadata": {"name": "d", "ownerReferences": [reference]}})
-    api.delete(MAPS, NS, "o", DeleteOptions(propagation_policy="Orphan"))
-    assert api.store.get(MAPS, NS, "d")["metadata"]["ownerReferences"] == []
+JOB: Document = {
+    "metadata": {"name": "j"},
+    "spec": {
+        "template": {
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "have", "options", "finalizers"),
+    [
+        (MAPS, [], DeleteOptions(), None),
+        (MAPS, [], DeleteOptions(propagation_policy="Background"), None),
+        (MAPS, [], DeleteOptions(propagation_policy="Foreground"), ["foregroundDeletion"]),
+        (MAPS, ["x/y"], DeleteOptions(propagation_policy="Orphan"), ["x/y", "orphan"]),
+        (MAPS, [], DeleteOptions(orphan_dependents=True), ["orphan"]),
+        (MAPS, ["orphan"], DeleteOptions(orphan_dependents=False), None),
+        (MAPS, ["orphan"], DeleteOptions(), ["orphan"]),
+        (MAPS, ["orphan"], DeleteOptions(propagation_policy="Background"), None),
+        (
+            MAPS,
+            ["orphan"],
+            DeleteOptions(propagation_policy="Foreground"),
+            ["foregroundDeletion"],
+        ),
+        (JOBS, [], DeleteOptions(), ["orphan"]),
+        (JOBS, [], DeleteOptions(propagation_policy="Background"), None),
+        (JOBS, ["foregroundDeletion"], DeleteOptions(), ["foregroundDeletion"]),
+        (EVENTS, [], DeleteOptions(propagation_policy="Foreground"), None),
+    ],
+)
+def test_a_deletion_that_concerns_dependents_waits(
+    api: Api, kind: Kind, have: list[str], options: DeleteOptions, finalizers: list[str] | None
+) -> None:
+    document = JOB if kind == JOBS else {"metadata": {"name": "j"}}
+    if kind == EVENTS:
+        document = {**document, "involvedObject": {"namespace": NS}}
+    metadata = {**document["metadata"], "finalizers": have}
+    api.create(kind, NS, {**document, "metadata": metadata})
+    api.delete(kind, NS, "j", options)
+    left = api.store.find(kind, NS, "j")
+    assert (left and left["metadata"]["finalizers"]) == finalizers
+
+
+def test_a_second_deletion_decides_anew_about_the_dependents(api: Api) -> None:
+    api.create(MAPS, NS, {"metadata": {"name": "o"}})
+    for policy, finalizer in (("Orphan", "orphan"), ("Foreground", "foregroundDeletion")):
+        api.delete(MAPS, NS, "o", DeleteOptions(propagation_policy=policy))
+        assert api.store.get(MAPS, NS, "o")["metadata"]["finalizers"] == [finalizer]
+    api.delete(MAPS, NS, "o", DeleteOptions(propagation_policy="Background"))
+    assert api.store.find(MAPS, NS, "o") is None
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (
+            DeleteOptions(propagation_policy="x"),
+            'Unsupported value: "x": supported values: "Foreground", "Background", "Orphan", "nil"',
+        ),
+        (
+            DeleteOptions(propagation_policy="Orphan", orphan_dependents=True),
+            'Invalid value: "Orphan": orphanDependents and deletionPropagation cannot be both set',
+        ),
+    ],
+)
+def test_invalid_propagation_is_refused(api: Api, options: DeleteOptions, problem: str) -> None:
+    api.create(MAPS, NS, {"metadata": {"name": "o"}})
+    with pytest.raises(RefusedError) as refused:
+        api.delete(MAPS, NS, "o", options)
+    message = f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {problem}'
+    assert (refused.value.code, str(refused.value)) == (422, message)
 
 
 # -- binding

@@ -12,7 +12,6 @@ from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 from berth.tools.hollow import (
     daemon_set,
     deployment,
-    garbage,
     replica_set,
     stateful_set,
 )
@@ -106,16 +105,6 @@ def test_matching_objects_are_adopted_and_others_released() -> None:
         "free": {"ownerReferences": [reference_to(owner)], "resourceVersion": "1"},
         "lost": {"ownerReferences": [], "resourceVersion": "1"},
     }
-
-
-def test_a_dependent_is_deleted_with_its_last_owner() -> None:
-    first, second = workload(ReplicaSet, "a"), workload(ReplicaSet, "b")
-    both = pod("p", ownerReferences=[reference_to(first), reference_to(second)])
-    assert garbage.collect(both, lambda uid: False) == []
-    (kept,) = garbage.collect(both, lambda uid: uid == "uid-a")
-    assert isinstance(kept, Patch)
-    assert kept.body["metadata"]["ownerReferences"] == [reference_to(second)]
-    assert deleted(garbage.collect(both, lambda uid: True)) == ["p"]
 
 
 # -- replicas
