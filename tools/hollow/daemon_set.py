@@ -11,7 +11,7 @@ from berth.actors.scheduling.kube.node_selector import node_selector_matches
 from berth.actors.scheduling.kube.taints import tolerates_any
 
 from .claim import claim
-from .documents import pod_from, status_of, template_hash
+from .documents import pod_from, status_of
 from .objects import (
     DaemonSet,
     Document,
@@ -21,9 +21,9 @@ from .objects import (
     is_ready,
     read,
 )
+from .revisions import HASH, History, forget, unrecorded
 from .writes import Create, Write, count_available, delete, status_writes
 
-REVISION = "controller-revision-hash"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -37,9 +37,17 @@ _HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
 def reconcile(
-    owner: DaemonSet, candidates: Iterable[Pod], nodes: Iterable[Node], now: datetime
+    owner: DaemonSet,
+    candidates: Iterable[Pod],
+    nodes: Iterable[Node],
+    now: datetime,
+    history: History | None = None,
 ) -> list[Write]:
-    """Creates missing pods, deletes unwanted ones, and updates a few at a time."""
+    """Creates missing pods, deletes unwanted ones, and updates a few at a time.
+
+    Without a history, the owner counts as one without revisions.
+    """
+    history = history or unrecorded(owner)
     pods, writes = claim(owner, candidates)
     on: dict[str, list[Pod]] = defaultdict(list)
     for pod in sorted(
@@ -52,15 +60,17 @@ def reconcile(
         name = node.metadata.name
         should[name], stays = fits(spec, node)
         if not deleting(owner):
-            writes += _on_node(owner, name, on[name], should[name], stays)
+            writes += _on_node(owner, name, on[name], should[name], stays, history.hash)
     eligible = {name for name, runs in should.items() if runs}
     if not deleting(owner) and not writes:
         writes += _update(
             owner,
             [pod for name in sorted(eligible) for pod in on[name] if is_active(pod)],
             len(eligible),
+            history.hash,
         )
-    return writes + _status(owner, on, eligible, now)
+        writes += forget(owner, history, pods)
+    return writes + _status(owner, on, eligible, now, history)
 
 
 def tolerations(spec: Document) -> list[Document]:
@@ -108,7 +118,7 @@ def target_node(pod: Pod) -> str:
 
 
 def _on_node(
-    owner: DaemonSet, node: str, here: list[Pod], should: bool, stays: bool
+    owner: DaemonSet, node: str, here: list[Pod], should: bool, stays: bool, revision: str
 ) -> list[Write]:
     """Returns the writes for a node whose pod is missing, finished, superfluous or not allowed."""
     if not should:
@@ -116,13 +126,13 @@ def _on_node(
     finished = [pod for pod in here if not is_active(pod) and not deleting(pod)]
     active = [pod for pod in here if is_active(pod)]
     if not here:
-        return [Create("Pod", _pod(owner, node))]
+        return [Create("Pod", _pod(owner, node, revision))]
     return [delete(pod) for pod in [*finished, *active[1:]]]
 
 
-def _pod(owner: DaemonSet, node: str) -> Document:
+def _pod(owner: DaemonSet, node: str, revision: str) -> Document:
     template = owner.spec.template
-    pod = pod_from(owner, labels={REVISION: template_hash(template)})
+    pod = pod_from(owner, labels={HASH: revision})
     spec = template["spec"]
     affinity = spec.get("affinity") or {}
     # the node is known to meet the template's requirements, so its name alone is required
@@ -136,15 +146,14 @@ def _pod(owner: DaemonSet, node: str) -> Document:
     return pod
 
 
-def _update(owner: DaemonSet, pods: list[Pod], desired: int) -> list[Write]:
+def _update(owner: DaemonSet, pods: list[Pod], desired: int, revision: str) -> list[Write]:
     """Deletes pods of an old template, unready ones first, within the limit of maxUnavailable."""
     strategy = owner.spec.update_strategy
     if strategy.type == "OnDelete":
         return []
     most = strategy.rolling_update.max_unavailable
     allowed = 1 if most is None else max(int_or_percent(most, desired, round_up=True), 1)
-    revision = template_hash(owner.spec.template)
-    old = [pod for pod in pods if pod.metadata.labels.get(REVISION) != revision]
+    old = [pod for pod in pods if pod.metadata.labels.get(HASH) != revision]
     away = desired - sum(map(is_ready, pods))
     unready = [pod for pod in old if not is_ready(pod)]
     ready = [pod for pod in old if is_ready(pod)]
@@ -152,9 +161,12 @@ def _update(owner: DaemonSet, pods: list[Pod], desired: int) -> list[Write]:
 
 
 def _status(
-    owner: DaemonSet, on: dict[str, list[Pod]], eligible: set[str], now: datetime
+    owner: DaemonSet,
+    on: dict[str, list[Pod]],
+    eligible: set[str],
+    now: datetime,
+    history: History,
 ) -> list[Write]:
-    revision = template_hash(owner.spec.template)
     placed = [next((pod for pod in on[name] if is_active(pod)), None) for name in sorted(eligible)]
     pods = [pod for pod in placed if pod is not None]
     available, again = count_available(pods, owner.spec.min_ready_seconds, now)
@@ -168,10 +180,12 @@ def _status(
         "numberMisscheduled": len(misplaced),
         "numberReady": sum(map(is_ready, pods)),
         "updatedNumberScheduled": sum(
-            pod.metadata.labels.get(REVISION) == revision for pod in pods
+            pod.metadata.labels.get(HASH) == history.hash for pod in pods
         ),
         "numberAvailable": available,
         "numberUnavailable": len(eligible) - available,
         "observedGeneration": owner.metadata.generation,
     }
+    if history.collisions:
+        status["collisionCount"] = history.collisions
     return status_writes(owner, status) + again

@@ -249,6 +249,7 @@ class StatefulSetSpec(ReplicaSetSpec, frozen=True, kw_only=True):
     ordinals: Ordinals = Ordinals()
     volume_claim_templates: tuple[Document, ...] = ()
     persistent_volume_claim_retention_policy: ClaimRetentionPolicy = ClaimRetentionPolicy()
+    revision_history_limit: Int32 | None = None
 
 
 class StatefulSetStatus(Object, frozen=True, kw_only=True):
@@ -273,6 +274,7 @@ class DaemonSetSpec(Object, frozen=True, kw_only=True):
     template: Document = msgspec.field(default_factory=dict)
     min_ready_seconds: Int32 = 0
     update_strategy: UpdateStrategy = UpdateStrategy()
+    revision_history_limit: Int32 | None = None
 
 
 class DaemonSetStatus(Object, frozen=True, kw_only=True):
@@ -284,12 +286,19 @@ class DaemonSetStatus(Object, frozen=True, kw_only=True):
     number_available: Int32 = 0
     number_unavailable: Int32 = 0
     observed_generation: Int64 = 0
+    collision_count: Int32 | None = None
 
 
 class DaemonSet(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus = DaemonSetStatus()
+
+
+class ControllerRevision(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    data: Document = msgspec.field(default_factory=dict)
+    revision: Int64 = 0
 
 
 class OnExitCodes(Object, frozen=True, kw_only=True):
@@ -443,6 +452,7 @@ TYPES: dict[str, type[HasMetadata]] = {
         Deployment,
         StatefulSet,
         DaemonSet,
+        ControllerRevision,
         Job,
         CronJob,
         HorizontalPodAutoscaler,

@@ -17,6 +17,7 @@ from . import (
     disruption_routing,
     garbage,
     replica_set,
+    revisions,
     stateful_set,
 )
 from .autoscaling.routing import CONTROLLER as AUTOSCALER
@@ -31,6 +32,7 @@ from .kubelet.usage import NO_SCENARIO, Scenario
 from .nodes import routing as nodes
 from .objects import (
     TYPES,
+    ControllerRevision,
     CronJob,
     DaemonSet,
     Deployment,
@@ -53,6 +55,7 @@ POD_OWNERS = (ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job)
 OWNERS: dict[type[HasMetadata], tuple[type[Workload], ...]] = {
     Pod: POD_OWNERS,
     ReplicaSet: (Deployment,),
+    ControllerRevision: (StatefulSet, DaemonSet),
 }
 WORKLOADS = tuple(kind.__name__ for kind in (*POD_OWNERS, Deployment, CronJob))
 FOLLOWED = tuple(TYPES)
@@ -165,7 +168,9 @@ def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]
             return replica_set.reconcile(obj, cluster.candidates(Pod, obj), now, refusal)
         case StatefulSet():
             claims = cluster.within(PersistentVolumeClaim, namespace)
-            return stateful_set.reconcile(obj, cluster.candidates(Pod, obj), claims, now)
+            history, writes = _recorded(cluster, obj)
+            pods = cluster.candidates(Pod, obj)
+            return writes + stateful_set.reconcile(obj, pods, claims, now, history)
         case CronJob():
             return cron_job.reconcile(
                 obj,
@@ -174,9 +179,22 @@ def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]
                 lambda name: cluster.find(Job, namespace, name) is not None,
             )
         case DaemonSet():
-            return daemon_set.reconcile(obj, cluster.candidates(Pod, obj), cluster.all(Node), now)
+            history, writes = _recorded(cluster, obj)
+            pods, nodes_ = cluster.candidates(Pod, obj), cluster.all(Node)
+            return writes + daemon_set.reconcile(obj, pods, nodes_, now, history)
         case _:
             raise AssertionError(f"no controller of {type(obj).__name__}")
+
+
+def _recorded(
+    cluster: Cluster, owner: DaemonSet | StatefulSet
+) -> tuple[revisions.History, list[Write]]:
+    namespace = owner.metadata.namespace
+    return revisions.record(
+        owner,
+        cluster.candidates(ControllerRevision, owner),
+        lambda name: cluster.find(ControllerRevision, namespace, name) is not None,
+    )
 
 
 def _scaled(cluster: Cluster, kind: str, namespace: str, name: str) -> Replicated | None:

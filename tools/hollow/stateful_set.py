@@ -3,8 +3,7 @@
 Claims stay when their pods go, unless the retention policy lets the garbage collector delete them.
 For this, the claim gets an owner: the set, or the pod that is scaled away.
 
-There are no ControllerRevisions here: a pod is always created from the current template, even below
-the partition.
+A pod below the partition is created from the template of the current revision.
 """
 
 from __future__ import annotations
@@ -12,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+import msgspec
+
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 
 from .claim import claim
-from .documents import documents_of, labels_in, pod_from, reference_to, template_hash
+from .documents import documents_of, labels_in, pod_from, reference_to
 from .objects import (
     Document,
     StatefulSet,
@@ -28,10 +29,8 @@ from .objects import (
     phase_of,
     replicas_of,
 )
+from .revisions import HASH, History, forget, unrecorded
 from .writes import Create, Write, count_available, delete, patch, status_writes
-
-REVISION = "controller-revision-hash"
-
 
 Claims = Mapping[str, PersistentVolumeClaim]  # by name
 
@@ -41,14 +40,20 @@ def reconcile(
     candidates: Iterable[Pod],
     claims: Iterable[PersistentVolumeClaim],
     now: datetime,
+    history: History | None = None,
 ) -> list[Write]:
-    """Returns the writes. `claims` are the PersistentVolumeClaims of the namespace."""
+    """Returns the writes. `claims` are the PersistentVolumeClaims of the namespace.
+
+    Without a history, the owner counts as one without revisions.
+    """
+    history = history or unrecorded(owner)
     mine, writes = claim(owner, candidates)
     pods = {ordinal: pod for pod in mine if (ordinal := ordinal_of(owner, pod)) is not None}
     if not deleting(owner):
         named = {each.metadata.name: each for each in claims}
-        writes += _retention(owner, pods, named) or _step(owner, pods, named)
-    return writes + _status(owner, list(pods.values()), now)
+        writes += _retention(owner, pods, named) or _step(owner, pods, named, history)
+        writes += forget(owner, history, mine)
+    return writes + _status(owner, list(pods.values()), now, history)
 
 
 def ordinal_of(owner: StatefulSet, pod: Pod) -> int | None:
@@ -63,10 +68,6 @@ def makes_claim(owner: StatefulSet, name: str) -> bool:
         prefix == f"{_name(template)}-{owner.metadata.name}"
         for template in owner.spec.volume_claim_templates
     )
-
-
-def update_revision(owner: StatefulSet) -> str:
-    return f"{owner.metadata.name}-{template_hash(owner.spec.template)}"
 
 
 def _name(template: Document) -> str:
@@ -116,7 +117,9 @@ def _owned(
     return [patch(existing, {"metadata": {"ownerReferences": references}}, guarded=True)]
 
 
-def _step(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Write]:
+def _step(
+    owner: StatefulSet, pods: dict[int, Pod], claims: Claims, history: History
+) -> list[Write]:
     """Adds and replaces pods from the lowest up, removes from the highest down, then updates."""
     in_order = owner.spec.pod_management_policy != "Parallel"
     ordinals = _ordinals(owner)
@@ -124,7 +127,7 @@ def _step(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Writ
     for ordinal in ordinals:
         pod = pods.get(ordinal)
         if pod is None:
-            writes += creation(owner, ordinal, claims)
+            writes += creation(owner, ordinal, claims, history)
         elif phase_of(pod) == "Pending" and not deleting(pod):
             writes += _claims(owner, pod.metadata.name, claims)
         elif is_finished(pod) and not deleting(pod):
@@ -139,20 +142,19 @@ def _step(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Writ
             writes.append(delete(pods[ordinal]))
         if in_order:
             return writes
-    return writes if writes or condemned else _update(owner, pods)
+    return writes if writes or condemned else _update(owner, pods, history.name)
 
 
-def _update(owner: StatefulSet, pods: dict[int, Pod]) -> list[Write]:
+def _update(owner: StatefulSet, pods: dict[int, Pod], revision: str) -> list[Write]:
     """Deletes the highest pod of an old revision once those above it are healthy."""
     strategy = owner.spec.update_strategy
     if strategy.type == "OnDelete":
         return []
     partition = strategy.rolling_update.partition
-    revision = update_revision(owner)
     for ordinal in reversed(_ordinals(owner)):
         if ordinal < partition or not _healthy(pods[ordinal]):
             return []
-        if pods[ordinal].metadata.labels.get(REVISION) != revision:
+        if pods[ordinal].metadata.labels.get(HASH) != revision:
             return [delete(pods[ordinal])]
     return []
 
@@ -179,15 +181,19 @@ def _claims(owner: StatefulSet, pod: str, claims: Claims) -> list[Write]:
     return writes
 
 
-def creation(owner: StatefulSet, ordinal: int, claims: Claims) -> list[Write]:
+def creation(
+    owner: StatefulSet, ordinal: int, claims: Claims, history: History | None = None
+) -> list[Write]:
     """Creates the claims of a pod, and then the pod; it has to wait while its claim is deleted."""
     name = f"{owner.metadata.name}-{ordinal}"
+    template, revision = _template_for(owner, ordinal, history or unrecorded(owner))
     labels = {
-        REVISION: update_revision(owner),
+        HASH: revision,
         "statefulset.kubernetes.io/pod-name": name,
         "apps.kubernetes.io/pod-index": str(ordinal),
     }
-    pod = pod_from(owner, name, labels)
+    spec = msgspec.structs.replace(owner.spec, template=template)
+    pod = pod_from(msgspec.structs.replace(owner, spec=spec), name, labels)
     volumes: list[Document] = []
     for template in owner.spec.volume_claim_templates:
         of_template = f"{_name(template)}-{name}"
@@ -206,8 +212,22 @@ def creation(owner: StatefulSet, ordinal: int, claims: Claims) -> list[Write]:
     return [*_claims(owner, name, claims), Create("Pod", pod)]
 
 
-def _status(owner: StatefulSet, pods: list[Pod], now: datetime) -> list[Write]:
-    revision = update_revision(owner)
+def _template_for(owner: StatefulSet, ordinal: int, history: History) -> tuple[Document, str]:
+    """Returns the template of a new pod, and the name of its revision."""
+    strategy, start = owner.spec.update_strategy, owner.spec.ordinals.start
+    current = owner.status.current_revision
+    before = history.template_of(current)
+    if (
+        before is not None
+        and strategy.type != "OnDelete"
+        and ordinal < start + strategy.rolling_update.partition
+    ):
+        return before, current
+    return owner.spec.template, history.name
+
+
+def _status(owner: StatefulSet, pods: list[Pod], now: datetime, history: History) -> list[Write]:
+    revision = history.name
     available, again = count_available(pods, owner.spec.min_ready_seconds, now)
     ready = sum(map(is_ready, pods))
     updated = _of_revision(pods, revision)
@@ -223,10 +243,10 @@ def _status(owner: StatefulSet, pods: list[Pod], now: datetime) -> list[Write]:
         "updatedReplicas": updated,
         "currentRevision": current,
         "updateRevision": revision,
-        "collisionCount": 0,
+        "collisionCount": history.collisions,
     }
     return status_writes(owner, status) + again
 
 
 def _of_revision(pods: list[Pod], revision: str) -> int:
-    return sum(pod.metadata.labels.get(REVISION) == revision and not deleting(pod) for pod in pods)
+    return sum(pod.metadata.labels.get(HASH) == revision and not deleting(pod) for pod in pods)

@@ -1,0 +1,93 @@
+"""The real kubectl rolls daemon sets and stateful sets out and back through their revisions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.kubectl import Daemon, Kubectl, until
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
+]
+
+Document = dict[str, Any]
+
+
+def workload(kind: str, name: str) -> Document:
+    labels = {"app": name}
+    spec = {
+        "containers": [{"name": "c", "image": "first"}],
+        "terminationGracePeriodSeconds": 0,
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+            "revisionHistoryLimit": 1,
+        },
+    }
+
+
+def images(kubectl: Kubectl, name: str) -> set[str]:
+    pods = kubectl.read("pods", "-l", f"app={name}")["items"]
+    return {pod["spec"]["containers"][0]["image"] for pod in pods}
+
+
+def numbers(kubectl: Kubectl, name: str) -> list[int]:
+    items = kubectl.read("controllerrevisions", "-l", f"app={name}")["items"]
+    return sorted(item["revision"] for item in items)
+
+
+def test_histories_of_workloads(tmp_path: Path) -> None:
+    (tmp_path / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
+    daemon = Daemon(tmp_path, "demo", "--keep", "--nodes", "2", "-f", str(tmp_path / "bare.yaml"))
+    for kind in ("DaemonSet", "StatefulSet"):
+        rolls_out_and_back(daemon.kubectl, kind, kind.lower())
+    said = daemon.complaints()
+    assert daemon.end() == 0
+    assert "Traceback" not in said
+
+
+def rolls_out_and_back(kubectl: Kubectl, kind: str, name: str) -> None:
+    target = f"{kind}/{name}"
+    kubectl("create", "-f", "-", stdin=json.dumps(workload(kind, name)))
+    kubectl("rollout", "status", target, "--timeout=60s")
+    kubectl("set", "image", target, "c=second")
+    kubectl("rollout", "status", target, "--timeout=60s")
+    assert images(kubectl, name) == {"second"}
+    assert numbers(kubectl, name) == [1, 2]
+    listed = kubectl("rollout", "history", target).splitlines()
+    assert [line.split()[0] for line in listed[2:] if line] == ["1", "2"]
+    assert "first" in kubectl("rollout", "history", target, "--revision=1")
+
+    assert "rolled back" in kubectl("rollout", "undo", target)
+    kubectl("rollout", "status", target, "--timeout=60s")
+    assert images(kubectl, name) == {"first"}
+    assert numbers(kubectl, name) == [2, 3], "the old revision has a new number"
+
+    before = {pod["metadata"]["uid"] for pod in kubectl.read("pods", "-l", f"app={name}")["items"]}
+    kubectl("rollout", "restart", target)
+    kubectl("rollout", "status", target, "--timeout=60s")
+    after = kubectl.read("pods", "-l", f"app={name}")["items"]
+    assert not before & {pod["metadata"]["uid"] for pod in after}
+    until(lambda: numbers(kubectl, name) == [3, 4])
+    revisions = kubectl.read("controllerrevisions", "-l", f"app={name}")["items"]
+    newest = max(revisions, key=lambda item: item["revision"])["metadata"]
+    mark = newest["labels"]["controller-revision-hash"]
+    assert newest["name"] == f"{name}-{mark}"
+    label = mark if kind == "DaemonSet" else newest["name"]
+    assert {pod["metadata"]["labels"]["controller-revision-hash"] for pod in after} == {label}
+    if kind == "StatefulSet":
+        status = kubectl.read(target)["status"]
+        assert status["currentRevision"] == status["updateRevision"] == newest["name"]
+    kubectl("delete", target)
+    until(lambda: numbers(kubectl, name) == [])
