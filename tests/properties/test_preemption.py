@@ -33,6 +33,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.what_if import Supposition, supposing
 from berth.actors.scheduling.plugins.default_preemption.dry_runs import DryRuns
+from berth.actors.scheduling.plugins.default_preemption.lowest import LowestPriorities
 from berth.actors.scheduling.plugins.default_preemption.victims import (
     NO_VICTIMS,
     Budget,
@@ -278,7 +279,7 @@ def test_all_nodes_at_once_one_by_one_and_the_model_agree(
     dry_runs = DryRuns()
     alone = one_by_one(attempt, limits)
     for _ in range(2):  # The second answer is remembered.
-        result = dry_runs.search(attempt, 0, len(attempt.snapshot), limits)
+        result = dry_runs.search(attempt, 0, len(attempt.snapshot), limits, LowestPriorities())
         candidates = {at: told(dry_runs.candidate(at)) for at in result.candidates.tolist()}
         assert candidates == {
             at: told(outcome) for at, outcome in alone.items() if isinstance(outcome, Candidate)
@@ -347,7 +348,9 @@ def test_a_search_stops_at_the_same_node_as_a_walk(
             break
     dry_runs = DryRuns()
     for _ in range(2):
-        result = dry_runs.search(attempt, start, enough, limits, sound_only=sound_only)
+        result = dry_runs.search(
+            attempt, start, enough, limits, LowestPriorities(), sound_only=sound_only
+        )
         assert result.candidates.tolist() == met
         if met:
             least = cheapest([candidate_at(outcomes, at) for at in met])

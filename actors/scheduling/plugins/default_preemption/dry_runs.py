@@ -22,11 +22,13 @@ from berth.plugin import Bools, Code, FailedAttempt, Ints, Snapshot, Status, uns
 from ...kube.aggregate import aggregated
 from ...model.bookmark import Bookmark
 from ...model.vectors import Floats, any_true, highest, lowest
-from .victims import MOST_ON_NODE, Budget, Candidate, dry_run, work_on
+from .lowest import LowestPriorities
+from .victims import MOST_ON_NODE, NO_VICTIMS, Budget, Candidate, dry_run, work_on
 
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 CRITERIA = 5  # the number in Candidate.cost
 CHUNK = 256
+FEW = 16  # a sixteenth of the nodes
 ENOUGH_WORK = 30_000  # ends a search that has a candidate
 MOST_WORK = 100_000  # ends a search that has none, unless its first node has more
 # The results that a node can have.
@@ -65,6 +67,7 @@ class DryRuns:
         start: int,
         enough: int,
         limits: Sequence[Budget],
+        lowest: LowestPriorities,
         *,
         sound_only: bool = False,
     ) -> Search:
@@ -86,6 +89,7 @@ class DryRuns:
         if versions is None or versions != self._versions or not self._refresh(attempt, limits):
             self._forget(attempt.snapshot, limits)
         self._versions, self._own = versions, attempt.snapshot.nominations.node_of(attempt.info.key)
+        self._refuse_without_victims(attempt, lowest)
         together = CHUNK if attempt.row_by_row else 1
         spans: list[Ints] = []
         number = looked_at = first_sound = 0
@@ -178,6 +182,18 @@ class DryRuns:
             self._results[position] = _UNKNOWN
             self._candidates[position] = None
         return True
+
+    def _refuse_without_victims(self, attempt: FailedAttempt, lowest: LowestPriorities) -> None:
+        """Refuses the nodes without pods of lower priority, unless only few nodes have no result:
+        these are dry run as quickly.
+        """
+        unknown = attempt.helped & (self._results == _UNKNOWN)
+        if np.count_nonzero(unknown) * FEW <= len(unknown):
+            return
+        unknown &= lowest.of(attempt.snapshot) >= attempt.info.priority
+        if any_true(unknown):
+            self._results[unknown] = _REFUSED
+            self._refusals[unknown] = self._statuses.setdefault(NO_VICTIMS, len(self._statuses))
 
     def _within_work(self, attempt: FailedAttempt, positions: Ints) -> int:
         """Returns how many of these nodes may be dry run together, and adds up their work."""

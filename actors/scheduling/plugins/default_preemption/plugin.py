@@ -51,6 +51,7 @@ from ...model.latest import Latest
 from ...model.pod_template import PodTemplate
 from ...model.vectors import nth_true
 from .dry_runs import DryRuns, Search
+from .lowest import LowestPriorities
 from .victims import Budget, Candidate, budgets, cheapest
 
 MAX_TEMPLATES = 16
@@ -95,6 +96,7 @@ class DefaultPreemption(PostFilterPlugin):
         self._absolute = read.min_candidate_nodes_absolute
         self._never_break_budgets = read.never_break_budgets
         self._dry_runs: Latest[PodTemplate, DryRuns] = Latest(MAX_TEMPLATES)
+        self._lowest = LowestPriorities()
 
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
         """Returns a nomination, or the reason why there is none. Raises PluginError."""
@@ -147,7 +149,12 @@ class DefaultPreemption(PostFilterPlugin):
 
     def _search(self, attempt: FailedAttempt, dry_runs: DryRuns, start: int, enough: int) -> Search:
         return dry_runs.search(
-            attempt, start, enough, _budgets(attempt), sound_only=self._never_break_budgets
+            attempt,
+            start,
+            enough,
+            _budgets(attempt),
+            self._lowest,
+            sound_only=self._never_break_budgets,
         )
 
 
