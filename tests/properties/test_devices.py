@@ -31,7 +31,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     ClaimRequests,
     claim_requests,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
+from berth.actors.scheduling.plugins.steps import Steps, TimedOutError
 from tests.kit.examples import examples
 
 DRIVER = "gpu.example.com"

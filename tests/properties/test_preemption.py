@@ -42,6 +42,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
     cheapest,
     dry_run,
 )
+from berth.actors.scheduling.plugins.steps import NO_LIMIT
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.explain.cluster import snapshot_of
@@ -263,7 +264,7 @@ def one_by_one(attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Ca
     """Returns the result for every node that may help, by its position in the node tree's order."""
     order = attempt.snapshot.columns.order
     return {
-        at: dry_run(attempt, [int(order[at])], limits)[0]
+        at: dry_run(attempt, [int(order[at])], limits, NO_LIMIT)[0]
         for at in np.flatnonzero(attempt.helped).tolist()
     }
 
@@ -279,7 +280,9 @@ def test_all_nodes_at_once_one_by_one_and_the_model_agree(
     dry_runs = DryRuns()
     alone = one_by_one(attempt, limits)
     for _ in range(2):  # The second answer is remembered.
-        result = dry_runs.search(attempt, 0, len(attempt.snapshot), limits, LowestPriorities())
+        result = dry_runs.search(
+            attempt, 0, len(attempt.snapshot), limits, LowestPriorities(), NO_LIMIT
+        )
         candidates = {at: told(dry_runs.candidate(at)) for at in result.candidates.tolist()}
         assert candidates == {
             at: told(outcome) for at, outcome in alone.items() if isinstance(outcome, Candidate)
@@ -349,7 +352,7 @@ def test_a_search_stops_at_the_same_node_as_a_walk(
     dry_runs = DryRuns()
     for _ in range(2):
         result = dry_runs.search(
-            attempt, start, enough, limits, LowestPriorities(), sound_only=sound_only
+            attempt, start, enough, limits, LowestPriorities(), NO_LIMIT, sound_only=sound_only
         )
         assert result.candidates.tolist() == met
         if met:

@@ -36,7 +36,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     Request,
     SubRequest,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.steps import (
+from berth.actors.scheduling.plugins.steps import (
     STEPS_PER_SECOND,
     Steps,
     TimedOutError,

@@ -5,7 +5,7 @@ A result is kept until something changes that its dry run looked at; if that inc
 the pod, or more than the node, no result is kept. The results lie in arrays, in the node tree's
 order, so that a search over thousands of candidates is a few operations; only nodes without a
 result are dry run. Keeping results never changes which candidates a search returns, or their order,
-unless the victims are so large that the search ends early: the next search then goes on from there.
+unless the search ends early, because it is too much work: the next search then goes on from there.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from berth.plugin import Bools, Code, FailedAttempt, Ints, Snapshot, Status, uns
 from ...kube.aggregate import aggregated
 from ...model.bookmark import Bookmark
 from ...model.vectors import Floats, any_true, highest, lowest
+from ..steps import Steps
 from .lowest import LowestPriorities
 from .victims import MOST_ON_NODE, NO_VICTIMS, Budget, Candidate, dry_run, work_on
 
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 CRITERIA = 5  # the number in Candidate.cost
-CHUNK = 256
+CHUNK = 256  # nodes that are dry run together, at most
+FIRST_CHUNK = 8
 FEW = 16  # a sixteenth of the nodes
 ENOUGH_WORK = 30_000  # ends a search that has a candidate
 MOST_WORK = 100_000  # ends a search that has none, unless its first node has more
@@ -68,6 +70,7 @@ class DryRuns:
         enough: int,
         limits: Sequence[Budget],
         lowest: LowestPriorities,
+        steps: Steps,
         *,
         sound_only: bool = False,
     ) -> Search:
@@ -75,7 +78,8 @@ class DryRuns:
         beginning.
 
         At least one of them breaks no budget, if there is such a candidate; with `sound_only` none
-        breaks one. Once the dry runs have become too much work, returns the candidates so far.
+        breaks one. Once the dry runs have become too much work, or no steps are left, returns the
+        candidates so far.
         Raises PluginError.
         """
         potential, nodes, least = (
@@ -90,10 +94,10 @@ class DryRuns:
             self._forget(attempt.snapshot, limits)
         self._versions, self._own = versions, attempt.snapshot.nominations.node_of(attempt.info.key)
         self._refuse_without_victims(attempt, lowest)
-        together = CHUNK if attempt.row_by_row else 1
+        together, at_once = (CHUNK, FIRST_CHUNK) if attempt.row_by_row else (1, 1)
         spans: list[Ints] = []
         number = looked_at = first_sound = 0
-        sound = False
+        sound = none_left = False
         self._work = 0
         while looked_at < nodes and not (sound and number >= enough):
             begin = (start + looked_at) % nodes
@@ -105,16 +109,18 @@ class DryRuns:
             if len(unknown) > most:  # Reading results is cheap, dry runs are not.
                 end, unknown = int(unknown[most]), unknown[:most]
             while len(unknown):
-                batch = unknown[:together]
+                if none_left:
+                    return self._so_far(potential, least, start)
+                batch = unknown[:at_once]
                 size = self._within_work(attempt, batch)
-                self._learn(attempt, unknown[:size])
+                self._learn(attempt, unknown[:size], steps)
                 unknown = unknown[size:]
+                at_once = min(at_once * FIRST_CHUNK, together)
+                none_left = steps.take(0)
                 if size < len(batch) or (self._work >= ENOUGH_WORK and len(unknown)):
-                    where = (potential & (self._results >= least)).nonzero()[0]
-                    if len(where) or not size:
-                        return Search(
-                            np.roll(where, -int(np.searchsorted(where, start))), early=True
-                        )
+                    so_far = self._so_far(potential, least, start)
+                    if len(so_far.candidates) or not size:
+                        return so_far
             where = (potential[begin:end] & (self._results[begin:end] >= least)).nonzero()[
                 0
             ] + begin
@@ -129,6 +135,11 @@ class DryRuns:
             return self._refusal(potential, start)
         candidates = np.concatenate(spans) if len(spans) > 1 else spans[0]
         return Search(candidates[: max(enough, first_sound + 1)] if sound else candidates)
+
+    def _so_far(self, potential: Bools, least: int, start: int) -> Search:
+        """Returns the result of a search that ends early."""
+        where = (potential & (self._results >= least)).nonzero()[0]
+        return Search(np.roll(where, -int(np.searchsorted(where, start))), early=True)
 
     def candidate(self, position: int) -> Candidate:
         candidate = self._candidates[position]
@@ -207,10 +218,10 @@ class DryRuns:
             self._work += work
         return len(positions)
 
-    def _learn(self, attempt: FailedAttempt, positions: Ints) -> None:
+    def _learn(self, attempt: FailedAttempt, positions: Ints, steps: Steps) -> None:
         """Dry-runs the nodes at these positions together."""
         assert self._order is not None
-        outcomes = dry_run(attempt, self._order[positions].tolist(), self._limits)
+        outcomes = dry_run(attempt, self._order[positions].tolist(), self._limits, steps)
         for position, outcome in zip(positions.tolist(), outcomes, strict=True):
             if isinstance(outcome, Candidate):
                 self._costs[:, position] = outcome.cost

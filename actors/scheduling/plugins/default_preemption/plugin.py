@@ -50,11 +50,14 @@ from berth.plugin import (
 from ...model.latest import Latest
 from ...model.pod_template import PodTemplate
 from ...model.vectors import nth_true
+from .. import steps
 from .dry_runs import DryRuns, Search
 from .lowest import LowestPriorities
 from .victims import Budget, Candidate, budgets, cheapest
 
 MAX_TEMPLATES = 16
+# Steps that each attempt may take: 5 milliseconds. Most searches need fewer.
+FREE = steps.STEPS_PER_SECOND // 200
 TOO_MUCH = error("preemption: the search goes on in the next attempt")
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
@@ -97,6 +100,7 @@ class DefaultPreemption(PostFilterPlugin):
         self._never_break_budgets = read.never_break_budgets
         self._dry_runs: Latest[PodTemplate, DryRuns] = Latest(MAX_TEMPLATES)
         self._lowest = LowestPriorities()
+        self._budget = steps.Budget(handle.now, FREE)
 
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
         """Returns a nomination, or the reason why there is none. Raises PluginError."""
@@ -111,7 +115,9 @@ class DefaultPreemption(PostFilterPlugin):
             start = nth_true(potential, attempt.rng.randrange(number))
             enough = min(max(number * self._percentage // 100, self._absolute), number)
         dry_runs = self._dry_runs.pop(attempt.info.template, None) or DryRuns()
-        search = self._search(attempt, dry_runs, start, enough)
+        namespace = attempt.info.pod.metadata.namespace
+        left = self._budget.attempt(namespace, steps.STEPS_PER_SECOND)
+        search = self._search(attempt, dry_runs, start, enough, left)
         # Not if a plugin failed: incomplete results are never kept.
         self._dry_runs.put(attempt.info.template, dry_runs)
         if not len(search.candidates):
@@ -144,16 +150,24 @@ class DefaultPreemption(PostFilterPlugin):
     def candidates(self, attempt: FailedAttempt) -> list[Candidate]:
         """Returns all candidates, first those that violate no budget. Raises PluginError."""
         dry_runs = DryRuns()
-        search = self._search(attempt, dry_runs, 0, len(attempt.snapshot))
+        search = self._search(attempt, dry_runs, 0, len(attempt.snapshot), steps.NO_LIMIT)
         return dry_runs.in_order(search.candidates)
 
-    def _search(self, attempt: FailedAttempt, dry_runs: DryRuns, start: int, enough: int) -> Search:
+    def _search(
+        self,
+        attempt: FailedAttempt,
+        dry_runs: DryRuns,
+        start: int,
+        enough: int,
+        left: steps.Steps,
+    ) -> Search:
         return dry_runs.search(
             attempt,
             start,
             enough,
             _budgets(attempt),
             self._lowest,
+            left,
             sound_only=self._never_break_budgets,
         )
 

@@ -29,10 +29,13 @@ from berth.plugin import (
 )
 
 from ...kube.labels import Selector, SelectorError, from_label_selector
+from ..steps import Steps
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 TOO_LARGE = unresolvable("The pods of lower priority are too large for preemption")
 MOST_ON_NODE = 300_000  # the most that is dry run on one node
+# The steps of a dry run: to ask the filters, for each node, to remove a pod, and to add it back.
+ASKING, NODE, REMOVING, ADDING = 160, 10, 30, 20
 # Added to every priority, which makes it positive: a sum then grows with the number of pods.
 PRIORITY_OFFSET = 1 << 31
 
@@ -151,14 +154,18 @@ class _Node:
         return Candidate(name, Victims(tuple(self.victims), violations))
 
 
-def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]) -> list[Outcome]:
-    """Returns, for each row, the candidate or the reason why there is none.
+def dry_run(
+    attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget], steps: Steps
+) -> list[Outcome]:
+    """Returns, for each row, the candidate or the reason why there is none. Takes steps, but ends
+    only when it is done.
 
     The rows are dry run together, so they must not affect one another. Raises PluginError.
     """
     columns, priority = attempt.snapshot.columns, attempt.info.priority
     outcomes: dict[int, Outcome] = {}
     nodes: list[_Node] = []
+    steps.take(ASKING + NODE * len(rows))
     with supposing(attempt.snapshot, attempt.seen_by) as supposition:
         for row in rows:
             info = columns.infos[row]
@@ -170,6 +177,7 @@ def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget
             if work_on(attempt, row) > MOST_ON_NODE:
                 outcomes[row] = TOO_LARGE
                 continue
+            steps.take(REMOVING * len(pods))
             for pod in pods:
                 supposition.remove(row, pod)
             nodes.append(_Node(row, pods, limits))
@@ -181,12 +189,14 @@ def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget
                 node.row: diagnosis.status(i) for i, node in enumerate(nodes) if not fits[i]
             }
             nodes = [node for i, node in enumerate(nodes) if fits[i]]
-            _reprieve(attempt, supposition, nodes)
+            _reprieve(attempt, supposition, nodes, steps)
     outcomes |= {node.row: node.candidate(columns.names[node.row]) for node in nodes}
     return [outcomes[row] for row in rows]
 
 
-def _reprieve(attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[_Node]) -> None:
+def _reprieve(
+    attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[_Node], steps: Steps
+) -> None:
     """Adds back each pod if the preemptor still fits, one pod per node at a time.
 
     The pods that cannot be added back become victims.
@@ -194,6 +204,7 @@ def _reprieve(attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[
     turn = 0
     left = list(nodes)
     while left:
+        steps.take(ASKING + ADDING * len(left))
         for node in left:
             supposition.add(node.row, node.waiting[turn])
         supposition.settle()

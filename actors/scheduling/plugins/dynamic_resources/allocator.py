@@ -19,12 +19,12 @@ import msgspec
 from ...cel import CelError
 from ...kube.devices import MOST_RESULTS
 from ...kube.quantity import nano_value
+from ..steps import Steps, TimedOutError
 from .constraints import Constraint, constraint_of
 from .consumed_capacity import CapacityAmount
 from .inventory import Inventory
 from .pools import CounterID, DeviceID, NodePools, Pool, PoolID, SliceDevice
 from .requests import AllocationError, ClaimRequests, SubRequest
-from .steps import Steps, TimedOutError
 
 Candidate = tuple[SliceDevice, Pool]
 # Steps for what takes longer than a look at a device.

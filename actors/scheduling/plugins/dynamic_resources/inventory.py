@@ -24,6 +24,7 @@ from ...kube.devices import (
 )
 from ...model.change_log import ChangeLog
 from ...model.cluster_objects import ClusterObjects, ObjectName
+from ..steps import NO_LIMIT, Steps
 from .allocated_state import AllocatedState, DeviceAllocation, device_allocations
 from .consumed_capacity import CapacityAmount, consumed_capacity
 from .features import EVERY_FEATURE, Features
@@ -42,7 +43,6 @@ from .pools import (
     unreadable_pools,
 )
 from .requests import AllocationError, SubRequest
-from .steps import NO_LIMIT, Steps
 
 # How many results of selectors are kept, and how many capacities that requests consume.
 MOST_MATCHES, MOST_CONSUMED = 1 << 20, 1 << 16

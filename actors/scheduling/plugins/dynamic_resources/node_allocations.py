@@ -20,13 +20,13 @@ from ...kube.devices import MOST_SUB_REQUESTS, ResourceClaim
 from ...kube.quantity import value
 from ...model.columns import NodeColumns
 from ...model.vectors import grown
+from ..steps import Steps, TimedOutError
 from .allocator import CALL_STEPS, AllocatorResult, DeviceResult, DeviceResults, Search, allocate
 from .extended import ClassesByResource, RequestMapping, requests_for, with_requests
 from .inventory import EVERY_NODE, Inventory
 from .pools import NodePools
 from .requests import AllocationError, ClaimRequests, ClassByName, claim_requests
 from .stale_rows import StaleRows
-from .steps import Steps, TimedOutError
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 # Bytes of a shape that are encoded in a step, and that are made requests in a step.

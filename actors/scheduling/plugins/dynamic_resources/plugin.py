@@ -58,6 +58,7 @@ from ...kube.devices import InFlightAllocation
 from ...kube.meta import key
 from ...kube.node_selector import selector_error
 from ...model.vectors import any_true, highest
+from ..steps import STEPS_PER_SECOND, Budget, Steps, TimedOutError
 from .binding import Binding, without_finalizer
 from .events import registrations
 from .extended import ClassesByResource, resources_of, unwritten_claim
@@ -76,7 +77,6 @@ from .pod_claims import (
 )
 from .requests import AllocationError
 from .state import CLAIMS, PodClaims
-from .steps import STEPS_PER_SECOND, Budget, Steps, TimedOutError
 
 # Steps to look at a claim, and at a request of one.
 CLAIM_STEPS, REQUEST_STEPS = 4, 16

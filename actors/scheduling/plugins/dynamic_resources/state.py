@@ -9,10 +9,10 @@ from berth.plugin import PodInfo, ResourceClaim, StateKey
 from ...kube.core import NodeSelector
 from ...kube.devices import MOST_SUB_REQUESTS, AllocationResult, InFlightAllocation
 from ...model.node_selection import NodeTerms
+from ..steps import Steps
 from .allocation_result import allocation_result
 from .extended import UNWRITTEN, RequestMapping
 from .node_allocations import NodeAllocations, PodRequests
-from .steps import Steps
 
 
 class Reservation(msgspec.Struct, frozen=True):

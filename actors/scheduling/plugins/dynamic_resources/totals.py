@@ -14,12 +14,12 @@ from ...cel import CelError
 from ...kube.core import Node
 from ...model.columns import NodeColumns
 from ...model.vectors import grown
+from ..steps import STEPS_PER_SECOND, Steps, TimedOutError
 from .extended import ClassesByResource
 from .inventory import Inventory
 from .pools import SliceDevice
 from .requests import AllocationError
 from .stale_rows import StaleRows
-from .steps import STEPS_PER_SECOND, Steps, TimedOutError
 
 # The steps in a decision: a quarter of a second.
 MOST_STEPS = STEPS_PER_SECOND // 4

@@ -30,9 +30,11 @@ from berth.actors.scheduling.kube.storage import (
     StorageClass,
 )
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.plugins.default_preemption import dry_runs, victims
+from berth.actors.scheduling.plugins import steps
+from berth.actors.scheduling.plugins.default_preemption import dry_runs, plugin, victims
 from berth.actors.scheduling.plugins.default_preemption.victims import Budget, Outcome, dry_run
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.scheduling.plugins.steps import Steps
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
@@ -247,10 +249,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
 
     def counting(
-        attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]
+        attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget], left: Steps
     ) -> list[Outcome]:
         numbers.append(len(rows))
-        return dry_run(attempt, rows, limits)
+        return dry_run(attempt, rows, limits, left)
 
     monkeypatch.setattr(dry_runs, "dry_run", counting)
     return numbers
@@ -307,6 +309,52 @@ def test_a_node_with_too_large_victims_is_no_candidate(monkeypatch: pytest.Monke
     outcome = schedule(crowded(248), LARGE, Scheduler(Random(1)), default_profile())
     assert outcome.nomination is None
     assert "40 The pods of lower priority are too large for preemption" in outcome.message
+
+
+def in_vain() -> CacheState:
+    """Returns a cluster in which every node has a victim, which makes too little room."""
+    cache = crowded(0)
+    for i in range(40):
+        cache.handle(AssignedPodAdded(pod(f"important{i}", f"n{i}", priority=10)))
+    return cache
+
+
+def test_a_search_without_steps_goes_on_in_the_next_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plugin, "FREE", 0)
+    monkeypatch.setattr(steps, "MOST_SAVED", 1)
+    numbers, profile, scheduler = counted(monkeypatch), default_profile(), Scheduler(Random(1))
+    cache, pending = in_vain(), pod("p", priority=9)
+    attempts = 1
+    while not schedule(cache, pending, scheduler, profile).rejected_by:
+        attempts += 1
+    assert attempts == len(numbers) >= 5
+    assert sum(numbers) == 40
+
+
+def test_a_namespace_pays_for_the_searches_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, "FREE", 0)
+    monkeypatch.setattr(steps, "MOST_SAVED", 2000)
+    numbers, api, scheduler = counted(monkeypatch), NoApi(), Scheduler(Random(1))
+    profile = profiles_of(KubeSchedulerConfiguration(), api)["default-scheduler"]
+    cache = in_vain()
+
+    def dry_run_for(namespace: str, app: str) -> int:
+        """Returns how many nodes are dry run for a pod of a template of its own."""
+        numbers.clear()
+        pending = pod("p", priority=9)
+        metadata = msgspec.structs.replace(
+            pending.metadata, namespace=namespace, labels={"app": app}
+        )
+        schedule(cache, msgspec.structs.replace(pending, metadata=metadata), scheduler, profile)
+        return sum(numbers)
+
+    assert max(dry_run_for("ns", str(i)) for i in range(9)) == 40
+    assert max(dry_run_for("ns", str(i)) for i in range(9)) == 8
+    assert dry_run_for("other", "x") == 40
+    api.seconds = 10.0
+    assert dry_run_for("ns", "y") == 40
 
 
 class Crowded(FilterPlugin):

@@ -21,6 +21,7 @@ from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.default_preemption import dry_runs
 from berth.actors.scheduling.plugins.default_preemption.victims import Budget, Outcome, dry_run
+from berth.actors.scheduling.plugins.steps import Steps
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import FailedAttempt
@@ -56,10 +57,10 @@ class Cluster:
         self.cache.handle(AssignedPodAdded(pod("on-n3", "n3")))
 
         def counting(
-            attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]
+            attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget], steps: Steps
         ) -> list[Outcome]:
             self.dry_run += [attempt.snapshot.columns.names[row] for row in rows]
-            return dry_run(attempt, rows, limits)
+            return dry_run(attempt, rows, limits, steps)
 
         monkeypatch.setattr(dry_runs, "dry_run", counting)
 

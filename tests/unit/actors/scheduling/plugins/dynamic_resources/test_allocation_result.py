@@ -18,7 +18,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     AllocationError,
     claim_requests,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
+from berth.actors.scheduling.plugins.steps import Steps
 from tests.kit.devices import Document, claim, device_class, node, request, resource_slice
 
 N = msgspec.convert(node("n", {"zone": "a"}), Node)

@@ -17,7 +17,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     AllocationError,
     claim_requests,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
+from berth.actors.scheduling.plugins.steps import Steps, TimedOutError
 from tests.kit.devices import (
     DRIVER,
     Document,

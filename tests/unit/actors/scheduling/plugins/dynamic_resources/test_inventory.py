@@ -15,7 +15,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.inventory import EVERY_NO
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools
 from berth.actors.scheduling.plugins.dynamic_resources.requests import claim_requests
-from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
+from berth.actors.scheduling.plugins.steps import Steps, TimedOutError
 from berth.plugin import CycleState, Pod, PodInfo, ResourceClaim, ResourceSlice
 from tests.kit.devices import (
     DRIVER,

@@ -13,7 +13,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.node_allocations import (
     NodeAllocations,
     PodRequests,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.steps import NO_LIMIT
+from berth.actors.scheduling.plugins.steps import NO_LIMIT
 from berth.plugin import DeviceClass, Pod, ResourceClaim
 from tests.kit.devices import claim, cluster, device_class, node, pod, request, resource_slice
 

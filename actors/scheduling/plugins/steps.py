@@ -1,6 +1,6 @@
-"""Steps: how much work the search for devices may take.
+"""Steps: how much work the searches for devices and for victims may take.
 
-The other pods, and the lease, wait for a decision. The allocator has no clock, so it counts what it
+The other pods, and the lease, wait for a decision. A search has no clock, so it counts what it
 does, in steps of half a millionth of a second. A search that has no steps left is interrupted, and
 the next attempt goes on with it.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 STEPS_PER_SECOND = 2_000_000
-# Steps that each attempt may take: a millisecond. Most pods need fewer.
+# Steps that each attempt may take: a millisecond. Most pods need fewer for devices.
 FREE = STEPS_PER_SECOND // 1000
 # What a namespace may take besides: a fifth of the time, and half a second at once.
 EARNED_PER_SECOND = STEPS_PER_SECOND // 5
@@ -70,20 +70,22 @@ class Account:
 
 
 class Budget:
-    """The steps of all attempts. What an attempt takes beyond `FREE` is taken from the account of
+    """The steps of all attempts. What an attempt takes beyond `free` is taken from the account of
     the pod's namespace, so that no namespace keeps the pods of others waiting.
 
-    `now` returns monotonic seconds. Only namespaces that have not saved the most have an account.
+    `now` returns monotonic seconds, and `free` is what each attempt may take instead. Only
+    namespaces that have not saved the most have an account.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], free: int = FREE) -> None:
         self._now = now
+        self._free = free
         self._accounts: dict[str, Account] = {}
 
     def attempt(self, namespace: str, most: int) -> Steps:
         """Returns the steps for an attempt at a pod of a namespace, `most` or fewer."""
         account = self._accounts.get(namespace)
-        free = FREE
+        free = self._free
         if account is not None:
             account.earn(self._now())
             if account.saved >= MOST_SAVED:

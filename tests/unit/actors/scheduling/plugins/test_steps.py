@@ -12,7 +12,7 @@ import pytest
 
 from berth.actors.scheduling.plugins.dynamic_resources import plugin as plugin_of_devices
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
-from berth.actors.scheduling.plugins.dynamic_resources.steps import (
+from berth.actors.scheduling.plugins.steps import (
     EARNED_PER_SECOND,
     FREE,
     MOST_NAMESPACES,
