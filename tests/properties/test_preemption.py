@@ -9,7 +9,6 @@ terminating pods that are supposed to be removed, and ports that two pods of a n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -27,18 +26,17 @@ from berth.actors.scheduling.framework.post_filter import FailedAttempt
 from berth.actors.scheduling.framework.questions import Victims
 from berth.actors.scheduling.framework.status import Code, Status
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model import pod_template
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.what_if import Supposition, supposing
 from berth.actors.scheduling.plugins.default_preemption.dry_runs import DryRuns
+from berth.actors.scheduling.plugins.default_preemption.kept_budgets import KeptBudgets
 from berth.actors.scheduling.plugins.default_preemption.lowest import LowestPriorities
 from berth.actors.scheduling.plugins.default_preemption.victims import (
     NO_VICTIMS,
-    Budget,
+    Budgets,
     Candidate,
-    budgets,
     cheapest,
     dry_run,
 )
@@ -260,7 +258,7 @@ def told(outcome: Candidate | Status) -> object:
     )
 
 
-def one_by_one(attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Candidate | Status]:
+def one_by_one(attempt: FailedAttempt, limits: Budgets) -> dict[int, Candidate | Status]:
     """Returns the result for every node that may help, by its position in the node tree's order."""
     order = attempt.snapshot.columns.order
     return {
@@ -275,7 +273,7 @@ def test_all_nodes_at_once_one_by_one_and_the_model_agree(
     preemptor: Document, objects: list[Document]
 ) -> None:
     attempt = attempt_at(preemptor, objects)
-    limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
+    limits = KeptBudgets().of(attempt.snapshot)
     before, version = state_of(attempt.snapshot), attempt.snapshot.columns.changes.version
     dry_runs = DryRuns()
     alone = one_by_one(attempt, limits)
@@ -311,7 +309,7 @@ def test_only_the_values_that_the_pod_has_itself_matter(
     preemptor: Document, objects: list[Document]
 ) -> None:
     attempt = attempt_at(preemptor, objects)
-    limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
+    limits = KeptBudgets().of(attempt.snapshot)
     before = state_of(attempt.snapshot)
     assert attempt.seen_by is not None
     with patch.object(pod_template, "SMALL", -1):
@@ -333,7 +331,7 @@ def test_a_search_stops_at_the_same_node_as_a_walk(
     preemptor: Document, objects: list[Document], start: int, enough: int, sound_only: bool
 ) -> None:
     attempt = attempt_at(preemptor, objects)
-    limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
+    limits = KeptBudgets().of(attempt.snapshot)
     outcomes = one_by_one(attempt, limits)
     met: list[int] = []
     failed: list[str] = []

@@ -4,8 +4,6 @@ lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from berth.actors.scheduling.framework.post_filter import (
@@ -20,11 +18,12 @@ from berth.actors.scheduling.framework.questions import (
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
 from berth.actors.scheduling.plugins.default_preemption.victims import (
-    Budget,
+    Budgets,
     Candidate,
-    budgets,
+    by_namespace,
     cheapest,
     importance,
+    read_budget,
     violating,
 )
 
@@ -88,7 +87,7 @@ def contest_of(
         ]
     left.sort(key=lambda candidate: (candidate.cost, candidate.node))
     nodes = {candidate.node for candidate in left}
-    limits = budgets(snapshot.objects.every(PodDisruptionBudget))
+    limits = by_namespace(map(read_budget, snapshot.objects.every(PodDisruptionBudget)))
     every = [*left, *(considered[node] for node in sorted(considered.keys() - nodes))]
     return Contest(
         plugin.name,
@@ -99,7 +98,7 @@ def contest_of(
     )
 
 
-def _broken(attempt: FailedAttempt, candidate: Candidate, limits: Sequence[Budget]) -> list[str]:
+def _broken(attempt: FailedAttempt, candidate: Candidate, limits: Budgets) -> list[str]:
     """Returns the names of the budgets that would be broken."""
     columns = attempt.snapshot.columns
     info = columns.infos[columns.row_of[candidate.node]]

@@ -11,7 +11,6 @@ unless the search ends early, because it is too much work: the next search then 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -24,7 +23,7 @@ from ...model.bookmark import Bookmark
 from ...model.vectors import Floats, any_true, highest, lowest
 from ..steps import Steps
 from .lowest import LowestPriorities
-from .victims import MOST_ON_NODE, NO_VICTIMS, Budget, Candidate, dry_run, work_on
+from .victims import MOST_ON_NODE, NO_VICTIMS, Budgets, Candidate, dry_run, work_on
 
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 CRITERIA = 5  # the number in Candidate.cost
@@ -58,7 +57,7 @@ class DryRuns:
 
     def __init__(self) -> None:
         self._order: Ints | None = None
-        self._limits: Sequence[Budget] = ()
+        self._limits: Budgets = {}
         self._bookmark: Bookmark | None = None
         self._own = ""
         self._versions: tuple[int, ...] | None = None  # None if the results may not be kept
@@ -68,7 +67,7 @@ class DryRuns:
         attempt: FailedAttempt,
         start: int,
         enough: int,
-        limits: Sequence[Budget],
+        limits: Budgets,
         lowest: LowestPriorities,
         steps: Steps,
         *,
@@ -166,7 +165,7 @@ class DryRuns:
 
     # -------------------------------------------------------------------------------------- results
 
-    def _forget(self, snapshot: Snapshot, limits: Sequence[Budget]) -> None:
+    def _forget(self, snapshot: Snapshot, limits: Budgets) -> None:
         self._order, self._limits = snapshot.columns.order, limits
         nodes = len(self._order)
         self._results: NDArray[np.int8] = np.full(nodes, _UNKNOWN, dtype=np.int8)
@@ -176,7 +175,7 @@ class DryRuns:
         self._statuses: dict[Status, int] = {}
         self._bookmark = Bookmark(snapshot)
 
-    def _refresh(self, attempt: FailedAttempt, limits: Sequence[Budget]) -> bool:
+    def _refresh(self, attempt: FailedAttempt, limits: Budgets) -> bool:
         """Forgets results that changed; False if too much changed, and all have to be forgotten."""
         snapshot = attempt.snapshot
         columns, own = snapshot.columns, snapshot.nominations.node_of(attempt.info.key)

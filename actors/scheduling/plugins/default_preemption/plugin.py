@@ -52,8 +52,9 @@ from ...model.pod_template import PodTemplate
 from ...model.vectors import nth_true
 from .. import steps
 from .dry_runs import DryRuns, Search
+from .kept_budgets import KeptBudgets
 from .lowest import LowestPriorities
-from .victims import Budget, Candidate, budgets, cheapest
+from .victims import Budgets, Candidate, cheapest
 
 MAX_TEMPLATES = 16
 # Steps that each attempt may take: 5 milliseconds. Most searches need fewer.
@@ -100,6 +101,7 @@ class DefaultPreemption(PostFilterPlugin):
         self._never_break_budgets = read.never_break_budgets
         self._dry_runs: Latest[PodTemplate, DryRuns] = Latest(MAX_TEMPLATES)
         self._lowest = LowestPriorities()
+        self._kept_budgets = KeptBudgets()
         self._budget = steps.Budget(handle.now, FREE)
 
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
@@ -153,6 +155,22 @@ class DefaultPreemption(PostFilterPlugin):
         search = self._search(attempt, dry_runs, 0, len(attempt.snapshot), steps.NO_LIMIT)
         return dry_runs.in_order(search.candidates)
 
+    def _budgets(self, attempt: FailedAttempt) -> Budgets:
+        """Returns the budgets.
+
+        Raises UnlistedError if they are unknown and there is a possible victim that one might
+        protect.
+        """
+        try:
+            return self._kept_budgets.of(attempt.snapshot)
+        except UnlistedError:
+            columns = attempt.snapshot.columns
+            infos = (columns.infos[row] for row in columns.order[attempt.helped].tolist())
+            pods = (pod for info in infos if info is not None for pod in info.pods.values())
+            if any(pod.priority < attempt.info.priority for pod in pods):
+                raise
+            return {}
+
     def _search(
         self,
         attempt: FailedAttempt,
@@ -165,27 +183,11 @@ class DefaultPreemption(PostFilterPlugin):
             attempt,
             start,
             enough,
-            _budgets(attempt),
+            self._budgets(attempt),
             self._lowest,
             left,
             sound_only=self._never_break_budgets,
         )
-
-
-def _budgets(attempt: FailedAttempt) -> tuple[Budget, ...]:
-    """Returns the budgets.
-
-    Raises UnlistedError if they are unknown and there is a possible victim that one might protect.
-    """
-    try:
-        return budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
-    except UnlistedError:
-        columns = attempt.snapshot.columns
-        infos = (columns.infos[row] for row in columns.order[attempt.helped].tolist())
-        pods = (pod for info in infos if info is not None for pod in info.pods.values())
-        if any(pod.priority < attempt.info.priority for pod in pods):
-            raise
-        return ()
 
 
 def _left_by_extenders(

@@ -10,7 +10,8 @@ importance. Mirrors the framework's preemption package and DefaultPreemption's c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -50,12 +51,9 @@ class Budget(msgspec.Struct, frozen=True):
     exempt: frozenset[str]
 
     def covers(self, info: PodInfo) -> bool:
+        """True if a pod of this namespace counts."""
         metadata = info.pod.metadata
-        if (
-            not metadata.labels
-            or metadata.namespace != self.namespace
-            or metadata.name in self.exempt
-        ):
+        if not metadata.labels or metadata.name in self.exempt:
             return False
         return self.selector.matches(metadata.labels)
 
@@ -80,23 +78,32 @@ class Candidate(msgspec.Struct, frozen=True, dict=True):
         return (self.victims.pdb_violations, highest, total, len(pods), -earliest)
 
 
-def budgets(objects: Iterable[PodDisruptionBudget]) -> tuple[Budget, ...]:
-    """Returns the budgets that cover pods.
+# The budgets that cover pods, by namespace.
+Budgets = Mapping[str, Sequence[Budget]]
 
-    A budget covers none if its selector is empty, absent or malformed.
+
+def read_budget(budget: PodDisruptionBudget) -> Budget | None:
+    """Returns the budget; None if it covers no pods, because its selector is empty, absent or
+    malformed.
     """
-    readable = []
-    for budget in objects:
-        try:
-            selector = from_label_selector(budget.spec.selector)
-        except SelectorError:
-            continue
-        if selector.nothing or not selector.requirements:
-            continue
-        metadata, exempt = budget.metadata, frozenset(budget.status.disrupted_pods)
-        allowed = budget.status.disruptions_allowed
-        readable.append(Budget(metadata.name, metadata.namespace, selector, allowed, exempt))
-    return tuple(readable)
+    try:
+        selector = from_label_selector(budget.spec.selector)
+    except SelectorError:
+        return None
+    if selector.nothing or not selector.requirements:
+        return None
+    metadata, exempt = budget.metadata, frozenset(budget.status.disrupted_pods)
+    allowed = budget.status.disruptions_allowed
+    return Budget(metadata.name, metadata.namespace, selector, allowed, exempt)
+
+
+def by_namespace(budgets: Iterable[Budget | None]) -> Budgets:
+    """Returns the budgets that cover pods, by namespace."""
+    grouped: dict[str, list[Budget]] = {}
+    for budget in budgets:
+        if budget is not None:
+            grouped.setdefault(budget.namespace, []).append(budget)
+    return grouped
 
 
 def importance(info: PodInfo) -> tuple[float, float]:
@@ -104,18 +111,19 @@ def importance(info: PodInfo) -> tuple[float, float]:
     return (-info.priority, info.started)
 
 
-def violating(pods: Sequence[PodInfo], limits: Sequence[Budget]) -> dict[str, list[str]]:
+def violating(pods: Sequence[PodInfo], limits: Budgets) -> dict[str, list[str]]:
     """Returns pod key -> names of the budgets that its removal would violate.
 
     The pods are removed in this order.
     """
-    allowed = [budget.allowed for budget in limits]
+    disrupted: Counter[tuple[str, str]] = Counter()
     violated: dict[str, list[str]] = {}
     for info in pods:
-        for i, budget in enumerate(limits):
+        for budget in limits.get(info.pod.metadata.namespace, ()):
             if budget.covers(info):
-                allowed[i] -= 1
-                if allowed[i] < 0:
+                name = (budget.namespace, budget.name)
+                disrupted[name] += 1
+                if disrupted[name] > budget.allowed:
                     violated.setdefault(info.key, []).append(budget.name)
     return violated
 
@@ -138,7 +146,7 @@ def work_on(attempt: FailedAttempt, row: int) -> int:
 class _Node:
     """One node in a dry run: the pods that wait for their reprieve, and the victims so far."""
 
-    def __init__(self, row: int, pods: list[PodInfo], limits: Sequence[Budget]) -> None:
+    def __init__(self, row: int, pods: list[PodInfo], limits: Budgets) -> None:
         self.row = row
         pods.sort(key=importance)
         self.violating = violating(pods, limits) if limits else {}
@@ -155,7 +163,7 @@ class _Node:
 
 
 def dry_run(
-    attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget], steps: Steps
+    attempt: FailedAttempt, rows: Sequence[int], limits: Budgets, steps: Steps
 ) -> list[Outcome]:
     """Returns, for each row, the candidate or the reason why there is none. Takes steps, but ends
     only when it is done.
@@ -178,6 +186,8 @@ def dry_run(
                 outcomes[row] = TOO_LARGE
                 continue
             steps.take(REMOVING * len(pods))
+            if limits:
+                steps.take(sum(len(limits.get(pod.pod.metadata.namespace, ())) for pod in pods))
             for pod in pods:
                 supposition.remove(row, pod)
             nodes.append(_Node(row, pods, limits))

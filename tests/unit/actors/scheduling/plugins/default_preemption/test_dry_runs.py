@@ -32,7 +32,7 @@ from berth.actors.scheduling.kube.storage import (
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins import steps
 from berth.actors.scheduling.plugins.default_preemption import dry_runs, plugin, victims
-from berth.actors.scheduling.plugins.default_preemption.victims import Budget, Outcome, dry_run
+from berth.actors.scheduling.plugins.default_preemption.victims import Budgets, Outcome, dry_run
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.scheduling.plugins.steps import Steps
 from berth.actors.wiring.profiles import profiles_of
@@ -249,7 +249,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
 
     def counting(
-        attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget], left: Steps
+        attempt: FailedAttempt, rows: Sequence[int], limits: Budgets, left: Steps
     ) -> list[Outcome]:
         numbers.append(len(rows))
         return dry_run(attempt, rows, limits, left)

@@ -20,7 +20,7 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.default_preemption import dry_runs
-from berth.actors.scheduling.plugins.default_preemption.victims import Budget, Outcome, dry_run
+from berth.actors.scheduling.plugins.default_preemption.victims import Budgets, Outcome, dry_run
 from berth.actors.scheduling.plugins.steps import Steps
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
@@ -57,7 +57,7 @@ class Cluster:
         self.cache.handle(AssignedPodAdded(pod("on-n3", "n3")))
 
         def counting(
-            attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget], steps: Steps
+            attempt: FailedAttempt, rows: Sequence[int], limits: Budgets, steps: Steps
         ) -> list[Outcome]:
             self.dry_run += [attempt.snapshot.columns.names[row] for row in rows]
             return dry_run(attempt, rows, limits, steps)
