@@ -16,6 +16,7 @@ from .entry import Entry
 from .heap import KeyedHeap, Slot
 
 WINDOW_SECONDS = 1.0
+MOST_TURNS = 256  # large pods that may have their turn after one flush; most have to wait again
 
 
 class Backoff:
@@ -37,6 +38,7 @@ class Backoff:
         self._pops = pops
         self._rejected: KeyedHeap[Entry] = KeyedHeap()
         self._erred: KeyedHeap[Entry] = KeyedHeap()
+        self._deferred: KeyedHeap[Entry] = KeyedHeap()
 
     def use(self, initial: float, longest: float) -> None:
         """Uses other penalties from now on, and sorts the pods anew."""
@@ -45,11 +47,12 @@ class Backoff:
             self.put(entry)
 
     def __len__(self) -> int:
-        return len(self._rejected) + len(self._erred)
+        return len(self._rejected) + len(self._erred) + len(self._deferred)
 
     def __iter__(self) -> Iterator[Entry]:
         yield from self._rejected
         yield from self._erred
+        yield from self._deferred
 
     def until(self, entry: Entry) -> float:
         """Returns the start of the window in which the backoff ends; without windows, its end.
@@ -74,14 +77,17 @@ class Backoff:
 
     def put(self, entry: Entry) -> None:
         """Adds a pod. A pod that is here already is sorted again."""
-        if entry.rejectors and self._pops and not entry.deferred_until:
+        if entry.deferred_until:
+            self._deferred.put(entry.key, (self.until(entry), float(entry.arrival)), entry)
+        elif entry.rejectors and self._pops:
             self._rejected.put(entry.key, (self.until(entry), *self._sort_slot(entry)), entry)
         else:
             self._erred.put(entry.key, (self.until(entry), float(entry.arrival)), entry)
 
     def remove(self, key: str) -> None:
-        if self._rejected.remove(key) is None:
-            self._erred.remove(key)
+        for heap in (self._rejected, self._erred, self._deferred):
+            if heap.remove(key) is not None:
+                return
 
     def first(self) -> Entry | None:
         """Returns the pod to take when no pod is active. Pods after an error are never taken, nor
@@ -92,8 +98,16 @@ class Backoff:
 
     def over(self, now: float) -> Iterator[Entry]:
         """Yields the pods whose backoff is over, in order. Remove each before the next."""
-        for heap in (self._rejected, self._erred):
+        for heap, most in (
+            (self._rejected, inf),
+            (self._erred, inf),
+            (self._deferred, MOST_TURNS),
+        ):
+            number = 0
             while (top := heap.peek()) is not None and not self.holds(top[1], now):
+                if number == most:
+                    break
+                number += 1
                 yield top[1]
 
     def _window(self, time: float) -> float:
@@ -104,3 +118,4 @@ class Backoff:
         """Raises AssertionError if an invariant does not hold."""
         self._rejected.validate()
         self._erred.validate()
+        self._deferred.validate()

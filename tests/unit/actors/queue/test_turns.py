@@ -9,6 +9,7 @@ from berth.actors.messages.queue import (
     PendingPodDeleted,
     Place,
 )
+from berth.actors.queue.backoff import MOST_TURNS
 from berth.actors.queue.effects import HandOut
 from berth.actors.queue.queues import LARGE_POD
 from berth.actors.queue.turns import MOST_CHARGED, MOST_NAMESPACES, SAVED, SHARE
@@ -125,3 +126,13 @@ def test_the_accounts_are_bounded() -> None:
         queue.add(large(1, f"ns-{number}"))
         queue.attempt()
     assert len(queue.state._queues.turns._used_until) <= MOST_NAMESPACES
+
+
+def test_a_flush_moves_few_of_many_deferred_pods() -> None:
+    queue = Cycle()
+    queue.add(*(large(number) for number in range(2 * MOST_TURNS)))
+    queue.attempt()
+    queue.attempt()
+    queue.now += 1000.0
+    queue.state.handle(FlushBackoff(), queue.now)
+    assert queue.state.statistics().active == MOST_TURNS
