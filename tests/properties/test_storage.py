@@ -40,7 +40,7 @@ from berth.tools.hollow.storage import attachment, binder
 from berth.tools.hollow.storage.capacity import quantity_of
 from berth.tools.hollow.storage.topology import segment_in
 from berth.tools.hollow.volumes import PodClaim, claim_reference, driver_in, pod_claims
-from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
+from berth.tools.hollow.writes import Again, Create, Delete, Look, Patch, Write
 from tests.kit.examples import examples
 
 NS = "default"
@@ -115,7 +115,11 @@ class Toy:
             self.under_way[item] = writes
 
     def write(self, write: Write) -> bool:
-        """Returns False if the server refuses the write or its answer is lost."""
+        """Returns False if the server refuses the write or its answer is lost, or if the item needs
+        another decision because an object is absent.
+        """
+        if isinstance(write, Look):
+            return self._is_there(write)
         try:
             done, gone = self._written(write)
         except RefusedError:
@@ -127,6 +131,13 @@ class Toy:
         obj = read(done, TYPES[done["kind"]])
         self.touch([self.cluster.remove(obj) if gone else self.cluster.put(obj)])
         return True
+
+    def _is_there(self, look: Look) -> bool:
+        stored = self.store.find(KIND[look.kind], look.namespace, look.name)
+        if stored is not None and stored["metadata"]["uid"] == look.uid:
+            return True
+        self.cluster.note_absent(look.kind, look.namespace, look.name, look.uid)
+        return False
 
     def _written(self, write: Write) -> tuple[Document, bool]:
         """Returns the server's answer, and True if the object is gone."""
