@@ -80,9 +80,12 @@ async def live(running: Pipeline, number: int) -> None:
 async def test_rounds_of_pods_leave_few_cycles_behind() -> None:
     async with pipeline(Slow) as running:
         await running.add_node(msgspec.convert(NODE, Node))
-        for number in range(ROUNDS):
-            await live(running, number)
-        gc.unfreeze()
-        left = gc.collect()
-        assert len(running.store.bound) > PODS * ROUNDS / 2
-        assert left < ROUNDS, "cycles are left by each round"
+        left = []
+        for begin in (0, ROUNDS):
+            for number in range(begin, begin + ROUNDS):
+                await live(running, number)
+            gc.unfreeze()
+            left.append(gc.collect())
+        assert len(running.store.bound) > PODS * ROUNDS
+        # The first half may find cycles of other tests.
+        assert min(left) < ROUNDS, f"cycles are left by each round: {left}"
