@@ -78,6 +78,7 @@ async def test_a_deployment_becomes_ready_spreads_scales_and_leaves_nothing() ->
         assert not await running.all("ReplicaSet")
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
     async with toy_cluster(6) as running:
@@ -405,6 +406,7 @@ async def test_a_cron_job_runs_jobs_and_keeps_some() -> None:
         assert tick["status"]["lastSuccessfulTime"] > "2026-01-01T00:02:00Z"
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_deleted_pod_of_a_job_counts_as_failed_and_is_replaced() -> None:
     async with toy_cluster(2) as running:

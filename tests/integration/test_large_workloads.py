@@ -36,6 +36,7 @@ def replicas(count: int) -> dict[str, Any]:
     return {"metadata": {"name": "web"}, "spec": spec}
 
 
+@pytest.mark.full("long")
 def test_the_decisions_on_a_workload_do_not_grow_with_its_pods(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

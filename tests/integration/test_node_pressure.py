@@ -139,6 +139,7 @@ async def test_a_container_beyond_its_limit_is_killed_and_restarted() -> None:
         assert not await events(running, "Evicted")
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_replacement_waits_for_the_end_of_the_pressure_if_there_is_no_other_node() -> None:
     async with toy_cluster(1, setup=Setup([SHORT])) as running:

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, configured
 from tests.kit.virtual_loop import in_virtual_time
@@ -83,6 +85,7 @@ def by_name(items: list[Document]) -> dict[str, Document]:
     return {item["metadata"]["name"]: item for item in items}
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_each_preemptor_gets_its_room_and_no_pod_goes_in_vain() -> None:
     async with full_cluster(40, 0, 10, 100) as full:

@@ -241,6 +241,7 @@ async def test_a_pod_waits_for_its_volume_and_keeps_its_claim() -> None:
         await running.gone("PersistentVolume", claim["spec"]["volumeName"])
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_pods_that_change_while_their_volumes_come_start_all_the_same() -> None:
     async with hollow() as running:
@@ -276,6 +277,7 @@ async def test_a_driver_without_attachment_needs_none() -> None:
         assert not await running.all("VolumeAttachment")
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_provisioner_that_never_answers_leaves_the_claim_pending() -> None:
     async with hollow(1) as running:

@@ -88,6 +88,7 @@ async def test_from_4_on_every_step_is_a_line() -> None:
     assert lines[5]["plugin"] == "NodeResourcesFit"
 
 
+@pytest.mark.full("long")
 async def test_a_wait_on_permit_and_its_end_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(IN_TREE, "Hesitant", Hesitant)
     lines = names(await story(4, "100m", permit=True))

@@ -218,6 +218,7 @@ async def test_a_server_that_sends_only_bookmarks_is_asked_for_pages() -> None:
     assert line["log_level"] == "warning"
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_streamed_list_may_take_long_while_objects_come() -> None:
     objects: list[bytes | float | None] = [

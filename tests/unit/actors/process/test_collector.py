@@ -92,6 +92,7 @@ def test_a_cycle_that_was_set_aside_is_freed_when_a_pause_does_not_matter(
     assert gone() is None
 
 
+@pytest.mark.full("long")
 @pytest.mark.usefixtures("tuned", "few_are_many")
 def test_there_is_no_thorough_collection_if_nothing_was_set_aside_since(
     monkeypatch: pytest.MonkeyPatch,
@@ -106,6 +107,7 @@ def test_there_is_no_thorough_collection_if_nothing_was_set_aside_since(
     assert kept
 
 
+@pytest.mark.full("long")
 @pytest.mark.usefixtures("tuned", "few_are_many")
 async def test_objects_replaced_one_by_one_are_set_aside_too(
     monkeypatch: pytest.MonkeyPatch,

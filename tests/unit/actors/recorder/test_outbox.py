@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import anyio
 import msgspec
+import pytest
 
 from berth.actors.client.rest import ApiError
 from berth.actors.mailboxes import Mailboxes
@@ -77,6 +78,7 @@ def failed(of: Pod, message: str) -> RecordEvent:
     )
 
 
+@pytest.mark.full("long")
 async def test_in_a_flood_new_attempts_and_nominations_go_first_and_nothing_starves() -> None:
     clock = VirtualClock()
     server = SlowServer(clock)
