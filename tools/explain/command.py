@@ -17,6 +17,7 @@ from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.telemetry.klog import printable
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
 from berth.config.load import ConfigError, from_mapping
@@ -26,6 +27,8 @@ from ..apiserver.resources import Kind
 from ..feature_gates import feature_gates_option, gates_from
 from .answering import Explainer, answers, decided
 from .asks.asking import asks_of
+from .changes.judging import suggestions
+from .decision import Failure
 from .devices import supply
 from .pending import pending_pods
 from .pending import show as show_pending
@@ -42,6 +45,8 @@ from .source import (
 )
 from .subject import Subject
 from .volumes import demands
+
+MOST_SHOWN = 5
 
 
 @click.command()
@@ -183,15 +188,23 @@ def _objects(
 def _explain_one(explainer: Explainer, question: Question, top: int, output: str) -> None:
     attempt = explainer.attempt(question)
     explained = decided(attempt)
+    decision = explained.decision
+    settled = isinstance(decision, Failure) or bool(decision.hosts)
+    changes = [] if settled else suggestions(explainer, question, attempt)
     if output != "table":
-        document = msgspec.to_builtins(explained.decision)
-        _print(document | ({"standing": question.standing} if question.standing else {}), output)
+        document = msgspec.to_builtins(decision)
+        document |= {"standing": question.standing} if question.standing else {}
+        _print(document | ({"changes": msgspec.to_builtins(changes)} if changes else {}), output)
         return
     plugins = {plugin.name for plugin in attempt.profile.plugins}
     volumes = demands(attempt.info, attempt.snapshot, plugins)
     devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
     show(explained, asks, volumes, devices, attempt.info.key, question.standing, top, Console())
+    if changes:
+        click.echo("what would change it")
+    for change in changes[:MOST_SHOWN]:
+        click.echo(printable(f"- {change.sentence}"))
 
 
 def _explain_pending(
