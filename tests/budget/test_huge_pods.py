@@ -23,10 +23,10 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.decision import make_cache, take
-from berth.tools.explain.cluster import snapshot_of
 from tests.budget.huge_pods import events
 from tests.kit.calls import CallCounter
 from tests.kit.handle import NoApi
+from tests.kit.snapshots import snapshot_of
 
 TERMS, FEW, MANY = 600, 20, 220
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

@@ -17,7 +17,6 @@ from berth.config.load import from_mapping
 from berth.plugin import Plugin, Pod, PodInfo
 from berth.tools.bench.command import bench
 from berth.tools.bench.measure import Result
-from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, decide
 from tests.docs.blocks import (
     BENCH,
@@ -34,6 +33,7 @@ from tests.docs.blocks import (
     write_files,
 )
 from tests.kit.handle import NoApi
+from tests.kit.snapshots import snapshot_of
 
 README = ROOT / "README.md"
 SEVERAL_FILES = 5

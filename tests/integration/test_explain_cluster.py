@@ -14,7 +14,6 @@ from berth.actors.client.rest import Connection
 from berth.config.load import from_mapping
 from berth.plugin import ObjectMeta, WatchedKind
 from berth.tools.explain.answering import answer
-from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision
 from berth.tools.explain.source import (
     Document,
@@ -29,6 +28,7 @@ from berth.tools.explain.subject import Subject
 from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
 from tests.kit.devices import allocated, claim, device_class, resource_slice, using
+from tests.kit.snapshots import snapshot_of
 
 CLAIMED = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 CLAIM = {

@@ -23,7 +23,6 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.load import ConfigError
 from berth.config.types import Duration, Extender, ExtenderManagedResource, ExtenderTLSConfig
-from berth.tools.explain.cluster import snapshot_of
 from tests.kit.certificates import Authority
 from tests.kit.extender import (
     FAILURES,
@@ -34,6 +33,7 @@ from tests.kit.extender import (
     internal_error,
     small_extender,
 )
+from tests.kit.snapshots import snapshot_of
 
 POD = msgspec.convert({"metadata": {"name": "p", "namespace": "ns", "uid": "uid-p"}}, Pod)
 SOON = Duration(0.3)

@@ -7,8 +7,8 @@ from typing import Any
 
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.feature_gates import DEFAULTS
-from berth.tools.explain.cluster import snapshot_of
 from tests.kit.handle import NoApi
+from tests.kit.snapshots import snapshot_of
 
 DRIVER = "gpu.example.com"
 GPU = "example.com/gpu"  # an extended resource

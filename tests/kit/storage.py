@@ -13,7 +13,7 @@ from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Status
 from berth.actors.scheduling.kube.kinds import LOOKED_UP
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.plugin import CycleState, Pod, PodInfo
-from berth.tools.explain.cluster import snapshot_of
+from tests.kit.snapshots import snapshot_of
 
 _API_VERSIONS = {kind.kind: kind.api_version for kind in LOOKED_UP}
 _CLUSTER_WIDE = {"PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"}

@@ -43,9 +43,9 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
 from berth.actors.scheduling.plugins.steps import NO_LIMIT
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.explain.cluster import snapshot_of
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi
+from tests.kit.snapshots import snapshot_of
 
 Document = dict[str, Any]
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]

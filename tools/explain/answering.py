@@ -29,7 +29,7 @@ from berth.config.fields import path_first
 from berth.config.load import ConfigError, from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
-from .cluster import decoded, snapshot_of
+from .cluster import Cluster, decoded
 from .decision import Decision, Explanation, Failure, steps
 from .handle import ReadOnlyHandle
 from .source import Document, Question, SourceError, from_scenario
@@ -43,7 +43,11 @@ class Attempt(msgspec.Struct, frozen=True):
     configuration: KubeSchedulerConfiguration
     profile: Profile
     info: PodInfo
-    snapshot: Snapshot
+    cluster: Cluster
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.cluster.snapshot()
 
 
 class Explainer:
@@ -68,16 +72,16 @@ class Explainer:
         )
         self.kinds = tuple(dict.fromkeys(kind for kind in lookups if isinstance(kind, WatchedKind)))
 
-    def attempt(self, question: Question, snapshot: Snapshot | None = None) -> Attempt:
-        """Returns the attempt at a question, in the `snapshot` of its objects, if it is at hand.
+    def attempt(self, question: Question, cluster: Cluster | None = None) -> Attempt:
+        """Returns the attempt at a question, in the `cluster` of its objects, if it is at hand.
         Raises SourceError.
         """
         whole = bool(self._configuration.extenders)
         try:
             pod = GatedFields(self._gates).drop(Reader(Pod).convert(question.pod))
             info = PodInfo(with_json(pod, msgspec.json.encode(question.pod)) if whole else pod)
-            if snapshot is None:
-                snapshot = self.snapshot(question.objects, info)
+            if cluster is None:
+                cluster = self.cluster(question.objects, info)
         except msgspec.ValidationError as invalid:
             raise SourceError(path_first(invalid, Pod)) from None
         profile = self._profiles.get(pod.spec.scheduler_name)
@@ -87,9 +91,9 @@ class Explainer:
                 f"{info.key} belongs to the scheduler {pod.spec.scheduler_name!r} by its "
                 f"spec.schedulerName; this configuration has {ours}"
             )
-        return Attempt(self._configuration, profile, info, snapshot)
+        return Attempt(self._configuration, profile, info, cluster)
 
-    def snapshot(self, objects: Iterable[Document], info: PodInfo | None = None) -> Snapshot:
+    def cluster(self, objects: Iterable[Document], info: PodInfo | None = None) -> Cluster:
         """Returns the cluster of these objects and a pending pod, which plugins see from now on.
         Raises msgspec.ValidationError.
         """
@@ -97,16 +101,24 @@ class Explainer:
         self.handle.objects.hold(
             item for document in documents for item in decoded(document, self.kinds)
         )
+        whole = bool(self._configuration.extenders)
+        cluster = Cluster(self._profiles.keys(), self.kinds, self._gates, whole=whole)
+        for document in documents:
+            cluster.put(document)
         if info is not None:
             self.handle.objects.hold([info.pod], more=True)
-        return snapshot_of(
-            documents,
-            self._profiles.keys(),
-            info,
-            self.kinds,
-            self._gates,
-            whole=bool(self._configuration.extenders),
-        )
+            if info.pod.status.nominated_node_name:
+                cluster.nominate(info)
+        return cluster
+
+    def replace(self, before: Document | None, document: Document | None) -> None:
+        """Shows plugins an object instead of another one; None if there is none. Raises
+        msgspec.ValidationError.
+        """
+        items = [] if document is None else list(decoded(document, self.kinds))
+        for item in () if before is None else decoded(before, self.kinds):
+            self.handle.objects.drop(item)
+        self.handle.objects.hold(items, more=True)
 
 
 def answer(question: Question) -> Explanation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any
 
 import msgspec
 
@@ -12,9 +13,12 @@ from berth.actors.cache.state import (
 )
 from berth.actors.messages.cache import (
     AssignedPodAdded,
+    AssignedPodDeleted,
     NodeAdded,
+    NodeDeleted,
     Nominate,
     ObjectPut,
+    ObjectRemoved,
     TakeSnapshot,
 )
 from berth.actors.scheduling.kube.core import (
@@ -40,49 +44,72 @@ class _Ignored:
         """Does nothing: the snapshot is taken from the effect instead."""
 
 
-def snapshot_of(
-    objects: Iterable[dict[str, object]],
-    schedulers: Set[str],
-    info: PodInfo | None = None,
-    kinds: Iterable[WatchedKind] = (),
-    gates: Mapping[str, bool] = DEFAULTS,
-    *,
-    whole: bool = False,
-) -> Snapshot:
-    """Returns the cluster of these objects, for a decision about the pod `info`. `kinds` are those
-    that plugins declare, and `gates` the feature gates. If `whole`, pods and nodes keep the fields
-    that only extenders read.
-
-    Only nominations of pods whose scheduler name is in `schedulers` count. Raises
-    msgspec.ValidationError for an object of the wrong shape.
+class Cluster:
+    """A cluster of documents, one after another. `kinds` are those that plugins declare, and
+    `gates` the feature gates. If `whole`, pods and nodes keep the fields that only extenders read.
+    Only nominations of pods whose scheduler name is in `schedulers` count.
     """
-    cache, fields = CacheState(), GatedFields(gates)
-    for document, decoding in ((d, item) for d in objects for item in decoded(d, kinds)):
-        item = with_json(decoding, msgspec.json.encode(document)) if whole else decoding
-        match item:
-            case Node() as node:
-                cache.handle(NodeAdded(node))
-            case Pod() as pod if pod.status.phase in FINISHED:
-                pass
-            case Pod() as pod if pod.spec.node_name:
-                cache.handle(AssignedPodAdded(fields.drop(pod)))
-            case Pod() as pod if (
-                pod.status.nominated_node_name and pod.spec.scheduler_name in schedulers
-            ):
-                nominated = PodInfo(fields.drop(pod))
-                cache.handle(Nominate(nominated, pod.status.nominated_node_name))
-            case Pod():
-                pass
-            case other:
-                cache.handle(ObjectPut(other))
-    if info is not None and info.pod.status.nominated_node_name:
-        cache.handle(Nominate(info, info.pod.status.nominated_node_name))
-    (lend,) = cache.handle(TakeSnapshot(_Ignored()))
-    assert isinstance(lend, Lend)
-    return lend.snapshot
+
+    def __init__(
+        self,
+        schedulers: Set[str],
+        kinds: Iterable[WatchedKind] = (),
+        gates: Mapping[str, bool] = DEFAULTS,
+        *,
+        whole: bool = False,
+    ) -> None:
+        self._schedulers = schedulers
+        self._kinds = tuple(kinds)
+        self._fields = GatedFields(gates)
+        self._whole = whole
+        self._cache = CacheState()
+
+    def put(self, document: dict[str, Any]) -> None:
+        """Adds an object, or replaces the one of its name. Raises msgspec.ValidationError."""
+        for item in self._items(document):
+            match item:
+                case Node() as node:
+                    self._cache.handle(NodeAdded(node))
+                case Pod() as pod if pod.status.phase in FINISHED:
+                    pass
+                case Pod() as pod if pod.spec.node_name:
+                    self._cache.handle(AssignedPodAdded(pod))
+                case Pod() as pod if (
+                    pod.status.nominated_node_name and pod.spec.scheduler_name in self._schedulers
+                ):
+                    self.nominate(PodInfo(pod))
+                case Pod():
+                    pass
+                case other:
+                    self._cache.handle(ObjectPut(other))
+
+    def remove(self, document: dict[str, Any]) -> None:
+        """Removes an object, a pod with a node if it is a pod."""
+        for item in self._items(document):
+            match item:
+                case Node() as node:
+                    self._cache.handle(NodeDeleted(node))
+                case Pod() as pod:
+                    self._cache.handle(AssignedPodDeleted(pod))
+                case other:
+                    self._cache.handle(ObjectRemoved(other))
+
+    def nominate(self, info: PodInfo) -> None:
+        self._cache.handle(Nominate(info, info.pod.status.nominated_node_name))
+
+    def snapshot(self) -> Snapshot:
+        """Returns the cluster as it is now. It is always the same snapshot, brought up to date."""
+        lend = self._cache.handle(TakeSnapshot(_Ignored()))[-1]
+        assert isinstance(lend, Lend)
+        return lend.snapshot
+
+    def _items(self, document: dict[str, Any]) -> Iterator[HasMetadata]:
+        for decoding in decoded(document, self._kinds):
+            item = with_json(decoding, msgspec.json.encode(document)) if self._whole else decoding
+            yield self._fields.drop(item) if isinstance(item, Pod) else item
 
 
-def decoded(document: dict[str, object], kinds: Iterable[WatchedKind]) -> Iterator[HasMetadata]:
+def decoded(document: dict[str, Any], kinds: Iterable[WatchedKind]) -> Iterator[HasMetadata]:
     """Yields an object in the type of each of its kinds: one that berth knows, or some of `kinds`.
 
     Raises msgspec.ValidationError.

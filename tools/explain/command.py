@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from ..apiserver.resources import Kind
 from ..feature_gates import feature_gates_option, gates_from
 from .answering import Explainer, answers, decided
 from .asks.asking import asks_of
-from .changes.judging import suggestions
+from .changes.change import Suggestion
+from .changes.search import shown, suggestions
 from .decision import Failure
 from .devices import supply
 from .pending import pending_pods
@@ -45,8 +47,6 @@ from .source import (
 )
 from .subject import Subject
 from .volumes import demands
-
-MOST_SHOWN = 5
 
 
 @click.command()
@@ -189,21 +189,33 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     attempt = explainer.attempt(question)
     explained = decided(attempt)
     decision = explained.decision
-    settled = isinstance(decision, Failure) or bool(decision.hosts)
-    changes = [] if settled else suggestions(explainer, question, attempt)
+    is_pending = bool(attempt.info.pod.spec.scheduling_gates) or not (
+        isinstance(decision, Failure) or decision.hosts
+    )
+    changes = suggestions(explainer, question, attempt, explained.outcome) if is_pending else []
     if output != "table":
         document = msgspec.to_builtins(decision)
         document |= {"standing": question.standing} if question.standing else {}
-        _print(document | ({"changes": msgspec.to_builtins(changes)} if changes else {}), output)
+        document |= {"changes": msgspec.to_builtins(changes)} if is_pending else {}
+        _print(document, output)
         return
     plugins = {plugin.name for plugin in attempt.profile.plugins}
     volumes = demands(attempt.info, attempt.snapshot, plugins)
     devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
     show(explained, asks, volumes, devices, attempt.info.key, question.standing, top, Console())
-    if changes:
-        click.echo("what would change it")
-    for change in changes[:MOST_SHOWN]:
+    if is_pending and attempt.configuration.extenders:
+        click.echo("what would change it: not tried, as extenders would be asked for each try")
+    elif is_pending:
+        _show_changes(changes)
+
+
+def _show_changes(changes: Sequence[Suggestion]) -> None:
+    if not changes:
+        click.echo("what would change it: no one change, nor two, of the kinds that were tried")
+        return
+    click.echo("what would change it")
+    for change in shown(changes):
         click.echo(printable(f"- {change.sentence}"))
 
 

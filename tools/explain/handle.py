@@ -55,6 +55,9 @@ class HeldObjects:
             place = item.metadata.namespace, item.metadata.name
             self._held.setdefault(type(item), {})[place] = item
 
+    def drop(self, item: HasMetadata) -> None:
+        self._held[type(item)].pop((item.metadata.namespace, item.metadata.name), None)
+
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         return cast("T | None", self._held.get(kind, {}).get((namespace, name)))
 

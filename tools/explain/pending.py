@@ -38,7 +38,7 @@ def pending_pods(
     names. Raises SourceError.
     """
     try:
-        snapshot = explainer.snapshot(objects)
+        cluster = explainer.cluster(objects)
     except msgspec.ValidationError as invalid:
         raise SourceError(str(invalid)) from None
     pending = []
@@ -49,9 +49,9 @@ def pending_pods(
         subject = Subject("Pod", metadata["namespace"], metadata["name"])
         question = question_about(subject, objects, configuration)
         try:
-            attempt = explainer.attempt(question, snapshot)
+            attempt = explainer.attempt(question, cluster)
             explained = decided(attempt)
-            asks = asks_of(attempt.info, snapshot, explained.decision)
+            asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
             sentence = "".join(conclusion(explained, asks, now=not question.standing))
         except SourceError as problem:
             sentence = str(problem)

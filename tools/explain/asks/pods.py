@@ -67,7 +67,7 @@ def _affinity_lack(question: Question, node: str, reasons: Sequence[str]) -> tup
         for term in terms.required_anti:
             for pod in _domain(question, term, node):
                 if _selects(question, term, pod):
-                    what = f"{_selection(term.selector)} in the same {term.topology_key}"
+                    what = f"{selection(term.selector)} in the same {term.topology_key}"
                     return _Lack.of_room(f"the pod's anti-affinity to {what}"), pod.key
     for other in question.nodes.values():
         for pod in other.pods.values():
@@ -80,7 +80,7 @@ def _affinity_lack(question: Question, node: str, reasons: Sequence[str]) -> tup
 
 
 def _friendless(question: Question, term: AffinityTerm) -> _Lack:
-    what = _selection(term.selector)
+    what = selection(term.selector)
     if any(_selects(question, term, pod) for pod in _all_pods(question)):
         lack = f"no pod with {what} in the same {term.topology_key}"
         return _Lack(f"has {lack}", f"have {lack}", "start such a pod there, or move the others")
@@ -110,7 +110,7 @@ def _selects(question: Question, term: AffinityTerm, pod: PodInfo) -> bool:
     return term.matches(metadata.namespace, metadata.labels, labels)
 
 
-def _selection(selector: Selector) -> str:
+def selection(selector: Selector) -> str:
     parts = [
         f"{r.key}={r.values[0]}" if r.operator == "In" and len(r.values) == 1 else required(r)
         for r in selector.requirements

@@ -1,24 +1,39 @@
-"""A change of the pending pod: a sentence, and the same as a JSON patch."""
+"""A change of the cluster after which a pending pod may fit: a sentence, and the same as edits."""
 
 from __future__ import annotations
 
-from typing import Any
+from enum import Enum
 
 import msgspec
 
+from .edit import Edit
+
+
+class Who(Enum):
+    """Who makes a change, in the order in which changes are shown."""
+
+    NOBODY = "wait"
+    OWNER = "owner"
+    ADMIN = "admin"
+
 
 class Change(msgspec.Struct, frozen=True):
-    """A change in words without its result, and the JSON patch of the pod that makes it."""
+    """A change that may help. `sentence` is an imperative without its end; the smaller the `size`,
+    the less changes, between 0 and 1.
+    """
 
     kind: str
+    who: Who
+    size: float
     sentence: str
-    patch: list[dict[str, Any]]
+    edits: tuple[Edit, ...]
 
 
 class Suggestion(msgspec.Struct, frozen=True):
     """A change after which the pod fits, and the nodes that it may then go to."""
 
     kind: str
+    who: Who
     sentence: str
-    patch: list[dict[str, Any]]
+    edits: tuple[Edit, ...]
     nodes: tuple[str, ...]

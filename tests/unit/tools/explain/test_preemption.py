@@ -27,11 +27,11 @@ from berth.plugin import (
     PostFilterPlugin,
     Victims,
 )
-from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.command import explain
 from berth.tools.explain.contest import Contest
 from berth.tools.explain.decision import Decision, decide
 from tests.kit.handle import NoApi
+from tests.kit.snapshots import snapshot_of
 
 Document = dict[str, Any]
 

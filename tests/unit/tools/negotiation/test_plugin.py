@@ -26,7 +26,6 @@ from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.config.profiles import expand_profile
 from berth.tools.demo.command import NEGOTIATION
-from berth.tools.explain.cluster import snapshot_of
 from berth.tools.negotiation.kinds import (
     API_VERSION,
     POD_SCHEDULING_CONTEXTS,
@@ -40,6 +39,7 @@ from tests.kit.devices import claim as claim_of_v1
 from tests.kit.devices import node
 from tests.kit.handle import NoApi
 from tests.kit.hints import wakes
+from tests.kit.snapshots import snapshot_of
 
 Document = dict[str, Any]
 KINDS = (RESOURCE_CLAIMS, RESOURCE_CLASSES, POD_SCHEDULING_CONTEXTS)

@@ -11,10 +11,10 @@ from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
-from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.handle import ReadOnlyHandle
 from berth.tools.shadow.judging import Agreement, Comparison, judge
 from tests.kit.daemon import node, pod
+from tests.kit.snapshots import snapshot_of
 
 PROFILES = profiles_of(from_mapping(None), ReadOnlyHandle())
 ZONE = "topology.kubernetes.io/zone"

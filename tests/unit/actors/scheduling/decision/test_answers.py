@@ -62,8 +62,8 @@ from berth.plugin import (
     Verdicts,
     unschedulable,
 )
-from berth.tools.explain.cluster import snapshot_of
 from tests.kit.handle import NoApi
+from tests.kit.snapshots import snapshot_of
 
 ANY = object()
 ROUNDS = 3  # a template is remembered from the second pod on

@@ -40,10 +40,10 @@ from berth.plugin import (
     unresolvable,
     unschedulable,
 )
-from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, Failure, decide
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi
+from tests.kit.snapshots import snapshot_of
 
 Answer = Status | PreFilterResult | None  # None raises
 RAN: list[str] = []

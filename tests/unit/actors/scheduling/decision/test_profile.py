@@ -48,8 +48,8 @@ from berth.plugin import (
     Verdicts,
     read_args,
 )
-from berth.tools.explain.cluster import snapshot_of
 from tests.kit.handle import NoApi
+from tests.kit.snapshots import snapshot_of
 
 NODE = {
     "apiVersion": "v1",

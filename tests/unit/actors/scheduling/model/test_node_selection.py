@@ -15,7 +15,7 @@ from berth.actors.scheduling.kube.node_selector import integer, node_selector_ma
 from berth.actors.scheduling.model.node_selection import NodeTerms, pod_affinity_matches
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.tools.explain.cluster import snapshot_of
+from tests.kit.snapshots import snapshot_of
 
 KEYS = ["zone", "rank", "gone"]
 VALUES = [

@@ -15,9 +15,9 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
-from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, Failure, decide
 from tests.kit.handle import NoApi
+from tests.kit.snapshots import snapshot_of
 
 NODES: list[dict[str, Any]] = [
     {

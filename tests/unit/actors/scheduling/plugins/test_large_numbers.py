@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from berth.plugin import Pod, PodInfo, Snapshot, default_normalize
-from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, decide
 from tests.kit.hints import profile
+from tests.kit.snapshots import snapshot_of
 
 MOST = (1 << 63) - 1
 DEFAULT = profile()

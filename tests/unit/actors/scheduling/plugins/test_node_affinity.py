@@ -16,8 +16,8 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
-from berth.tools.explain.cluster import snapshot_of
 from tests.kit.handle import NoApi
+from tests.kit.snapshots import snapshot_of
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

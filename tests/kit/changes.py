@@ -1,0 +1,53 @@
+"""What would change the decision about a pending pod, and whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from berth.config.load import from_mapping
+from berth.tools.explain.answering import Explainer, decided
+from berth.tools.explain.changes.change import Suggestion
+from berth.tools.explain.changes.search import suggestions
+from berth.tools.explain.changes.world import edited
+from berth.tools.explain.decision import Failure
+from berth.tools.explain.source import Question
+
+Document = dict[str, Any]
+CONFIGURATION = from_mapping(None)
+EXPLAINER = Explainer(CONFIGURATION)
+
+
+def suggested(objects: Sequence[Document], pending: Document) -> list[Suggestion]:
+    question = Question(pending, list(objects), CONFIGURATION)
+    attempt = EXPLAINER.attempt(question)
+    return suggestions(EXPLAINER, question, attempt, decided(attempt).outcome)
+
+
+def fits_after(
+    change: Suggestion,
+    objects: Sequence[Document],
+    pending: Document,
+    explainer: Explainer | None = None,
+) -> list[str]:
+    """Returns the nodes that the pod fits on, sorted, once the objects are read again after the
+    change; none if it still has a gate.
+    """
+    documents = {_place(document): document for document in (*objects, pending)}
+    for edit in change.edits:
+        result = edited(edit, documents.pop(edit.place, None))
+        if result is not None:
+            documents[edit.place] = result
+    changed = documents.pop(_place(pending))
+    if changed["spec"].get("schedulingGates"):
+        return []
+    question = Question(changed, list(documents.values()), CONFIGURATION)
+    decision = decided((explainer or Explainer(CONFIGURATION)).attempt(question)).decision
+    assert not isinstance(decision, Failure), decision
+    assert bool(decision.hosts) == bool(decision.total)
+    return sorted(decision.total)
+
+
+def _place(document: Document) -> tuple[str, str, str]:
+    metadata = document["metadata"]
+    return document["kind"], metadata.get("namespace") or "", metadata["name"]

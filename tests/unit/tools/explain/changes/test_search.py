@@ -1,0 +1,199 @@
+"""Changes of each kind after which a pending pod fits: each is applied and decided from scratch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit.changes import fits_after, suggested
+from tests.kit.daemon import node, pod
+
+Document = dict[str, Any]
+HOSTNAME = "kubernetes.io/hostname"
+TAINT = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
+WEB = {"matchLabels": {"app": "web"}}
+
+
+def with_spec(document: Document, **spec: Any) -> Document:
+    return {**document, "spec": {**document["spec"], **spec}}
+
+
+def labelled(document: Document, **metadata: Any) -> Document:
+    return {**document, "metadata": {**document["metadata"], **metadata}}
+
+
+def placed(name: str, cpu: str = "1", **metadata: Any) -> Document:
+    labels = {"app": "web"}
+    return labelled(pod(name, cpu, nodeName="n1"), **{"labels": labels, **metadata})
+
+
+def anti(kind: str, key: str = "kubernetes.io/hostname") -> Document:
+    term = {"labelSelector": WEB, "topologyKey": key}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def on_nodes(*expressions: Document) -> Document:
+    terms = [{"matchExpressions": [*expressions]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def ports(port: int) -> list[Document]:
+    return [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": port}]}]
+
+
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": WEB,
+}
+LATER = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+GONE = "2026-01-01T00:00:00Z"
+IN_SDD = {"key": "disk", "operator": "In", "values": ["sdd"]}
+CASES: list[tuple[list[Document], Document, list[str]]] = [
+    (
+        [node("n1", disk="ssd")],
+        pod("web", nodeSelector={"disk": "sdd"}),
+        [
+            "Select disk=ssd instead of disk=sdd in the node selector: it fits on n1.",
+            "Label n1 with disk=sdd: it fits on n1.",
+        ],
+    ),
+    (
+        [node("n1", disk="ssd")],
+        pod("web", nodeSelector={"dsik": "ssd"}),
+        [
+            "Select disk=ssd instead of dsik=ssd in the node selector: it fits on n1.",
+            "Label n1 with dsik=ssd: it fits on n1.",
+        ],
+    ),
+    (
+        [node("n1")],
+        pod("web", nodeSelector={"kubernetes.io/arch": "arm64"}),
+        ["Drop kubernetes.io/arch=arm64 from the node selector: it fits on n1."],
+    ),
+    (
+        [node("n1", disk="ssd")],
+        pod("web", **on_nodes(IN_SDD)),
+        [
+            "Allow disk=ssd too in the node affinity: it fits on n1.",
+            "Label n1 with disk=sdd: it fits on n1.",
+        ],
+    ),
+    (
+        [node("n1", disk="ssd")],
+        pod("web", **on_nodes({"key": "disk", "operator": "DoesNotExist"})),
+        ["Drop the required node affinity: it fits on n1."],
+    ),
+    (
+        [with_spec(node("n1"), taints=[TAINT])],
+        pod("web"),
+        [
+            "Tolerate the taint dedicated=batch:NoSchedule: it fits on n1.",
+            "Remove the taint dedicated=batch:NoSchedule from n1: it fits on n1.",
+        ],
+    ),
+    (
+        [with_spec(node("n1"), unschedulable=True)],
+        pod("web"),
+        ["Uncordon n1: it fits on n1.", "Add a node like n1: it fits on n1-copy."],
+    ),
+    (
+        [node("n1"), placed("a", "3")],
+        pod("web", "2"),
+        [
+            "Lower the cpu request of container c to 1: it fits on n1.",
+            "Move default/a away from n1: it fits on n1.",
+            "Add a node like n1: it fits on n1-copy.",
+        ],
+    ),
+    (
+        [node("n1"), placed("a", "3", deletionTimestamp=GONE)],
+        pod("web", "2", priority=0),
+        ["Wait until default/a, being deleted, left: it fits on n1."],
+    ),
+    (
+        [
+            node("n1"),
+            placed("a", "3"),
+            {**LATER, "metadata": {"name": "high"}, "value": 100},
+            {**LATER, "metadata": {"name": "higher"}, "value": 1000},
+        ],
+        pod("web", "2"),
+        [
+            "Use the priority class high, which preempts default/a on n1: it fits on n1.",
+        ],
+    ),
+    (
+        [node("n1"), placed("a", "3")],
+        pod("web", "2", priority=10),
+        ["Wait for its preemption of default/a on n1: it fits on n1."],
+    ),
+    (
+        [node("n1"), placed("a")],
+        pod("web", **anti("podAntiAffinity")),
+        [
+            f"Drop the pod anti-affinity to app=web in the same {HOSTNAME}: it fits on n1.",
+            "Move default/a away from n1: it fits on n1.",
+        ],
+    ),
+    (
+        [node("n1")],
+        pod("other", **anti("podAffinity")),
+        ["Drop the pod affinity to app=web in the same kubernetes.io/hostname: it fits on n1."],
+    ),
+    (
+        [node("n1"), with_spec(node("n2"), unschedulable=True), placed("a"), placed("b")],
+        labelled(pod("web", topologySpreadConstraints=[SPREAD]), labels={"app": "web"}),
+        [
+            f"Raise maxSkew of the spread constraint over {HOSTNAME} to 3: it fits on n1.",
+            f"Let the spread constraint over {HOSTNAME} be ScheduleAnyway: it fits on n1.",
+            "Uncordon n2: it fits on n2.",
+        ],
+    ),
+    (
+        [node("n1"), with_spec(placed("a"), containers=ports(80))],
+        pod("web", containers=ports(80)),
+        [
+            "Use the host port 81 instead of 80: it fits on n1.",
+            "Drop the host port 80: it fits on n1.",
+            "Move default/a away from n1: it fits on n1.",
+        ],
+    ),
+    (
+        [node("n1")],
+        pod("web", schedulingGates=[{"name": "example.com/quota"}]),
+        ["Wait until the scheduling gate is removed (example.com/quota): it fits on n1."],
+    ),
+    (
+        [node("n1", disk="ssd")],
+        pod("web", "9", nodeSelector={"disk": "sdd"}),
+        [
+            (
+                "Lower the cpu request of container c to 4, "
+                "and select disk=ssd instead of disk=sdd in the node selector: it fits on n1."
+            ),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("objects", "pending", "sentences"), CASES)
+def test_the_changes_place_the_pod(
+    objects: list[Document], pending: Document, sentences: list[str]
+) -> None:
+    changes = suggested(objects, pending)
+    said = [change.sentence for change in changes]
+    assert [sentence for sentence in said if sentence in sentences] == sentences, said
+    for change in changes:
+        assert fits_after(change, objects, pending) == list(change.nodes)
+
+
+def test_many_taints_end_the_search() -> None:
+    nodes = [
+        with_spec(node(f"n{number}"), taints=[{**TAINT, "key": f"t{number}-{k}"} for k in range(9)])
+        for number in range(50)
+    ]
+    assert len(suggested(nodes, pod("web", "9", nodeSelector={"disk": "sdd"}))) <= 5

@@ -1,0 +1,84 @@
+"""Add a label to a node: one that the node selector or the node affinity asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import NodeSelectorRequirement
+from berth.actors.scheduling.kube.node_selector import requirement_matches
+
+from .affinity import REQUIRED
+from .change import Change, Who
+from .edit import Document, Edit, patch_of, put
+from .way import Way
+from .world import World
+
+# Labels that say what and where a node is.
+FACTS = ("kubernetes.io/", "topology.kubernetes.io/", "beta.kubernetes.io/")
+
+
+def _freed(pod: Document) -> Edit:
+    """Returns the edit after which any labels will do."""
+    patch = (
+        [{"op": "remove", "path": "/spec/nodeSelector"}] if pod["spec"].get("nodeSelector") else []
+    )
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    if REQUIRED in affinity:
+        patch.append({"op": "remove", "path": f"/spec/affinity/nodeAffinity/{REQUIRED}"})
+    return patch_of(pod, patch)
+
+
+def openings(world: World) -> Iterator[Edit]:
+    edit = _freed(world.pod)
+    if edit.patch:
+        yield edit
+
+
+def changes(world: World) -> Iterator[Change]:
+    """Yields the fewest labels with which a node is right."""
+    edit = _freed(world.pod)
+    if not edit.patch:
+        return
+    with world.changed([edit]):
+        nodes = world.nodes()
+    pod = world.pod
+    selector = pod["spec"].get("nodeSelector") or {}
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
+    missing: list[tuple[int, str, dict[str, str]]] = []
+    for name in nodes:
+        labels = world.node_info(name).labels
+        for term in terms:
+            lacks = _lacks(selector, term, labels)
+            if lacks and not any(key.startswith(FACTS) for key in lacks):
+                missing.append((len(lacks), name, lacks))
+    for number, name, lacks in sorted(missing, key=lambda each: each[:2])[:1]:
+        document = world.document("Node", name)
+        assert document is not None
+        metadata = document["metadata"]
+        patch = put({**(metadata.get("labels") or {}), **lacks}, "metadata", "labels")
+        words = " and ".join(f"{key}={value}" for key, value in lacks.items())
+        sentence = f"Label {name} with {words}"
+        size = min(1.0, 0.3 * number)
+        yield Change("label", Who.ADMIN, size, sentence, (patch_of(document, patch),))
+
+
+def _lacks(selector: dict[str, str], term: Document, labels: object) -> dict[str, str] | None:
+    """Returns the labels that a node lacks, None if labels alone do not help."""
+    assert isinstance(labels, dict)
+    lacks = {key: value for key, value in selector.items() if labels.get(key) != value}
+    if term.get("matchFields"):
+        return None
+    for expression in term.get("matchExpressions") or ():
+        requirement = msgspec.convert(expression, NodeSelectorRequirement)
+        if requirement_matches(requirement, {**labels, **lacks}):
+            continue
+        if requirement.operator not in ("In", "Exists"):
+            return None
+        lacks[requirement.key] = requirement.values[0] if requirement.values else "true"
+    return lacks
+
+
+WAY = Way(changes, openings)

@@ -1,0 +1,130 @@
+"""The search: tries changes of each kind, and two of them together if none is enough alone. Each
+suggestion is decided again before it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from berth.actors.scheduling.decision.outcome import Outcome
+
+from ..answering import Attempt, Explainer
+from ..source import Question
+from ..words import listed
+from . import (
+    affinity,
+    another_node,
+    devices,
+    gates,
+    labels,
+    leaving,
+    ports,
+    requests,
+    room,
+    selector,
+    spread,
+    taints,
+    tolerations,
+    volumes,
+)
+from .change import Change, Suggestion, Who
+from .way import Way
+from .world import World
+
+MOST_SHOWN = 5
+OF_EACH = 3  # that are shown of those of one side, if the other side has some
+MOST_PAIRS = 5
+WAYS: tuple[Way, ...] = (
+    gates.WAY,
+    leaving.WAY,
+    selector.WAY,
+    affinity.WAY,
+    tolerations.WAY,
+    requests.WAY,
+    spread.WAY,
+    ports.WAY,
+    taints.WAY,
+    labels.WAY,
+    volumes.WAY,
+    devices.WAY,
+    room.WAY,
+    another_node.WAY,
+)
+
+
+def suggestions(
+    explainer: Explainer, question: Question, attempt: Attempt, outcome: Outcome
+) -> list[Suggestion]:
+    """Returns the changes after which the pod fits: what happens without anybody, then those of the
+    pod's owner, then those of the admin, the smallest first. There are none with extenders, which
+    would be asked for each try. `outcome` is that of the attempt.
+    """
+    if attempt.configuration.extenders:
+        return []
+    world = World(explainer, question, attempt, outcome)
+    alone = [each for way in WAYS for each in _proven(world, way)]
+    return [suggestion for _, suggestion in sorted(alone or _pairs(world), key=_rank)]
+
+
+def _rank(proven: tuple[Change, Suggestion]) -> tuple[int, float]:
+    change, _ = proven
+    return list(Who).index(change.who), change.size
+
+
+def _proven(world: World, way: Way) -> Iterator[tuple[Change, Suggestion]]:
+    """Yields the changes of a kind after which the pod fits."""
+    for change in way.changes(world):
+        with world.changed(change.edits) as readable:
+            nodes = tuple(world.nodes()) if readable else ()
+        if nodes:
+            sentence = f"{change.sentence}: it fits on {listed(nodes)}."
+            yield change, Suggestion(change.kind, change.who, sentence, change.edits, nodes)
+
+
+def _pairs(world: World) -> list[tuple[Change, Suggestion]]:
+    """Returns pairs of changes, each with as little as possible of both: after an opening of the
+    first kind a change of the second one is enough, and after that a change of the first one.
+    """
+    pairs: dict[frozenset[str], tuple[Change, Suggestion]] = {}
+    for place, first in enumerate(WAYS):
+        for opening in () if first.openings is None else list(first.openings(world)):
+            for second in WAYS[place:]:
+                with world.changed([opening]) as readable:
+                    later = next(_proven(world, second), None) if readable else None
+                if later is None:
+                    continue
+                with world.changed(later[0].edits):
+                    earlier = next(_proven(world, first), None)
+                if earlier is not None:
+                    both = _joined(earlier, later)
+                    pairs.setdefault(frozenset((earlier[0].sentence, later[0].sentence)), both)
+                if len(pairs) == MOST_PAIRS:
+                    return list(pairs.values())
+    return list(pairs.values())
+
+
+def _joined(
+    earlier: tuple[Change, Suggestion], later: tuple[Change, Suggestion]
+) -> tuple[Change, Suggestion]:
+    (one, proven), (other, _) = earlier, later
+    who = max(one.who, other.who, key=list(Who).index)
+    then = one.sentence[0].lower() + one.sentence[1:]
+    edits = (*other.edits, *one.edits)
+    change = Change(
+        f"{other.kind} and {one.kind}",
+        who,
+        one.size + other.size,
+        f"{other.sentence}, and {then}",
+        edits,
+    )
+    sentence = f"{change.sentence}: it fits on {listed(proven.nodes)}."
+    return change, Suggestion(change.kind, who, sentence, edits, proven.nodes)
+
+
+def shown(changes: Sequence[Suggestion]) -> list[Suggestion]:
+    """Returns the changes to show: at most OF_EACH of the owner's if there are others."""
+    most = MOST_SHOWN
+    owners = [change for change in changes if change.who is not Who.ADMIN]
+    admins = [change for change in changes if change.who is Who.ADMIN]
+    kept = owners[: max(OF_EACH, most - len(admins))]
+    return [*kept, *admins[: most - len(kept)]]

@@ -1,0 +1,21 @@
+"""A kind of change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from .change import Change
+from .edit import Edit
+from .world import World
+
+
+class Way(msgspec.Struct, frozen=True):
+    """A kind of change. `openings` yields edits that are at least as much as what its changes may
+    be: if the pod fits after none of them, there is nothing to look for. None: it has none, and is
+    only combined with others as the second change.
+    """
+
+    changes: Callable[[World], Iterator[Change]]
+    openings: Callable[[World], Iterator[Edit]] | None = None

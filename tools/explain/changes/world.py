@@ -1,0 +1,193 @@
+"""The cluster around a pending pod, in which changes are tried and undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import jsonpatch
+import msgspec
+import numpy as np
+
+from berth.actors.scheduling.decision.algorithm import schedule_pod
+from berth.actors.scheduling.decision.failures import PluginError
+from berth.actors.scheduling.decision.outcome import Outcome, Unfit
+from berth.actors.scheduling.decision.plain import NO_ROWS, Plain
+from berth.actors.scheduling.decision.sampling import every_node
+from berth.actors.scheduling.framework.post_filter import Nomination
+from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.vectors import Ints
+
+from ..answering import Attempt, Explainer
+from ..decision import First
+from ..source import Question, SourceError
+from .edit import Action, Document, Edit
+
+Place = tuple[str, str, str]
+MOST_DECISIONS = 600
+
+
+class World:
+    """The pod and the cluster as they are after the changes so far. After MOST_DECISIONS decisions,
+    the pod fits nowhere.
+    """
+
+    def __init__(
+        self, explainer: Explainer, question: Question, attempt: Attempt, outcome: Outcome
+    ) -> None:
+        self._explainer = explainer
+        self._question = question
+        self._attempt = self._first = attempt
+        self._cluster = attempt.cluster
+        self._documents = {_place(document): document for document in question.objects}
+        self._pod = _place(question.pod)
+        self._documents[self._pod] = question.pod
+        self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
+        self.decisions = 0
+
+    @property
+    def pod(self) -> Document:
+        return self._documents[self._pod]
+
+    @property
+    def info(self) -> PodInfo:
+        return self._attempt.info
+
+    @property
+    def preempted(self) -> Nomination | None:
+        """The result of preemption before any change; None after one, too."""
+        return self._preempted if self._attempt is self._first else None
+
+    def document(self, kind: str, name: str, namespace: str = "") -> Document | None:
+        return self._documents.get((kind, namespace, name))
+
+    def every(self, kind: str) -> list[Document]:
+        return [document for (of, _, _), document in self._documents.items() if of == kind]
+
+    def node_infos(self) -> list[NodeInfo]:
+        """Returns the nodes with their pods, in the order of their names."""
+        columns = self._cluster.snapshot().columns
+        infos = (columns.infos[row] for _, row in sorted(columns.row_of.items()))
+        return [info for info in infos if info is not None]
+
+    def node_info(self, name: str) -> NodeInfo:
+        columns = self._cluster.snapshot().columns
+        info = columns.infos[columns.row_of[name]]
+        assert info is not None, name
+        return info
+
+    # ---------------------------------------------------------------------------------- deciding
+
+    def fits(self) -> bool:
+        """True if the pod would get a node now."""
+        return len(self._rows(self._candidates())) > 0
+
+    def nodes(self) -> list[str]:
+        """Returns the nodes that the pod fits on now, sorted."""
+        names = self._cluster.snapshot().columns.names
+        return sorted(names[row] for row in self._rows(self._candidates()).tolist())
+
+    def helped_by_room(self) -> list[str]:
+        """Returns the nodes that the pod may fit on if other pods leave, sorted."""
+        plain = self._candidates()
+        if plain is None:
+            return []
+        try:
+            evaluation = plain.evaluation()
+        except PluginError:
+            return []
+        diagnosis, live = evaluation.diagnosis, evaluation.live
+        if diagnosis is None or live is None:
+            return []
+        positions = np.flatnonzero(live & (diagnosis.codes == Code.UNSCHEDULABLE))
+        return sorted(diagnosis.view.name(position) for position in positions.tolist())
+
+    def nomination(self) -> Nomination | None:
+        """Returns the result of preemption, None if it does not help."""
+        plain = self._candidates()
+        if plain is None:
+            return None
+        try:
+            outcome = unasked(schedule_pod(plain, every_node, First(), extended=False))
+        except PluginError:
+            return None
+        return outcome.nomination if isinstance(outcome, Unfit) else None
+
+    def _candidates(self) -> Plain | None:
+        """Returns the nodes to decide on; None if the pod is not tried at all."""
+        self.decisions += 1
+        if self.decisions > MOST_DECISIONS or self.info.pod.spec.scheduling_gates:
+            return None
+        try:
+            return Plain(self._attempt.profile, self.info, self._cluster.snapshot())
+        except PluginError:
+            return None
+
+    @staticmethod
+    def _rows(plain: Plain | None) -> Ints:
+        """Returns the rows of the nodes that the pod fits on."""
+        try:
+            return NO_ROWS if plain is None else plain.order[every_node(plain)[0]]
+        except PluginError:
+            return NO_ROWS
+
+    # ---------------------------------------------------------------------------------- changing
+
+    @contextmanager
+    def changed(self, edits: Sequence[Edit]) -> Iterator[bool]:
+        """Makes edits, and undoes them when the block ends. Yields False if the result is no object
+        that the scheduler could read; then nothing has changed.
+        """
+        before: list[tuple[Place, Document | None]] = []
+        attempt = self._attempt
+        try:
+            for edit in edits:
+                document = self._documents.get(edit.place)
+                self._replace(edit.place, edited(edit, document))
+                before.append((edit.place, document))
+            readable = True
+        except (SourceError, msgspec.ValidationError):
+            readable = False
+        try:
+            yield readable
+        finally:
+            for place, document in reversed(before):
+                self._replace(place, document)
+            self._attempt = attempt
+
+    def _replace(self, place: Place, document: Document | None) -> None:
+        before = self._documents.get(place)
+        self._explainer.replace(before, document)
+        if place == self._pod:
+            assert document is not None
+            question = msgspec.structs.replace(self._question, pod=document)
+            self._attempt = self._explainer.attempt(question, self._cluster)
+        elif document is not None:
+            self._cluster.put(document)
+        elif before is not None:
+            self._cluster.remove(before)
+        if document is None:
+            del self._documents[place]
+        else:
+            self._documents[place] = document
+
+
+def edited(edit: Edit, document: Document | None) -> Document | None:
+    """Returns the object after an edit, None if it is deleted."""
+    match edit.action:
+        case Action.PATCH:
+            assert document is not None, edit.place
+            result: Document = jsonpatch.apply_patch(document, edit.patch)
+            return result
+        case Action.CREATE:
+            return edit.document
+        case Action.DELETE:
+            return None
+
+
+def _place(document: Document) -> Place:
+    metadata = document.get("metadata") or {}
+    return document.get("kind", "Pod"), metadata.get("namespace") or "", metadata.get("name") or ""
