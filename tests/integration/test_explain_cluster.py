@@ -150,6 +150,21 @@ async def test_files_come_on_top_of_a_live_cluster(
     assert capsys.readouterr().err == ""
 
 
+async def test_priority_classes_may_be_forbidden(capsys: pytest.CaptureFixture[str]) -> None:
+    items = {"/api/v1/nodes": [node("a")], "/api/v1/pods": [pod("asked")]}
+
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        status = 403 if request.path.endswith("priorityclasses") else 404
+        served = items.get(request.path)
+        return web.json_response({"items": served}, status=200 if served else status)
+
+    async with served(listed) as url:
+        others = kinds_besides(Subject.parse("asked"), files=False)
+        live = await from_cluster(Connection(url), (), others)
+    assert sorted(document["kind"] for document in live) == ["Node", "Pod"]
+    assert "PriorityClass" in capsys.readouterr().err
+
+
 class Widget(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
     size: int = 0

@@ -8,7 +8,7 @@ from typing import Any
 from berth.config.load import from_mapping
 from berth.tools.explain.answering import Explainer, decided
 from berth.tools.explain.changes.change import Suggestion
-from berth.tools.explain.changes.search import suggestions
+from berth.tools.explain.changes.search import is_pending, suggestions
 from berth.tools.explain.changes.world import edited
 from berth.tools.explain.decision import Failure
 from berth.tools.explain.source import Question
@@ -18,10 +18,14 @@ CONFIGURATION = from_mapping(None)
 EXPLAINER = Explainer(CONFIGURATION)
 
 
-def suggested(objects: Sequence[Document], pending: Document) -> list[Suggestion]:
-    question = Question(pending, list(objects), CONFIGURATION)
+def suggested(objects: Sequence[Document], pod: Document) -> list[Suggestion] | None:
+    """Returns what would change the decision, None if the pod is not pending."""
+    question = Question(pod, list(objects), CONFIGURATION)
     attempt = EXPLAINER.attempt(question)
-    return suggestions(EXPLAINER, question, attempt, decided(attempt).outcome)
+    explained = decided(attempt)
+    if not is_pending(attempt, explained.decision):
+        return None
+    return suggestions(EXPLAINER, question, attempt, explained.outcome)
 
 
 def fits_after(

@@ -12,13 +12,13 @@ import click
 import msgspec
 import yaml
 from rich.console import Console
+from rich.table import Table
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.registry import RegistryError
-from berth.actors.telemetry.klog import printable
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
 from berth.config.load import ConfigError, from_mapping
@@ -29,8 +29,7 @@ from ..feature_gates import feature_gates_option, gates_from
 from .answering import Explainer, answers, decided
 from .asks.asking import asks_of
 from .changes.change import Suggestion
-from .changes.search import shown, suggestions
-from .decision import Failure
+from .changes.search import first_of, is_pending, suggestions
 from .devices import supply
 from .pending import pending_pods
 from .pending import show as show_pending
@@ -47,6 +46,7 @@ from .source import (
 )
 from .subject import Subject
 from .volumes import demands
+from .words import shown
 
 
 @click.command()
@@ -189,34 +189,35 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     attempt = explainer.attempt(question)
     explained = decided(attempt)
     decision = explained.decision
-    is_pending = bool(attempt.info.pod.spec.scheduling_gates) or not (
-        isinstance(decision, Failure) or decision.hosts
-    )
-    changes = suggestions(explainer, question, attempt, explained.outcome) if is_pending else []
+    pending = is_pending(attempt, decision)
+    changes = suggestions(explainer, question, attempt, explained.outcome) if pending else []
     if output != "table":
         document = msgspec.to_builtins(decision)
         document |= {"standing": question.standing} if question.standing else {}
-        document |= {"changes": msgspec.to_builtins(changes)} if is_pending else {}
+        document |= {"changes": msgspec.to_builtins(changes)} if pending else {}
         _print(document, output)
         return
     plugins = {plugin.name for plugin in attempt.profile.plugins}
     volumes = demands(attempt.info, attempt.snapshot, plugins)
     devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-    show(explained, asks, volumes, devices, attempt.info.key, question.standing, top, Console())
-    if is_pending and attempt.configuration.extenders:
-        click.echo("what would change it: not tried, as extenders would be asked for each try")
-    elif is_pending:
-        _show_changes(changes)
+    console, name = Console(), attempt.info.key
+    show(explained, asks, volumes, devices, name, question.standing, top, console)
+    if pending and attempt.configuration.extenders:
+        console.print("what would change it: not tried, as extenders would be asked for each try")
+    elif pending:
+        _show_changes(changes, console)
 
 
-def _show_changes(changes: Sequence[Suggestion]) -> None:
+def _show_changes(changes: Sequence[Suggestion], console: Console) -> None:
     if not changes:
-        click.echo("what would change it: no one change, nor two, of the kinds that were tried")
+        console.print("what would change it: no one change, nor two, of the kinds that are tried")
         return
-    click.echo("what would change it")
-    for change in shown(changes):
-        click.echo(printable(f"- {change.sentence}"))
+    console.print("what would change it")
+    table = Table.grid(padding=(0, 1))
+    for change in first_of(changes):
+        table.add_row("-", shown(change.sentence))
+    console.print(table)
 
 
 def _explain_pending(

@@ -135,8 +135,8 @@ async def from_cluster(
     """Returns the objects of a live cluster that a decision reads, with those of `kinds`, which
     plugins declare, and of `others`. A kind that the API server does not serve has no objects.
 
-    Leaves out objects that cannot be read, and names them on standard error. Raises SourceError or
-    ConnectionFailedError.
+    Leaves out objects that cannot be read and priority classes that may not be listed, and says so
+    on standard error. Raises SourceError or ConnectionFailedError.
     """
     documents: list[Document] = []
     paths = {(kind.api_version, kind.kind): kind.path for kind in (*kinds, *WATCHED.values())}
@@ -149,6 +149,9 @@ async def from_cluster(
                 listed = await client.page(path, dict)
             except ApiError as refused:
                 if refused.code == 404 and (version, name) not in required:
+                    continue
+                if refused.code == 403 and name == PRIORITY_CLASSES.kind:
+                    click.echo(printable(f"{name}: {refused}; no higher one is tried"), err=True)
                     continue
                 raise SourceError(f"{name}: {refused}") from None
             items = [
@@ -187,11 +190,13 @@ def from_scenario(line: bytes | str) -> tuple[str, Question]:
 
 
 def kinds_besides(subject: Subject, *, files: bool) -> list[Kind]:
-    """Returns the kinds that a question reads besides those of a decision: for new objects what
-    admission looks up, and the kind of a workload.
+    """Returns the kinds that a question reads besides those of a decision: the priority classes
+    that the pod could have, for new objects what admission looks up, and the kind of a workload.
     """
     workloads = [kind for kind in KINDS if kind.kind == subject.kind and kind.stored_as is None]
-    return [*ADMITTING, *workloads] if files or subject.kind != "Pod" else []
+    if files or subject.kind != "Pod":
+        return [*ADMITTING, *workloads]
+    return [PRIORITY_CLASSES] if subject.name else []
 
 
 def question_about(

@@ -31,13 +31,16 @@ def changes(world: World) -> Iterator[Change]:
         there = [key for key, node in ending.items() if nodes and node == nodes[0]] or list(ending)
         if nodes:
             edits = tuple(map(deletion_of, there))
-            sentence = f"Wait until {worded_pods(there)}, being deleted, left"
+            which, left = (
+                ("which is", "has left") if len(there) == 1 else ("which are", "have left")
+            )
+            sentence = f"Wait until {worded_pods(there)}, {which} being deleted, {left}"
             yield Change("termination", Who.NOBODY, 0.0, sentence, edits)
             return
     nomination = world.preempted
     if nomination is not None and nomination.victims:
         keys = [victim.key for victim in nomination.victims]
-        sentence = f"Wait for its preemption of {worded_pods(keys)} on {nomination.node}"
+        sentence = f"Wait for the preemption of {worded_pods(keys)} on {nomination.node}"
         yield Change("preemption", Who.NOBODY, 0.1, sentence, tuple(map(deletion_of, keys)))
 
 

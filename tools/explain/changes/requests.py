@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from .world import World
 
 CPU = "cpu"
 BYTES = ("memory", "ephemeral-storage")
+PAGES = "hugepages-"
 MEBI = 1 << 20
 _LISTS = ("containers", "initContainers")
 
@@ -29,6 +31,7 @@ class _Request(msgspec.Struct, frozen=True):
     path: tuple[str | int, ...]
     amount: int
     unit: int
+    fewest: int  # units; 0 if the pod may do without
 
     def lowered(self, pod: Document, units: int) -> Edit:
         """Returns the edit that lowers the request; limits of what cannot be overcommitted go with
@@ -51,11 +54,6 @@ class _Request(msgspec.Struct, frozen=True):
         """True for a resource whose request may be less than its limit."""
         return self.resource == CPU or self.resource in BYTES
 
-    @property
-    def fewest(self) -> int:
-        """The fewest units to ask for; 0 if the pod may do without."""
-        return 1 if self.is_common else 0
-
     def text(self, units: int) -> str:
         return amount(units * self.unit * (10**6 if self.resource == CPU else 10**9))
 
@@ -70,27 +68,36 @@ def _has(document: Document, path: tuple[str | int, ...]) -> bool:
 
 
 def _requests(pod: Document) -> Iterator[_Request]:
-    """Yields the requests that the pod may have too much of, the largest of each resource."""
+    """Yields the requests that the pod may have too much of, the largest of each resource. Those of
+    the whole pod count instead of those of its containers, and are not less than all of these.
+    """
     spec = pod["spec"]
-    places = [
-        (f"container {container['name']}", container, (part, number))
-        for part in _LISTS
-        for number, container in enumerate(spec.get(part) or ())
-    ]
     largest: dict[str, _Request] = {}
-    for owner, holder, path in [("the pod", spec, ()), *places]:
-        for resource, text in ((holder.get("resources") or {}).get("requests") or {}).items():
-            number = milli_value(text) if resource == CPU else value(text)
-            unit = MEBI if resource in BYTES and number > MEBI else 1
-            place = ("spec", *path, "resources", "requests")
-            request = _Request(owner, resource, place, number, unit)
-            if number > request.fewest * unit and (
-                resource not in largest or number > largest[resource].amount
-            ):
-                largest[resource] = request
-        if owner == "the pod" and largest:
-            break  # Then those of the containers do not count.
-    yield from largest.values()
+    sums: Counter[str] = Counter()
+    for part in _LISTS:
+        for number, container in enumerate(spec.get(part) or ()):
+            owner = f"container {container['name']}"
+            for request in _of(owner, container, ("spec", part, number)):
+                resource = request.resource
+                sums[resource] += request.amount
+                if resource not in largest or request.amount > largest[resource].amount:
+                    largest[resource] = request
+    for request in _of("the pod", spec, ("spec",)):
+        fewest = max(request.fewest, -(-sums[request.resource] // request.unit))
+        largest[request.resource] = msgspec.structs.replace(request, fewest=fewest)
+    for request in largest.values():
+        if request.amount > request.fewest * request.unit:
+            yield request
+
+
+def _of(owner: str, holder: Document, path: tuple[str | int, ...]) -> Iterator[_Request]:
+    for resource, text in ((holder.get("resources") or {}).get("requests") or {}).items():
+        number = milli_value(text) if resource == CPU else value(text)
+        unit = MEBI if resource in BYTES and number > MEBI else 1
+        if resource.startswith(PAGES):
+            unit = value(resource.removeprefix(PAGES))
+        fewest = 1 if resource == CPU or resource in BYTES else 0
+        yield _Request(owner, resource, (*path, "resources", "requests"), number, unit, fewest)
 
 
 def openings(world: World) -> Iterator[Edit]:

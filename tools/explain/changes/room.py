@@ -12,6 +12,7 @@ from . import priority
 from .change import Change, Who
 from .edit import deletion_of
 from .leaving import worded_pods
+from .repulsion import repelling
 from .way import Way
 from .world import World
 
@@ -43,47 +44,57 @@ def _of(pod: PodInfo, resource: str) -> int:
     return 1 if resource == PODS else pod.requests.get(resource, 0)
 
 
-def _enough(node: NodeInfo, lacks: dict[str, int]) -> list[PodInfo] | None:
-    """Returns the fewest pods that have what the node lacks, those of the lowest priority first;
-    all if it lacks no resource, and None if all have too little.
+def _enough(
+    node: NodeInfo, lacks: dict[str, int], in_the_way: Sequence[PodInfo]
+) -> list[PodInfo] | None:
+    """Returns the fewest pods that have what the node lacks besides those `in_the_way`; all of its
+    pods if there are none of these and it lacks no resource. None if too few may leave.
     """
-    pods = [pod for pod in node.pods.values() if may_leave(pod)]
+    if not all(map(may_leave, in_the_way)):
+        return None
+    chosen = list(in_the_way)
+    there = [pod for pod in chosen if pod.key in node.pods]
+    missing = _left(lacks, there)
+    pods = [pod for pod in node.pods.values() if may_leave(pod) and pod not in there]
     pods.sort(key=lambda pod: (pod.priority, pod.key))
-    if not lacks:
+    if not lacks and not chosen:
         return pods[:MOST_PODS]
-    for pod in pods:
-        if all(_of(pod, name) >= lack for name, lack in lacks.items()):
-            return [pod]
-    chosen: list[PodInfo] = []
-    missing = dict(lacks)
+    for pod in pods if missing else ():
+        if not _left(missing, [pod]):
+            return [*chosen, pod]
     while missing and pods and len(chosen) < MOST_PODS:
         best = max(pods, key=lambda pod: _share(pod, missing))
         pods.remove(best)
         chosen.append(best)
-        missing = {
-            name: left for name, lack in missing.items() if (left := lack - _of(best, name)) > 0
-        }
+        missing = _left(missing, [best])
     return None if missing else chosen
+
+
+def _left(lacks: dict[str, int], pods: Sequence[PodInfo]) -> dict[str, int]:
+    """Returns what is still lacking once these pods have left."""
+    left = {name: lack - sum(_of(pod, name) for pod in pods) for name, lack in lacks.items()}
+    return {name: lack for name, lack in left.items() if lack > 0}
 
 
 def _share(pod: PodInfo, missing: dict[str, int]) -> float:
     return sum(min(1.0, _of(pod, name) / lack) for name, lack in missing.items())
 
 
-def _needed(world: World, node: str, pods: Sequence[PodInfo]) -> list[str]:
+def _needed(world: World, node: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
     """Returns those of the pods that must leave a node; none if it is not enough that all do."""
-    keys = [pod.key for pod in pods]
-    with world.changed([deletion_of(key) for key in keys]):
-        if node not in world.nodes():
-            return []
-    for key in reversed(keys):
-        others = [other for other in keys if other != key]
-        if not others:
-            break
-        with world.changed([deletion_of(other) for other in others]):
-            if node in world.nodes():
-                keys = others
-    return keys
+
+    def fits_without(leaving: Sequence[PodInfo]) -> bool:
+        with world.changed([deletion_of(pod.key) for pod in leaving]):
+            return world.fits(node)
+
+    needed = list(pods)
+    if not fits_without(needed):
+        return []
+    for pod in reversed(pods):
+        others = [other for other in needed if other is not pod]
+        if others and fits_without(others):
+            needed = others
+    return needed
 
 
 def _share_of(lacks: dict[str, int], node: NodeInfo) -> float:
@@ -92,6 +103,7 @@ def _share_of(lacks: dict[str, int], node: NodeInfo) -> float:
 
 def _candidates(world: World) -> list[tuple[int, str, list[PodInfo]]]:
     """Returns the nodes where the fewest pods would have to leave, among those that lack least."""
+    domains = repelling(world)
     short = []
     for name in world.helped_by_room():
         info = world.node_info(name)
@@ -99,7 +111,12 @@ def _candidates(world: World) -> list[tuple[int, str, list[PodInfo]]]:
         short.append((_share_of(lacks, info), name, lacks))
     candidates = []
     for _, name, lacks in sorted(short, key=lambda each: each[:2])[:MOST_LOOKED]:
-        pods = _enough(world.node_info(name), lacks)
+        info = world.node_info(name)
+        domain = [pod for item in info.labels.items() for pod in domains.get(item, ())]
+        in_the_way = list({pod.key: pod for pod in domain}.values())
+        if len(in_the_way) > MOST_PODS:
+            continue
+        pods = _enough(info, lacks, in_the_way)
         if pods:
             candidates.append((len(pods), name, pods))
     return sorted(candidates, key=lambda each: each[:2])[:MOST_NODES]
@@ -108,16 +125,18 @@ def _candidates(world: World) -> list[tuple[int, str, list[PodInfo]]]:
 def changes(world: World) -> Iterator[Change]:
     results = []
     for _, name, pods in _candidates(world):
-        keys = _needed(world, name, pods)
-        if keys:
-            results.append((len(keys), name, keys))
-    for number, name, keys in sorted(results)[:1]:
-        sentence = f"Move {worded_pods(keys)} away from {name}"
+        needed = _needed(world, name, pods)
+        if needed:
+            results.append((len(needed), name, needed))
+    for number, name, pods in sorted(results, key=lambda each: each[:2])[:1]:
+        keys = [pod.key for pod in pods]
+        are_there = all(key in world.node_info(name).pods for key in keys)
+        where = f"away from {name}" if are_there else "out of the way"
         size = number / (number + 2)
-        yield Change("room", Who.ADMIN, size, sentence, tuple(map(deletion_of, keys)))
+        edits = tuple(map(deletion_of, keys))
+        yield Change("room", Who.ADMIN, size, f"Move {worded_pods(keys)} {where}", edits)
         if world.preempted is None:
-            there = world.node_info(name).pods
-            yield from priority.raised(world, max(there[key].priority for key in keys))
+            yield from priority.raised(world, max(pod.priority for pod in pods))
 
 
 WAY = Way(changes)

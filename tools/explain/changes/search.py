@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from berth.actors.scheduling.decision.outcome import Outcome
 
 from ..answering import Attempt, Explainer
+from ..decision import Decision, Failure
 from ..source import Question
 from ..words import listed
 from . import (
@@ -52,12 +53,18 @@ WAYS: tuple[Way, ...] = (
 )
 
 
+def is_pending(attempt: Attempt, decision: Decision | Failure) -> bool:
+    """True if there is something to change: the pod fits nowhere, or has scheduling gates."""
+    gated = bool(attempt.info.pod.spec.scheduling_gates)
+    return gated or not (isinstance(decision, Failure) or decision.hosts)
+
+
 def suggestions(
     explainer: Explainer, question: Question, attempt: Attempt, outcome: Outcome
 ) -> list[Suggestion]:
-    """Returns the changes after which the pod fits: what happens without anybody, then those of the
-    pod's owner, then those of the admin, the smallest first. There are none with extenders, which
-    would be asked for each try. `outcome` is that of the attempt.
+    """Returns the changes after which a pending pod fits: what happens without anybody, then those
+    of the pod's owner, then those of the admin, the smallest first. There are none with extenders,
+    which would be asked for each try. `outcome` is that of the attempt.
     """
     if attempt.configuration.extenders:
         return []
@@ -77,8 +84,7 @@ def _proven(world: World, way: Way) -> Iterator[tuple[Change, Suggestion]]:
         with world.changed(change.edits) as readable:
             nodes = tuple(world.nodes()) if readable else ()
         if nodes:
-            sentence = f"{change.sentence}: it fits on {listed(nodes)}."
-            yield change, Suggestion(change.kind, change.who, sentence, change.edits, nodes)
+            yield change, _suggestion(change, nodes)
 
 
 def _pairs(world: World) -> list[tuple[Change, Suggestion]]:
@@ -106,22 +112,26 @@ def _pairs(world: World) -> list[tuple[Change, Suggestion]]:
 def _joined(
     earlier: tuple[Change, Suggestion], later: tuple[Change, Suggestion]
 ) -> tuple[Change, Suggestion]:
-    (one, proven), (other, _) = earlier, later
-    who = max(one.who, other.who, key=list(Who).index)
-    then = one.sentence[0].lower() + one.sentence[1:]
-    edits = (*other.edits, *one.edits)
-    change = Change(
-        f"{other.kind} and {one.kind}",
-        who,
+    """Returns both changes as one; its sentence begins with what the owner need not ask for."""
+    nodes = earlier[1].nodes
+    one, other = sorted((later[0], earlier[0]), key=lambda change: list(Who).index(change.who))
+    then = other.sentence[0].lower() + other.sentence[1:]
+    both = Change(
+        f"{one.kind} and {other.kind}",
+        other.who,
         one.size + other.size,
-        f"{other.sentence}, and {then}",
-        edits,
+        f"{one.sentence}, and {then}",
+        (*later[0].edits, *earlier[0].edits),
     )
-    sentence = f"{change.sentence}: it fits on {listed(proven.nodes)}."
-    return change, Suggestion(change.kind, who, sentence, edits, proven.nodes)
+    return both, _suggestion(both, nodes)
 
 
-def shown(changes: Sequence[Suggestion]) -> list[Suggestion]:
+def _suggestion(change: Change, nodes: tuple[str, ...]) -> Suggestion:
+    sentence = f"{change.sentence}: it fits on {listed(nodes)}."
+    return Suggestion(change.kind, change.who, sentence, change.edits, nodes)
+
+
+def first_of(changes: Sequence[Suggestion]) -> list[Suggestion]:
     """Returns the changes to show: at most OF_EACH of the owner's if there are others."""
     most = MOST_SHOWN
     owners = [change for change in changes if change.who is not Who.ADMIN]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import jsonpatch
@@ -17,6 +17,7 @@ from berth.actors.scheduling.decision.sampling import every_node
 from berth.actors.scheduling.framework.post_filter import Nomination
 from berth.actors.scheduling.framework.questions import unasked
 from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.kube.core import Namespace
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.vectors import Ints
@@ -42,6 +43,7 @@ class World:
         self._question = question
         self._attempt = self._first = attempt
         self._cluster = attempt.cluster
+        self._snapshot = attempt.snapshot  # brought up to date after each change
         self._documents = {_place(document): document for document in question.objects}
         self._pod = _place(question.pod)
         self._documents[self._pod] = question.pod
@@ -69,25 +71,33 @@ class World:
 
     def node_infos(self) -> list[NodeInfo]:
         """Returns the nodes with their pods, in the order of their names."""
-        columns = self._cluster.snapshot().columns
+        columns = self._snapshot.columns
         infos = (columns.infos[row] for _, row in sorted(columns.row_of.items()))
         return [info for info in infos if info is not None]
 
     def node_info(self, name: str) -> NodeInfo:
-        columns = self._cluster.snapshot().columns
+        columns = self._snapshot.columns
         info = columns.infos[columns.row_of[name]]
         assert info is not None, name
         return info
 
+    def namespaces(self) -> dict[str, Mapping[str, str]]:
+        """Returns the labels of the namespaces."""
+        return {n.metadata.name: n.metadata.labels for n in self._snapshot.objects.every(Namespace)}
+
     # ---------------------------------------------------------------------------------- deciding
 
-    def fits(self) -> bool:
-        """True if the pod would get a node now."""
-        return len(self._rows(self._candidates())) > 0
+    def fits(self, node: str = "") -> bool:
+        """True if the pod would fit on the node now; "" stands for any."""
+        rows = self._rows(self._candidates())
+        if not node:
+            return len(rows) > 0
+        row = self._snapshot.columns.row_of.get(node)
+        return row is not None and row in rows
 
     def nodes(self) -> list[str]:
         """Returns the nodes that the pod fits on now, sorted."""
-        names = self._cluster.snapshot().columns.names
+        names = self._snapshot.columns.names
         return sorted(names[row] for row in self._rows(self._candidates()).tolist())
 
     def helped_by_room(self) -> list[str]:
@@ -122,7 +132,7 @@ class World:
         if self.decisions > MOST_DECISIONS or self.info.pod.spec.scheduling_gates:
             return None
         try:
-            return Plain(self._attempt.profile, self.info, self._cluster.snapshot())
+            return Plain(self._attempt.profile, self.info, self._snapshot)
         except PluginError:
             return None
 
@@ -151,11 +161,13 @@ class World:
             readable = True
         except (SourceError, msgspec.ValidationError):
             readable = False
+        self._cluster.snapshot()
         try:
             yield readable
         finally:
             for place, document in reversed(before):
                 self._replace(place, document)
+            self._cluster.snapshot()
             self._attempt = attempt
 
     def _replace(self, place: Place, document: Document | None) -> None:
