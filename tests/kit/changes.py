@@ -8,7 +8,7 @@ from typing import Any
 from berth.config.load import from_mapping
 from berth.tools.explain.answering import Explainer, decided
 from berth.tools.explain.changes.change import Suggestion
-from berth.tools.explain.changes.search import is_pending, suggestions
+from berth.tools.explain.changes.search import is_pending, search
 from berth.tools.explain.changes.world import edited
 from berth.tools.explain.decision import Failure
 from berth.tools.explain.source import Question
@@ -25,7 +25,7 @@ def suggested(objects: Sequence[Document], pod: Document) -> list[Suggestion] | 
     explained = decided(attempt)
     if not is_pending(attempt, explained.decision):
         return None
-    return suggestions(EXPLAINER, question, attempt, explained.outcome)
+    return search(EXPLAINER, question, attempt, explained.outcome).suggestions
 
 
 def fits_after(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,7 @@ from ..apiserver.resources import Kind
 from ..feature_gates import feature_gates_option, gates_from
 from .answering import Explainer, answers, decided
 from .asks.asking import asks_of
-from .changes.change import Suggestion
-from .changes.search import first_of, is_pending, suggestions
+from .changes.search import Search, first_of, is_pending, search
 from .devices import supply
 from .pending import pending_pods
 from .pending import show as show_pending
@@ -189,12 +187,15 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     attempt = explainer.attempt(question)
     explained = decided(attempt)
     decision = explained.decision
-    pending = is_pending(attempt, decision)
-    changes = suggestions(explainer, question, attempt, explained.outcome) if pending else []
+    result = None
+    if is_pending(attempt, decision):
+        result = search(explainer, question, attempt, explained.outcome)
     if output != "table":
         document = msgspec.to_builtins(decision)
         document |= {"standing": question.standing} if question.standing else {}
-        document |= {"changes": msgspec.to_builtins(changes)} if pending else {}
+        if result is not None:
+            document["changes"] = msgspec.to_builtins(result.suggestions)
+            document |= {"changesProblem": result.problem} if result.problem else {}
         _print(document, output)
         return
     plugins = {plugin.name for plugin in attempt.profile.plugins}
@@ -203,21 +204,22 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
     console, name = Console(), attempt.info.key
     show(explained, asks, volumes, devices, name, question.standing, top, console)
-    if pending and attempt.configuration.extenders:
-        console.print("what would change it: not tried, as extenders would be asked for each try")
-    elif pending:
-        _show_changes(changes, console)
+    if result is not None:
+        _show_changes(result, console)
 
 
-def _show_changes(changes: Sequence[Suggestion], console: Console) -> None:
-    if not changes:
-        console.print("what would change it: no one change, nor two, of the kinds that are tried")
+def _show_changes(result: Search, console: Console) -> None:
+    problem = result.problem or "none, nor two together, of the kinds that are tried"
+    if not result.suggestions:
+        console.print(f"what would change it: {problem}")
         return
     console.print("what would change it")
     table = Table.grid(padding=(0, 1))
-    for change in first_of(changes):
+    for change in first_of(result.suggestions):
         table.add_row("-", shown(change.sentence))
     console.print(table)
+    if result.problem:
+        console.print(result.problem)
 
 
 def _explain_pending(

@@ -15,6 +15,7 @@ from .way import Way
 from .world import World
 
 HOSTNAME = "kubernetes.io/hostname"
+OF_ITS_OWN = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 MOST_VALUES = 20  # A label with more values says which node it is, and not of which type.
 MOST_TYPES = 40
 
@@ -86,7 +87,8 @@ def _is_on_each(pod: PodInfo) -> bool:
 
 
 def _named(metadata: Document, name: str) -> Document:
-    return {**metadata, "name": name, "uid": f"{metadata.get('uid', '')}-copy"}
+    kept = {part: value for part, value in metadata.items() if part not in OF_ITS_OWN}
+    return {**kept, "name": name, "uid": f"{metadata.get('uid', '')}-copy"}
 
 
 def changes(world: World) -> Iterator[Change]:

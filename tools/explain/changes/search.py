@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from berth.actors.scheduling.decision.outcome import Outcome
 
 from ..answering import Attempt, Explainer
@@ -59,18 +61,23 @@ def is_pending(attempt: Attempt, decision: Decision | Failure) -> bool:
     return gated or not (isinstance(decision, Failure) or decision.hosts)
 
 
-def suggestions(
-    explainer: Explainer, question: Question, attempt: Attempt, outcome: Outcome
-) -> list[Suggestion]:
-    """Returns the changes after which a pending pod fits: what happens without anybody, then those
-    of the pod's owner, then those of the admin, the smallest first. There are none with extenders,
-    which would be asked for each try. `outcome` is that of the attempt.
+class Search(msgspec.Struct, frozen=True):
+    """The changes after which a pending pod fits: what happens without anybody, then those of the
+    pod's owner, then those of the admin, the smallest first. `problem` says why there may be more.
     """
+
+    suggestions: list[Suggestion]
+    problem: str = ""
+
+
+def search(explainer: Explainer, question: Question, attempt: Attempt, outcome: Outcome) -> Search:
+    """Searches what would change an attempt with this outcome."""
     if attempt.configuration.extenders:
-        return []
+        return Search([], "no change is tried, as extenders would be asked about each")
     world = World(explainer, question, attempt, outcome)
     alone = [each for way in WAYS for each in _proven(world, way)]
-    return [suggestion for _, suggestion in sorted(alone or _pairs(world), key=_rank)]
+    suggestions = [suggestion for _, suggestion in sorted(alone or _pairs(world), key=_rank)]
+    return Search(suggestions, "the search stopped before it tried all changes" * world.spent)
 
 
 def _rank(proven: tuple[Change, Suggestion]) -> tuple[int, float]:

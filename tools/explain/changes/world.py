@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from time import monotonic
 
 import jsonpatch
 import msgspec
@@ -29,11 +30,12 @@ from .edit import Action, Document, Edit
 
 Place = tuple[str, str, str]
 MOST_DECISIONS = 600
+MOST_SECONDS = 5.0  # for plugins and devices of which a decision takes long
 
 
 class World:
-    """The pod and the cluster as they are after the changes so far. After MOST_DECISIONS decisions,
-    the pod fits nowhere.
+    """The pod and the cluster as they are after the changes so far. After MOST_DECISIONS decisions
+    or MOST_SECONDS it is `spent`: the pod fits nowhere.
     """
 
     def __init__(
@@ -48,7 +50,9 @@ class World:
         self._pod = _place(question.pod)
         self._documents[self._pod] = question.pod
         self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
-        self.decisions = 0
+        self._decisions = 0
+        self._end = monotonic() + MOST_SECONDS
+        self.spent = False
 
     @property
     def pod(self) -> Document:
@@ -128,8 +132,9 @@ class World:
 
     def _candidates(self) -> Plain | None:
         """Returns the nodes to decide on; None if the pod is not tried at all."""
-        self.decisions += 1
-        if self.decisions > MOST_DECISIONS or self.info.pod.spec.scheduling_gates:
+        self._decisions += 1
+        self.spent = self.spent or self._decisions > MOST_DECISIONS or monotonic() > self._end
+        if self.spent or self.info.pod.spec.scheduling_gates:
             return None
         try:
             return Plain(self._attempt.profile, self.info, self._snapshot)

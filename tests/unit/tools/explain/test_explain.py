@@ -74,6 +74,48 @@ def test_the_decision_as_text(cluster: Path) -> None:
     assert message in " ".join(result.stdout.split())
 
 
+def test_what_would_change_it_fits_80_columns(cluster: Path) -> None:
+    runner = CliRunner(env={"COLUMNS": "80"})
+    result = runner.invoke(explain, ["-f", str(cluster), "huge"])
+    *_, last = result.stdout.partition("what would change it\n")
+    assert last == "- Lower the cpu request of container c to 8: it fits on large.\n"
+    text = CLUSTER.replace("name: large", f"name: large-{'x' * 60}")
+    cluster.write_text(text)
+    result = runner.invoke(explain, ["-f", str(cluster), "huge"])
+    *_, last = result.stdout.partition("what would change it\n")
+    lines = last.splitlines()
+    assert [line[:2] for line in lines] == ["- ", "  "], lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_what_would_change_it_as_json(cluster: Path) -> None:
+    result = CliRunner().invoke(explain, ["-f", str(cluster), "huge", "-o", "json"])
+    path = "/spec/containers/0/resources/requests/cpu"
+    edit = {
+        "action": "patch",
+        "kind": "Pod",
+        "name": "huge",
+        "namespace": "default",
+        "patch": [{"op": "replace", "path": path, "value": "8"}],
+    }
+    change = {"kind": "requests", "who": "owner", "edits": [edit], "nodes": ["large"]}
+    sentence = "Lower the cpu request of container c to 8: it fits on large."
+    assert json.loads(result.stdout)["changes"] == [{**change, "sentence": sentence}]
+    placed = CliRunner().invoke(explain, ["-f", str(cluster), "web", "-o", "json"])
+    assert "changes" not in json.loads(placed.stdout)
+
+
+def test_nothing_is_tried_with_extenders(cluster: Path, tmp_path: Path) -> None:
+    configuration = tmp_path / "scheduler.yaml"
+    configuration.write_text(
+        "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration,"
+        " extenders: [{urlPrefix: 'http://127.0.0.1:1', filterVerb: filter}]}"
+    )
+    arguments = ["-f", str(cluster), "huge", "--config", str(configuration)]
+    result = CliRunner().invoke(explain, arguments)
+    assert "what would change it: no change is tried, as extenders" in result.stdout
+
+
 def test_a_placed_pod_is_explained_as_if_it_were_pending(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(CLUSTER.replace("spec: {containers", "spec: {nodeName: small, containers"))

@@ -43,6 +43,18 @@ def ports(port: int) -> list[Document]:
     return [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": port}]}]
 
 
+def with_hugepages(document: Document, amount: str) -> Document:
+    """Returns the node with so much of them, or the pod that asks for it."""
+    pages = {"hugepages-4Mi": amount}
+    if document["kind"] == "Node":
+        allocatable = {**document["status"]["allocatable"], **pages}
+        return {**document, "status": {"allocatable": allocatable}}
+    (container,) = document["spec"]["containers"]
+    requests = {**container["resources"]["requests"], **pages}
+    resources = {"requests": requests, "limits": pages}
+    return with_spec(document, containers=[{**container, "resources": resources}])
+
+
 SPREAD = {
     "maxSkew": 1,
     "topologyKey": "kubernetes.io/hostname",
@@ -138,6 +150,28 @@ CASES: list[tuple[list[Document], Document, list[str]]] = [
             f"Drop the pod anti-affinity to app=web in the same {HOSTNAME}: it fits on n1.",
             "Move default/a away from n1: it fits on n1.",
         ],
+    ),
+    (
+        [
+            with_spec(node("n1", zone="a"), unschedulable=True),
+            with_spec(node("n2", zone="a"), taints=[]),
+            placed("a"),
+        ],
+        pod("web", **anti("podAntiAffinity", "zone")),
+        [
+            "Drop the pod anti-affinity to app=web in the same zone: it fits on n2.",
+            "Move default/a out of the way: it fits on n2.",
+        ],
+    ),
+    (
+        [node("n1")],
+        pod("web", "1", resources={"requests": {"cpu": "6"}}),
+        ["Lower the cpu request of the pod to 4: it fits on n1."],
+    ),
+    (
+        [with_hugepages(node("n1"), "10Mi")],
+        with_hugepages(pod("web"), "16Mi"),
+        ["Lower the hugepages-4Mi request of container c to 8Mi: it fits on n1."],
     ),
     (
         [node("n1")],
