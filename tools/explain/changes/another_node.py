@@ -34,33 +34,34 @@ def _types(world: World) -> list[NodeInfo]:
         labels = frozenset(item for item in info.labels.items() if item[0] in telling)
         shape = frozenset(info.allocatable.items()), labels, info.node.spec.taints
         types.setdefault(shape, info)
-    sizes = Counter(frozenset(info.allocatable.items()) for info in types.values())
+    seen: Counter[object] = Counter()
+    places: dict[str, int] = {}
+    for info in types.values():
+        amounts = frozenset(info.allocatable.items())
+        places[info.name] = seen[amounts]
+        seen[amounts] += 1
 
-    def order(info: NodeInfo) -> tuple[int, int, int, str]:
-        """Returns the place of a type: one of each size comes before the others of that size."""
-        shape = frozenset(info.allocatable.items())
-        sizes[shape] -= 1
-        amounts = info.allocatable
-        return -sizes[shape], amounts.get("cpu", 0), amounts.get("memory", 0), info.name
+    def size(info: NodeInfo) -> tuple[int, int, str]:
+        return info.allocatable.get("cpu", 0), info.allocatable.get("memory", 0), info.name
 
-    places = {info.name: order(info) for info in types.values()}
-    return sorted(types.values(), key=lambda info: places[info.name])[:MOST_TYPES]
+    # One of each size comes before the others of that size, in case there are too many.
+    chosen = sorted(types.values(), key=lambda info: (places[info.name], size(info)))[:MOST_TYPES]
+    return sorted(chosen, key=size)
 
 
 def _copy(world: World, info: NodeInfo) -> tuple[Edit, ...]:
     """Returns the creation of a node like another one, with the pods that each such node has."""
     document = world.document("Node", info.name)
     assert document is not None
-    name = f"{info.name}-copy"
+    name = _unused(world, "Node", info.name)
     metadata, spec = document["metadata"], dict(document.get("spec") or {})
     labels = dict(metadata.get("labels") or {})
     if HOSTNAME in labels:
         labels[HOSTNAME] = name
     spec.pop("unschedulable", None)
     spec.pop("providerID", None)
-    spec["taints"] = [
-        taint for taint in spec.get("taints") or () if not taint["key"].startswith(CONDITIONS)
-    ]
+    taints = [taint for taint in spec.pop("taints", ()) if not taint["key"].startswith(CONDITIONS)]
+    spec |= {"taints": taints} if taints else {}
     new: Document = {
         **document,
         "metadata": {**_named(metadata, name), "labels": labels},
@@ -71,13 +72,20 @@ def _copy(world: World, info: NodeInfo) -> tuple[Edit, ...]:
         namespace, _, of = pod.key.partition("/")
         like = world.document("Pod", of, namespace)
         if like is not None and _is_on_each(pod):
+            new_name = _unused(world, "Pod", of, namespace)
             copy = {
                 **like,
-                "metadata": _named(like["metadata"], f"{of}-copy"),
+                "metadata": _named(like["metadata"], new_name),
                 "spec": {**like["spec"], "nodeName": name},
             }
-            edits.append(Edit(Action.CREATE, "Pod", f"{of}-copy", namespace, document=copy))
+            edits.append(Edit(Action.CREATE, "Pod", new_name, namespace, document=copy))
     return tuple(edits)
+
+
+def _unused(world: World, kind: str, name: str, namespace: str = "") -> str:
+    while world.document(kind, name := f"{name}-copy", namespace) is not None:
+        pass
+    return name
 
 
 def _is_on_each(pod: PodInfo) -> bool:
@@ -92,17 +100,16 @@ def _named(metadata: Document, name: str) -> Document:
 
 
 def changes(world: World) -> Iterator[Change]:
-    types = _types(world)
-    copies = {f"{info.name}-copy": (info, _copy(world, info)) for info in types}
-    with world.changed([edit for _, edits in copies.values() for edit in edits]):
+    copies = [(info.name, _copy(world, info)) for info in _types(world)]
+    with world.changed([edit for _, edits in copies for edit in edits]):
         fitting = set(world.nodes())
-    for name, (info, edits) in copies.items():
-        if name not in fitting:
+    for name, edits in copies:
+        if edits[0].name not in fitting:
             continue
         with world.changed(edits):
-            if name not in world.nodes():
+            if not world.fits(edits[0].name):
                 continue
-        yield Change("node", Who.ADMIN, 0.7, f"Add a node like {info.name}", edits)
+        yield Change("node", Who.ADMIN, 0.7, f"Add a node like {name}", edits)
         return
 
 

@@ -19,7 +19,7 @@ class Who(Enum):
 
 class Change(msgspec.Struct, frozen=True):
     """A change that may help. `sentence` is an imperative without its end; the smaller the `size`,
-    the less changes, between 0 and 1.
+    from 0 to 1, the less changes.
     """
 
     kind: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .change import Change, Who
-from .edit import Document, Edit, patch_of
+from .edit import Document, Edit, patch_of, removal
 from .way import Way
 from .world import World
 
@@ -29,8 +29,8 @@ def _held(world: World) -> list[Document]:
 
 def _freed(claim: Document) -> Edit:
     status = claim["status"]
-    paths = [f"/status/{part}" for part in ("allocation", "reservedFor") if part in status]
-    return patch_of(claim, [{"op": "remove", "path": path} for path in paths])
+    parts = [part for part in ("allocation", "reservedFor") if part in status]
+    return patch_of(claim, *(removal("status", part) for part in parts))
 
 
 def changes(world: World) -> Iterator[Change]:

@@ -48,7 +48,12 @@ def without(document: Document, *parts: str | int) -> Patch:
     depth = len(parts)
     while depth > 2 and len(values[depth - 1]) == 1:
         depth -= 1
-    return [{"op": "remove", "path": pointer(*parts[:depth])}]
+    return removal(*parts[:depth])
+
+
+def removal(*parts: str | int) -> Patch:
+    """Returns the patch that removes a member or an item."""
+    return [{"op": "remove", "path": pointer(*parts)}]
 
 
 def put(value: Any, *parts: str | int) -> Patch:

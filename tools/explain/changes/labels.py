@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -11,7 +11,7 @@ from berth.actors.scheduling.kube.node_selector import requirement_matches
 
 from .affinity import REQUIRED
 from .change import Change, Who
-from .edit import Document, Edit, patch_of, put
+from .edit import Document, Edit, patch_of, put, removal
 from .way import Way
 from .world import World
 
@@ -21,12 +21,10 @@ FACTS = ("kubernetes.io/", "topology.kubernetes.io/", "beta.kubernetes.io/")
 
 def _freed(pod: Document) -> Edit:
     """Returns the edit after which any labels will do."""
-    patch = (
-        [{"op": "remove", "path": "/spec/nodeSelector"}] if pod["spec"].get("nodeSelector") else []
-    )
+    patch = removal("spec", "nodeSelector") if pod["spec"].get("nodeSelector") else []
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     if REQUIRED in affinity:
-        patch.append({"op": "remove", "path": f"/spec/affinity/nodeAffinity/{REQUIRED}"})
+        patch += removal("spec", "affinity", "nodeAffinity", REQUIRED)
     return patch_of(pod, patch)
 
 
@@ -55,19 +53,26 @@ def changes(world: World) -> Iterator[Change]:
             if lacks and not any(key.startswith(FACTS) for key in lacks):
                 missing.append((len(lacks), name, lacks))
     for number, name, lacks in sorted(missing, key=lambda each: each[:2])[:1]:
-        document = world.document("Node", name)
-        assert document is not None
-        metadata = document["metadata"]
-        patch = put({**(metadata.get("labels") or {}), **lacks}, "metadata", "labels")
-        words = " and ".join(f"{key}={value}" for key, value in lacks.items())
-        sentence = f"Label {name} with {words}"
-        size = min(1.0, 0.3 * number)
-        yield Change("label", Who.ADMIN, size, sentence, (patch_of(document, patch),))
+        sentence, edit = labelled(world, name, lacks)
+        yield Change("label", Who.ADMIN, min(1.0, 0.3 * number), sentence, (edit,))
 
 
-def _lacks(selector: dict[str, str], term: Document, labels: object) -> dict[str, str] | None:
+def labelled(world: World, name: str, labels: dict[str, str]) -> tuple[str, Edit]:
+    """Returns the change that adds labels to a node, in words and as an edit."""
+    document = world.document("Node", name)
+    assert document is not None
+    if document["metadata"].get("labels"):
+        patches = [put(value, "metadata", "labels", key) for key, value in labels.items()]
+    else:
+        patches = [put(labels, "metadata", "labels")]
+    words = " and ".join(f"{key}={value}" for key, value in labels.items())
+    return f"Label {name} with {words}", patch_of(document, *patches)
+
+
+def _lacks(
+    selector: dict[str, str], term: Document, labels: Mapping[str, str]
+) -> dict[str, str] | None:
     """Returns the labels that a node lacks, None if labels alone do not help."""
-    assert isinstance(labels, dict)
     lacks = {key: value for key, value in selector.items() if labels.get(key) != value}
     if term.get("matchFields"):
         return None

@@ -25,8 +25,10 @@ def repelling(world: World) -> dict[Domain, list[PodInfo]]:
     domains: defaultdict[Domain, list[PodInfo]] = defaultdict(list)
     for node in world.node_infos():
         for other in node.pods.values():
-            terms = [term for term in own if matches(term, other)]
             theirs = other.template.affinity_terms.required_anti
+            if not own and not theirs:
+                continue
+            terms = [term for term in own if matches(term, other)]
             terms += [term for term in theirs if matches(term, mine)]
             for key in {term.topology_key: None for term in terms}:
                 if key in node.labels:

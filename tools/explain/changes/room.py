@@ -30,14 +30,14 @@ def may_leave(pod: PodInfo) -> bool:
 
 def _lacks(pod: PodInfo, node: NodeInfo) -> dict[str, int]:
     """Returns how much of each resource a node lacks."""
-    wanting = {**pod.requests, PODS: 1}
-    used = {**node.requested, PODS: len(node.pods)}
-    lacks = {
-        name: amount + used.get(name, 0) - node.allocatable.get(name, 0)
-        for name, amount in wanting.items()
-        if amount
-    }
-    return {name: lack for name, lack in lacks.items() if lack > 0}
+    lacks = {}
+    for name, amount in pod.requests.items():
+        lack = amount + node.requested.get(name, 0) - node.allocatable.get(name, 0)
+        if amount and lack > 0:
+            lacks[name] = lack
+    if len(node.pods) >= node.allocatable.get(PODS, 0):
+        lacks[PODS] = len(node.pods) + 1 - node.allocatable.get(PODS, 0)
+    return lacks
 
 
 def _of(pod: PodInfo, resource: str) -> int:

@@ -28,6 +28,7 @@ from . import (
     spread,
     taints,
     tolerations,
+    topologies,
     volumes,
 )
 from .change import Change, Suggestion, Who
@@ -36,7 +37,7 @@ from .world import World
 
 MOST_SHOWN = 5
 OF_EACH = 3  # that are shown of those of one side, if the other side has some
-MOST_PAIRS = 5
+MOST_PAIRS = 8
 WAYS: tuple[Way, ...] = (
     gates.WAY,
     leaving.WAY,
@@ -48,6 +49,7 @@ WAYS: tuple[Way, ...] = (
     ports.WAY,
     taints.WAY,
     labels.WAY,
+    topologies.WAY,
     volumes.WAY,
     devices.WAY,
     room.WAY,
@@ -75,8 +77,9 @@ def search(explainer: Explainer, question: Question, attempt: Attempt, outcome: 
     if attempt.configuration.extenders:
         return Search([], "no change is tried, as extenders would be asked about each")
     world = World(explainer, question, attempt, outcome)
-    alone = [each for way in WAYS for each in _proven(world, way)]
-    suggestions = [suggestion for _, suggestion in sorted(alone or _pairs(world), key=_rank)]
+    alone = {each[0].sentence: each for way in WAYS for each in _proven(world, way)}
+    proven = list(alone.values()) or _pairs(world)
+    suggestions = [suggestion for _, suggestion in sorted(proven, key=_rank)]
     return Search(suggestions, "the search stopped before it tried all changes" * world.spent)
 
 

@@ -7,24 +7,25 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from .change import Change, Who
-from .edit import Edit, patch_of, put, without
+from .edit import Edit, patch_of, put, removal, without
 from .way import Way
 from .world import World
 
 # The values of these labels are near each other and mean different things.
 DIFFERENT = ("kubernetes.io/arch", "kubernetes.io/os")
 MOST_VALUES = 100
+_PATH = ("spec", "nodeSelector")
 
 
 def openings(world: World) -> Iterator[Edit]:
     for key in world.pod["spec"].get("nodeSelector") or {}:
-        yield patch_of(world.pod, without(world.pod, "spec", "nodeSelector", key))
+        yield patch_of(world.pod, without(world.pod, *_PATH, key))
 
 
 def changes(world: World) -> Iterator[Change]:
     pod = world.pod
     for key, value in (pod["spec"].get("nodeSelector") or {}).items():
-        dropped = without(pod, "spec", "nodeSelector", key)
+        dropped = without(pod, *_PATH, key)
         with world.changed([patch_of(pod, dropped)]):
             nodes = world.nodes()
         if not nodes:
@@ -32,21 +33,17 @@ def changes(world: World) -> Iterator[Change]:
         what = f"{key}={value}"
         near, other = meant(key, value, world, nodes)
         if other is not None:
-            edit = patch_of(pod, put(other, "spec", "nodeSelector", key))
+            edit = patch_of(pod, put(other, *_PATH, key))
             sentence = f"Select {key}={other} instead of {what} in the node selector"
             yield Change("selector", Who.OWNER, 0.1 if near else 0.6, sentence, (edit,))
         right = None if near else _mistyped_key(key, value, world, nodes)
         if right is not None:
-            edit = patch_of(pod, put(value, "spec", "nodeSelector", right), without_key(key))
+            edit = patch_of(pod, put(value, *_PATH, right), removal(*_PATH, key))
             sentence = f"Select {right}={value} instead of {what} in the node selector"
             yield Change("selector", Who.OWNER, 0.1, sentence, (edit,))
         if not near and right is None:
             sentence = f"Drop {what} from the node selector"
             yield Change("selector", Who.OWNER, 0.5, sentence, (patch_of(pod, dropped),))
-
-
-def without_key(key: str) -> list[dict[str, str]]:
-    return without({"spec": {"nodeSelector": {key: "", "": ""}}}, "spec", "nodeSelector", key)
 
 
 def meant(key: str, value: str, world: World, nodes: Iterable[str]) -> tuple[bool, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .change import Change, Who
-from .edit import Document, Edit, Patch, patch_of, put, without
+from .edit import Document, Edit, Patch, patch_of, put, removal, without
 from .way import Way
 from .world import World
 
@@ -28,7 +28,7 @@ def _loosened(pod: Document, number: int) -> tuple[str, Patch]:
         return f"Drop the spread constraint over {key}", without(pod, *_PATH, number)
     patch = put(SOFT, *_PATH, number, "whenUnsatisfiable")
     if "minDomains" in constraints[number]:
-        patch += [{"op": "remove", "path": f"/spec/{_PATH[1]}/{number}/minDomains"}]
+        patch += removal(*_PATH, number, "minDomains")
     return f"Let the spread constraint over {key} be {SOFT}", patch
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..subject import Document
 from .change import Change, Who
-from .edit import Action, Edit, patch_of, put
+from .edit import Action, Document, Edit, patch_of, put, removal
 from .way import Way
 from .world import World
 
@@ -39,7 +38,7 @@ def _anywhere(volume: Document) -> Edit:
     kept = {key: value for key, value in labels.items() if key not in ZONES}
     patch = put(kept, "metadata", "labels") if kept != labels else []
     if "nodeAffinity" in volume["spec"]:
-        patch = [*patch, {"op": "remove", "path": "/spec/nodeAffinity"}]
+        patch = [*patch, *removal("spec", "nodeAffinity")]
     return patch_of(volume, patch)
 
 

@@ -23,9 +23,9 @@ def labelled(document: Document, **metadata: Any) -> Document:
     return {**document, "metadata": {**document["metadata"], **metadata}}
 
 
-def placed(name: str, cpu: str = "1", **metadata: Any) -> Document:
+def placed(name: str, cpu: str = "1", on: str = "n1", **metadata: Any) -> Document:
     labels = {"app": "web"}
-    return labelled(pod(name, cpu, nodeName="n1"), **{"labels": labels, **metadata})
+    return labelled(pod(name, cpu, nodeName=on), **{"labels": labels, **metadata})
 
 
 def anti(kind: str, key: str = "kubernetes.io/hostname") -> Document:
@@ -98,6 +98,23 @@ CASES: list[tuple[list[Document], Document, list[str]]] = [
         [node("n1", disk="ssd")],
         pod("web", **on_nodes({"key": "disk", "operator": "DoesNotExist"})),
         ["Drop the required node affinity: it fits on n1."],
+    ),
+    (
+        [node("n1", disk="ssd")],
+        pod("web", **on_nodes(IN_SDD, {"key": "disk", "operator": "Exists"})),
+        [
+            "Allow disk=ssd too in the node affinity: it fits on n1.",
+            "Label n1 with disk=sdd: it fits on n1.",
+        ],
+    ),
+    (
+        [with_spec(node("n1", "9"), unschedulable=True), node("n1-copy")],
+        pod("web", "9"),
+        [
+            "Lower the cpu request of container c to 4: it fits on n1-copy.",
+            "Uncordon n1: it fits on n1.",
+            "Add a node like n1: it fits on n1-copy-copy.",
+        ],
     ),
     (
         [with_spec(node("n1"), taints=[TAINT])],
@@ -185,6 +202,17 @@ CASES: list[tuple[list[Document], Document, list[str]]] = [
             f"Raise maxSkew of the spread constraint over {HOSTNAME} to 3: it fits on n1.",
             f"Let the spread constraint over {HOSTNAME} be ScheduleAnyway: it fits on n1.",
             "Uncordon n2: it fits on n2.",
+        ],
+    ),
+    (
+        [node("n1"), node("n2", rack="r"), placed("a"), placed("b", "4", "n2")],
+        labelled(
+            pod("web", topologySpreadConstraints=[{**SPREAD, "topologyKey": "rack"}]),
+            labels={"app": "web"},
+        ),
+        [
+            "Let the spread constraint over rack be ScheduleAnyway: it fits on n1.",
+            "Label n1 with rack=r: it fits on n1.",
         ],
     ),
     (
