@@ -17,7 +17,7 @@ def _held(world: World) -> list[Document]:
     status = world.pod.get("status") or {}
     own = {entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
     own |= {entry.get("resourceClaimName") for entry in world.pod["spec"]["resourceClaims"]}
-    namespace = world.pod["metadata"]["namespace"]
+    namespace = world.pod["metadata"].get("namespace")
     claims = [
         claim
         for claim in world.every("ResourceClaim")

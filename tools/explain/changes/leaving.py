@@ -25,22 +25,18 @@ def changes(world: World) -> Iterator[Change]:
         for key, pod in info.pods.items()
         if pod.pod.metadata.deletion_timestamp is not None
     }
+    nodes: list[str] = []
     if ending and len(ending) <= MOST_LEAVING:
         with world.changed([deletion_of(key) for key in ending]):
             nodes = world.nodes()
-        there = [key for key, node in ending.items() if nodes and node == nodes[0]] or list(ending)
-        if nodes:
-            edits = tuple(map(deletion_of, there))
-            which, left = (
-                ("which is", "has left") if len(there) == 1 else ("which are", "have left")
-            )
-            sentence = f"Wait until {worded_pods(there)}, {which} being deleted, {left}"
-            yield Change("termination", Who.NOBODY, 0.0, sentence, edits)
-            return
-    nomination = world.preempted
-    if nomination is not None and nomination.victims:
-        keys = [victim.key for victim in nomination.victims]
-        sentence = f"Wait for the preemption of {worded_pods(keys)} on {nomination.node}"
+    if nodes:
+        keys = [key for key, node in ending.items() if node == nodes[0]] or list(ending)
+        are, have = ("is", "has") if len(keys) == 1 else ("are", "have")
+        sentence = f"Wait until {worded_pods(keys)}, which {are} being deleted, {have} left"
+        yield Change("termination", Who.NOBODY, 0.0, sentence, tuple(map(deletion_of, keys)))
+    elif world.preempted is not None and world.preempted.victims:
+        keys = [victim.key for victim in world.preempted.victims]
+        sentence = f"Wait for the preemption of {worded_pods(keys)} on {world.preempted.node}"
         yield Change("preemption", Who.NOBODY, 0.1, sentence, tuple(map(deletion_of, keys)))
 
 

@@ -10,25 +10,28 @@ from .edit import Action, Document, Edit, patch_of, put, removal
 from .way import Way
 from .world import World
 
+ON_A_NODE = ("local", "hostPath")
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 def _claims(world: World) -> Iterator[Document]:
     metadata = world.pod["metadata"]
+    namespace = metadata.get("namespace") or ""
     for volume in world.pod["spec"].get("volumes") or ():
         name = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
         if volume.get("ephemeral"):
             name = f"{metadata['name']}-{volume['name']}"
-        claim = world.document("PersistentVolumeClaim", name, metadata["namespace"])
+        claim = world.document("PersistentVolumeClaim", name, namespace)
         if claim is not None:
             yield claim
 
 
 def _bound(world: World) -> Iterator[Document]:
+    """Yields the volumes of the pod's claims that are not part of a node."""
     for claim in _claims(world):
         volume = world.document("PersistentVolume", claim["spec"].get("volumeName") or "")
-        if volume is not None:
+        if volume is not None and not any(source in volume["spec"] for source in ON_A_NODE):
             yield volume
 
 

@@ -47,8 +47,9 @@ class World:
         self._cluster = attempt.cluster
         self._snapshot = attempt.snapshot  # brought up to date after each change
         self._documents = {_place(document): document for document in question.objects}
-        self._pod = _place(question.pod)
-        self._documents[self._pod] = question.pod
+        pod = {"apiVersion": "v1", "kind": "Pod", **question.pod}  # Scenarios may leave them out.
+        self._pod = _place(pod)
+        self._documents[self._pod] = pod
         self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
         self._decisions = 0
         self._end = monotonic() + MOST_SECONDS
@@ -64,7 +65,7 @@ class World:
 
     @property
     def preempted(self) -> Nomination | None:
-        """The result of preemption before any change; None after one, too."""
+        """The result of preemption before any change of the pod, None after one."""
         return self._preempted if self._attempt is self._first else None
 
     def document(self, kind: str, name: str, namespace: str = "") -> Document | None:
@@ -207,4 +208,4 @@ def edited(edit: Edit, document: Document | None) -> Document | None:
 
 def _place(document: Document) -> Place:
     metadata = document.get("metadata") or {}
-    return document.get("kind", "Pod"), metadata.get("namespace") or "", metadata.get("name") or ""
+    return document["kind"], metadata.get("namespace") or "", metadata.get("name") or ""

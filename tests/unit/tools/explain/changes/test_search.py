@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.kit.changes import fits_after, suggested
+from berth.actors.scheduling.kube.core import Node
+from berth.tools.explain.answering import Explainer, decided
+from berth.tools.explain.changes import world
+from berth.tools.explain.changes.change import Suggestion, Who
+from berth.tools.explain.changes.search import Search, first_of, search
+from berth.tools.explain.source import Question
+from tests.kit.changes import CONFIGURATION, EXPLAINER, fits_after, suggested
 from tests.kit.daemon import node, pod
 
 Document = dict[str, Any]
@@ -254,9 +260,49 @@ def test_the_changes_place_the_pod(
         assert fits_after(change, objects, pending) == list(change.nodes)
 
 
-def test_many_taints_end_the_search() -> None:
+def test_many_taints_and_three_problems_have_no_answer() -> None:
     nodes = [
         with_spec(node(f"n{number}"), taints=[{**TAINT, "key": f"t{number}-{k}"} for k in range(9)])
         for number in range(50)
     ]
     assert suggested(nodes, pod("web", "9", nodeSelector={"disk": "sdd"})) == []
+
+
+def test_the_search_says_that_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "MOST_DECISIONS", 3)
+    question = Question(pod("web", "9"), [node("n1")], CONFIGURATION)
+    attempt = EXPLAINER.attempt(question)
+    result = search(EXPLAINER, question, attempt, decided(attempt).outcome)
+    assert result == Search([], "the search stopped before it tried all changes")
+
+
+def test_a_pod_of_a_scenario_needs_no_kind() -> None:
+    pending = pod("web", "9")
+    del pending["kind"], pending["apiVersion"]
+    changes = suggested([node("n1")], pending)
+    assert changes is not None
+    assert [change.kind for change in changes] == ["requests"]
+
+
+def test_plugins_see_the_changed_objects() -> None:
+    explainer = Explainer(CONFIGURATION)
+    explainer.attempt(Question(pod("web"), [node("n1")], CONFIGURATION))
+    explainer.replace(node("n1"), node("n1", disk="ssd"))
+    changed = explainer.handle.objects.get(Node, "n1")
+    assert changed is not None
+    assert changed.metadata.labels["disk"] == "ssd"
+    explainer.replace(node("n1", disk="ssd"), None)
+    assert explainer.handle.objects.get(Node, "n1") is None
+
+
+def test_each_side_is_shown() -> None:
+    def changes(who: Who, number: int) -> list[Suggestion]:
+        return [Suggestion(f"{who.value}{n}", who, "", (), ()) for n in range(number)]
+
+    def kinds(owners: int, admins: int) -> list[str]:
+        both = changes(Who.OWNER, owners) + changes(Who.ADMIN, admins)
+        return [change.kind for change in first_of(both)]
+
+    assert kinds(9, 9) == ["owner0", "owner1", "owner2", "admin0", "admin1"]
+    assert kinds(9, 1) == ["owner0", "owner1", "owner2", "owner3", "admin0"]
+    assert kinds(1, 9) == ["owner0", "admin0", "admin1", "admin2", "admin3"]
