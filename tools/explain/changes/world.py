@@ -29,7 +29,7 @@ from ..source import Question, SourceError
 from .edit import Action, Document, Edit
 
 Place = tuple[str, str, str]
-MOST_DECISIONS = 600
+MOST_DECISIONS = 300
 MOST_SECONDS = 5.0  # for plugins and devices of which a decision takes long
 
 

@@ -1,4 +1,6 @@
-"""The first sentence about a pending pod names what to change: the table of docs/explain.md."""
+"""The first sentence about a pending pod names what to change, and the first change what would
+help: the tables of docs/explain.md.
+"""
 
 from __future__ import annotations
 
@@ -82,10 +84,15 @@ CASES = {
 }  # fmt: skip
 
 
-def first_sentences() -> dict[str, str]:
-    section = PAGE.read_text().split("\n## Why a pod is pending\n")[1].split("\n## ")[0]
+def table_of(heading: str) -> dict[str, str]:
+    """Returns the sentences by kind in the section of the page with this heading."""
+    section = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| ([^|`]+) \| `([^`]+)` \|$", section, re.MULTILINE)
     return dict(rows)
+
+
+FIRST_SENTENCES = table_of("Why a pod is pending")
+FIRST_CHANGES = table_of("What would change it")
 
 
 def asked(cluster: str, spec: str) -> str:
@@ -98,12 +105,22 @@ def asked(cluster: str, spec: str) -> str:
 
 
 def test_the_table_has_all_kinds() -> None:
-    assert first_sentences().keys() == CASES.keys()
+    assert FIRST_SENTENCES.keys() == CASES.keys()
 
 
 @pytest.mark.parametrize("kind", CASES)
 def test_the_first_sentence_names_what_to_change(kind: str) -> None:
-    assert asked(*CASES[kind]).startswith(first_sentences()[kind])
+    assert asked(*CASES[kind]).startswith(FIRST_SENTENCES[kind])
+
+
+@pytest.mark.parametrize("kind", FIRST_CHANGES)
+def test_the_first_change_is_named(kind: str) -> None:
+    *_, changes = asked(*CASES[kind]).partition("what would change it - ")
+    assert changes.startswith(FIRST_CHANGES[kind])
+
+
+def test_only_what_no_change_helps_has_none() -> None:
+    assert CASES.keys() - FIRST_CHANGES == {"another scheduler", "a claim that does not exist"}
 
 
 SHY = busy("shy", "node-1").replace(
