@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import anyio
@@ -11,7 +12,6 @@ import click
 import msgspec
 import yaml
 from rich.console import Console
-from rich.table import Table
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
@@ -114,10 +114,11 @@ def explain(
     """Explain where a pod would be placed, and why.
 
     Shows every node's verdict, every plugin's score, what the pod's volumes ask of the nodes, which
-    devices its claims would get on each node, and the message that a user would read. The pod is
-    treated as if it were pending now. The extenders of the configuration are called, but nothing is
-    written. With -o json or yaml, the answer also has the pods that preemption would evict, but
-    neither the volumes nor the reasons why devices are short.
+    devices its claims would get on each node, the message that a user would read, and for a pending
+    pod the smallest changes after which it fits. The pod is treated as if it were pending now. The
+    extenders of the configuration are called, but nothing is written. With -o json or yaml, the
+    answer also has the pods that preemption would evict, but neither the volumes nor the reasons
+    why devices are short.
 
     KIND/NAME is the next pod of a workload, such as deployment/web. Without a NAME, each pending
     pod of the namespace has a line.
@@ -214,10 +215,10 @@ def _show_changes(result: Search, console: Console) -> None:
         console.print(f"what would change it: {problem}")
         return
     console.print("what would change it")
-    table = Table.grid(padding=(0, 1))
     for change in first_of(result.suggestions):
-        table.add_row("-", shown(change.sentence))
-    console.print(table)
+        text = f"- {change.sentence}"
+        lines = wrap(text, console.width, subsequent_indent="  ", break_on_hyphens=False)
+        console.print(shown(*lines), soft_wrap=True)
     if result.problem:
         console.print(result.problem)
 

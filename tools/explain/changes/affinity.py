@@ -63,7 +63,7 @@ def _parts(world: World) -> Iterator[_Part]:
     affinity = world.pod["spec"].get("affinity") or {}
     required_terms = (affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}
     yield from _of_nodes(world.pod, required_terms.get("nodeSelectorTerms") or ())
-    terms = world.info.template.affinity_terms
+    terms = world.written.template.affinity_terms
     for (kind, name), of_kind in zip(_PODS, (terms.required, terms.required_anti), strict=True):
         for number, term in enumerate(of_kind):
             what = f"{selection(term.selector)} in the same {term.topology_key}"

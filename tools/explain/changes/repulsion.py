@@ -14,7 +14,8 @@ Domain = tuple[str, str]  # a topology key and its value
 
 def repelling(world: World) -> dict[Domain, list[PodInfo]]:
     """Returns the pods that keep the pod out of each domain, in the order of their nodes."""
-    mine, own = world.info, world.info.template.affinity_terms.required_anti
+    mine = world.info
+    own = mine.template.affinity_terms.required_anti
     namespaces = world.namespaces()
 
     def matches(term: AffinityTerm, pod: PodInfo) -> bool:

@@ -103,11 +103,11 @@ def _share_of(lacks: dict[str, int], node: NodeInfo) -> float:
 
 def _candidates(world: World) -> list[tuple[int, str, list[PodInfo]]]:
     """Returns the nodes where the fewest pods would have to leave, among those that lack least."""
-    domains = repelling(world)
+    pod, domains = world.info, repelling(world)
     short = []
     for name in world.helped_by_room():
         info = world.node_info(name)
-        lacks = _lacks(world.info, info)
+        lacks = _lacks(pod, info)
         short.append((_share_of(lacks, info), name, lacks))
     candidates = []
     for _, name, lacks in sorted(short, key=lambda each: each[:2])[:MOST_LOOKED]:

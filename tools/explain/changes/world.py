@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
+from typing import TypeVar
 
 import jsonpatch
 import msgspec
@@ -28,7 +29,14 @@ from ..decision import First
 from ..source import Question, SourceError
 from .edit import Action, Document, Edit
 
+T = TypeVar("T")
 Place = tuple[str, str, str]
+UNREADABLE = (
+    SourceError,
+    msgspec.ValidationError,
+    jsonpatch.JsonPatchException,
+    jsonpatch.JsonPointerException,
+)
 MOST_DECISIONS = 300
 MOST_SECONDS = 5.0  # for plugins and devices of which a decision takes long
 
@@ -51,6 +59,7 @@ class World:
         self._pod = _place(pod)
         self._documents[self._pod] = pod
         self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
+        self._easing: Edit | None = None
         self._decisions = 0
         self._end = monotonic() + MOST_SECONDS
         self.spent = False
@@ -60,13 +69,23 @@ class World:
         return self._documents[self._pod]
 
     @property
-    def info(self) -> PodInfo:
+    def written(self) -> PodInfo:
+        """The pod as `pod` says."""
         return self._attempt.info
+
+    @property
+    def info(self) -> PodInfo:
+        """The pod as it is decided about."""
+        if self._easing is None:
+            return self._attempt.info
+        with self.changed([self._easing]):
+            return self._attempt.info
 
     @property
     def preempted(self) -> Nomination | None:
         """The result of preemption before any change of the pod, None after one."""
-        return self._preempted if self._attempt is self._first else None
+        changed = self._easing is not None or self._attempt is not self._first
+        return None if changed else self._preempted
 
     def document(self, kind: str, name: str, namespace: str = "") -> Document | None:
         return self._documents.get((kind, namespace, name))
@@ -94,7 +113,7 @@ class World:
 
     def fits(self, node: str = "") -> bool:
         """True if the pod would fit on the node now; "" stands for any."""
-        rows = self._rows(self._candidates())
+        rows = self._answer(_fitting, NO_ROWS)
         if not node:
             return len(rows) > 0
         row = self._snapshot.columns.row_of.get(node)
@@ -103,54 +122,42 @@ class World:
     def nodes(self) -> list[str]:
         """Returns the nodes that the pod fits on now, sorted."""
         names = self._snapshot.columns.names
-        return sorted(names[row] for row in self._rows(self._candidates()).tolist())
+        return sorted(names[row] for row in self._answer(_fitting, NO_ROWS).tolist())
 
     def helped_by_room(self) -> list[str]:
         """Returns the nodes that the pod may fit on if other pods leave, sorted."""
-        plain = self._candidates()
-        if plain is None:
-            return []
-        try:
-            evaluation = plain.evaluation()
-        except PluginError:
-            return []
-        diagnosis, live = evaluation.diagnosis, evaluation.live
-        if diagnosis is None or live is None:
-            return []
-        positions = np.flatnonzero(live & (diagnosis.codes == Code.UNSCHEDULABLE))
-        return sorted(diagnosis.view.name(position) for position in positions.tolist())
+        return self._answer(_helped_by_room, [])
 
     def nomination(self) -> Nomination | None:
         """Returns the result of preemption, None if it does not help."""
-        plain = self._candidates()
-        if plain is None:
-            return None
-        try:
-            outcome = unasked(schedule_pod(plain, every_node, First(), extended=False))
-        except PluginError:
-            return None
-        return outcome.nomination if isinstance(outcome, Unfit) else None
+        return self._answer(_nomination, None)
 
-    def _candidates(self) -> Plain | None:
-        """Returns the nodes to decide on; None if the pod is not tried at all."""
+    def _answer(self, answer: Callable[[Plain], T], otherwise: T) -> T:
+        """Returns the answer of a new decision, or the other value if there is none."""
         self._decisions += 1
         self.spent = self.spent or self._decisions > MOST_DECISIONS or monotonic() > self._end
-        if self.spent or self.info.pod.spec.scheduling_gates:
-            return None
-        try:
-            return Plain(self._attempt.profile, self.info, self._snapshot)
-        except PluginError:
-            return None
-
-    @staticmethod
-    def _rows(plain: Plain | None) -> Ints:
-        """Returns the rows of the nodes that the pod fits on."""
-        try:
-            return NO_ROWS if plain is None else plain.order[every_node(plain)[0]]
-        except PluginError:
-            return NO_ROWS
+        if self.spent:
+            return otherwise
+        with self.changed([] if self._easing is None else [self._easing]) as readable:
+            if not readable or self._attempt.info.pod.spec.scheduling_gates:
+                return otherwise
+            try:
+                return answer(Plain(self._attempt.profile, self._attempt.info, self._snapshot))
+            except PluginError:
+                return otherwise
 
     # ---------------------------------------------------------------------------------- changing
+
+    @contextmanager
+    def eased(self, edit: Edit) -> Iterator[None]:
+        """Decides as if an edit followed each change, until the block ends. The objects do not show
+        it, so that changes have the same patches with it and without it.
+        """
+        self._easing = edit
+        try:
+            yield
+        finally:
+            self._easing = None
 
     @contextmanager
     def changed(self, edits: Sequence[Edit]) -> Iterator[bool]:
@@ -165,7 +172,7 @@ class World:
                 self._replace(edit.place, edited(edit, document))
                 before.append((edit.place, document))
             readable = True
-        except (SourceError, msgspec.ValidationError):
+        except UNREADABLE:
             readable = False
         self._cluster.snapshot()
         try:
@@ -191,6 +198,25 @@ class World:
             del self._documents[place]
         else:
             self._documents[place] = document
+
+
+def _fitting(plain: Plain) -> Ints:
+    """Returns the rows of the nodes that a pod fits on."""
+    return np.asarray(plain.order[every_node(plain)[0]])
+
+
+def _helped_by_room(plain: Plain) -> list[str]:
+    evaluation = plain.evaluation()
+    diagnosis, live = evaluation.diagnosis, evaluation.live
+    if diagnosis is None or live is None:
+        return []
+    positions = np.flatnonzero(live & (diagnosis.codes == Code.UNSCHEDULABLE))
+    return sorted(diagnosis.view.name(position) for position in positions.tolist())
+
+
+def _nomination(plain: Plain) -> Nomination | None:
+    outcome = unasked(schedule_pod(plain, every_node, First(), extended=False))
+    return outcome.nomination if isinstance(outcome, Unfit) else None
 
 
 def edited(edit: Edit, document: Document | None) -> Document | None:

@@ -236,6 +236,37 @@ CASES: list[tuple[list[Document], Document, list[str]]] = [
         ["Wait until the scheduling gate is removed (example.com/quota): it fits on n1."],
     ),
     (
+        [node("n1", disk="ssd", size="large")],
+        pod("web", nodeSelector={"disk": "sdd", "size": "larg"}),
+        ["Label n1 with disk=sdd and size=larg: it fits on n1."],
+    ),
+    (
+        [node("n1", disk="ssd", **{"kubernetes.io/arch": "amd64"})],
+        pod("web", nodeSelector={"disk": "sdd", "kubernetes.io/arch": "arm64"}),
+        [
+            (
+                "Drop kubernetes.io/arch=arm64 from the node selector, "
+                "and select disk=ssd instead of disk=sdd in the node selector: it fits on n1."
+            ),
+        ],
+    ),
+    (
+        [node("n1")],
+        pod(
+            "web",
+            affinity={
+                **anti("podAffinity")["affinity"],
+                **on_nodes({"key": "disk", "operator": "Exists"})["affinity"],
+            },
+        ),
+        [
+            (
+                f"Drop the pod affinity to app=web in the same {HOSTNAME}, "
+                "and drop the required node affinity: it fits on n1."
+            ),
+        ],
+    ),
+    (
         [node("n1", disk="ssd")],
         pod("web", "9", nodeSelector={"disk": "sdd"}),
         [
