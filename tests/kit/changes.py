@@ -19,13 +19,17 @@ EXPLAINER = Explainer(CONFIGURATION)
 
 
 def suggested(objects: Sequence[Document], pod: Document) -> list[Suggestion] | None:
-    """Returns what would change the decision, None if the pod is not pending."""
+    """Returns what would change the decision, None if the pod is not pending. The search has to
+    leave the cluster as it was.
+    """
     question = Question(pod, list(objects), CONFIGURATION)
     attempt = EXPLAINER.attempt(question)
     explained = decided(attempt)
     if not is_pending(attempt, explained.decision):
         return None
-    return search(EXPLAINER, question, attempt, explained.outcome).suggestions
+    result = search(EXPLAINER, question, attempt, explained.outcome)
+    assert decided(attempt).decision == explained.decision
+    return result.suggestions
 
 
 def fits_after(
