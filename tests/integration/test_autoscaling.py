@@ -124,6 +124,7 @@ async def test_a_behavior_limits_the_rate_in_both_directions() -> None:
         assert await sizes(running) == ["2", "3", "4", "2", "1"]
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_refused_scale_is_reported_and_tried_again() -> None:
     policy = {

@@ -407,6 +407,7 @@ async def test_pods_beyond_the_api_servers_rate_stay_in_the_queue() -> None:
         assert len(running.store.bound) == 2 * MOST_WRITES
 
 
+@pytest.mark.full("long")
 async def test_waiting_pods_do_not_block_the_placement_of_others() -> None:
     """A group of any size may wait for its last pod."""
     async with pipeline(Gang) as running:

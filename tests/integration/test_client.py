@@ -115,6 +115,7 @@ def connection(
     return load(str(folder / "config"), **options)
 
 
+@pytest.mark.full("long")
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_server_is_verified_by_its_authority_and_name(
     tmp_path: Path, authority: Authority, method: str

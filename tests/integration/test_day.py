@@ -14,6 +14,7 @@ def test_the_same_seed_gives_the_same_writes() -> None:
     assert play(nodes=10, pods=100, hours=10.0).digest == first.digest
 
 
+@pytest.mark.full("long")
 def test_another_seed_gives_other_writes() -> None:
     first, second = (play(nodes=2, pods=20, hours=0.02, seed=seed) for seed in (1, 2))
     assert first.digest != second.digest

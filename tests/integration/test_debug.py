@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import msgspec
+import pytest
 from aiohttp import ClientSession
 from click.testing import CliRunner
 
@@ -84,6 +85,7 @@ async def refused(running: Cluster, name: str) -> None:
     await running.status("Pod", name, lambda status: bool(status.get("conditions")))
 
 
+@pytest.mark.full("long")
 async def test_a_running_scheduler_shows_its_state() -> None:
     options = open_to_all()
     server = url_of(options)
@@ -196,6 +198,7 @@ async def test_a_server_without_a_scheme_is_refused() -> None:
     assert "--server: expected a URL" in result.output
 
 
+@pytest.mark.full("long")
 async def test_differences_are_printed_and_set_the_exit_code() -> None:
     async with forgetful() as (server, _):
         told = await ask_debug(server, "comparison", "waiting", "unreadable", "-o", "json")

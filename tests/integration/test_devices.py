@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from berth.tools.demo.command import DEVICES
 from berth.tools.hollow.devices.driver import run_driver
@@ -91,6 +92,7 @@ def in_phase(phase: str) -> Callable[[Document], bool]:
     return lambda status: status.get("phase") == phase
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_pods_share_a_claim_and_the_last_one_frees_its_device() -> None:
     async with hollow() as running:
@@ -213,6 +215,7 @@ async def test_a_tainted_device_is_drained(tmp_path: Path) -> None:
         await running.status("ResourceClaim", "hit", lambda status: not status)
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_eight_pods_share_one_claim() -> None:
     async with laboratory() as running:
@@ -230,6 +233,7 @@ async def test_eight_pods_share_one_claim() -> None:
         await running.status("ResourceClaim", "shared", lambda status: not status)
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_pods_wait_for_devices_until_others_end() -> None:
     async with laboratory() as running:
@@ -291,6 +295,7 @@ async def test_a_request_falls_back_and_a_tainted_device_is_replaced() -> None:
         assert names == ["any/fpga", "any/gpu", "any/gpu"]
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_parts_of_a_device_are_allocated_until_their_counters_are_used_up() -> None:
     async with laboratory() as running:

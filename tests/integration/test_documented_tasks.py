@@ -162,6 +162,7 @@ def test_a_budget_counts_the_pods_that_may_go(kubectl: Kubectl, amount: str, row
     kubectl("wait", "pod", "-l", "app=zookeeper", "--for=delete")
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_pods_are_evicted_when_95_percent_of_the_memory_are_in_use(tmp_path: Path) -> None:
     """A node of 10Gi, an operator who wants to evict at 95%: memory.available<500Mi."""

@@ -210,6 +210,7 @@ async def test_if_the_whole_cluster_is_silent_no_pod_leaves() -> None:
         assert keys == {(UNREACHABLE, "NoSchedule")}
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_the_pods_of_a_node_out_of_service_end_by_force() -> None:
     async with controlled([*of_zone("a", (1, 2)), *of_zone("b", (3,))]) as running:

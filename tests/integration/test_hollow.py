@@ -48,6 +48,7 @@ def images(pods: list[Document]) -> Counter[str]:
     return Counter(pod["spec"]["containers"][0]["image"] for pod in pods)
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_deployment_becomes_ready_spreads_scales_and_leaves_nothing() -> None:
     async with toy_cluster(6) as running:
@@ -114,6 +115,7 @@ async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
         assert len(await running.all("ReplicaSet")) == 2
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_recreate_ends_the_old_pods_first() -> None:
     async with toy_cluster(2) as running:
@@ -184,6 +186,7 @@ async def test_a_stateful_set_creates_the_claims_of_its_pods() -> None:
         } == {"data-db-0", "data-db-1"}
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_daemon_set_has_a_pod_on_every_node_and_follows_nodes() -> None:
     async with toy_cluster(3) as running:

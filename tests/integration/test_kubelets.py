@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import anyio
+import pytest
 
 from berth.tools.hollow.access import OverHttp
 from berth.tools.hollow.kubelet.kubelets import run_kubelets
@@ -42,6 +43,7 @@ async def renewed(running: Cluster) -> datetime:
     return datetime.fromisoformat(lease["spec"]["renewTime"])
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_leases_are_renewed_every_ten_seconds_until_the_kubelet_stops() -> None:
     async with cluster() as running:
@@ -80,6 +82,7 @@ async def test_the_renewals_of_nodes_are_spread_over_the_interval() -> None:
         assert len({time[:19] for time in times}) >= 7
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_node_that_does_not_change_reports_its_conditions_after_five_minutes() -> None:
     async with cluster() as running:
@@ -126,6 +129,7 @@ def condition(document: Document, kind: str = "Ready") -> str:
     return next((each["status"] for each in conditions if each["type"] == kind), "")
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_zone_goes_dark_and_comes_back() -> None:
     async with cluster() as running:
@@ -262,6 +266,7 @@ def restarts(count: int, reason: str = "") -> Any:
     return holds
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_failing_container_is_restarted_with_a_back_off() -> None:
     async with cluster() as running:
@@ -354,6 +359,7 @@ async def test_a_pod_stops_after_its_hook_within_the_grace_period() -> None:
         assert not await running.all("Pod")
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_images_are_pulled_and_reported() -> None:
     async with cluster() as running:
@@ -394,6 +400,7 @@ async def follow(seen: History) -> None:
             await anyio.sleep(1)
 
 
+@pytest.mark.full("long")
 def test_the_same_seed_gives_the_same_history() -> None:
     first: History = []
     second: History = []

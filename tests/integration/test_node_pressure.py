@@ -49,6 +49,7 @@ async def events(running: Cluster, reason: str) -> list[Document]:
     return [event for event in await running.all("Event") if event["reason"] == reason]
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_leaking_pod_is_evicted_and_its_replacement_goes_elsewhere() -> None:
     async with toy_cluster(2, setup=Setup([SHORT])) as running:
@@ -119,6 +120,7 @@ async def test_a_full_disk_evicts_its_writer_and_rejects_who_comes_late() -> Non
         assert (await running.get("Pod", "calm"))["status"]["phase"] == "Running"
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_container_beyond_its_limit_is_killed_and_restarted() -> None:
     limits = {"limits": {"memory": "128Mi"}}

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import msgspec
+import pytest
 
 from berth.tools.hollow.kubelet.housekeeping import Setup
 from berth.tools.hollow.kubelet.pressure.configuration import DEFAULTS, Configuration
@@ -59,6 +60,7 @@ async def start(running: Cluster, *pods: Document) -> None:
         await running.until("Pod", each["metadata"]["name"], runs)
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_resize_is_allocated_and_then_in_effect() -> None:
     async with toy_cluster(1) as running:
@@ -176,6 +178,7 @@ async def test_of_two_deferred_resizes_the_pod_of_higher_priority_comes_first() 
         assert condition(await running.get("Pod", "low"), PENDING)["reason"] == "Deferred"
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_memory_limit_is_not_set_below_what_the_container_uses() -> None:
     async with toy_cluster(1) as running:
@@ -200,6 +203,7 @@ async def test_a_memory_limit_is_not_set_below_what_the_container_uses() -> None
         assert done["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_bigger_limit_saves_a_leaking_container() -> None:
     async with toy_cluster(1) as running:
@@ -228,6 +232,7 @@ async def test_the_resources_of_the_pod_itself_are_resized() -> None:
         assert not runs(await running.get("Pod", "q"))
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_resize_of_a_pod_whose_images_are_pulled_takes_effect_at_its_start() -> None:
     async with toy_cluster(1) as running:

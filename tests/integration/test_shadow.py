@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import anyio
+import pytest
 from click.testing import CliRunner
 
 from berth.actors.client.rest import Connection
@@ -76,6 +77,7 @@ async def all_placed(running: Cluster, pods: int) -> None:
     await running.until_all("Pod", hold, 60.0)
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_berth_agrees_with_itself() -> None:
     async with toy_cluster(5) as running, shadowed(running.url) as (_, report):
@@ -142,6 +144,7 @@ async def test_it_needs_the_shipped_rights_and_writes_nothing() -> None:
     assert {right.verb for right in authorizer.shipped} == {"list", "watch"}
 
 
+@pytest.mark.full("long")
 def test_a_server_that_is_away_is_an_error() -> None:
     result = CliRunner().invoke(shadow, ["--master", f"http://127.0.0.1:{free_port()}"])
     assert result.exit_code == 1

@@ -105,6 +105,7 @@ async def test_every_connection_notices_a_dead_peer_within_45_seconds() -> None:
                     )
 
 
+@pytest.mark.full("long")
 @pytest.mark.parametrize("bookmarked", [True, False])
 @in_virtual_time
 async def test_a_silent_watch_is_started_again_at_its_version_if_it_had_bookmarks(

@@ -67,6 +67,7 @@ async def test_a_static_pod_runs_on_its_node_and_shows_in_a_mirror_pod(tmp_path:
         assert len(await running.all("Pod")) == 1
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_deleted_mirror_pod_comes_again_and_its_containers_have_run_on(
     tmp_path: Path,
@@ -102,6 +103,7 @@ async def test_another_version_of_the_manifest_replaces_the_pod_and_none_removes
         assert await running.all("Pod") == []
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_static_pod_preempts_others_when_the_node_is_full(tmp_path: Path) -> None:
     setup = manifest(tmp_path, cpu="5")
@@ -117,6 +119,7 @@ async def test_a_static_pod_preempts_others_when_the_node_is_full(tmp_path: Path
         assert preempted["status"]["reason"] == "Preempting"
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_what_is_no_pod_is_passed_over(tmp_path: Path) -> None:
     setup = manifest(tmp_path)

@@ -133,6 +133,7 @@ async def test_a_claim_that_waits_is_provisioned_where_the_scheduler_says() -> N
         await running.gone("PersistentVolume", volume["metadata"]["name"])
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_waiting_claims_are_bound_each_to_a_volume_of_its_own() -> None:
     async with hollow() as running:
@@ -208,6 +209,7 @@ async def test_a_claim_whose_volume_is_taken_away_is_lost() -> None:
         assert "capacity" not in claim["status"]
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_pod_waits_for_its_volume_and_keeps_its_claim() -> None:
     async with hollow(1) as running:

@@ -196,6 +196,7 @@ async def test_a_write_is_too_late_after_slow_credentials(credentials: str) -> N
             await it.is_too_late(lambda: True)
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_the_kernel_takes_the_whole_write_or_the_connection_is_aborted() -> None:
     """The rest would stay in this process's buffer, and be sent whenever there is room."""

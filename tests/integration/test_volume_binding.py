@@ -339,6 +339,7 @@ async def test_a_pod_that_is_deleted_while_it_waits() -> None:
         settle(cluster)
 
 
+@pytest.mark.full("long")
 async def test_a_volume_that_appears_after_an_hour() -> None:
     async with virtual_cluster() as cluster:
         await furnish(cluster, claim("c"))
@@ -368,6 +369,7 @@ async def test_pods_of_one_claim_share_it() -> None:
         settle(cluster)
 
 
+@pytest.mark.full("long")
 async def test_many_pods_wait_together_and_hold_up_nobody() -> None:
     async with virtual_cluster() as cluster:
         await furnish(cluster, *(claim(f"c{i}", "made") for i in range(100)))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -295,6 +296,7 @@ def _check(seed: int) -> Counter[str] | None:
     return kinds
 
 
+@pytest.mark.full("long")
 @examples(2.0)
 @given(st.integers(0, 2**32))
 def test_each_change_places_the_pod(seed: int) -> None:

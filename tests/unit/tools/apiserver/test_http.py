@@ -132,6 +132,7 @@ async def test_an_invalid_request_ends_the_connection(port: int, sent: bytes, st
     assert CLOSE in answered
 
 
+@pytest.mark.full("long")
 async def test_a_client_that_sends_too_much_receives_the_reason(port: int) -> None:
     sent = b"POST / HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n" + b"x" * 30_000_000
     answered = await exchange(port, sent)
@@ -187,6 +188,7 @@ async def test_a_stream_is_not_idle() -> None:
     assert answered.endswith(b"\r\n\r\n4\r\nlate\r\n0\r\n\r\n")
 
 
+@pytest.mark.full("long")
 @in_virtual_time
 async def test_a_client_that_reads_no_answers_gets_no_more_until_it_reads() -> None:
     requests, size = 0, 1 << 20

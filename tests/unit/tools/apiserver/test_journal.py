@@ -174,6 +174,7 @@ def test_a_failure_to_sync_at_the_end_is_reported(
         assert names(journal.store) == ["a"]
 
 
+@pytest.mark.full("long")
 def test_after_a_crash_at_any_byte_all_acknowledged_writes_are_there(tmp_path: Path) -> None:
     path, copy = tmp_path / "objects", tmp_path / "copy"
     acknowledged: dict[int, list[str]] = {}

@@ -175,6 +175,7 @@ def test_a_list_may_have_items_that_cannot_be_hashed() -> None:
     assert after["metadata"]["finalizers"] == ["c", {"b": 1}]
 
 
+@pytest.mark.full("long")
 def test_long_lists_are_merged_in_one_pass() -> None:
     """Searching one list for each item of the other would take minutes for a megabyte."""
     count = 20_000
@@ -208,6 +209,7 @@ def test_all_items_of_a_key_are_deleted_together() -> None:
     assert after["spec"]["containers"][0]["ports"] == [{"containerPort": 80}]
 
 
+@pytest.mark.full("long")
 def test_a_json_patch_does_not_grow_out_of_proportion() -> None:
     copies: list[dict[str, Any]] = [{"op": "add", "path": "/metadata/x", "value": {}}]
     copies += [{"op": "copy", "from": "/metadata", "path": f"/metadata/x/{i}"} for i in range(60)]

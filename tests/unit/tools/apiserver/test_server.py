@@ -216,6 +216,7 @@ async def test_a_quiet_watch_gets_bookmarks_with_the_revision(
         assert told(mark) == ("BOOKMARK", "")
 
 
+@pytest.mark.full("long")
 async def test_a_watch_ends_after_its_timeout_and_refuses_expired_versions(server: Server) -> None:
     async with server.watch("timeoutSeconds=1") as events:
         assert [event async for event in events] == []

@@ -103,17 +103,20 @@ def checked_of(
     return checked
 
 
+@pytest.mark.full("long")
 def test_remembered_answers_and_running_counts_agree_with_explain() -> None:
     checked = checked_of(mixed(120))
     assert (checked.pods, checked.agree, checked.differ) == (120, 120, ())
 
 
+@pytest.mark.full("long")
 def test_a_full_cluster_in_which_preemption_makes_room() -> None:
     eager = [make_pod(i, {"priority": 5}, 1_900) for i in range(8)]
     checked = checked_of([*eager, *mixed(20)], crowded=True)
     assert (checked.agree, checked.differ) == (28, ())
 
 
+@pytest.mark.full("long")
 def test_a_percentage_of_nodes_and_a_profile_that_scores_nothing() -> None:
     few = {"percentageOfNodesToScore": 70}
     blind = {"profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}]}
@@ -137,6 +140,7 @@ class Reversed(MemoryCandidates):
         return -super().totals(nodes, positions)
 
 
+@pytest.mark.full("long")
 def test_a_scheduler_that_takes_the_worst_node_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "berth.actors.scheduling.decision.recall.candidates.MemoryCandidates", Reversed
@@ -148,6 +152,7 @@ def test_a_scheduler_that_takes_the_worst_node_is_caught(monkeypatch: pytest.Mon
     assert "NodeResourcesFit" in "".join(differs.difference for differs in checked.differ)
 
 
+@pytest.mark.full("long")
 def test_a_stale_memory_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Memory, "refresh", lambda *_: True)
     pods = [

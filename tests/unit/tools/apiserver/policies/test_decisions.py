@@ -308,6 +308,7 @@ def test_the_contents_of_a_namespace_go_with_it() -> None:
     assert cluster.store.find(MAPS, "lab", "m") is None
 
 
+@pytest.mark.full("long")
 def test_evaluations_that_take_too_much_end() -> None:
     numbers = [{"name": "numbers", "expression": str(list(range(60)))}]
     loop = "variables.numbers.all(a, variables.numbers.all(b, a + b >= 0))"

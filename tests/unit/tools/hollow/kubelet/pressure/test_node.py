@@ -236,6 +236,7 @@ def leaky(nodes: int, seed: int) -> Kubelets:
     return world
 
 
+@pytest.mark.full("long")
 def test_the_same_seed_gives_the_same_history() -> None:
     worlds = [leaky(10, seed) for seed in (1, 1, 2)]
     for world in worlds:
@@ -255,6 +256,7 @@ def test_a_day_of_200_nodes_with_leaks_and_full_disks_takes_less_than_a_minute()
     assert times(world, "app running 1")
 
 
+@pytest.mark.full("long")
 @pytest.mark.parametrize(
     "usages",
     [
