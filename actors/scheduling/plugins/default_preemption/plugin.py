@@ -57,8 +57,8 @@ from .lowest import LowestPriorities
 from .victims import Budgets, Candidate, cheapest
 
 MAX_TEMPLATES = 16
-# Steps that each attempt may take: 5 milliseconds. Most searches need fewer.
-FREE = steps.STEPS_PER_SECOND // 200
+# Steps that each attempt may take: a millisecond. Most searches need fewer.
+FREE = steps.STEPS_PER_SECOND // 1000
 TOO_MUCH = error("preemption: the search goes on in the next attempt")
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 

@@ -221,9 +221,9 @@ def with_ports(pending: Pod, first: int, number: int) -> Pod:
     )
 
 
-def crowded(ports: int) -> CacheState:
-    """Returns a cluster of 40 nodes, each with a pod that has this many host ports."""
-    cache, names = CacheState(), [f"n{i}" for i in range(40)]
+def crowded(ports: int, nodes: int = 40) -> CacheState:
+    """Returns a cluster of nodes, each with a pod that has this many host ports."""
+    cache, names = CacheState(), [f"n{i}" for i in range(nodes)]
     for name in names:
         status = {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 9}}
         cache.handle(
@@ -311,10 +311,10 @@ def test_a_node_with_too_large_victims_is_no_candidate(monkeypatch: pytest.Monke
     assert "40 The pods of lower priority are too large for preemption" in outcome.message
 
 
-def in_vain() -> CacheState:
+def in_vain(nodes: int = 40) -> CacheState:
     """Returns a cluster in which every node has a victim, which makes too little room."""
-    cache = crowded(0)
-    for i in range(40):
+    cache = crowded(0, nodes)
+    for i in range(nodes):
         cache.handle(AssignedPodAdded(pod(f"important{i}", f"n{i}", priority=10)))
     return cache
 
@@ -355,6 +355,18 @@ def test_a_namespace_pays_for_the_searches_of_its_pods(monkeypatch: pytest.Monke
     assert dry_run_for("other", "x") == 40
     api.seconds = 10.0
     assert dry_run_for("ns", "y") == 40
+
+
+def test_hundreds_of_pods_that_search_in_vain_take_a_millisecond_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(steps, "MOST_SAVED", 1)
+    numbers, profile, scheduler = counted(monkeypatch), default_profile(), Scheduler(Random(1))
+    cache = in_vain(400)
+    for priority in (9, 8):
+        numbers.clear()
+        assert not schedule(cache, pod("p", priority=priority), scheduler, profile).rejected_by
+        assert sum(numbers) < 100
 
 
 class Crowded(FilterPlugin):
