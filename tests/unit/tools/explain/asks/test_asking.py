@@ -91,7 +91,7 @@ def table_of(heading: str) -> dict[str, str]:
     return dict(rows)
 
 
-FIRST_SENTENCES = table_of("Why a pod is pending")
+FIRST_SENTENCES = table_of("Why is it pending?")
 FIRST_CHANGES = table_of("What would change it")
 
 
