@@ -1,5 +1,5 @@
-"""The search: tries changes of each kind, and two of them together if none is enough alone. Each
-suggestion is decided again before it is made.
+"""The search: tries changes of each kind; if none is enough alone, two of them together; and if no
+two are enough, one of each kind that is needed. Each suggestion is decided again before it is made.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from . import (
     volumes,
 )
 from .change import Change, Suggestion, Who
+from .edit import Edit
 from .way import Way
 from .world import World
 
@@ -78,14 +79,14 @@ def search(explainer: Explainer, question: Question, attempt: Attempt, outcome: 
         return Search([], "no change is tried, as extenders would be asked about each")
     world = World(explainer, question, attempt, outcome)
     alone = {each[0].sentence: each for way in WAYS for each in _proven(world, way)}
-    proven = list(alone.values()) or _pairs(world)
+    proven = list(alone.values()) or _pairs(world) or _many(world)
     suggestions = [suggestion for _, suggestion in sorted(proven, key=_rank)]
     return Search(suggestions, "the search stopped before it tried all changes" * world.spent)
 
 
 def _rank(proven: tuple[Change, Suggestion]) -> tuple[int, float]:
     change, _ = proven
-    return list(Who).index(change.who), change.size
+    return _side(change), change.size
 
 
 def _proven(world: World, way: Way) -> Iterator[tuple[Change, Suggestion]]:
@@ -105,35 +106,70 @@ def _pairs(world: World) -> list[tuple[Change, Suggestion]]:
     for place, first in enumerate(WAYS):
         for opening in () if first.openings is None else list(first.openings(world)):
             for second in WAYS[place:]:
-                with world.eased(opening):
+                with world.eased([opening]):
                     later = next(_proven(world, second), None)
                 if later is None:
                     continue
                 with world.changed(later[0].edits):
                     earlier = next(_proven(world, first), None)
                 if earlier is not None:
-                    both = _joined(earlier, later)
+                    both = _joined(later, earlier)
                     pairs.setdefault(frozenset((earlier[0].sentence, later[0].sentence)), both)
                 if len(pairs) == MOST_PAIRS:
                     return list(pairs.values())
     return list(pairs.values())
 
 
-def _joined(
-    earlier: tuple[Change, Suggestion], later: tuple[Change, Suggestion]
-) -> tuple[Change, Suggestion]:
-    """Returns both changes as one; its sentence begins with what the owner need not ask for."""
-    nodes = earlier[1].nodes
-    one, other = sorted((later[0], earlier[0]), key=lambda change: list(Who).index(change.who))
-    then = other.sentence[0].lower() + other.sentence[1:]
-    both = Change(
-        f"{one.kind} and {other.kind}",
-        other.who,
-        one.size + other.size,
-        f"{one.sentence}, and {then}",
-        (*later[0].edits, *earlier[0].edits),
+def _many(world: World) -> list[tuple[Change, Suggestion]]:
+    """Returns three or more changes as one, with as little as possible of each. Of all openings
+    those are left out without which the pod still fits; then a change takes the place of each.
+    """
+    needed: list[tuple[Way, Edit]] = []
+    for way in WAYS:
+        openings = [] if way.openings is None else list(way.openings(world))
+        earlier = [opening for _, opening in needed]  # the owner may do what the admin may too
+        needed += [(way, opening) for opening in openings if opening not in earlier]
+    if not _fits_after(world, [opening for _, opening in needed]):
+        return []
+    for each in reversed(needed):
+        others = [other for other in needed if other is not each]
+        if _fits_after(world, [opening for _, opening in others]):
+            needed = others
+    chosen: list[tuple[Change, Suggestion]] = []
+    for place, (way, _) in enumerate(needed, 1):
+        edits = [edit for change, _ in chosen for edit in change.edits]
+        with world.changed(edits), world.eased([opening for _, opening in needed[place:]]):
+            proven = next(_proven(world, way), None)
+        if proven is None:
+            return []
+        chosen.append(proven)
+    return [_joined(*chosen)] if len(chosen) > 1 else chosen
+
+
+def _fits_after(world: World, openings: Sequence[Edit]) -> bool:
+    with world.eased(openings):
+        return world.fits()
+
+
+def _joined(*proven: tuple[Change, Suggestion]) -> tuple[Change, Suggestion]:
+    """Returns changes, which are made in this order, as one; its sentence begins with those that
+    the owner can make.
+    """
+    changes = sorted((change for change, _ in proven), key=_side)
+    first, *others = (change.sentence for change in changes)
+    sentences = [first, *(sentence[0].lower() + sentence[1:] for sentence in others)]
+    joined = Change(
+        " and ".join(change.kind for change in changes),
+        changes[-1].who,
+        sum(change.size for change in changes),
+        f"{', '.join(sentences[:-1])}, and {sentences[-1]}",
+        tuple(edit for change, _ in proven for edit in change.edits),
     )
-    return both, _suggestion(both, nodes)
+    return joined, _suggestion(joined, proven[-1][1].nodes)
+
+
+def _side(change: Change) -> int:
+    return list(Who).index(change.who)
 
 
 def _suggestion(change: Change, nodes: tuple[str, ...]) -> Suggestion:

@@ -59,7 +59,7 @@ class World:
         self._pod = _place(pod)
         self._documents[self._pod] = pod
         self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
-        self._easing: Edit | None = None
+        self._easings: tuple[Edit, ...] = ()
         self._decisions = 0
         self._end = monotonic() + MOST_SECONDS
         self.spent = False
@@ -76,15 +76,13 @@ class World:
     @property
     def info(self) -> PodInfo:
         """The pod as it is decided about."""
-        if self._easing is None:
-            return self._attempt.info
-        with self.changed([self._easing]):
+        with self.changed(self._easings):
             return self._attempt.info
 
     @property
     def preempted(self) -> Nomination | None:
         """The result of preemption before any change of the pod, None after one."""
-        changed = self._easing is not None or self._attempt is not self._first
+        changed = bool(self._easings) or self._attempt is not self._first
         return None if changed else self._preempted
 
     def document(self, kind: str, name: str, namespace: str = "") -> Document | None:
@@ -138,7 +136,7 @@ class World:
         self.spent = self.spent or self._decisions > MOST_DECISIONS or monotonic() > self._end
         if self.spent:
             return otherwise
-        with self.changed([] if self._easing is None else [self._easing]) as readable:
+        with self.changed(self._easings) as readable:
             if not readable or self._attempt.info.pod.spec.scheduling_gates:
                 return otherwise
             try:
@@ -149,15 +147,15 @@ class World:
     # ---------------------------------------------------------------------------------- changing
 
     @contextmanager
-    def eased(self, edit: Edit) -> Iterator[None]:
-        """Decides as if an edit followed each change, until the block ends. The objects do not show
-        it, so that changes have the same patches with it and without it.
+    def eased(self, edits: Sequence[Edit]) -> Iterator[None]:
+        """Decides as if edits followed each change, until the block ends. The objects do not show
+        them, so that changes have the same patches with them and without them.
         """
-        self._easing = edit
+        self._easings = tuple(edits)
         try:
             yield
         finally:
-            self._easing = None
+            self._easings = ()
 
     @contextmanager
     def changed(self, edits: Sequence[Edit]) -> Iterator[bool]:

@@ -276,6 +276,32 @@ CASES: list[tuple[list[Document], Document, list[str]]] = [
             ),
         ],
     ),
+    (
+        [with_spec(node("n1", disk="ssd"), taints=[TAINT])],
+        pod("web", "9", nodeSelector={"disk": "sdd"}),
+        [
+            (
+                "Select disk=ssd instead of disk=sdd in the node selector, "
+                "tolerate the taint dedicated=batch:NoSchedule, "
+                "and lower the cpu request of container c to 4: it fits on n1."
+            ),
+        ],
+    ),
+    (
+        [with_spec(node("n1", disk="ssd"), taints=[TAINT]), placed("a", "1")],
+        with_spec(
+            pod("web", "9", nodeSelector={"disk": "sdd"}),
+            **anti("podAntiAffinity"),
+        ),
+        [
+            (
+                "Select disk=ssd instead of disk=sdd in the node selector, "
+                f"drop the pod anti-affinity to app=web in the same {HOSTNAME}, "
+                "tolerate the taint dedicated=batch:NoSchedule, "
+                "and lower the cpu request of container c to 3: it fits on n1."
+            ),
+        ],
+    ),
 ]
 
 
@@ -291,12 +317,16 @@ def test_the_changes_place_the_pod(
         assert fits_after(change, objects, pending) == list(change.nodes)
 
 
-def test_many_taints_and_three_problems_have_no_answer() -> None:
+def test_many_taints_and_two_more_problems() -> None:
     nodes = [
         with_spec(node(f"n{number}"), taints=[{**TAINT, "key": f"t{number}-{k}"} for k in range(9)])
         for number in range(50)
     ]
-    assert suggested(nodes, pod("web", "9", nodeSelector={"disk": "sdd"})) == []
+    pending = pod("web", "9", nodeSelector={"disk": "sdd"})
+    changes = suggested(nodes, pending)
+    assert changes is not None
+    assert [change.kind for change in changes] == ["selector and toleration and requests"]
+    assert fits_after(changes[0], nodes, pending) == list(changes[0].nodes)
 
 
 def test_the_search_says_that_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
