@@ -16,6 +16,7 @@ from ..messages.queue import ClusterChanged
 from ..scheduling.framework.events import ALWAYS, Action, ClusterEvent, Hint, Registration, Resource
 from ..scheduling.kube.core import Pod
 from .entry import Entry
+from .turns import Shares
 
 _Durations = dict[tuple[str, bool], Callable[[float], None]]
 # A scheduler name and a plugin of its profile.
@@ -70,6 +71,7 @@ class HintTable:
     ) -> None:
         self._times = times
         self._now = times.now
+        self._shares = Shares()
         # By the event, then by the plugin and its hint.
         self._durations: dict[ClusterEvent, _Durations] = {}
         self.use(hints)
@@ -144,7 +146,7 @@ class HintTable:
         if not rejectors:
             return Worth(str(event))
         concerned = self.concerned(event)
-        pod, large = entry.info.pod, entry.info.template.is_large
+        scheduler, large = entry.scheduler, entry.info.template.is_large
         # Pending plugins come first, because after their answer the pod does not back off. The rest
         # is sorted, because a set has no order.
         in_order = (
@@ -153,19 +155,27 @@ class HintTable:
             else sorted(rejectors, key=lambda name: (name not in entry.pending, name))
         )
         for plugin in in_order:
-            rejector = (pod.spec.scheduler_name, plugin)
+            rejector = (scheduler, plugin)
             if rejector not in self._table:
                 return Worth(str(event), plugin, plugin in entry.pending)
             for registration in concerned.get(rejector, ()):
                 # A hint about a large pod may cost more than putting it aside again.
-                if large or self._helps(plugin, registration, pod, change):
-                    return Worth(str(event), plugin, plugin in entry.pending)
+                if large or self._helps(plugin, registration, entry, change):
+                    at_once = plugin in entry.pending and not entry.deferred_until
+                    return Worth(str(event), plugin, at_once)
         return None
 
     def _helps(
-        self, plugin: str, registration: Registration, pod: Pod, change: ClusterChanged
+        self, plugin: str, registration: Registration, entry: Entry, change: ClusterChanged
     ) -> bool:
-        since = self._now()
+        """True if the hint function accepts the event, and if it is not called, because the hints
+        about the namespace's pods have taken too long: then the pod is deferred.
+        """
+        since, pod = self._now(), entry.info.pod
+        until = self._shares.waits_until(entry.namespace, since)
+        if until > since:
+            entry.deferred_until = until
+            return True
         helps = (
             registration.hint is None
             or registration.hint(pod, change.old, change.new) is Hint.QUEUE
@@ -175,7 +185,9 @@ class HintTable:
             label = "Queue" if helps else "QueueSkip"
             observe = self._times.hinting_of(plugin, str(change.event), label)
             self._durations_of_event[plugin, helps] = observe
-        observe(self._now() - since)
+        now = self._now()
+        observe(now - since)
+        self._shares.charge(entry.namespace, now - since, now)
         return helps
 
 

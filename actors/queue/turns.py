@@ -1,32 +1,59 @@
-"""The turns of large pods. A pod whose template has thousands of terms, volumes or ports may take
-half a second to decide, and a user may create a hundred of them, all different. So what the large
-pods of a namespace take is limited to a share of the time: while they have taken more, they wait in
-backoff, and other pods are tried. kube-scheduler has nothing like it. Pure.
+"""The shares of the namespaces in the scheduler's time. Other pods wait for what these take:
+
+- Attempts at large pods. A pod whose template has thousands of terms, volumes or ports may take
+  half a second to decide, and a user may create a hundred of them, all different. While the large
+  pods of a namespace have taken more than their share, they wait in backoff.
+- Hints about parked pods. Thousands of events in a second may each be judged for hundreds of pods.
+  While the hints about a namespace's pods have taken more than their share, an event that may
+  concern one of them moves it to backoff unjudged, and no event is judged for it there.
+
+kube-scheduler has nothing like it. Pure.
 """
 
 from __future__ import annotations
 
 from .entry import Entry
 
-SHARE = 0.2  # of the time, for the large pods of one namespace
+SHARE = 0.2  # of the time, for one namespace
 SAVED = 0.5  # seconds that a namespace may take at once, if it has taken none for a while
-MOST_CHARGED = 10.0  # seconds for one attempt
+MOST_CHARGED = 10.0  # seconds at once
 MOST_NAMESPACES = 1024
 
 
-class Turns:
-    """The time that attempts at large pods have taken, by namespace."""
+class Shares:
+    """The time that the namespaces have taken."""
 
     def __init__(self) -> None:
         # By namespace: until when it has used its share up.
         self._used_until: dict[str, float] = {}
+
+    def waits_until(self, namespace: str, now: float) -> float:
+        """Returns the time at which the namespace may take more; `now` or earlier if that is at
+        once.
+        """
+        return self._used_until.get(namespace, now) - SAVED / SHARE
+
+    def charge(self, namespace: str, seconds: float, now: float) -> None:
+        """Notes that the namespace took this long."""
+        used = self._used_until
+        used[namespace] = max(used.pop(namespace, now), now) + min(seconds, MOST_CHARGED) / SHARE
+        if len(used) > MOST_NAMESPACES:
+            # The one that was charged longest ago.
+            del used[next(iter(used))]
+
+
+class Turns:
+    """The turns of large pods."""
+
+    def __init__(self) -> None:
+        self._shares = Shares()
         self._attempt: tuple[str, float] | None = None  # its namespace, and when it began
 
     def waits_until(self, entry: Entry, now: float) -> float:
         """Returns the time at which the pod may be tried; `now` or earlier if that is at once."""
         if not entry.info.template.is_large:
             return now
-        return self._used_until.get(entry.namespace, now) - SAVED / SHARE
+        return self._shares.waits_until(entry.namespace, now)
 
     def began(self, entry: Entry, now: float) -> None:
         """Notes that a pod was handed out."""
@@ -39,8 +66,4 @@ class Turns:
             return
         namespace, began = self._attempt
         self._attempt = None
-        used, seconds = self._used_until, min(now - began, MOST_CHARGED)
-        used[namespace] = max(used.pop(namespace, now), now) + seconds / SHARE
-        if len(used) > MOST_NAMESPACES:
-            # The one that was charged longest ago.
-            del used[next(iter(used))]
+        self._shares.charge(namespace, now - began, now)

@@ -4,9 +4,12 @@ also those that registered for new nodes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from berth.actors.messages.queue import ClusterChanged
 from berth.actors.queue.entry import Entry
 from berth.actors.queue.hints import HintTable, Worth
+from berth.actors.queue.turns import SAVED
 from berth.actors.scheduling.framework.events import (
     Action,
     ClusterEvent,
@@ -17,6 +20,7 @@ from berth.actors.scheduling.framework.events import (
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.model.pod_info import PodInfo
 from tests.kit.hints import pod
+from tests.kit.queue import make_pod
 
 RETAINTED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)
 RELABELLED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)
@@ -52,3 +56,58 @@ def test_a_change_of_taints_wakes_pods_of_plugins_that_wait_for_new_nodes() -> N
     assert [worth(plugin, RETAINTED) for plugin in ("Both", "Apart", "Gone", "OtherAdded")] == [
         None
     ] * 4
+
+
+class Times:
+    """HintTimes whose clock the test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def hinting_of(self, plugin: str, event: str, hint: str) -> Callable[[float], None]:
+        return lambda _: None
+
+
+def test_hints_about_pods_of_a_namespace_take_a_share_of_the_time() -> None:
+    times, calls = Times(), []
+
+    def slow(*_: object) -> Hint:
+        calls.append(1)
+        times.seconds += 0.01
+        return Hint.SKIP
+
+    table = HintTable({"s": {"Slow": (Registration(RELABELLED, slow),)}}, times)
+    change = ClusterChanged(RELABELLED, Node(), Node())
+
+    def parked(namespace: str) -> Entry:
+        entry = Entry(PodInfo(make_pod("p", namespace=namespace)), 0.0, 0)
+        entry.unschedulable = frozenset(("Slow",))
+        return entry
+
+    stormy, other = parked("stormy"), parked("other")
+    answers = [table.judge(stormy, change) for _ in range(1000)]
+    assert SAVED <= 0.01 * len(calls) < 1.5 * SAVED
+    assert answers == [None] * len(calls) + [Worth(str(RELABELLED), "Slow")] * (1000 - len(calls))
+    assert stormy.deferred_until > times.seconds
+    assert table.judge(other, change) is None
+    assert not other.deferred_until
+    times.seconds = stormy.deferred_until
+    assert table.judge(parked("stormy"), change) is None
+
+
+def test_a_pending_plugin_does_not_wake_a_deferred_pod_at_once() -> None:
+    times = Times()
+
+    def slow(*_: object) -> Hint:
+        times.seconds += 10
+        return Hint.SKIP
+
+    table = HintTable({"s": {"Slow": (Registration(RELABELLED, slow),)}}, times)
+    entry = Entry(PodInfo(make_pod("p")), 0.0, 0)
+    entry.pending = frozenset(("Slow",))
+    change = ClusterChanged(RELABELLED, Node(), Node())
+    assert table.judge(entry, change) is None
+    assert table.judge(entry, change) == Worth(str(RELABELLED), "Slow", immediately=False)

@@ -125,7 +125,7 @@ def test_the_accounts_are_bounded() -> None:
     for number in range(MOST_NAMESPACES + 10):
         queue.add(large(1, f"ns-{number}"))
         queue.attempt()
-    assert len(queue.state._queues.turns._used_until) <= MOST_NAMESPACES
+    assert len(queue.state._queues.turns._shares._used_until) <= MOST_NAMESPACES
 
 
 def test_a_flush_moves_few_of_many_deferred_pods() -> None:
