@@ -16,6 +16,7 @@ from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
 
 from .attempt.decision_log import decision_log
+from .attempt.flights import FlightRecorder
 from .binding.actor import BindingActor
 from .binding.state import PodsInBinding
 from .cache.actor import CacheActor
@@ -44,7 +45,7 @@ from .recorder.state import RecorderState
 from .runtime.clock import BootClock, Clock
 from .runtime.logger import get_logger
 from .runtime.supervisor import Child, OnCrash, Supervisor
-from .scheduling.decision.observer import DecisionObserver
+from .scheduling.decision.observer import DecisionObserver, observed_by
 from .scheduling.decision.scheduler import Scheduler
 from .server.actor import PROCESS_START, PageSources, ServerActor
 from .server.metrics.page import warn_of_unknown
@@ -123,6 +124,7 @@ class Daemon:
         rules = first_rules(configuration, profiles, instruments, options)
         self._queue = QueueActor(mailboxes, QueueState(rules), clock, instruments)
         nodes, pods = informers.nodes.objects, informers.pods.objects
+        flights = FlightRecorder(options.recorder_bytes, clock) if options.recorder_bytes else None
         self._debugger = debugger = CacheDebugger(
             mailboxes, nodes, pods, profiles.keys(), clock, in_binding.statistics
         )
@@ -135,7 +137,7 @@ class Daemon:
                 health_of(election, access.tenure, self._heartbeat, readiness, options, slis),
                 metrics_of(instruments, mailboxes, informers, access.tenure, options, slis),
                 self._profiles.completed,
-                debug_of(debugger, informers, mailboxes, in_binding, clock),
+                debug_of(debugger, informers, mailboxes, in_binding, clock, flights),
                 instruments.registry,
             )
             self._server = ServerActor(options.serving, options, shown, Random(rng.random()))
@@ -158,7 +160,7 @@ class Daemon:
             configuration.percentage_of_nodes_to_score,
             configuration.extenders,
             remembers=gates["OpportunisticBatching"],
-            observer=observer or decision_log(),
+            observer=observed_by(observer or decision_log(), flights),
         )
         self._cycle = CycleActor(
             mailboxes,
@@ -168,6 +170,7 @@ class Daemon:
             clock,
             instruments,
             preempts_aside=gates["SchedulerAsyncPreemption"],
+            flights=flights,
         )
         self._leader: LeaderActor | None = None
         if self._terms is not None:

@@ -105,7 +105,8 @@ class Options(msgspec.Struct, frozen=True):
     """The settings of `berth run`. `max_unschedulable` is
     `--pod-max-in-unschedulable-pods-duration`. `feature_gates` has every gate with its value.
     Nothing is served if `serving` is None. `flags` are all flags with their values, as /flagz shows
-    them. /livez fails if the event loop has stood still for `liveness_stall` seconds.
+    them. /livez fails if the event loop has stood still for `liveness_stall` seconds. The flight
+    recorder keeps its attempts in `recorder_bytes`; it is off if that is 0.
     """
 
     max_unschedulable: float = 300.0
@@ -116,3 +117,4 @@ class Options(msgspec.Struct, frozen=True):
     metrics: MetricsOptions = MetricsOptions()
     flags: Mapping[str, str] = {}
     liveness_stall: float = 60.0
+    recorder_bytes: int = 64 << 20

@@ -20,6 +20,7 @@ from anyio.abc import TaskStatus
 from ..attempt import pod_events
 from ..attempt.ending import Attempts
 from ..attempt.failure import Failure, Stage, failed, no_node
+from ..attempt.flights import FlightRecorder
 from ..client.extender.calls import Extenders
 from ..mailboxes import Mailboxes
 from ..messages.binding import BindPlaced, Placement
@@ -46,8 +47,11 @@ class CycleActor:
         instruments: Instruments,
         *,
         preempts_aside: bool = True,
+        flights: FlightRecorder | None = None,
     ) -> None:
-        """Creates the actor. Without `preempts_aside`, it waits for each preemption."""
+        """Creates the actor. Without `preempts_aside`, it waits for each preemption. `flights` is
+        an observer of the scheduler too.
+        """
         self._queue = mailboxes.queue
         self._cache = mailboxes.cache
         self._binding = mailboxes.binding
@@ -59,6 +63,7 @@ class CycleActor:
         self._clock = clock
         self._instruments = instruments
         self._preempts_aside = preempts_aside
+        self._flights = flights
         self._attempts = Attempts(mailboxes, clock, instruments)
         self._holds = count(1)  # the numbers of the preemptions
 
@@ -95,7 +100,10 @@ class CycleActor:
             extended = self._extenders.decide_on(info.pod)
             steps = self._scheduler.steps(profile, info, snapshot, record, extended=extended)
             outcome = await self._extenders.drive(info.pod, steps)
-            self._instruments.decided(started, began, self._clock.now())
+            decided = self._clock.now()
+            self._instruments.decided(started, began, decided)
+            if self._flights is not None:
+                self._flights.add(queued, outcome, started, decided)
             if isinstance(outcome, Choice):
                 status = profile.reserve(outcome.state, info, outcome.node)
                 placed = Assume(info, outcome.node) if status.ok else None

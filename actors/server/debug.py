@@ -1,5 +1,5 @@
 """The state of the scheduler, over HTTP as JSON: /debug/cache, comparison, queue, waiting,
-unreadable, pods/NS/NAME.
+unreadable, pods/NS/NAME, attempts/NS/NAME.
 
 A message asks the owner of each state for it. A large answer is requested and sent in parts, so
 that it blocks neither the owner nor the scheduler's event loop. Pods that wait on Permit are read
@@ -24,6 +24,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
+from ..attempt.flights import AttemptsPage
 from ..messages.binding import WaitingPodDump
 from ..messages.cache import NodeDump
 from ..messages.comparison import Difference
@@ -81,8 +82,9 @@ class NoAnswerError(Exception):
 
 class Debug(msgspec.Struct, frozen=True):
     """`nodes` returns the cache's nodes in parts, `compare` the differences from the API server,
-    `waiting` the pods that wait on Permit, and `unreadable` the objects that cannot be read. They
-    are called in the scheduler's event loop, which is `elsewhere`.
+    `waiting` the pods that wait on Permit, `unreadable` the objects that cannot be read, and
+    `attempts` the recorded attempts of a pod; it is None without a flight recorder. They are called
+    in the scheduler's event loop, which is `elsewhere`.
     """
 
     nodes: Callable[[], AsyncGenerator[tuple[NodeDump, ...], None]]
@@ -91,6 +93,7 @@ class Debug(msgspec.Struct, frozen=True):
     waiting: Callable[[], tuple[WaitingPodDump, ...]]
     clock: Clock
     unreadable: Callable[[], Iterable[UnreadableObject]] = tuple
+    attempts: Callable[[str], AttemptsPage] | None = None
 
     async def show(self, request: Request, elsewhere: OtherLoop) -> Answer:
         """Returns the page at a path below /debug/."""
@@ -108,11 +111,19 @@ class Debug(msgspec.Struct, frozen=True):
                     page = UnreadablePage(await answered(elsewhere, self._now_unreadable))
                 case ["pods", namespace, name] if namespace and name:
                     return await self._show_pod(f"{namespace}/{name}", elsewhere)
+                case ["attempts", namespace, name] if self.attempts is not None and name:
+                    page = await answered(elsewhere, partial(self._attempts, f"{namespace}/{name}"))
                 case _:
                     return NOT_FOUND
         except NoAnswerError as problem:
             return text(f"no answer: {problem}\n", 503)
         return _page(page)
+
+    async def _attempts(self, key: str) -> AttemptsPage:
+        assert self.attempts is not None
+        return msgspec.structs.replace(
+            self.attempts(key), story=self._in_unix_time(await self._story(key))
+        )
 
     async def _show_pod(self, key: str, elsewhere: OtherLoop) -> Answer:
         story = await answered(elsewhere, partial(self._story, key))

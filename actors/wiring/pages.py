@@ -10,6 +10,7 @@ from anyio.abc import TaskStatus
 from berth.config.options import Options
 from berth.config.types import LeaderElectionConfiguration
 
+from ..attempt.flights import FlightRecorder
 from ..binding.state import PodsInBinding
 from ..cache.debugger import CacheDebugger
 from ..client.tenure import Tenure
@@ -114,6 +115,7 @@ def debug_of(
     mailboxes: Mailboxes,
     in_binding: PodsInBinding,
     clock: Clock,
+    flights: FlightRecorder | None,
 ) -> Debug:
     """Makes the pages below /debug."""
     return Debug(
@@ -123,6 +125,7 @@ def debug_of(
         lambda: in_binding.dump(clock.now()),
         clock,
         informers.unreadable,
+        None if flights is None else flights.page,
     )
 
 

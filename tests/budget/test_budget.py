@@ -81,8 +81,8 @@ async def schedule(running: Pipeline, kind: str, first: int, last: int) -> None:
     assert len(running.store.bound) - before == last - first
 
 
-async def calls_per_pod(kind: str) -> float:
-    async with pipeline() as running:
+async def calls_per_pod(kind: str, recorder_bytes: int = 0) -> float:
+    async with pipeline(recorder_bytes=recorder_bytes) as running:
         for number in range(NODES):
             await running.add_node(node(number))
         await schedule(running, kind, 0, WARM)
@@ -97,3 +97,9 @@ async def test_a_pod_costs_no_more_than_its_budget(kind: str) -> None:
     calls = await calls_per_pod(kind)
     assert calls < budget * REGRESSION, f"{kind}: {calls:.0f} calls a pod, the budget is {budget}"
     assert calls > budget * GAIN, f"{kind}: {calls:.0f} calls a pod of {budget}: record the gain"
+
+
+async def test_the_flight_recorder_costs_at_most_2_percent_of_an_attempt() -> None:
+    without = await calls_per_pod("basic")
+    recorded = await calls_per_pod("basic", recorder_bytes=1 << 20)
+    assert without < recorded <= without * 1.02

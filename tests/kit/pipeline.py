@@ -12,6 +12,7 @@ from typing import TypeVar
 import anyio
 import msgspec
 
+from berth.actors.attempt.flights import FlightRecorder
 from berth.actors.binding.actor import BindingActor
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
@@ -108,8 +109,11 @@ class Store:
 class Pipeline:
     """A running pipeline; time is virtual. Messages for the recorder are kept in `recorder`."""
 
-    def __init__(self, plugins: Sequence[type[Plugin]], gates: Mapping[str, bool]) -> None:
+    def __init__(
+        self, plugins: Sequence[type[Plugin]], gates: Mapping[str, bool], recorder_bytes: int
+    ) -> None:
         self.clock = VirtualClock()
+        self.flights = FlightRecorder(recorder_bytes, self.clock) if recorder_bytes else None
         self.recorder: Inbox[RecorderMessage] = Inbox("recorder")
         self.mailboxes = Mailboxes(recorder=self.recorder)
         self.queue, self.cache = self.mailboxes.queue, self.mailboxes.cache
@@ -160,11 +164,12 @@ class Pipeline:
         cycle = CycleActor(
             mailboxes,
             profiles,
-            Scheduler(Random(1)),
+            Scheduler(Random(1), observer=self.flights),
             extenders,
             clock,
             instruments,
             preempts_aside=gates["SchedulerAsyncPreemption"],
+            flights=self.flights,
         )
         self.children = (
             Child("cache", CacheActor(mailboxes, self.cache_state).run),
@@ -194,11 +199,13 @@ class Pipeline:
 
 
 @asynccontextmanager
-async def pipeline(*plugins: type[Plugin], **gates: bool) -> AsyncIterator[Pipeline]:
+async def pipeline(
+    *plugins: type[Plugin], recorder_bytes: int = 0, **gates: bool
+) -> AsyncIterator[Pipeline]:
     """Runs a pipeline with these feature gates until the block is left, then validates its
-    states.
+    states. It has a flight recorder if `recorder_bytes` is above 0.
     """
-    running = Pipeline(plugins, gates)
+    running = Pipeline(plugins, gates, recorder_bytes)
     async with anyio.create_task_group() as group:
         await group.start(Supervisor(running.children, running.clock, Random(1)).run)
         yield running

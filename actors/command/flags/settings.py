@@ -79,6 +79,7 @@ def options_from(flags: Flags) -> Options:
         ),
         flags=flags.texts(),
         liveness_stall=flags["berth-liveness-stall"],
+        recorder_bytes=flags["berth-recorder-bytes"],
     )
 
 
@@ -269,6 +270,8 @@ def _logging_problems(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
 def _own_problems(flags: Flags) -> Iterator[str]:
     if flags["berth-liveness-stall"] <= 0:
         yield "--berth-liveness-stall: expected more than 0s"
+    if flags["berth-recorder-bytes"] < 0:
+        yield "--berth-recorder-bytes: expected 0 or more"
 
 
 _ALPHA = (

@@ -484,6 +484,12 @@ GROUPS = {
             "/livez fails once the event loop has stood still for this long.",
             value=Duration(Options().liveness_stall),
         ),
+        Flag(
+            "berth-recorder-bytes",
+            INT,
+            "How many bytes to keep of the latest attempts, for `berth why`; 0 keeps none.",
+            value=Options().recorder_bytes,
+        ),
     ),
 }
 FLAGS = {flag.name: flag for group in GROUPS.values() for flag in group}

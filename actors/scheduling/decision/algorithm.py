@@ -82,6 +82,8 @@ def schedule_pod(
             if observer is not None:
                 observer.prioritized(answer)
             totals = totals + answer
+        if observer is not None:
+            observer.compared(rows, totals, candidates.snapshot)
         best = _select_host(totals, rng)
     node = candidates.snapshot.columns.names[rows[best]]
     return Choice(node, candidates.state, evaluated, len(rows))

@@ -44,8 +44,64 @@ class DecisionObserver:
     def prioritized(self, priorities: Ints) -> None:
         """Receives the scores of the extenders for the same nodes."""
 
+    def compared(self, rows: Ints, totals: Ints, snapshot: Snapshot) -> None:
+        """Receives the rows of the scored nodes and their totals, up to a constant, with the
+        scores of the extenders. Not called for a single node. Both may change later.
+        """
+
     def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
         """Receives the rejection of a pod by all nodes; `evaluation` is without the extenders."""
 
     def decided(self, info: PodInfo, outcome: Outcome) -> None:
         """Receives the outcome of the decision."""
+
+
+class _Two(DecisionObserver):
+    """Two observers in one."""
+
+    def __init__(self, first: DecisionObserver, second: DecisionObserver) -> None:
+        self._both = (first, second)
+        self.wants_scores = first.wants_scores or second.wants_scores
+
+    def deciding(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
+    ) -> None:
+        for observer in self._both:
+            observer.deciding(profile, info, snapshot, start, extended=extended)
+
+    def searched(self, positions: Rows) -> None:
+        for observer in self._both:
+            observer.searched(positions)
+
+    def filtered(self, filtered: FilteredNodes) -> None:
+        for observer in self._both:
+            observer.filtered(filtered)
+
+    def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:
+        for observer in self._both:
+            observer.scored(info, nodes, scores)
+
+    def prioritized(self, priorities: Ints) -> None:
+        for observer in self._both:
+            observer.prioritized(priorities)
+
+    def compared(self, rows: Ints, totals: Ints, snapshot: Snapshot) -> None:
+        for observer in self._both:
+            observer.compared(rows, totals, snapshot)
+
+    def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
+        for observer in self._both:
+            observer.rejected(info, evaluation)
+
+    def decided(self, info: PodInfo, outcome: Outcome) -> None:
+        for observer in self._both:
+            observer.decided(info, outcome)
+
+
+def observed_by(
+    first: DecisionObserver | None, second: DecisionObserver | None
+) -> DecisionObserver | None:
+    """Returns an observer that passes on to both; None without any."""
+    if first is None or second is None:
+        return first or second
+    return _Two(first, second)
