@@ -7,20 +7,12 @@ Permit, and the objects that the scheduler cannot read.
 from __future__ import annotations
 
 import sys
-from contextlib import AsyncExitStack
-from functools import partial
-from http import HTTPStatus
 from urllib.parse import quote
 
-import aiohttp
-import anyio
 import click
 import msgspec
 from rich.console import Console
 
-from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.rest import in_words
-from berth.actors.scheduling.kube.meta import Status
 from berth.actors.server.debug import (
     CachePage,
     ComparisonPage,
@@ -30,8 +22,7 @@ from berth.actors.server.debug import (
     WaitingPage,
 )
 
-from .access import DEFAULT_SERVER, Access, Trust, connection_of
-from .leader import NoLeaderError, forwarded
+from .asking import Target, failures_in_words, target_options
 from .report import show_pod, show_section
 
 SECTIONS = {
@@ -41,58 +32,12 @@ SECTIONS = {
     "waiting": WaitingPage,
     "unreadable": UnreadablePage,
 }
-ANSWER_SECONDS = 120.0
 WIDE = 200
-
-
-class NoAnswerError(click.ClickException):
-    """No answer from the scheduler; as with `kubectl diff`, exit code 1 stands for differences."""
-
-    exit_code = 2
-
-
-UNKNOWN_USER = (
-    ": expected a kubeconfig with credentials that the scheduler's API server recognizes. An API "
-    "server for experiments recognizes nobody: then start the scheduler with "
-    "--authorization-always-allow-paths='/healthz,/readyz,/livez,/debug/*'"
-)
 
 
 @click.command()
 @click.argument("sections", nargs=-1, type=click.Choice([*SECTIONS]))
-@click.option(
-    "--server",
-    default=DEFAULT_SERVER,
-    show_default=True,
-    metavar="URL",
-    help="The scheduler's address: its --bind-address and --secure-port.",
-)
-@click.option(
-    "--leader",
-    is_flag=True,
-    help="The leader's pod in place of --server, reached through kubectl port-forward.",
-)
-@click.option(
-    "--lease",
-    default="kube-system/kube-scheduler",
-    show_default=True,
-    metavar="NAMESPACE/NAME",
-    help="The lease that names the leader; its pod is in the same namespace.",
-)
-@click.option("--kubeconfig", metavar="FILE", help="Whose credentials to show, as with kubectl.")
-@click.option("--context", "context", default="", metavar="NAME", help="Its context.")
-@click.option(
-    "--certificate-authority",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Authorities of the scheduler's certificate, besides those of the cluster.",
-)
-@click.option(
-    "--insecure-skip-tls-verify",
-    "insecure",
-    is_flag=True,
-    help="Do not verify the scheduler's certificate, which may be of its own making.",
-)
+@target_options
 @click.option(
     "--pod",
     metavar="NAMESPACE/NAME",
@@ -130,37 +75,17 @@ def debug(
     """
     if pod is not None and sections:
         raise click.UsageError("--pod cannot be combined with sections")
-    if not server.startswith("https://"):
-        raise click.UsageError(f"--server: expected a URL such as {DEFAULT_SERVER}, got {server!r}")
     key = pod if pod is None or "/" in pod else f"default/{pod}"
     names = sections or tuple(SECTIONS)
     paths = [f"/debug/{name}" for name in names] if key is None else [f"/debug/pods/{quote(key)}"]
-    try:
-        connection = connection_of(kubeconfig, context)
-        trust = Trust(certificate_authority, insecure or leader)
-        fetch = partial(_fetch, Access(connection, trust), server, paths)
-        bodies = anyio.run(fetch, lease if leader else "", kubeconfig, context)
-        differ = False
+    target = Target(server, leader, lease, kubeconfig, context, certificate_authority, insecure)
+    bodies = target.fetch(paths)
+    differ = False
+    with failures_in_words(server):
         if key is None:
             differ = _show(names, bodies, output)
         else:
             _show_pod(key, bodies[0], output)
-    except aiohttp.ClientConnectorCertificateError as problem:
-        raise NoAnswerError(
-            f"{server}: {problem.certificate_error}; give the certificate of its authority with"
-            " --certificate-authority, or --insecure-skip-tls-verify"
-        ) from None
-    except aiohttp.ClientConnectionError as problem:
-        raise NoAnswerError(f"{server}: {in_words(problem)}") from None
-    except (
-        aiohttp.ClientError,
-        TimeoutError,
-        msgspec.ValidationError,
-        msgspec.DecodeError,
-    ) as problem:
-        raise NoAnswerError(f"{server}: {problem or 'no answer in time'}") from None
-    except (KubeconfigError, NoLeaderError) as problem:
-        raise NoAnswerError(str(problem)) from None
     ctx.exit(1 if differ else 0)
 
 
@@ -193,37 +118,3 @@ def _console() -> Console:
     name in one piece, so that a line of the output can be searched for.
     """
     return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
-
-
-async def _fetch(
-    access: Access, server: str, paths: list[str], lease: str, kubeconfig: str | None, context: str
-) -> list[bytes]:
-    """Fetches one page after another, so as not to keep the scheduler busy. Asks the holder of
-    `lease`, unless it is empty.
-    """
-    timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-    bodies = []
-    async with AsyncExitStack() as stack:
-        if lease:
-            server = await stack.enter_async_context(
-                forwarded(access.connection, lease, kubeconfig, context)
-            )
-        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
-        for path in paths:
-            headers, tls = await access.proof()
-            url = server.rstrip("/") + path
-            async with session.get(url, headers=headers, ssl=tls) as response:
-                body = await response.read()
-                if response.status != 200:
-                    hint = UNKNOWN_USER if response.status == HTTPStatus.UNAUTHORIZED else ""
-                    raise NoAnswerError(f"{server}: {response.status} {_reason(body)}{hint}")
-                bodies.append(body)
-    return bodies
-
-
-def _reason(body: bytes) -> str:
-    """Returns the message of a Status, or else the text."""
-    try:
-        return msgspec.json.decode(body, type=Status).message
-    except msgspec.MsgspecError:
-        return body.decode(errors="replace").strip()

@@ -1,0 +1,133 @@
+"""`berth why`: tells from the flight recorder of a running scheduler why a pod is where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import click
+import msgspec
+
+from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt
+from berth.actors.telemetry.klog import printable
+
+from .asking import NoAnswerError, Target, failures_in_words, target_options
+
+NO_REASONS = ("BackoffComplete", "PopFromBackoffQ", "ScheduleAttemptFailure")
+MOST_NODES = 3  # that are named for a reason
+
+
+@click.command()
+@click.argument("pod", metavar="[NAMESPACE/]NAME")
+@click.option("--at", metavar="TIME", help="The last attempt up to this time, in ISO 8601.")
+@click.option("--attempt", type=click.IntRange(1), metavar="N", help="The attempt of this number.")
+@click.option("--all", "every", is_flag=True, help="All recorded attempts.")
+@target_options
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
+def why(
+    pod: str,
+    at: str | None,
+    attempt: int | None,
+    every: bool,
+    output: str,
+    **target: str | bool | None,
+) -> None:
+    """Tell why a pod is on its node, or why it waits, from the attempts of a running scheduler.
+
+    Shows the last attempt unless --at, --attempt or --all says which. A scheduler knows the
+    attempts that it made itself, within --berth-recorder-bytes. The exit code is 2 without an
+    answer.
+
+    \b
+    berth why shop/web-1 --leader
+    berth why shop/web-1 --all --insecure-skip-tls-verify
+    """
+    if (at is not None) + (attempt is not None) + every > 1:
+        raise click.UsageError("--at, --attempt and --all cannot be combined")
+    limit = None if at is None else _time(at)
+    key = pod if "/" in pod else f"default/{pod}"
+    asked_of = msgspec.convert(target, Target)
+    (body,) = asked_of.fetch([f"/debug/attempts/{quote(key)}"])
+    with failures_in_words(asked_of.server):
+        page = msgspec.json.decode(body, type=AttemptsPage)
+    chosen = page.attempts
+    if limit is not None:
+        chosen = tuple(each for each in chosen if each.at <= limit)
+    if attempt is not None:
+        chosen = tuple(each for each in chosen if each.number == attempt)
+    if not chosen:
+        raise NoAnswerError(_nothing(key, page))
+    shown = chosen if every else chosen[-1:]
+    if output == "json":
+        click.echo(msgspec.json.encode(msgspec.structs.replace(page, attempts=shown)))
+        return
+    for line in lines_of(page, shown):
+        click.echo(printable(line))
+
+
+def _time(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except ValueError:
+        raise click.UsageError(
+            f"--at: expected a time such as 2026-01-31T12:00:00Z, got {text!r}"
+        ) from None
+
+
+def _date(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _nothing(key: str, page: AttemptsPage) -> str:
+    since = (
+        "has made no attempt" if page.since is None else f"knows attempts since {_date(page.since)}"
+    )
+    return (
+        f"{key}: no such attempt is recorded; this scheduler started at {_date(page.started)} and"
+        f" {since}"
+    )
+
+
+def lines_of(page: AttemptsPage, attempts: Sequence[RecordedAttempt]) -> Iterator[str]:
+    """Returns the lines that tell of these attempts of a page."""
+    for attempt in attempts:
+        yield f"{_date(attempt.at)}  attempt {attempt.number}: {_conclusion(attempt)}"
+        woken = [
+            step for step in page.story if step.at <= attempt.at and step.event not in NO_REASONS
+        ]
+        if attempt.woken_late:
+            yield "  woken by: no event, but the limit for parked pods"
+        elif woken:
+            by = f" ({woken[-1].plugin})" if woken[-1].plugin else ""
+            yield f"  woken by: {woken[-1].cause or woken[-1].event}{by}"
+        yield f"  waited {attempt.waited:.3f} s, decided in {attempt.seconds * 1000:.3f} ms"
+        if attempt.best:
+            yield f"  {'NODE':<60} {'SCORE':>12}"
+            yield from (f"  {best.node:<60} {best.score:>12}" for best in attempt.best)
+        for rejection in attempt.rejections:
+            some = ", ".join(rejection.nodes[:MOST_NODES])
+            left = len(rejection.nodes) - MOST_NODES
+            more = f" and {left} more" if left > 0 else ""
+            yield f"  {'; '.join(rejection.reasons)} [{rejection.plugin}]"
+            yield f"    {len(rejection.nodes)}: {some}{more}"
+        if attempt.nominated:
+            victims = ", ".join(attempt.victims) or "nobody"
+            yield f"  nominated to {attempt.nominated}; evicts {victims}"
+        if attempt.message:
+            yield f"  {attempt.message}"
+
+
+def _conclusion(attempt: RecordedAttempt) -> str:
+    if attempt.result != "placed":
+        return attempt.result
+    chosen = f"chose {attempt.node}"
+    if not attempt.best:
+        return f"{chosen}, the only node that fits of {attempt.evaluated} looked at"
+    if attempt.tied > 1:
+        return f"{chosen} by lot among {attempt.tied} nodes with the highest score"
+    return (
+        f"{chosen}, {attempt.best[0].score - attempt.best[1].score} ahead of {attempt.best[1].node}"
+    )
