@@ -42,7 +42,7 @@ async def test_a_pod_that_waited_for_a_node() -> None:
         assert "Insufficient cpu [NodeResourcesFit]" in text
         assert "attempt 2: chose large, the only node that fits" in text
         assert "woken by: NodeAdd (NodeResourcesFit)" in text, text
-        assert max(map(len, text.splitlines())) < 100
+        assert max(map(len, text.splitlines())) <= 80
 
         code, text = await ask_why(server, "big", "--attempt=1", "-o", "json")
         (attempt,) = json.loads(text)["attempts"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from textwrap import TextWrapper
 from urllib.parse import quote
 
 import click
@@ -16,6 +17,7 @@ from .asking import NoAnswerError, Target, failures_in_words, target_options
 
 NO_REASONS = ("BackoffComplete", "PopFromBackoffQ", "ScheduleAttemptFailure")
 MOST_NODES = 3  # that are named for a reason
+_WRAPPER = TextWrapper(80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 @click.command()
@@ -65,7 +67,8 @@ def why(
         click.echo(msgspec.json.encode(msgspec.structs.replace(page, attempts=shown)))
         return
     for line in lines_of(page, shown):
-        click.echo(printable(line))
+        for part in _WRAPPER.wrap(printable(line)):
+            click.echo(part)
 
 
 def _time(text: str) -> float:
