@@ -1,0 +1,84 @@
+"""Which parked pods count as forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.actors.messages.queue import Place, QueuedPodDump, StoryStep
+from berth.config.load import from_mapping
+from berth.tools.doctor.examining import Examination, diagnosed, examine, parked
+from berth.tools.explain.answering import Explainer
+
+STORY = (StoryStep(5.0, Place.UNSCHEDULABLE, "ScheduleAttemptFailure"),)
+POD = QueuedPodDump(
+    "shop/web", "uid", Place.UNSCHEDULABLE, 0, 1, 0.0, ("Fit",), (), "", False, STORY
+)
+EVENTS = {"Fit": ("NodeAdd",)}
+
+
+def fits(*nodes: str) -> Examination:
+    return Examination({"shop/web": nodes})
+
+
+def verdict(after: QueuedPodDump, first: Examination, second: Examination) -> list[tuple[str, str]]:
+    pods = diagnosed({POD.key: POD}, first, {after.key: after}, second, EVENTS)
+    return [(pod.verdict, pod.node) for pod in pods]
+
+
+def test_a_pod_that_fits_twice_on_a_node_is_forgotten() -> None:
+    (pod,) = diagnosed({POD.key: POD}, fits("a", "b"), {POD.key: POD}, fits("b"), EVENTS)
+    assert (pod.verdict, pod.node, pod.since) == ("forgotten", "b", 5.0)
+    assert pod.events == ("Fit: NodeAdd",)
+
+
+def test_a_pod_that_fits_on_changing_nodes_is_not_forgotten() -> None:
+    assert verdict(POD, fits("a"), fits("b")) == [("does not fit", "")]
+    assert verdict(POD, fits(), fits("b")) == [("does not fit", "")]
+
+
+def test_a_pod_that_was_tried_in_between_is_not_reported() -> None:
+    assert verdict(msgspec.structs.replace(POD, attempts=2), fits("a"), fits("a")) == []
+    assert verdict(msgspec.structs.replace(POD, uid="new"), fits("a"), fits("a")) == []
+
+
+def test_a_pod_that_was_not_examined_is_not_accused() -> None:
+    left = Examination({}, ("shop/web",))
+    assert verdict(POD, fits("a"), left) == [("not examined", "")]
+
+
+@pytest.mark.parametrize(
+    "change", [{"place": Place.BACKOFF}, {"place": Place.GATED}, {"held": True}]
+)
+def test_pods_that_wait_for_something_else_are_not_parked(change: dict[str, Any]) -> None:
+    assert parked([POD]) == {POD.key: POD}
+    assert parked([msgspec.structs.replace(POD, **change)]) == {}
+
+
+def test_examine_decides_again() -> None:
+    pods = [_pod("small", "1"), _pod("large", "8"), _pod("gated", "1")]
+    pods[2]["spec"]["schedulingGates"] = [{"name": "g"}]
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    }
+    configuration = from_mapping(None)
+    keys = ["shop/small", "shop/large", "shop/gated", "shop/gone"]
+    seen = examine(Explainer(configuration), configuration, [node, *pods], keys, 60.0)
+    assert seen.nodes == {"shop/small": ("n",), "shop/large": ()}
+    assert seen.left == ("shop/gated", "shop/gone")
+
+
+def _pod(name: str, cpu: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "shop", "uid": name},
+        "spec": {"containers": [container], "schedulerName": "default-scheduler"},
+        "status": {"phase": "Pending"},
+    }

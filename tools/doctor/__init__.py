@@ -1,0 +1,1 @@
+"""`berth doctor`: finds pods that stay parked although they would fit."""

@@ -1,0 +1,155 @@
+"""`berth doctor`: finds parked pods of a running scheduler that would fit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import anyio
+import click
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.kubeconfig import load
+from berth.actors.client.rest import ConnectionFailedError
+from berth.actors.configuration.file import load_file
+from berth.actors.messages.queue import QueuedPodDump
+from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.server.debug import QueuePage
+from berth.actors.telemetry.klog import printable
+from berth.actors.telemetry.logs import configure_logs
+from berth.actors.wiring.profiles import profiles_of
+from berth.config.feature_gates import FeatureGateError
+from berth.config.load import ConfigError, from_mapping
+from berth.config.types import Duration, KubeSchedulerConfiguration
+
+from ..debug.asking import NoAnswerError, Target, target_options
+from ..explain.answering import Explainer
+from ..explain.source import SourceError, from_cluster
+from ..feature_gates import feature_gates_option, gates_from
+from .examining import FORGOTTEN, Examination, ParkedPod, diagnosed, examine, parked, registered
+
+
+@click.command()
+@click.argument("pod", metavar="[[NAMESPACE/]NAME]", required=False)
+@target_options
+@click.option(
+    "--config", "file", type=click.Path(), metavar="FILE", help="The scheduler's configuration."
+)
+@feature_gates_option
+@click.option(
+    "--apart",
+    type=click.FloatRange(0.0),
+    default=10.0,
+    show_default=True,
+    help="Seconds between the two examinations.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.0),
+    default=60.0,
+    show_default=True,
+    help="The longest time of an examination.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
+@click.pass_context
+def doctor(
+    ctx: click.Context,
+    pod: str | None,
+    server: str,
+    leader: bool,
+    lease: str,
+    kubeconfig: str | None,
+    context: str,
+    certificate_authority: str | None,
+    insecure: bool,
+    file: str | None,
+    feature_gates: tuple[str, ...],
+    apart: float,
+    seconds: float,
+    output: str,
+) -> None:
+    """Find parked pods of a running scheduler that would fit.
+
+    Decides twice about each parked pod, in the cluster as the API server shows it. A pod that fits
+    both times on the same node, while the scheduler leaves it parked, is forgotten: a hint of a
+    plugin that rejected it missed an event. Writes nothing. The exit code is 1 if a pod is
+    forgotten, and 2 if there is no answer.
+
+    \b
+    berth doctor --insecure-skip-tls-verify
+    berth doctor shop/web-1 --leader --config scheduler.yaml -o json
+    """
+    configure_logs(quiet=True)
+    key = pod if pod is None or "/" in pod else f"default/{pod}"
+    target = Target(server, leader, lease, kubeconfig, context, certificate_authority, insecure)
+    try:
+        configuration = load_file(file) if file else from_mapping(None)
+        explainer = Explainer(configuration, gates_from(feature_gates))
+        before = parked(_queue(target), key)
+        first = _examination(explainer, configuration, target, before, seconds)
+        if before:
+            time.sleep(apart)
+        second = _examination(explainer, configuration, target, before, seconds)
+        after = parked(_queue(target), key) if before else {}
+        events = registered(profiles_of(configuration, explainer.handle).values())
+    except (
+        SourceError,
+        ConfigError,
+        FeatureGateError,
+        RegistryError,
+        KubeconfigError,
+        ConnectionFailedError,
+        msgspec.DecodeError,
+    ) as problem:
+        raise NoAnswerError(str(problem)) from None
+    pods = diagnosed(before, first, after, second, events)
+    if output == "json":
+        click.echo(msgspec.json.encode({"items": pods}))
+    else:
+        show(pods, Console(highlight=False))
+    ctx.exit(1 if any(pod.verdict == FORGOTTEN for pod in pods) else 0)
+
+
+def _queue(target: Target) -> Sequence[QueuedPodDump]:
+    (body,) = target.fetch(["/debug/queue"])
+    return msgspec.json.decode(body, type=QueuePage).pods
+
+
+def _examination(
+    explainer: Explainer,
+    configuration: KubeSchedulerConfiguration,
+    target: Target,
+    pods: dict[str, QueuedPodDump],
+    seconds: float,
+) -> Examination:
+    if not pods:
+        return Examination({})
+    connection = load(target.kubeconfig, target.context, home=True)
+    objects = anyio.run(from_cluster, connection, explainer.kinds)
+    return examine(explainer, configuration, objects, pods, seconds)
+
+
+def show(pods: Sequence[ParkedPod], console: Console) -> None:
+    """Prints a row for each parked pod, and below what should have woken the forgotten ones."""
+    if not pods:
+        console.print("No pod stayed parked.")
+        return
+    table = Table(title="parked pods", title_justify="left")
+    for column in ("pod", "parked for", "rejected by", "would it fit now?"):
+        table.add_column(column, overflow="fold")
+    for pod in pods:
+        waits = str(Duration(max(0, round(time.time() - pod.since)))) if pod.since else ""
+        verdict = f"on {pod.node}: forgotten" if pod.verdict == FORGOTTEN else pod.verdict
+        cells = (pod.key, waits, ", ".join(pod.rejected_by), verdict)
+        table.add_row(*(escape(printable(cell)) for cell in cells))
+    console.print(table)
+    for pod in pods:
+        if pod.events:
+            text = f"{pod.key}: one of these events should have woken it: {', '.join(pod.events)}"
+            console.print(escape(printable(text)))
