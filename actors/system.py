@@ -53,6 +53,7 @@ from .server.metrics.slis import HealthMeasures
 from .telemetry.instruments import Instruments
 from .telemetry.measures import Registry
 from .telemetry.tracing import Tracing
+from .wiring.glance import Lookout
 from .wiring.informers import Informers, looked_up
 from .wiring.pages import Readiness, count_when_read, debug_of, health_of, metrics_of
 from .wiring.profiles import ProfilesInUse, SchedulerHandle, first_rules
@@ -130,6 +131,7 @@ class Daemon:
         )
         count_when_read(instruments, mailboxes, profiles)
         self._readiness = readiness = Readiness(informers)
+        self.lookout = Lookout(mailboxes, in_binding, informers, access.tenure, self._heartbeat)
         self._server: ServerActor | None = None
         if options.serving is not None and options.serving.secure_port:
             slis = HealthMeasures(registry_for(options), PROCESS_START.timestamp())

@@ -56,6 +56,8 @@ from ..hollow.kubelet.usage import NO_SCENARIO
 from ..hollow.negotiation.driver import run_negotiating_driver
 from ..manifests import ManifestError, kind_of
 from ..manifests import read as read_manifests
+from ..page.embedded import EmbeddedSource
+from ..page.server import serve_page
 from .placements import Summary
 from .tables import closing_lines, pods_table
 from .watching import Watching
@@ -100,6 +102,7 @@ class Settings(msgspec.Struct, frozen=True):
     keep: bool
     port: int
     secure_port: int
+    page_port: int
     kubeconfig_out: Path | None
     allowed_hosts: tuple[str, ...]
     live: bool
@@ -173,6 +176,13 @@ class Settings(msgspec.Struct, frozen=True):
     help="Port of 127.0.0.1 for the scheduler's own pages, open to everybody; 0 serves none.",
 )
 @click.option(
+    "--page-port",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of the page that shows the cluster and the scheduler; 0 picks a free one.",
+)
+@click.option(
     "--kubeconfig-out",
     type=click.Path(path_type=Path),
     help="Write the kubeconfig for kubectl to this file; by default, to a temporary one.",
@@ -199,6 +209,7 @@ def demo(
     keep: bool,
     port: int,
     secure_port: int,
+    page_port: int,
     kubeconfig_out: Path | None,
     allowed_hosts: tuple[str, ...],
     output: str,
@@ -237,6 +248,7 @@ def demo(
             keep=keep,
             port=port,
             secure_port=secure_port,
+            page_port=page_port,
             kubeconfig_out=kubeconfig_out,
             allowed_hosts=allowed_hosts,
             live=live,
@@ -324,6 +336,11 @@ async def _run(settings: Settings) -> Summary:
         )
         extenders = await stack.enter_async_context(Extenders((), access.tenure))
         daemon = Daemon(configuration, access, extenders, clock, rng, options)
+        page = EmbeddedSource(access, daemon.lookout.glance, configuration, settings.gates)
+        page_url = await group.start(
+            serve_page, page, clock, settings.page_port, settings.allowed_hosts
+        )
+        click.echo(f"page at {page_url}", err=True)
         await group.start(daemon.run)
         if not settings.keep:
             await watching.settled()

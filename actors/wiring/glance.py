@@ -1,0 +1,106 @@
+"""A glance at a running scheduler: its queue, its bindings, its leadership and its health."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from ..binding.state import PodsInBinding
+from ..client.tenure import Tenure
+from ..mailboxes import Mailboxes
+from ..messages.queue import DumpQueued, ListQueued, MeasureQueue, QueuedPodDump
+from ..process.heartbeat import Heartbeat
+from ..runtime.ask import ask
+from .informers import Informers
+
+MOST_SHOWN = 200
+
+
+class Rejections(msgspec.Struct, frozen=True):
+    """The number of pods that wait because of a plugin."""
+
+    plugin: str
+    pods: int
+
+
+class QueuedPod(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod of the queue. `plugins` rejected it, or hold it back."""
+
+    key: str
+    place: str
+    attempts: int
+    priority: int
+    backoff_left: float
+    plugins: tuple[str, ...]
+
+
+class Glance(msgspec.Struct, frozen=True, rename="camel"):
+    """The pods by place, the first of them, and how the scheduler is.
+
+    `in_flight` are being decided or bound; of these, `on_permit` wait for a plugin's permission,
+    and `in_pre_bind` for their volumes and devices.
+    """
+
+    active: int
+    backoff: int
+    parked: int
+    gated: int
+    in_flight: int
+    on_permit: int
+    in_pre_bind: int
+    rejections: tuple[Rejections, ...]
+    pods: tuple[QueuedPod, ...]
+    leads: bool
+    problems: tuple[str, ...]
+    still_seconds: float
+
+
+class Lookout:
+    """Takes glances at the scheduler, in its event loop."""
+
+    def __init__(
+        self,
+        mailboxes: Mailboxes,
+        in_binding: PodsInBinding,
+        informers: Informers,
+        tenure: Tenure,
+        heartbeat: Heartbeat,
+    ) -> None:
+        self._queue = mailboxes.queue
+        self._in_binding = in_binding
+        self._informers = informers
+        self._tenure = tenure
+        self._heartbeat = heartbeat
+
+    async def glance(self) -> Glance:
+        """Raises MailboxClosedError once the scheduler has ended."""
+        measures = await ask(self._queue, MeasureQueue)
+        keys = (await ask(self._queue, ListQueued))[:MOST_SHOWN]
+        dumped = await ask(self._queue, partial(DumpQueued, keys=keys))
+        counts, binding = measures.statistics, self._in_binding.statistics()
+        rejected: dict[str, int] = {}
+        for (plugin, _), number in measures.rejected.items():
+            rejected[plugin] = rejected.get(plugin, 0) + number
+        most_first = sorted(rejected.items(), key=lambda item: (-item[1], item[0]))
+        return Glance(
+            counts.active,
+            counts.backoff,
+            counts.unschedulable,
+            counts.gated,
+            counts.in_flight,
+            binding.waiting,
+            binding.in_pre_bind,
+            tuple(Rejections(plugin, number) for plugin, number in most_first if number),
+            tuple(map(_queued, dumped)),
+            self._tenure.permits(),
+            tuple(self._informers.problems()),
+            self._heartbeat.still_for(),
+        )
+
+
+def _queued(pod: QueuedPodDump) -> QueuedPod:
+    plugins = {*pod.rejected_by, *pod.pending, pod.gated_by} - {""}
+    return QueuedPod(
+        pod.key, pod.place, pod.attempts, pod.priority, pod.backoff_left, tuple(sorted(plugins))
+    )

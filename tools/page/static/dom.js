@@ -1,0 +1,52 @@
+// Makes elements. Text only ever becomes a text node, so no name or message can become markup.
+
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class") element.className = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined)
+    .map((child) => (child instanceof Node ? child : String(child))));
+  return element;
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
+}
+
+export function variable(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+const NUMBERS = new Intl.NumberFormat("en");
+export const count = (number) => NUMBERS.format(number);
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+export function amount(resource, value) {
+  if (resource === "cpu") return value % 1000 ? `${count(value)}m` : count(value / 1000);
+  if (resource === "memory" || resource.includes("storage") || resource.startsWith("hugepages")) {
+    for (const [unit, size] of [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 1024]]) {
+      if (value >= size) return `${Number((value / size).toFixed(1))} ${unit}`;
+    }
+  }
+  return count(value);
+}
+
+export function ago(seconds) {
+  const age = Math.max(0, Date.now() / 1000 - seconds);
+  if (age < 120) return `${Math.round(age)} s`;
+  if (age < 7200) return `${Math.round(age / 60)} min`;
+  if (age < 172800) return `${Math.round(age / 3600)} h`;
+  return `${Math.round(age / 86400)} d`;
+}
+
+export const podLink = (key) => {
+  const slash = key.indexOf("/");
+  return `#/pod/${encodeURIComponent(key.slice(0, slash))}/${encodeURIComponent(key.slice(slash + 1))}`;
+};
