@@ -9,7 +9,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
 from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.kube.quantity import QuantityError, milli_value, value
+from berth.actors.scheduling.kube.quantity import milli_value, value
 from berth.actors.scheduling.kube.requests import Amounts, pod_requests
 from berth.actors.scheduling.kube.times import seconds_of
 
@@ -67,10 +67,7 @@ def pod_row(pod: Pod) -> PodRow:
     metadata, status = pod.metadata, pod.status
     placed = next((c for c in status.conditions if c.type == "PodScheduled"), None)
     scheduled = placed is not None and placed.status == "True"
-    try:
-        requests = {} if status.phase in FINISHED else {**pod_requests(pod), "pods": 1}
-    except QuantityError:
-        requests = {}
+    requests = {} if status.phase in FINISHED else {**pod_requests(pod), "pods": 1}
     return PodRow(
         key(pod),
         pod.spec.node_name,
@@ -99,10 +96,7 @@ def workload_of(pod: Pod) -> str:
 
 
 def _amount(name: str, text: str | float) -> int:
-    try:
-        return milli_value(text) if name == "cpu" else value(text)
-    except QuantityError:
-        return 0
+    return milli_value(text) if name == "cpu" else value(text)
 
 
 def _seconds(text: str | None) -> float:

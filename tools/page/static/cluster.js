@@ -6,6 +6,7 @@ import { arrange, tiles } from "./layout.js";
 import { share } from "./model.js";
 
 const ZONE = "topology.kubernetes.io/zone";
+const NONE = "without this label";
 const MOST_PODS = 100; // of a node, in its details
 const MOST_ROWS = 500; // of the table
 const DETAILS_EVERY = 500; // milliseconds
@@ -133,12 +134,12 @@ export class ClusterView {
     for (const node of this.model.existing()) {
       if (find && !node.name.toLowerCase().includes(find)
         && ![...node.pods].some((pod) => pod.key.toLowerCase().includes(find))) continue;
-      const name = settings.group ? node.labels[settings.group] ?? "(none)" : "all nodes";
+      const name = settings.group ? node.labels[settings.group] ?? NONE : "all nodes";
       if (!groups.has(name)) groups.set(name, { name, nodes: [] });
       groups.get(name).nodes.push(node);
     }
     const natural = new Intl.Collator("en", { numeric: true }).compare;
-    const sorted = [...groups.values()].sort((a, b) => natural(a.name, b.name));
+    const sorted = [...groups.values()].sort((a, b) => (a.name === NONE) - (b.name === NONE) || natural(a.name, b.name));
     for (const group of sorted) group.nodes.sort((a, b) => natural(a.name, b.name));
     return sorted;
   }

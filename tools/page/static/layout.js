@@ -1,7 +1,7 @@
 // Where the boxes of nodes are: pure geometry, without drawing.
 
-const WIDTHS = [320, 260, 210, 170, 140, 112, 92, 76, 62, 50, 40, 32, 26, 21, 17, 14, 11];
-const RATIO = 0.66; // height of a box by its width
+// The widths of boxes to try, each a twelfth smaller than the one before it.
+const WIDTHS = Array.from({ length: 41 }, (_, step) => Math.round(320 * (11 / 12) ** step));
 const HEAD = 24; // the heading of a group
 const GUTTER = 16; // between groups
 
@@ -31,7 +31,7 @@ function planned(groups, width, size, columns) {
   const largest = Math.max(1, ...groups.map((group) => group.nodes.length));
   const across = Math.max(1, Math.min(largest, Math.floor((column + gap) / (size + gap))));
   const cell = Math.min((column - gap * (across - 1)) / across, size * 1.5);
-  const high = Math.round(Math.max(cell * RATIO, 9));
+  const high = Math.round(cell * (cell < 30 ? 0.8 : 0.66));
   let total = 0;
   for (let first = 0; first < groups.length; first += columns) {
     const row = groups.slice(first, first + columns);

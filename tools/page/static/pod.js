@@ -3,6 +3,7 @@
 import { ago, count, h, plural } from "./dom.js";
 
 const MOST_ROWS = 200;
+const natural = new Intl.Collator("en", { numeric: true }).compare;
 
 export class PodView {
   name = "pod";
@@ -103,8 +104,8 @@ export class PodView {
   scores(decision, story) {
     const plugins = Object.keys(decision.score);
     const value = (node, column) => (column === "total" ? decision.total[node] : decision.score[column]?.[node]) ?? -1;
-    const names = Object.keys(decision.filter).sort((a, b) => this.sort === "node" ? (a < b ? -1 : 1)
-      : value(b, this.sort) - value(a, this.sort) || (a < b ? -1 : 1));
+    const names = Object.keys(decision.filter).sort((a, b) => this.sort === "node" ? natural(a, b)
+      : value(b, this.sort) - value(a, this.sort) || natural(a, b));
     const highest = Object.fromEntries(["total", ...plugins].map((column) => [column, Math.max(1, ...names.slice(0, 5000).map((node) => value(node, column)))]));
     const head = (column) => h("th", { scope: "col", "aria-sort": this.sort === column ? (column === "node" ? "ascending" : "descending") : undefined },
       h("button", { type: "button", onclick: () => { this.sort = column; this.scores(decision, story); } }, column));
@@ -123,10 +124,10 @@ export class PodView {
     };
     this.matrix.replaceChildren(h("table", { class: "scores" },
       h("caption", {}, names.length > MOST_ROWS ? `The first ${count(MOST_ROWS)} of ${plural(names.length, "node")}; scores are weighed` : `${plural(names.length, "node")}; scores are weighed`),
-      h("thead", {}, h("tr", {}, head("node"), columns.map(head), h("th", { scope: "col" }, "verdict"))),
+      h("thead", {}, h("tr", {}, head("node"), h("th", { scope: "col" }, "verdict"), columns.map(head))),
       h("tbody", {}, names.slice(0, MOST_ROWS).map((node) => h("tr", { class: node === story.node ? "here" : undefined },
         h("th", { scope: "row" }, node === story.node ? `${node} (runs here)` : node),
-        columns.map((column) => cell(node, column)), h("td", { class: "why" }, verdict(node)))))));
+        h("td", { class: "why" }, verdict(node)), columns.map((column) => cell(node, column)))))));
   }
 }
 

@@ -88,7 +88,7 @@ export class QueueView {
       const tall = (value / high) * 110;
       if (value) drawing.append(svg("rect", { x: index * 4 + 0.5, y: 120 - tall, width: 3, height: tall }));
     });
-    const text = total ? `${plural(total, "pod")} in 2 min, at most ${count(most)}/s; they waited ${(waited / total).toFixed(1)} s on average`
+    const text = total ? `${plural(total, "pod")} in 2 min, at most ${count(most)}/s; they waited ${waited < total ? "less than 1" : (waited / total).toFixed(1)} s on average`
       : "No pod was placed in the last 2 minutes.";
     this.chart.replaceChildren(h("div", { class: "plot" }, h("span", { class: "top" }, `${count(high)}/s`), drawing),
       h("div", { class: "axis" }, h("span", {}, "2 min ago"), h("span", {}, "now")), h("figcaption", {}, text));

@@ -1,0 +1,78 @@
+"""The page over HTTP: its headers, its methods, and hostile names that stay data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from berth.tools.page.feed import Board, Feed, event_of
+from berth.tools.page.server import Page
+from berth.tools.page.source import Change
+from berth.tools.page.story import Story
+from tests.kit.clock import VirtualClock
+from tests.kit.page import FilledSource, node_of
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\r\n\r\ndata: {}"
+Client = TestClient[web.Request, web.Application]
+
+
+def story(name: str) -> Story:
+    return Story(f"x/{name}", "", "Pending", "", 0, "", {"a": HOSTILE}, [], [])
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    source = FilledSource()
+    source.stories = {"x/p": story("p")}
+    page = Page(source, Feed(source, VirtualClock()), ())
+    async with TestClient(TestServer(page.application())) as client:
+        yield client
+
+
+async def test_every_answer_has_a_strict_policy(client: Client) -> None:
+    for path in ("/ui/", "/ui/app.js", "/ui/pods/x/p", "/ui/nothing.js", "/elsewhere"):
+        response = await client.get(path)
+        policy = response.headers["Content-Security-Policy"]
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_the_files_have_no_inline_script_or_style(client: Client) -> None:
+    text = await (await client.get("/ui/")).text()
+    assert "<style" not in text
+    assert "style=" not in text
+    assert text.count("<script") == text.count('<script type="module" src=') == 1
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_nothing_can_be_written(client: Client, method: str) -> None:
+    for path in ("/ui/", "/ui/feed", "/ui/pods/x/p", "/ui/app.js"):
+        assert (await client.request(method, path)).status == 405
+
+
+async def test_a_foreign_host_or_origin_gets_nothing(client: Client) -> None:
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
+        assert (await client.get("/ui/feed", headers=headers)).status == 403
+
+
+async def test_a_hostile_text_stays_a_string_of_json(client: Client) -> None:
+    response = await client.get("/ui/pods/x/p")
+    assert response.content_type == "application/json"
+    assert (await response.json())["labels"] == {"a": HOSTILE}
+    assert (await client.get("/ui/pods/x/%3Cscript%3E")).status == 404
+    assert (await client.get("/ui/..%2Fserver.py")).status == 404
+
+
+async def test_a_hostile_name_cannot_end_its_event() -> None:
+    board = Board()
+    hostile: Change = node_of(HOSTILE, labels={HOSTILE: HOSTILE})
+    board.put(hostile)
+    lines = event_of("frame", board.take()).decode().split("\n")
+    assert [line.partition(":")[0] for line in lines] == ["event", "data", "", ""]
+    assert json.loads(lines[1].removeprefix("data: "))["nodes"][0][0] == HOSTILE
+    assert "\r" not in lines[1]
