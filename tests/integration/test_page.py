@@ -1,0 +1,194 @@
+"""The page in a real browser: views, sizes, colours, the keyboard, broken connections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import pytest
+from playwright.async_api import Page, async_playwright, expect
+
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.wiring.glance import Glance, QueuedPod, Rejections
+from berth.tools.explain.decision import Decision, Verdict
+from berth.tools.page.server import serve_page
+from berth.tools.page.story import Condition, Happening, Story
+from tests.kit.page import FilledSource, node_of, pod_of
+from tests.kit.processes import free_port
+from tests.kit.programs import needs
+
+pytestmark = [pytest.mark.full("starts a browser"), needs("chromium")]
+
+ZONE = "topology.kubernetes.io/zone"
+HOSTILE = '<img src=x onerror="document.title=1">&amp;</b>'
+MESSAGE = "0/6 nodes are available: 6 Insufficient cpu."
+GROUND = "() => getComputedStyle(document.documentElement).backgroundColor"
+SIZES = [(360, 740), (1280, 800), (3840, 2160)]
+
+
+def filled(nodes: int, pods: int) -> FilledSource:
+    source = FilledSource(
+        *(node_of(f"node-{i}", labels={ZONE: f"zone-{i % 3}"}) for i in range(nodes)),
+        *(
+            pod_of(f"shop/web-{i}", f"node-{i % nodes}", workload=f"shop/web-{i % 20}")
+            for i in range(pods)
+        ),
+        pod_of("shop/big", message=MESSAGE),
+    )
+    verdict = Verdict("Unschedulable", "NodeResourcesFit", ["Insufficient cpu"])
+    fits = Verdict("Success", "", [])
+    decision = Decision(
+        filter={f"node-{i}": fits if i < 3 else verdict for i in range(nodes)},
+        score={"ImageLocality": {f"node-{i}": i for i in range(3)}},
+        total={f"node-{i}": i for i in range(3)},
+        best=["node-2"],
+        hosts=["node-2"],
+    )
+    source.stories["shop/big"] = Story(
+        "shop/big",
+        "",
+        "Pending",
+        "default-scheduler",
+        0,
+        "2026-01-01T00:00:00Z",
+        {},
+        [Condition("PodScheduled", "False", "Unschedulable", MESSAGE, "2026-01-01T00:00:00Z")],
+        [Happening("2026-01-01T00:00:00Z", "Warning", "FailedScheduling", MESSAGE, 3)],
+        decision,
+    )
+    queued = QueuedPod("shop/big", "unschedulable", 3, 0, 0.0, ("NodeResourcesFit",))
+    rejections = (Rejections("NodeResourcesFit", 1),)
+    source.quick = Glance(0, 0, 1, 0, 0, 0, 0, rejections, (queued,), True, (), 0.0)
+    return source
+
+
+@asynccontextmanager
+async def served(source: FilledSource, port: int = 0) -> AsyncIterator[str]:
+    async with anyio.create_task_group() as group:
+        yield await group.start(serve_page, source, SystemClock(), port)
+        group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def browsing(**options: Any) -> AsyncIterator[Page]:
+    """Opens a page of a browser, in which nothing may go wrong."""
+    problems: list[str] = []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
+        page = await browser.new_page(**options)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text))
+        yield page
+        await browser.close()
+    assert [text for text in problems if "Failed to load resource" not in text] == []
+
+
+async def shows_all(page: Page, url: str) -> None:
+    """Goes through the views, of which none may be wider than the window."""
+    summary = page.locator(".summary")
+    await page.goto(f"{url}#/cluster")
+    await expect(summary).to_contain_text("nodes", timeout=20_000)
+    for view, text in (
+        ("#/queue", "NodeResourcesFit"),
+        ("#/pod/shop/big", "Insufficient cpu"),
+        ("#/cluster", "zone"),
+    ):
+        await page.goto(url + view)
+        await expect(page.locator("main")).to_contain_text(text)
+        wide = await page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, view
+
+
+@pytest.mark.parametrize("nodes", [6, 5000])
+@pytest.mark.parametrize("size", SIZES)
+async def test_each_view_fits_the_window(nodes: int, size: tuple[int, int]) -> None:
+    viewport = {"width": size[0], "height": size[1]}
+    async with served(filled(nodes, 10 * nodes)) as url, browsing(viewport=viewport) as page:
+        await shows_all(page, url)
+        await expect(page.locator(".summary")).to_contain_text(
+            f"{nodes:,} nodes · {10 * nodes:,} pods placed", timeout=20_000
+        )
+
+
+async def test_it_follows_the_colours_of_the_system() -> None:
+    grounds = []
+    async with served(filled(6, 12)) as url:
+        for scheme in ("light", "dark"):
+            async with browsing(color_scheme=scheme) as page:
+                await shows_all(page, url)
+                grounds.append(await page.evaluate(GROUND))
+    assert grounds[0] != grounds[1]
+
+
+async def test_hostile_texts_are_shown_as_they_are() -> None:
+    source = filled(6, 6)
+    hostile = f"shop/{HOSTILE}"
+    source.put(
+        node_of(HOSTILE, labels={ZONE: HOSTILE, HOSTILE: HOSTILE}, taints=(HOSTILE,)),
+        pod_of(hostile, HOSTILE, workload=HOSTILE, message=HOSTILE),
+        pod_of(f"{hostile}2", message=HOSTILE),
+    )
+    conditions = [Condition(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "")]
+    events = [Happening("", HOSTILE, HOSTILE, HOSTILE, 1)]
+    verdict = Verdict(HOSTILE, HOSTILE, [HOSTILE])
+    decision = Decision(filter={HOSTILE: verdict}, message=HOSTILE)
+    source.stories[hostile] = Story(
+        hostile, HOSTILE, HOSTILE, HOSTILE, 0, "", {}, conditions, events, decision
+    )
+    async with served(source) as url, browsing() as page:
+        await page.goto(f"{url}#/cluster")
+        await expect(page.locator(".legend")).to_contain_text(HOSTILE)
+        await page.get_by_role("button", name="Table").click()
+        await page.get_by_role("rowheader", name=HOSTILE).wait_for()
+        await page.locator(".details a", has_text=f"{hostile}2").wait_for()
+        await page.goto(f"{url}#/queue")
+        await page.goto(f"{url}#/pod/shop/{quote(HOSTILE, safe='')}")
+        await expect(page.locator(".pod")).to_contain_text(f"{HOSTILE}: {HOSTILE}")
+        assert await page.locator("main img, main script").count() == 0
+        assert "1" not in (await page.title()).replace(HOSTILE, "")
+
+
+async def test_the_keyboard_alone_is_enough() -> None:
+    async with served(filled(6, 12)) as url, browsing() as page:
+        await page.goto(url)
+        await expect(page.locator(".summary")).to_contain_text("6 nodes")
+        await page.keyboard.press("Tab")
+        await expect(page.locator(".skip")).to_be_focused()
+        for _ in range(12):
+            await page.keyboard.press("Tab")
+            if await page.locator(".map:focus").count():
+                break
+        live = page.locator("p[aria-live]")
+        await expect(live).to_contain_text("node-0, cpu")
+        await page.keyboard.press("ArrowRight")
+        await expect(live).to_contain_text("node-3, cpu")
+        assert await page.locator(".ring:not(.over)").is_visible()
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".details a").first).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(re.compile(r"#/pod/shop/web-\d+$"))
+        await expect(page.locator("main")).to_contain_text("There is no such pod.")
+
+
+async def test_changes_are_shown_and_a_broken_connection_is_said_and_mended() -> None:
+    source, port = filled(6, 12), free_port()
+    note = "what you see may be out of date"
+    async with browsing() as page:
+        async with served(source, port) as url:
+            await page.goto(url)
+            await expect(page.locator(".summary")).to_contain_text("12 pods placed")
+            source.put(pod_of("shop/big", "node-1"))
+            await expect(page.locator(".summary")).to_contain_text("13 pods placed")
+        await expect(page.locator("#stale")).to_contain_text(note)
+        await expect(page.locator("#signs")).to_contain_text("connection lost")
+        source.put(pod_of("shop/more", "node-1"))
+        async with served(source, port):
+            await expect(page.locator("#signs")).to_contain_text("live", timeout=20_000)
+            await expect(page.locator("#stale")).to_be_hidden()
+            await expect(page.locator(".summary")).to_contain_text("14 pods placed")
