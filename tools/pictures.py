@@ -1,0 +1,53 @@
+"""Makes the pictures of the page in docs/ from a running demo, with Debian's chromium.
+
+.venv/bin/python tools/pictures.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+# The address of each picture, its size, and the text that is there once all is shown.
+PICTURES = {
+    "page-cluster": ("cluster", 1200, 620, "13 pods placed"),
+    "page-pod": ("pod/default/checkout", 1200, 1000, "scores are weighed"),
+}
+
+
+def main() -> None:
+    demo = [str(Path(sys.executable).with_name("berth")), "demo", "--keep"]
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    with (
+        subprocess.Popen(demo, stdout=null, stderr=pipe, text=True) as running,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
+        try:
+            assert running.stderr is not None
+            url = next(line.split()[-1] for line in running.stderr if line.startswith("page at"))
+            for name, (view, width, height, text) in PICTURES.items():
+                take(browser, f"{url}#/{view}", (width, height), text, ROOT / f"docs/{name}.png")
+        finally:
+            running.terminate()
+            browser.close()
+
+
+def take(browser: Browser, url: str, size: tuple[int, int], text: str, file: Path) -> None:
+    """Writes what a browser shows at an address, once the text is there and the rate has ended."""
+    page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+    page.goto(url)
+    page.get_by_text(text).wait_for()
+    page.locator("#signs", has_text="rate0/s").wait_for()
+    page.screenshot(path=file)
+    page.close()
+
+
+if __name__ == "__main__":
+    main()
