@@ -241,3 +241,11 @@ def test_an_unknown_gate_is_an_error_in_one_line() -> None:
     result = CliRunner().invoke(demo, ["--feature-gates", "BerthPod=true"])
     assert result.exit_code == 1
     assert result.output == "Error: feature gates: unrecognized feature gate: BerthPod\n"
+
+
+def test_a_page_port_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = CliRunner().invoke(demo, ["--page-port", port])
+    assert result.exit_code == 1
+    assert "cannot start: Address already in use" in result.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -69,7 +70,8 @@ def filled(nodes: int, pods: int) -> FilledSource:
 @asynccontextmanager
 async def served(source: FilledSource, port: int = 0) -> AsyncIterator[str]:
     async with anyio.create_task_group() as group:
-        yield await group.start(serve_page, source, SystemClock(), port)
+        listener = socket.create_server(("127.0.0.1", port))
+        yield await group.start(serve_page, source, SystemClock(), listener)
         group.cancel_scope.cancel()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import sys
 from contextlib import AsyncExitStack
 from functools import partial
@@ -290,6 +291,7 @@ async def _run(settings: Settings) -> Summary:
                 kubelets=KubeletMetrics(clock, scenario),
             )
         )
+        page_listener = stack.enter_context(socket.create_server(("127.0.0.1", settings.page_port)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
         file = settings.kubeconfig_out or folder / "kubeconfig"
         file.write_text(kubeconfig(url), encoding="utf-8")
@@ -337,9 +339,7 @@ async def _run(settings: Settings) -> Summary:
         extenders = await stack.enter_async_context(Extenders((), access.tenure))
         daemon = Daemon(configuration, access, extenders, clock, rng, options)
         page = EmbeddedSource(access, daemon.lookout.glance, configuration, settings.gates)
-        page_url = await group.start(
-            serve_page, page, clock, settings.page_port, settings.allowed_hosts
-        )
+        page_url = await group.start(serve_page, page, clock, page_listener, settings.allowed_hosts)
         click.echo(f"page at {page_url}", err=True)
         await group.start(daemon.run)
         if not settings.keep:

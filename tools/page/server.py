@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
+from socket import socket
 
 import anyio
 import msgspec
@@ -127,12 +128,12 @@ async def _add_headers(_request: web.Request, response: web.StreamResponse) -> N
 async def serve_page(
     source: Source,
     clock: Clock,
-    port: int = 0,
+    listener: socket,
     allowed_hosts: Collection[str] = (),
     *,
     task_status: TaskStatus[str],
 ) -> None:
-    """Serves the page until cancelled; started with its URL. Raises OSError."""
+    """Serves the page on a bound socket until cancelled; started with its URL."""
     feed = Feed(source, clock)
     application = Page(source, feed, allowed_hosts).application()
     runner = web.AppRunner(
@@ -143,8 +144,8 @@ async def serve_page(
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        task_status.started(f"http://127.0.0.1:{runner.addresses[0][1]}/ui/")
+        await web.SockSite(runner, listener).start()
+        task_status.started(f"http://127.0.0.1:{listener.getsockname()[1]}/ui/")
         await feed.run()
     finally:
         with anyio.CancelScope(shield=True):
