@@ -31,7 +31,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from .cluster import Cluster, decoded
 from .decision import Decision, Explanation, Failure, steps
-from .handle import ReadOnlyHandle
+from .handle import HeldObjects, ReadOnlyHandle
 from .source import Document, Question, SourceError, from_scenario
 
 CHUNK = 8
@@ -58,11 +58,14 @@ class Explainer:
     """
 
     def __init__(
-        self, configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool] = DEFAULTS
+        self,
+        configuration: KubeSchedulerConfiguration,
+        gates: Mapping[str, bool] = DEFAULTS,
+        objects: HeldObjects | None = None,
     ) -> None:
         self._configuration = configuration
         self._gates = gates
-        self.handle = ReadOnlyHandle(gates)
+        self.handle = ReadOnlyHandle(gates, objects)
         self._profiles = profiles_of(configuration, self.handle)
         lookups = (
             kind

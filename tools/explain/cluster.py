@@ -20,6 +20,7 @@ from berth.actors.messages.cache import (
     ObjectPut,
     ObjectRemoved,
     TakeSnapshot,
+    Unnominate,
 )
 from berth.actors.scheduling.kube.core import (
     FINISHED,
@@ -96,6 +97,14 @@ class Cluster:
 
     def nominate(self, info: PodInfo) -> None:
         self._cache.handle(Nominate(info, info.pod.status.nominated_node_name))
+
+    def unnominate(self, key: str) -> None:
+        """Withdraws the nomination of the pod of this key (namespace/name)."""
+        self._cache.handle(Unnominate(key))
+
+    def assume(self, item: HasMetadata) -> None:
+        """Replaces an object that is no pod and no node by the version that a plugin assumes."""
+        self._cache.handle(ObjectPut(item))
 
     def snapshot(self) -> Snapshot:
         """Returns the cluster as it is now. It is always the same snapshot, brought up to date."""

@@ -82,8 +82,10 @@ class ReadOnlyHandle:
     now = staticmethod(time.monotonic)
     wall = staticmethod(partial(datetime.now, UTC))
 
-    def __init__(self, feature_gates: Mapping[str, bool] = DEFAULTS) -> None:
+    def __init__(
+        self, feature_gates: Mapping[str, bool] = DEFAULTS, objects: HeldObjects | None = None
+    ) -> None:
         self.feature_gates = feature_gates
         self.api = ApiObjects(_NoCalls(), SystemClock(), Random())
-        self.objects = HeldObjects()
+        self.objects = HeldObjects() if objects is None else objects
         self.waiting = PodsInBinding()

@@ -89,7 +89,7 @@ def from_manifests(
         raise SourceError(str(problem)) from None
     if manifests.report:
         click.echo(printable(manifests.report), err=True)
-    store = _classes_of(cluster)
+    store = classes_of(cluster)
     objects: dict[tuple[str, str, str], Document] = {}
     for kind, document in sorted(manifests.objects, key=lambda pair: pair[0] not in CLASSES):
         completed = completed_object(kind, document, store)
@@ -107,7 +107,7 @@ def from_manifests(
     return documents
 
 
-def _classes_of(cluster: Iterable[Document]) -> Store:
+def classes_of(cluster: Iterable[Document]) -> Store:
     """Returns a store with the objects that admission looks up, built-in and of a cluster."""
     store = Store()
     Api(store).seed()
@@ -216,7 +216,7 @@ def question_about(
         pod, claims = next_pod(document, documents)
     except msgspec.ValidationError as invalid:
         raise SourceError(f"{subject}: {invalid}") from None
-    store = _classes_of(documents)
+    store = classes_of(documents)
     created = [completed_object(CLAIMS, claim, store) for claim in claims]
     return Question(completed_object(PODS, pod, store), [*documents, *created], configuration)
 

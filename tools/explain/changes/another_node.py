@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Protocol
 
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -49,11 +50,19 @@ def _types(world: World) -> list[NodeInfo]:
     return sorted(chosen, key=size)
 
 
-def _copy(world: World, info: NodeInfo) -> tuple[Edit, ...]:
-    """Returns the creation of a node like another one, with the pods that each such node has."""
+class Documents(Protocol):
+    """The objects of a cluster by kind, name and namespace."""
+
+    def document(self, kind: str, name: str, namespace: str = "") -> Document | None: ...
+
+
+def copy_of(world: Documents, info: NodeInfo, suffix: str = "copy") -> tuple[Edit, ...]:
+    """Returns the creation of a node like another one, with the pods that each such node has. The
+    names get the suffix, as often as needed to be new.
+    """
     document = world.document("Node", info.name)
     assert document is not None
-    name = _unused(world, "Node", info.name)
+    name = _unused(world, suffix, "Node", info.name)
     metadata, spec = document["metadata"], dict(document.get("spec") or {})
     labels = dict(metadata.get("labels") or {})
     if HOSTNAME in labels:
@@ -72,7 +81,7 @@ def _copy(world: World, info: NodeInfo) -> tuple[Edit, ...]:
         namespace, _, of = pod.key.partition("/")
         like = world.document("Pod", of, namespace)
         if like is not None and _is_on_each(pod):
-            new_name = _unused(world, "Pod", of, namespace)
+            new_name = _unused(world, suffix, "Pod", of, namespace)
             copy = {
                 **like,
                 "metadata": _named(like["metadata"], new_name),
@@ -82,8 +91,8 @@ def _copy(world: World, info: NodeInfo) -> tuple[Edit, ...]:
     return tuple(edits)
 
 
-def _unused(world: World, kind: str, name: str, namespace: str = "") -> str:
-    while world.document(kind, name := f"{name}-copy", namespace) is not None:
+def _unused(world: Documents, suffix: str, kind: str, name: str, namespace: str = "") -> str:
+    while world.document(kind, name := f"{name}-{suffix}", namespace) is not None:
         pass
     return name
 
@@ -96,11 +105,11 @@ def _is_on_each(pod: PodInfo) -> bool:
 
 def _named(metadata: Document, name: str) -> Document:
     kept = {part: value for part, value in metadata.items() if part not in OF_ITS_OWN}
-    return {**kept, "name": name, "uid": f"{metadata.get('uid', '')}-copy"}
+    return {**kept, "name": name, "uid": f"{metadata.get('uid', '')}-{name}"}
 
 
 def changes(world: World) -> Iterator[Change]:
-    copies = [(info.name, _copy(world, info)) for info in _types(world)]
+    copies = [(info.name, copy_of(world, info)) for info in _types(world)]
     with world.changed([edit for _, edits in copies for edit in edits]):
         fitting = set(world.nodes())
     for name, edits in copies:

@@ -1,0 +1,237 @@
+"""`berth whatif`: what would happen to the pods if the cluster changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import anyio
+import click
+import msgspec
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.kubeconfig import load
+from berth.actors.client.rest import ConnectionFailedError
+from berth.actors.configuration.file import load_file
+from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.telemetry.logs import configure_logs
+from berth.config.feature_gates import FeatureGateError
+from berth.config.load import ConfigError, from_mapping
+
+from ..apiserver.resources import KINDS
+from ..explain.answering import Explainer
+from ..explain.source import ADMITTING, Document, SourceError, from_cluster, from_manifests
+from ..explain.words import listed, shown
+from ..feature_gates import feature_gates_option, gates_from
+from .steps import from_file, steps_of
+from .trying import Fullness, NodeChange, Result, result_of
+from .workloads import KINDS as WORKLOADS
+
+
+class _Problem(click.ClickException):
+    exit_code = 2
+
+
+@click.command()
+@click.argument("steps", metavar="[STEP]...", nargs=-1)
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    help="The cluster, or with --kubeconfig or --master what is added to it: manifests, folders of "
+    "them, or - for standard input; repeatable.",
+)
+@click.option(
+    "--kubeconfig",
+    default="",
+    metavar="FILE",
+    help="The cluster: a live one, by its kubeconfig. Without -f, $KUBECONFIG or ~/.kube/config.",
+)
+@click.option(
+    "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
+)
+@click.option(
+    "--steps",
+    "file_of_steps",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A YAML list of steps, before those of the command line.",
+)
+@click.option(
+    "-n", "--namespace", default="default", metavar="NAME", help="The namespace of names in steps."
+)
+@click.option(
+    "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
+)
+@feature_gates_option
+@click.option("--seed", default=0, show_default=True, help="Breaks ties between nodes.")
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Show at most N rows of a table.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+)
+def whatif(
+    steps: tuple[str, ...],
+    paths: tuple[Path, ...],
+    kubeconfig: str,
+    master: str,
+    file_of_steps: Path | None,
+    namespace: str,
+    file: str | None,
+    feature_gates: tuple[str, ...],
+    seed: int,
+    top: int,
+    output: str,
+) -> None:
+    """Try steps on a copy of a cluster, and show where pods land.
+
+    Shows where pods land, which stay pending and why, which are evicted, and how full the nodes
+    are. Nothing is written to the cluster. The exit code is 0 if all pods have a node at the end,
+    1 if some stay pending, and 2 if the question cannot be answered.
+
+    \b
+    Steps:
+      "add NUMBER like NODE"   "remove NODE"    "drain NODE"
+      "cordon NODE"            "uncordon NODE"  "taint NODE KEY[=VALUE]:EFFECT[-]"
+      "apply FILE"             "scale KIND/NAME NUMBER"
+      "delete [NAMESPACE/]POD" "priority CLASS NUMBER"
+      "configure FILE"         (another scheduler configuration)
+
+    \b
+    berth whatif "drain node-1"
+    berth whatif -f cluster.yaml "add 3 like node-1" "scale deployment/web 50"
+    """
+    configure_logs(quiet=True)
+    try:
+        gates = gates_from(feature_gates)
+        sentences = [*(from_file(file_of_steps) if file_of_steps else ()), *steps]
+        parsed = steps_of(sentences)
+        configuration = load_file(file) if file else from_mapping(None)
+        objects = _objects(paths, kubeconfig, master, Explainer(configuration, gates))
+        result = result_of(objects, configuration, gates, parsed, seed, namespace)
+    except (
+        SourceError,
+        ConfigError,
+        FeatureGateError,
+        RegistryError,
+        KubeconfigError,
+        ConnectionFailedError,
+    ) as problem:
+        raise _Problem(str(problem)) from None
+    if output == "json":
+        click.echo(msgspec.json.encode(result))
+    elif output == "yaml":
+        document = msgspec.to_builtins(result)
+        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        show(result, top, Console())
+    if not result.all_placed:
+        click.get_current_context().exit(1)
+
+
+def _objects(
+    paths: tuple[Path, ...], kubeconfig: str, master: str, explainer: Explainer
+) -> list[Document]:
+    cluster: list[Document] = []
+    if kubeconfig or master or not paths:
+        connection = load(kubeconfig or None, master=master, home=not master)
+        workloads = [k for k in KINDS if k.kind in WORKLOADS and k.stored_as is None]
+        others = [*ADMITTING, *workloads]
+        cluster = anyio.run(from_cluster, connection, explainer.kinds, others)
+    return from_manifests(paths, explainer.kinds, cluster) if paths else cluster
+
+
+def show(result: Result, top: int, console: Console) -> None:
+    """Prints the conclusion and the tables of a result, at most `top` rows of each."""
+    waiting = sum(len(pending.pods) for pending in result.pending)
+    first = "all pods have a node" if result.all_placed else f"{waiting} pods stay pending"
+    if waiting == 1:
+        first = "1 pod stays pending"
+    evicted = f", {len(result.evicted)} evicted" if result.evicted else ""
+    console.print(f"{first}: {len(result.placed)} placed{evicted}", highlight=False)
+    by_workload: dict[str, Counter[str]] = {}
+    for placed in result.placed:
+        by_workload.setdefault(placed.workload, Counter())[placed.node] += 1
+    _table(
+        "placed",
+        ("workload", "pods", "nodes"),
+        [
+            (workload, str(nodes.total()), listed([_counted(n, c) for n, c in nodes.items()]))
+            for workload, nodes in by_workload.items()
+        ],
+        top,
+        console,
+    )
+    _table(
+        "pending",
+        ("workload", "pods", "each"),
+        [(of.workload, str(len(of.pods)), of.reason) for of in result.pending],
+        top,
+        console,
+    )
+    _table(
+        "evicted",
+        ("pod", "from", "because", "replaced by"),
+        [(of.pod, of.node, of.reason, of.replacement or "none") for of in result.evicted],
+        top,
+        console,
+    )
+    _table(
+        "nodes that change",
+        ("node", "cpu %", "memory %", "pods"),
+        [_row(node) for node in result.nodes if node.before != node.after],
+        top,
+        console,
+    )
+
+
+def _counted(node: str, pods: int) -> str:
+    return node if pods == 1 else f"{node} ({pods})"
+
+
+def _row(change: NodeChange) -> tuple[str, ...]:
+    before, after = change.before, change.after
+    if after is None:
+        return change.node, "removed", "", ""
+    pairs = zip(_values(before), _values(after), strict=True)
+    return change.node, *(f"{old} > {new}" if old != new else new for old, new in pairs)
+
+
+def _values(fullness: Fullness | None) -> tuple[str, str, str]:
+    if fullness is None:
+        return "new", "new", "new"
+    return str(fullness.cpu), str(fullness.memory), str(fullness.pods)
+
+
+def _table(
+    title: str,
+    columns: tuple[str, ...],
+    rows: list[tuple[str, ...]],
+    top: int,
+    console: Console,
+) -> None:
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows[:top]:
+        table.add_row(*map(shown, row))
+    if len(rows) > top:
+        table.add_row(f"and {len(rows) - top} more")
+    console.print(table)

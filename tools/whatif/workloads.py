@@ -1,0 +1,144 @@
+"""The pods of a workload, as its controller would create and delete them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import FINISHED
+from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
+
+from ..apiserver.admission import CLAIMS
+from ..apiserver.eviction import PODS
+from ..apiserver.store import Store
+from ..explain.source import SourceError, completed_object
+from ..hollow import daemon_set, stateful_set
+from ..hollow.documents import pod_from, template_hash
+from ..hollow.job.controller import labels as job_labels
+from ..hollow.objects import TYPES, DaemonSet, Deployment, Job, Node, Pod, StatefulSet, read
+from ..hollow.writes import Create
+from .documents import Document, Documents, Place
+from .placing import Placing, controller_of
+
+KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController")
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def reconcile(documents: Documents, placing: Placing, place: Place, store: Store) -> None:
+    """Creates the pods that a workload lacks, and deletes those that it has too many of. Raises
+    SourceError.
+    """
+    document = documents.at(place)
+    try:
+        owner: Any = read(document, TYPES[place[0]])
+    except msgspec.ValidationError as invalid:
+        raise SourceError(f"{place[0]} {place[2]}: {invalid}") from None
+    pods = _pods_of(documents, document)
+    workload = f"{place[0]} {place[1]}/{place[2]}"
+    if isinstance(owner, DaemonSet):
+        _daemons(documents, placing, owner, pods, workload, store)
+        return
+    desired = _desired(document)
+    for superfluous in _first_to_go(documents, pods)[: max(len(pods) - desired, 0)]:
+        placing.delete(superfluous)
+    missing = desired - len(pods)
+    if missing <= 0:
+        return
+    if isinstance(owner, StatefulSet):
+        _stateful_pods(documents, placing, owner, desired, workload, store)
+        return
+    labels = job_labels(owner) if isinstance(owner, Job) else {}
+    if isinstance(owner, Deployment):
+        labels = {"pod-template-hash": template_hash(owner.spec.template)}
+    pod = completed_object(PODS, pod_from(owner, f"{place[2]}-new", labels), store)
+    for _ in range(missing):
+        name = placing.new_name(f"{place[2]}-", place[1])
+        metadata = {**pod["metadata"], "name": name, "uid": f"{place[1]}/{name}"}
+        placing.add({**pod, "metadata": metadata}, workload)
+
+
+def _desired(document: Document) -> int:
+    spec = document.get("spec") or {}
+    if document["kind"] == "Job":
+        parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
+        return int(parallelism if completions is None else min(parallelism, completions))
+    return int(spec.get("replicas", 1))
+
+
+def _pods_of(documents: Documents, workload: Document) -> list[Place]:
+    """Returns the pods that a workload controls, itself or through its ReplicaSets."""
+    owners = {workload["metadata"]["uid"]}
+    for _, document in documents.every("ReplicaSet"):
+        if (controller_of(document) or {}).get("uid") in owners:
+            owners.add(document["metadata"]["uid"])
+    return [
+        place
+        for place, pod in documents.every("Pod")
+        if (controller_of(pod) or {}).get("uid") in owners
+        and (pod.get("status") or {}).get("phase") not in FINISHED
+        and not pod["metadata"].get("deletionTimestamp")
+    ]
+
+
+def _first_to_go(documents: Documents, pods: list[Place]) -> list[Place]:
+    """Returns pods in the order of their deletion: pending ones, then the last ones by ordinal or
+    by age.
+    """
+
+    def rank(place: Place) -> tuple[bool, int, str]:
+        pod = documents.at(place)
+        tail = place[2].rpartition("-")[2]
+        ordinal = int(tail) if tail.isdecimal() else 0
+        return (
+            not (pod["spec"].get("nodeName")),
+            ordinal,
+            pod["metadata"].get("creationTimestamp") or "",
+        )
+
+    return sorted(pods, key=rank, reverse=True)
+
+
+def _stateful_pods(
+    documents: Documents,
+    placing: Placing,
+    owner: StatefulSet,
+    desired: int,
+    workload: str,
+    store: Store,
+) -> None:
+    namespace = owner.metadata.namespace
+    claims = {
+        place[2]: read(document, PersistentVolumeClaim)
+        for place, document in documents.every("PersistentVolumeClaim")
+        if place[1] == namespace
+    }
+    for ordinal in range(desired):
+        if documents.document("Pod", f"{owner.metadata.name}-{ordinal}", namespace):
+            continue
+        for write in stateful_set.creation(owner, ordinal, claims):
+            if not isinstance(write, Create):
+                continue
+            if write.document["kind"] == "Pod":
+                placing.add(completed_object(PODS, write.document, store), workload)
+            else:
+                documents.put(completed_object(CLAIMS, write.document, store))
+
+
+def _daemons(
+    documents: Documents,
+    placing: Placing,
+    owner: DaemonSet,
+    pods: list[Place],
+    workload: str,
+    store: Store,
+) -> None:
+    nodes = [read(document, Node) for _, document in documents.every("Node")]
+    present = [read(documents.at(place), Pod) for place in pods]
+    for write in daemon_set.reconcile(owner, present, nodes, _EPOCH):
+        if isinstance(write, Create) and write.document["kind"] == "Pod":
+            name = placing.new_name(f"{owner.metadata.name}-", owner.metadata.namespace)
+            metadata = {**write.document["metadata"], "name": name}
+            pod = {**write.document, "metadata": metadata}
+            placing.add(completed_object(PODS, pod, store), workload)
