@@ -219,8 +219,11 @@ def _read(document: object) -> _Document:
         )
     used: Document = {field: at for field, at in document.items() if field not in _UNUSED}
     plain = read_document(used, _Document, problems)
-    for field in _MAPS:
-        at = used.get(field)
+    metadata = used.get("metadata")
+    maps = {field: used.get(field) for field in _MAPS}
+    if isinstance(metadata, dict):
+        maps["metadata.annotations"] = metadata.get("annotations")
+    for field, at in maps.items():
         for signal, text in at.items() if isinstance(at, dict) else ():
             problems.expect(isinstance(text, str), f"{field}[{signal}]", "text", shown(text))
     for field in ("evictionMaxPodGracePeriod", "maxPods"):

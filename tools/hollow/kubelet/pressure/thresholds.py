@@ -6,6 +6,7 @@ keeps thresholds in the random order of its maps; here they have the order of th
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -54,6 +55,7 @@ DEFAULT_HARD = {
     IMAGEFS: "15%",
     IMAGEFS_INODES: "5%",
 }
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class ThresholdError(ValueError):
@@ -206,10 +208,14 @@ def _quantity(path: str, text: str) -> int:
 
 def _share(path: str, text: str) -> float:
     """Returns a percentage as a share, with the precision that the kubelet has: 32 bits."""
+    number = text.rstrip("%")
+    problem = ThresholdError(f"{path}: expected a percentage such as 10%, got {text!r}")
+    if not _NUMBER.fullmatch(number):  # float() reads more than that, such as nan and 1_0
+        raise problem
     try:
-        return _float32(_float32(float(text.rstrip("%"))) / 100)
-    except (ValueError, OverflowError):
-        raise ThresholdError(f"{path}: expected a percentage such as 10%, got {text!r}") from None
+        return _float32(_float32(float(number)) / 100)
+    except OverflowError:
+        raise problem from None
 
 
 def _float32(number: float) -> float:

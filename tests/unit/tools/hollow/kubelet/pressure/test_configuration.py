@@ -118,6 +118,18 @@ def test_the_last_document_that_selects_a_node_counts(tmp_path: Path) -> None:
             f"{HEAD}metadata: {{annotations: {{berth.dev/node-selector: '='}}}}",
             "metadata.annotations[berth.dev/node-selector]: ",
         ),
+        (
+            f"{HEAD}metadata: {{annotations: {{berth.dev/node-selector: 5}}}}",
+            "metadata.annotations[berth.dev/node-selector]: expected text",
+        ),
+        *(
+            (
+                f"{HEAD}{field}: {{memory.available: '{share}'}}",
+                f"{field}[memory.available]: expected a percentage such as 10%",
+            )
+            for field in ("evictionHard", "evictionMinimumReclaim")
+            for share in ("nan%", "inf%", "1_0%", " 5%", "%")
+        ),
         (f"{HEAD}---\n{HEAD}maxPods: x", "kubelet.yaml, document 2: maxPods: expected an integer"),
     ],
 )
