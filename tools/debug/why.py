@@ -37,7 +37,7 @@ def why(
     output: str,
     **target: str | bool | None,
 ) -> None:
-    """Tell why a pod is on its node, or why it waits, from the attempts of a running scheduler.
+    """Tell why a pod is on its node, or why it waits.
 
     Shows the last attempt unless --at, --attempt or --all says which. A scheduler knows the
     attempts that it made itself, within --berth-recorder-bytes. The exit code is 2 without an
