@@ -28,6 +28,7 @@ from .objects import (
     is_ready,
     phase_of,
     replicas_of,
+    seconds_to_available,
 )
 from .revisions import HASH, History, forget, unrecorded
 from .writes import Create, Write, count_available, delete, patch, status_writes
@@ -51,7 +52,7 @@ def reconcile(
     pods = {ordinal: pod for pod in mine if (ordinal := ordinal_of(owner, pod)) is not None}
     if not deleting(owner):
         named = {each.metadata.name: each for each in claims}
-        writes += _retention(owner, pods, named) or _step(owner, pods, named, history)
+        writes += _retention(owner, pods, named) or _step(owner, pods, named, history, now)
         writes += forget(owner, history, mine)
     return writes + _status(owner, list(pods.values()), now, history)
 
@@ -79,8 +80,9 @@ def _ordinals(owner: StatefulSet) -> range:
     return range(start, start + replicas_of(owner))
 
 
-def _healthy(pod: Pod) -> bool:
-    return not deleting(pod) and phase_of(pod) == "Running" and is_ready(pod)
+def _is_available(owner: StatefulSet, pod: Pod, now: datetime) -> bool:
+    seconds = seconds_to_available(pod, owner.spec.min_ready_seconds, now)
+    return not deleting(pod) and not is_finished(pod) and seconds is not None and seconds <= 0
 
 
 def _retention(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Write]:
@@ -118,9 +120,11 @@ def _owned(
 
 
 def _step(
-    owner: StatefulSet, pods: dict[int, Pod], claims: Claims, history: History
+    owner: StatefulSet, pods: dict[int, Pod], claims: Claims, history: History, now: datetime
 ) -> list[Write]:
-    """Adds and replaces pods from the lowest up, removes from the highest down, then updates."""
+    """Adds and replaces pods from the lowest up, removes from the highest down, then updates. Each
+    waits for the one before, unless the set's pods are managed in parallel.
+    """
     in_order = owner.spec.pod_management_policy != "Parallel"
     ordinals = _ordinals(owner)
     writes: list[Write] = []
@@ -132,30 +136,35 @@ def _step(
             writes += _claims(owner, pod.metadata.name, claims)
         elif is_finished(pod) and not deleting(pod):
             writes.append(delete(pod))
-        elif _healthy(pod):
+        elif _is_available(owner, pod, now):
             continue
         if in_order:
             return writes
-    condemned = sorted((ordinal for ordinal in pods if ordinal not in ordinals), reverse=True)
-    for ordinal in condemned:
+    surplus = sorted((ordinal for ordinal in pods if ordinal not in ordinals), reverse=True)
+    unavailable = [each for each in surplus if not _is_available(owner, pods[each], now)]
+    for ordinal in surplus:
+        if in_order and ordinal in unavailable[:-1]:  # It waits for a lower one.
+            return writes
         if not deleting(pods[ordinal]):
             writes.append(delete(pods[ordinal]))
         if in_order:
             return writes
-    return writes if writes or condemned else _update(owner, pods, history.name)
+    return writes + _update(owner, pods, history.name, now)
 
 
-def _update(owner: StatefulSet, pods: dict[int, Pod], revision: str) -> list[Write]:
-    """Deletes the highest pod of an old revision once those above it are healthy."""
+def _update(owner: StatefulSet, pods: dict[int, Pod], revision: str, now: datetime) -> list[Write]:
+    """Deletes the highest pod of an old revision once those above it are available."""
     strategy = owner.spec.update_strategy
     if strategy.type == "OnDelete":
         return []
-    partition = strategy.rolling_update.partition
-    for ordinal in reversed(_ordinals(owner)):
-        if ordinal < partition or not _healthy(pods[ordinal]):
+    for ordinal in reversed(_ordinals(owner)[strategy.rolling_update.partition :]):
+        pod = pods.get(ordinal)
+        if pod is None:
             return []
-        if pods[ordinal].metadata.labels.get(HASH) != revision:
-            return [delete(pods[ordinal])]
+        if pod.metadata.labels.get(HASH) != revision and not deleting(pod):
+            return [delete(pod)]
+        if not _is_available(owner, pod, now):
+            return []
     return []
 
 

@@ -1,0 +1,104 @@
+"""Which pods of a stateful set are created and deleted, and which wait."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from berth.tools.hollow.documents import reference_to
+from berth.tools.hollow.objects import Document, Pod, StatefulSet, read
+from berth.tools.hollow.revisions import HASH, unrecorded
+from berth.tools.hollow.stateful_set import reconcile
+from berth.tools.hollow.writes import Create, Delete
+
+NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+OLD = "w-old"
+
+
+def stateful_set(replicas: int = 3, **spec: Any) -> StatefulSet:
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"image": "i"}]}}
+    selected = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
+    metadata = {"name": "w", "namespace": "n", "uid": "u"}
+    document = {"metadata": metadata, "spec": {"replicas": replicas, **selected, **spec}}
+    return read(document, StatefulSet)
+
+
+def pod(
+    ordinal: int,
+    revision: str = "",
+    *,
+    ready_since: str | None = "2026-01-01T00:00:00Z",
+    ending: bool = False,
+) -> Pod:
+    """Returns a pod of the set: of the update revision, ready for a minute."""
+    owner = stateful_set()
+    metadata: Document = {
+        "name": f"w-{ordinal}",
+        "namespace": "n",
+        "uid": f"u{ordinal}",
+        "labels": {"app": "x", HASH: revision or unrecorded(owner).name},
+        "ownerReferences": [{**reference_to(owner), "controller": True}],
+    }
+    if ending:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:30Z"
+    status = "False" if ready_since is None else "True"
+    ready = {"type": "Ready", "status": status, "lastTransitionTime": ready_since}
+    phase = {"phase": "Running", "conditions": [ready]}
+    return read({"metadata": metadata, "status": phase}, Pod)
+
+
+def result(owner: StatefulSet, *pods: Pod) -> list[str]:
+    """Returns the names of the pods that are created (+) and deleted (-), in order."""
+    names = []
+    for write in reconcile(owner, pods, [], NOW):
+        if isinstance(write, Create) and write.kind == "Pod":
+            names.append(f"+{write.document['metadata']['name']}")
+        elif isinstance(write, Delete) and write.kind == "Pod":
+            names.append(f"-{write.name}")
+    return names
+
+
+def rolling(partition: int) -> Document:
+    return {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}
+
+
+def test_the_partition_counts_from_the_first_ordinal() -> None:
+    owner = stateful_set(ordinals={"start": 5}, updateStrategy=rolling(2))
+    assert result(owner, pod(5, OLD), pod(6, OLD), pod(7, OLD)) == ["-w-7"]
+    assert result(owner, pod(5, OLD), pod(6, OLD), pod(7)) == []
+
+
+def test_an_old_pod_that_is_not_ready_is_replaced_if_the_order_does_not_matter() -> None:
+    old = pod(2, OLD, ready_since=None)
+    assert result(stateful_set(podManagementPolicy="Parallel"), pod(0), pod(1), old) == ["-w-2"]
+    assert result(stateful_set(), pod(0), pod(1), old) == []
+
+
+def test_a_parallel_set_is_updated_while_pods_are_missing_or_surplus() -> None:
+    owner = stateful_set(podManagementPolicy="Parallel")
+    assert result(owner, pod(1), pod(2, OLD)) == ["+w-0", "-w-2"]
+    assert result(owner, pod(0), pod(1, OLD), pod(2), pod(3)) == ["-w-3", "-w-1"]
+    assert result(owner, pod(0, OLD), pod(1, OLD)) == ["+w-2"]
+
+
+def test_an_update_waits_for_the_pods_above() -> None:
+    owner = stateful_set(podManagementPolicy="Parallel")
+    assert result(owner, pod(0, OLD), pod(1, OLD), pod(2, ready_since=None)) == []
+    assert result(owner, pod(0, OLD), pod(1, OLD), pod(2, OLD, ending=True)) == []
+
+
+def test_a_pod_counts_once_it_was_ready_for_its_time() -> None:
+    fresh = pod(0, ready_since="2026-01-01T00:00:45Z")
+    assert result(stateful_set(2, minReadySeconds=10), fresh) == ["+w-1"]
+    assert result(stateful_set(2, minReadySeconds=30), fresh) == []
+    owner = stateful_set(2, minReadySeconds=30)
+    assert result(owner, pod(0, OLD), pod(1, ready_since="2026-01-01T00:00:45Z")) == []
+    assert result(owner, pod(0, OLD), pod(1)) == ["-w-0"]
+
+
+def test_a_surplus_pod_waits_for_lower_ones_that_are_not_ready() -> None:
+    lower = pod(1, ready_since=None)
+    assert result(stateful_set(1), pod(0), lower, pod(2)) == ["-w-2"]
+    assert result(stateful_set(1), pod(0), lower, pod(2, ready_since=None)) == []
+    assert result(stateful_set(1), pod(0), lower) == ["-w-1"]
+    assert result(stateful_set(1), pod(0), pod(1), pod(2, ending=True)) == []
