@@ -20,6 +20,7 @@ from .objects import (
     is_active,
     is_ready,
     read,
+    seconds_to_available,
 )
 from .revisions import HASH, History, forget, unrecorded
 from .writes import Create, Write, count_available, delete, status_writes
@@ -60,15 +61,10 @@ def reconcile(
         name = node.metadata.name
         should[name], stays = fits(spec, node)
         if not deleting(owner):
-            writes += _on_node(owner, name, on[name], should[name], stays, history.hash)
+            writes += _on_node(owner, name, on[name], should[name], stays, history.hash, now)
     eligible = {name for name, runs in should.items() if runs}
     if not deleting(owner) and not writes:
-        writes += _update(
-            owner,
-            [pod for name in sorted(eligible) for pod in on[name] if is_active(pod)],
-            len(eligible),
-            history.hash,
-        )
+        writes += _update(owner, on, eligible, history.hash, now)
         writes += forget(owner, history, pods)
     return writes + _status(owner, on, eligible, now, history)
 
@@ -118,16 +114,31 @@ def target_node(pod: Pod) -> str:
 
 
 def _on_node(
-    owner: DaemonSet, node: str, here: list[Pod], should: bool, stays: bool, revision: str
+    owner: DaemonSet,
+    node: str,
+    here: list[Pod],
+    should: bool,
+    stays: bool,
+    revision: str,
+    now: datetime,
 ) -> list[Write]:
     """Returns the writes for a node whose pod is missing, finished, superfluous or not allowed."""
-    if not should:
-        return [] if stays else [delete(pod) for pod in here if not deleting(pod)]
-    finished = [pod for pod in here if not is_active(pod) and not deleting(pod)]
+    if not stays:
+        return [delete(pod) for pod in here if not deleting(pod)]
     active = [pod for pod in here if is_active(pod)]
-    if not here:
-        return [Create("Pod", _pod(owner, node, revision))]
-    return [delete(pod) for pod in [*finished, *active[1:]]]
+    away = [pod for pod in here if not is_active(pod) and not deleting(pod)]
+    surges = _most(owner, 100)[0] > 0
+    if surges:
+        new, old = _by_revision(active, revision)
+        away += [*new[1:], *old[1:]]
+        if new and old and (not is_ready(old[0]) or _is_available(owner, new[0], now)):
+            away.append(old[0])
+    else:
+        away += active[1:]
+    writes: list[Write] = [delete(pod) for pod in away]
+    if should and (not here or (surges and not active)):
+        writes.append(Create("Pod", _pod(owner, node, revision)))
+    return writes
 
 
 def _pod(owner: DaemonSet, node: str, revision: str) -> Document:
@@ -146,18 +157,91 @@ def _pod(owner: DaemonSet, node: str, revision: str) -> Document:
     return pod
 
 
-def _update(owner: DaemonSet, pods: list[Pod], desired: int, revision: str) -> list[Write]:
-    """Deletes pods of an old template, unready ones first, within the limit of maxUnavailable."""
-    strategy = owner.spec.update_strategy
-    if strategy.type == "OnDelete":
+def _by_revision(pods: list[Pod], revision: str) -> tuple[list[Pod], list[Pod]]:
+    """Returns the pods of the revision and the others."""
+    new = [pod for pod in pods if pod.metadata.labels.get(HASH) == revision]
+    return new, [pod for pod in pods if pod not in new]
+
+
+def _is_available(owner: DaemonSet, pod: Pod, now: datetime) -> bool:
+    seconds = seconds_to_available(pod, owner.spec.min_ready_seconds, now)
+    return seconds is not None and seconds <= 0
+
+
+def _most(owner: DaemonSet, desired: int) -> tuple[int, int]:
+    """Returns how many pods an update may add, and how many may be unavailable meanwhile."""
+    rolling = owner.spec.update_strategy.rolling_update
+    surge = int_or_percent(rolling.max_surge or 0, desired, round_up=True)
+    most = 1 if rolling.max_unavailable is None else rolling.max_unavailable
+    unavailable = int_or_percent(most, desired, round_up=True)
+    return surge, unavailable if surge or unavailable else 1
+
+
+def _update(
+    owner: DaemonSet, on: dict[str, list[Pod]], eligible: set[str], revision: str, now: datetime
+) -> list[Write]:
+    """Replaces pods of an old template: deletes them within the limit of maxUnavailable, or with
+    maxSurge creates the new one first. Pods that are not available are replaced at once.
+    """
+    if owner.spec.update_strategy.type == "OnDelete":
         return []
-    most = strategy.rolling_update.max_unavailable
-    allowed = 1 if most is None else max(int_or_percent(most, desired, round_up=True), 1)
-    old = [pod for pod in pods if pod.metadata.labels.get(HASH) != revision]
-    away = desired - sum(map(is_ready, pods))
-    unready = [pod for pod in old if not is_ready(pod)]
-    ready = [pod for pod in old if is_ready(pod)]
-    return [delete(pod) for pod in [*unready, *ready[: max(allowed - away, 0)]]]
+    surge, unavailable = _most(owner, len(eligible))
+    by_node = {
+        node: _by_revision([pod for pod in on[node] if not deleting(pod)], revision)
+        for node in sorted(eligible | {node for node, pods in on.items() if node and pods})
+    }
+    if surge:
+        return _surge(owner, by_node, eligible, surge, revision, now)
+    replaced, candidates = [], []
+    for new, old in by_node.values():
+        if len(new) + len(old) != 1:  # The pod is missing, or comes later.
+            unavailable -= 1
+        elif new:
+            unavailable -= not _is_available(owner, new[0], now)
+        elif _is_available(owner, old[0], now):
+            candidates += old
+        else:
+            replaced += old
+            unavailable -= 1
+    return [delete(pod) for pod in [*replaced, *candidates[: max(unavailable, 0)]]]
+
+
+def _surge(
+    owner: DaemonSet,
+    by_node: dict[str, tuple[list[Pod], list[Pod]]],
+    eligible: set[str],
+    surge: int,
+    revision: str,
+    now: datetime,
+) -> list[Write]:
+    """Creates new pods beside the old ones, at most `surge` beside old ones that are available. An
+    available pod on a node that is no longer meant goes once enough others are available.
+    """
+    available = 0
+    surplus: list[Pod] = []
+    deletions: list[Pod] = []
+    at_once: list[str] = []
+    candidates: list[str] = []
+    for node, (new, old) in by_node.items():
+        if len(new) > 1 or len(old) > 1:
+            surge -= 1
+            continue
+        is_available = any(_is_available(owner, pod, now) for pod in old or new)
+        available += is_available
+        if not old:
+            continue
+        if new and _is_available(owner, new[0], now):
+            deletions += old
+        elif new:
+            surge -= 1
+        elif node in eligible:
+            (candidates if is_available else at_once).append(node)
+        else:
+            (surplus if is_available else deletions).extend(old)
+    deletions += surplus[: max(available - len(eligible), 0)]
+    nodes = [*at_once, *candidates[: max(surge, 0)]]
+    creations = [Create("Pod", _pod(owner, node, revision)) for node in nodes]
+    return [*map(delete, deletions), *creations]
 
 
 def _status(

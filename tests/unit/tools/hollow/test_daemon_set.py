@@ -1,0 +1,108 @@
+"""How a daemon set replaces the pods of an old template, node by node."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from berth.tools.hollow.daemon_set import reconcile, target_node
+from berth.tools.hollow.documents import reference_to
+from berth.tools.hollow.objects import DaemonSet, Document, Node, Pod, read
+from berth.tools.hollow.revisions import HASH, unrecorded
+from berth.tools.hollow.writes import Create, Delete
+
+NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+READY, FRESH, NEVER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:50Z", None
+SURGE: Document = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+def daemon_set(strategy: Document | None = None, **spec: Any) -> DaemonSet:
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"image": "i"}]}}
+    selected = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
+    updates = {"type": "RollingUpdate", **(strategy or {})}
+    document = {
+        "metadata": {"name": "d", "namespace": "n", "uid": "u"},
+        "spec": {**selected, "updateStrategy": updates, **spec},
+    }
+    return read(document, DaemonSet)
+
+
+def pod(node: str, name: str = "", ready: str | None = READY, phase: str = "Running") -> Pod:
+    """Returns a pod on a node, ready since then: of an old template, or new if it has a name."""
+    owner = daemon_set()
+    metadata: Document = {
+        "name": name or f"old-{node}",
+        "namespace": "n",
+        "uid": name or f"old-{node}",
+        "labels": {"app": "x", HASH: unrecorded(owner).hash if name else "old"},
+        "ownerReferences": [{**reference_to(owner), "controller": True}],
+    }
+    condition = {"type": "Ready", "status": str(ready is not None), "lastTransitionTime": ready}
+    status = {"phase": phase, "conditions": [condition]}
+    return read({"metadata": metadata, "spec": {"nodeName": node}, "status": status}, Pod)
+
+
+def result(owner: DaemonSet, *pods: Pod, nodes: str = "ab", cordoned: str = "") -> list[str]:
+    """Returns the nodes that get a pod (+) and the names of the pods that are deleted (-)."""
+    taint = {"key": "maintenance", "effect": "NoSchedule"}
+    of = [
+        read({"metadata": {"name": name}, "spec": {"taints": [taint] * (name in cordoned)}}, Node)
+        for name in nodes
+    ]
+    names = []
+    for write in reconcile(owner, pods, of, NOW):
+        if isinstance(write, Create) and write.kind == "Pod":
+            names.append(f"+{target_node(read(write.document, Pod))}")
+        elif isinstance(write, Delete):
+            names.append(f"-{write.name}")
+    return names
+
+
+def test_old_pods_that_are_not_available_go_at_once() -> None:
+    owner = daemon_set(minReadySeconds=30)
+    assert result(owner, pod("a", ready=FRESH), pod("b", ready=FRESH)) == ["-old-a", "-old-b"]
+    assert result(owner, pod("a"), pod("b")) == ["-old-a"]
+
+
+def test_a_new_pod_that_is_not_available_holds_up_the_next() -> None:
+    owner = daemon_set(minReadySeconds=30)
+    assert result(owner, pod("a", "new", FRESH), pod("b")) == []
+    assert result(owner, pod("a", "new"), pod("b")) == ["-old-b"]
+
+
+def test_a_surge_adds_the_new_pod_before_the_old_one_goes() -> None:
+    owner = daemon_set(SURGE)
+    assert result(owner, pod("a"), pod("b")) == ["+a"]
+    assert result(owner, pod("a"), pod("a", "new", NEVER), pod("b")) == []
+    assert result(owner, pod("a"), pod("a", "new"), pod("b")) == ["-old-a"]
+    assert result(owner, pod("a", "new"), pod("b")) == ["+b"]
+
+
+def test_a_surge_replaces_pods_that_are_not_available_at_once() -> None:
+    owner = daemon_set(SURGE)
+    assert result(owner, pod("a", ready=NEVER), pod("b", ready=NEVER)) == ["+a", "+b"]
+    assert result(owner, pod("a", ready=NEVER), pod("a", "new", NEVER)) == ["-old-a", "+b"]
+
+
+def test_a_surge_keeps_an_old_pod_that_is_surplus_until_others_are_available() -> None:
+    owner = daemon_set(SURGE)
+    # The node a is no longer meant; its pod may stay, as the taint has no effect NoExecute.
+    assert result(owner, pod("a"), pod("b", "new", NEVER), cordoned="a") == []
+    assert result(owner, pod("a"), pod("b", "new"), cordoned="a") == ["-old-a"]
+    assert result(owner, pod("a", ready=NEVER), pod("b", "new"), cordoned="a") == ["-old-a"]
+
+
+def test_more_than_one_of_each_revision_goes() -> None:
+    owner = daemon_set(SURGE)
+    pods = [pod("a"), pod("a", "new-1", NEVER), pod("a", "new-2", NEVER)]
+    assert result(owner, *pods, nodes="a") == ["-new-2"]
+    assert result(daemon_set(), *pods, nodes="a") == ["-new-1", "-new-2"]
+
+
+def test_a_finished_pod_goes_also_where_no_new_one_may_come() -> None:
+    assert result(daemon_set(), pod("a", phase="Failed"), nodes="a", cordoned="a") == ["-old-a"]
+
+
+def test_without_surge_and_unavailable_pods_one_may_be_unavailable() -> None:
+    owner = daemon_set({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}})
+    assert result(owner, pod("a"), pod("b")) == ["-old-a"]
