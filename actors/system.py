@@ -16,6 +16,7 @@ from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
 
 from .attempt.decision_log import decision_log
+from .attempt.flight_file import FlightFile
 from .attempt.flights import FlightRecorder
 from .binding.actor import BindingActor
 from .binding.state import PodsInBinding
@@ -70,7 +71,7 @@ class Daemon:
     `children` lists the parts in the order of their start.
 
     `instruments` may be of a derived class. `observer` is told of each decision; without it, the
-    log is. The profiles follow `file`, if there is one.
+    log is. The profiles follow `file`, if there is one. Attempts are written to `flight_file`, too.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Daemon:
         instruments: Instruments | None = None,
         observer: DecisionObserver | None = None,
         file: ConfigurationFile | None = None,
+        flight_file: FlightFile | None = None,
     ) -> None:
         """Raises RegistryError with every field of the configuration that is wrong."""
         gates, election = options.feature_gates, configuration.leader_election
@@ -125,7 +127,10 @@ class Daemon:
         rules = first_rules(configuration, profiles, instruments, options)
         self._queue = QueueActor(mailboxes, QueueState(rules), clock, instruments)
         nodes, pods = informers.nodes.objects, informers.pods.objects
-        flights = FlightRecorder(options.recorder_bytes, clock) if options.recorder_bytes else None
+        flights: FlightRecorder | None = None
+        if options.recorder_bytes:
+            put = None if flight_file is None else flight_file.put
+            flights = FlightRecorder(options.recorder_bytes, clock, put)
         self._debugger = debugger = CacheDebugger(
             mailboxes, nodes, pods, profiles.keys(), clock, in_binding.statistics
         )
@@ -137,7 +142,9 @@ class Daemon:
             slis = HealthMeasures(registry_for(options), PROCESS_START.timestamp())
             shown = PageSources(
                 health_of(election, access.tenure, self._heartbeat, readiness, options, slis),
-                metrics_of(instruments, mailboxes, informers, access.tenure, options, slis),
+                metrics_of(
+                    instruments, mailboxes, informers, access.tenure, options, slis, flight_file
+                ),
                 self._profiles.completed,
                 debug_of(debugger, informers, mailboxes, in_binding, clock, flights),
                 instruments.registry,
@@ -261,6 +268,7 @@ async def run_scheduler(
     options: Options = DEFAULT_OPTIONS,
     file: ConfigurationFile | None = None,
     tracing: Tracing | None = None,
+    flight_file: FlightFile | None = None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -293,6 +301,7 @@ async def run_scheduler(
             options,
             instruments=instruments,
             file=file,
+            flight_file=flight_file,
         )
         await daemon.run(task_status=task_status)
 

@@ -106,7 +106,8 @@ class Options(msgspec.Struct, frozen=True):
     `--pod-max-in-unschedulable-pods-duration`. `feature_gates` has every gate with its value.
     Nothing is served if `serving` is None. `flags` are all flags with their values, as /flagz shows
     them. /livez fails if the event loop has stood still for `liveness_stall` seconds. The flight
-    recorder keeps its attempts in `recorder_bytes`; it is off if that is 0.
+    recorder keeps its attempts in `recorder_bytes`; it is off if that is 0. It also writes them to
+    `recorder_file` with its older files, in `recorder_file_bytes`, unless the path is empty.
     """
 
     max_unschedulable: float = 300.0
@@ -118,3 +119,5 @@ class Options(msgspec.Struct, frozen=True):
     flags: Mapping[str, str] = {}
     liveness_stall: float = 60.0
     recorder_bytes: int = 64 << 20
+    recorder_file: str = ""
+    recorder_file_bytes: int = 256 << 20

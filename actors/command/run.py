@@ -18,6 +18,7 @@ from berth.config.load import (
 )
 from berth.config.options import Options
 
+from ..attempt.flight_file import FlightFile
 from ..client.credentials import KubeconfigError
 from ..client.kubeconfig import load
 from ..configuration.file import ConfigurationFile, warnings_of, written
@@ -134,8 +135,18 @@ def _schedule(flags: Flags, options: Options) -> None:
     tune_collector()
     clock = SystemClock()
     tracing = tracing_from(os.environ, clock)
+    path, most_bytes = options.recorder_file, options.recorder_file_bytes
+    flight_file = FlightFile(path, most_bytes, clock) if path else None
     daemon = partial(
-        run_scheduler, configuration, connection, clock, Random(), options, source, tracing
+        run_scheduler,
+        configuration,
+        connection,
+        clock,
+        Random(),
+        options,
+        source,
+        tracing,
+        flight_file,
     )
     try:
         anyio.run(
@@ -147,6 +158,8 @@ def _schedule(flags: Flags, options: Options) -> None:
     finally:
         if tracing is not None:
             tracing.close()
+        if flight_file is not None:
+            flight_file.flush(FLUSH_SECONDS)
 
 
 def _refuse_other_version(version: str) -> None:

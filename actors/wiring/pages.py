@@ -10,6 +10,7 @@ from anyio.abc import TaskStatus
 from berth.config.options import Options
 from berth.config.types import LeaderElectionConfiguration
 
+from ..attempt.flight_file import FlightFile
 from ..attempt.flights import FlightRecorder
 from ..binding.state import PodsInBinding
 from ..cache.debugger import CacheDebugger
@@ -91,9 +92,15 @@ def metrics_of(
     tenure: Tenure,
     options: Options,
     health: HealthMeasures,
+    flight_file: FlightFile | None,
 ) -> dict[str, Measure]:
     """Makes the pages of metrics, by path. Only a leader shows those of pods."""
-    register_sizes(instruments.registry, mailboxes, informers.count_unreadable)
+    register_sizes(
+        instruments.registry,
+        mailboxes,
+        informers.count_unreadable,
+        lambda: 0 if flight_file is None else flight_file.dropped,
+    )
     page = MetricsPage(instruments.registry, options.feature_gates)
     resources = PodResources(
         lambda: list(informers.pods.objects().values()), options.metrics.disabled

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import click
 import msgspec
 
+from berth.actors.attempt.flight_file import page_of_files
 from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt
 from berth.actors.telemetry.klog import printable
 
@@ -25,6 +26,11 @@ _WRAPPER = TextWrapper(80, subsequent_indent="    ", break_long_words=False, bre
 @click.option("--at", metavar="TIME", help="The last attempt up to this time, in ISO 8601.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="The attempt of this number.")
 @click.option("--all", "every", is_flag=True, help="All recorded attempts.")
+@click.option(
+    "--file",
+    metavar="PATH",
+    help="Read a scheduler's --berth-recorder-file, and the older files beside it.",
+)
 @target_options
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
@@ -34,34 +40,33 @@ def why(
     at: str | None,
     attempt: int | None,
     every: bool,
+    file: str | None,
     output: str,
     **target: str | bool | None,
 ) -> None:
     """Tell why a pod is on its node, or why it waits.
 
     Shows the last attempt unless --at, --attempt or --all says which. A scheduler knows the
-    attempts that it made itself, within --berth-recorder-bytes. The exit code is 2 without an
-    answer.
+    attempts that it made itself, within --berth-recorder-bytes; the files of --berth-recorder-file
+    go back further. The exit code is 2 without an answer.
 
     \b
     berth why shop/web-1 --leader
     berth why shop/web-1 --all --insecure-skip-tls-verify
+    berth why shop/web-1 --at 2026-01-31T12:00:00Z --file /var/log/berth/attempts
     """
     if (at is not None) + (attempt is not None) + every > 1:
         raise click.UsageError("--at, --attempt and --all cannot be combined")
     limit = None if at is None else _time(at)
     key = pod if "/" in pod else f"default/{pod}"
-    asked_of = msgspec.convert(target, Target)
-    (body,) = asked_of.fetch([f"/debug/attempts/{quote(key)}"])
-    with failures_in_words(asked_of.server):
-        page = msgspec.json.decode(body, type=AttemptsPage)
+    page = _page(key, msgspec.convert(target, Target)) if file is None else _page_of(key, file)
     chosen = page.attempts
     if limit is not None:
         chosen = tuple(each for each in chosen if each.at <= limit)
     if attempt is not None:
         chosen = tuple(each for each in chosen if each.number == attempt)
     if not chosen:
-        raise NoAnswerError(_nothing(key, page))
+        raise NoAnswerError(_nothing(key, page, file))
     shown = chosen if every else chosen[-1:]
     if output == "json":
         click.echo(msgspec.json.encode(msgspec.structs.replace(page, attempts=shown)))
@@ -69,6 +74,21 @@ def why(
     for line in lines_of(page, shown):
         for part in _WRAPPER.wrap(printable(line)):
             click.echo(part)
+
+
+def _page(key: str, target: Target) -> AttemptsPage:
+    (body,) = target.fetch([f"/debug/attempts/{quote(key)}"])
+    with failures_in_words(target.server):
+        return msgspec.json.decode(body, type=AttemptsPage)
+
+
+def _page_of(key: str, file: str) -> AttemptsPage:
+    try:
+        return page_of_files(file, key)
+    except OSError as problem:
+        raise NoAnswerError(f"{problem.filename}: {problem.strerror}") from None
+    except ValueError as problem:
+        raise NoAnswerError(str(problem)) from None
 
 
 def _time(text: str) -> float:
@@ -84,14 +104,14 @@ def _date(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _nothing(key: str, page: AttemptsPage) -> str:
+def _nothing(key: str, page: AttemptsPage, file: str | None) -> str:
+    nothing = f"{key}: no such attempt is recorded; "
+    if file is not None:
+        return f"{nothing}{file} has attempts since {_date(page.started)}"
     since = (
         "has made no attempt" if page.since is None else f"knows attempts since {_date(page.since)}"
     )
-    return (
-        f"{key}: no such attempt is recorded; this scheduler started at {_date(page.started)} and"
-        f" {since}"
-    )
+    return f"{nothing}this scheduler started at {_date(page.started)} and {since}"
 
 
 def lines_of(page: AttemptsPage, attempts: Sequence[RecordedAttempt]) -> Iterator[str]:

@@ -80,6 +80,8 @@ def options_from(flags: Flags) -> Options:
         flags=flags.texts(),
         liveness_stall=flags["berth-liveness-stall"],
         recorder_bytes=flags["berth-recorder-bytes"],
+        recorder_file=flags["berth-recorder-file"],
+        recorder_file_bytes=flags["berth-recorder-file-bytes"],
     )
 
 
@@ -272,6 +274,10 @@ def _own_problems(flags: Flags) -> Iterator[str]:
         yield "--berth-liveness-stall: expected more than 0s"
     if flags["berth-recorder-bytes"] < 0:
         yield "--berth-recorder-bytes: expected 0 or more"
+    if flags["berth-recorder-file"] and not flags["berth-recorder-bytes"]:
+        yield "--berth-recorder-file: needs --berth-recorder-bytes above 0"
+    if flags["berth-recorder-file-bytes"] < 1 << 20:
+        yield "--berth-recorder-file-bytes: expected 1048576 or more"
 
 
 _ALPHA = (

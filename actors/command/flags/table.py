@@ -490,6 +490,17 @@ GROUPS = {
             "How many bytes to keep of the latest attempts, for `berth why`; 0 keeps none.",
             value=Options().recorder_bytes,
         ),
+        Flag(
+            "berth-recorder-file",
+            STRING,
+            "The file to write all attempts to, for `berth why --file`; empty writes none.",
+        ),
+        Flag(
+            "berth-recorder-file-bytes",
+            INT,
+            "How many bytes that file and its three predecessors take; the oldest goes first.",
+            value=Options().recorder_file_bytes,
+        ),
     ),
 }
 FLAGS = {flag.name: flag for group in GROUPS.values() for flag in group}

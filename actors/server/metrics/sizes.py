@@ -1,5 +1,5 @@
-"""Numbers of unreadable objects, of mended mistakes and of lost lines of the log, counted when the
-metrics are read.
+"""Numbers of unreadable objects, of mended mistakes, and of lines of the log and attempts of the
+recorder's file that were dropped, counted when the metrics are read.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from ...telemetry.measures import Registry
 
 
 def register_sizes(
-    registry: Registry, mailboxes: Mailboxes, count_unreadable: Callable[[], Mapping[str, int]]
+    registry: Registry,
+    mailboxes: Mailboxes,
+    count_unreadable: Callable[[], Mapping[str, int]],
+    dropped_attempts: Callable[[], int],
 ) -> None:
     """Registers the families. `count_unreadable` returns the numbers of objects that cannot be
-    read, by kind.
+    read, by kind; `dropped_attempts` that of the attempts that a file lacks.
     """
     unreadable = registry.gauge(
         "berth_unreadable_objects",
@@ -34,6 +37,10 @@ def register_sizes(
         "berth_log_lines_dropped_total",
         "Lines of the log that were dropped, because nobody read them in time.",
     )
+    unrecorded = registry.counter(
+        "berth_recorder_file_dropped_total",
+        "Attempts that the recorder's file lacks, because it could not be written in time.",
+    )
 
     async def refresh() -> None:
         queue = await ask(mailboxes.queue, CountQueued)
@@ -44,5 +51,6 @@ def register_sizes(
         mended.child("snapshot").value = cache.repaired
         mended.child("pending_pod").value = queue.healed
         dropped.child().value = dropped_lines()
+        unrecorded.child().value = dropped_attempts()
 
     registry.refresh_by(refresh)

@@ -121,6 +121,11 @@ def test_the_log() -> None:
         ({"log_flush_frequency": "0s"}, "--log-flush-frequency: expected more than 0s"),
         ({"berth_liveness_stall": "0s"}, "--berth-liveness-stall: expected more than 0s"),
         ({"berth_recorder_bytes": "-1"}, "--berth-recorder-bytes: expected 0 or more"),
+        (
+            {"berth_recorder_bytes": "0", "berth_recorder_file": "f"},
+            "--berth-recorder-file: needs --berth-recorder-bytes above 0",
+        ),
+        ({"berth_recorder_file_bytes": "1000"}, "--berth-recorder-file-bytes: expected 1048576"),
         ({"log_text_split_stream": "true"}, "--log-text-split-stream: needs the feature gate"),
     ],
 )
