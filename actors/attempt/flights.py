@@ -1,12 +1,11 @@
 """The flight recorder: the latest attempts of all pods, in a bounded number of bytes.
 
-An attempt keeps names, numbers and compressed columns, never a pod, a node or a snapshot. They are
+An attempt keeps names, numbers and columns, never a pod, a node or a snapshot. They are
 put into words only when a page is asked for. Equal columns of consecutive attempts are kept once.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -21,7 +20,7 @@ from ..scheduling.decision.observer import DecisionObserver
 from ..scheduling.decision.outcome import Choice, Outcome, Unfit
 from ..scheduling.decision.profile import Profile
 from ..scheduling.framework.questions import FilteredNodes
-from ..scheduling.framework.status import Status, unresolvable
+from ..scheduling.framework.status import Code, Status, unresolvable
 from ..scheduling.model.pod_info import PodInfo
 from ..scheduling.model.snapshot import Snapshot
 from ..scheduling.model.vectors import Ints
@@ -100,23 +99,34 @@ class Names(msgspec.Struct):
 
 
 class Columns(msgspec.Struct):
-    """The verdicts on all nodes, which many attempts share: `codes` are compressed indices of
-    `statuses`, uint16 by row. `users` are the attempts that are kept.
+    """The verdicts on all nodes, which many attempts share. `verdicts` are compared with those of
+    the next attempt. `users` are the attempts that are kept.
     """
 
     names: Names
-    codes: bytes
-    statuses: tuple[Status, ...]
+    verdicts: Verdicts
     users: int = 0
-
-    @property
-    def size(self) -> int:
-        reasons = sum(500 + 4 * sum(map(len, status.reasons)) for status in self.statuses)
-        return len(self.codes) + reasons
 
     def rejections(self) -> tuple[Rejection, ...]:
         """Puts the verdicts into words."""
-        return tuple(_rejections(self))
+        return tuple(_rejections(self.names.by_row, self.verdicts))
+
+
+class Verdicts(msgspec.Struct, frozen=True):
+    """The verdicts as they are in a Diagnosis, with bytes of its arrays. `keys` are empty if each
+    plugin has one key. `view` are the rows, empty for all. `outside` is the status of the nodes
+    that no plugin rejected.
+    """
+
+    size: int
+    message: str
+    outside: Status
+    plugins: tuple[str, ...] = ()
+    words: dict[tuple[int, int], tuple[str, ...]] = {}
+    view: bytes = b""
+    by: bytes = b""
+    codes: bytes = b""
+    keys: bytes = b""
 
 
 class KeptAttempt(msgspec.Struct, frozen=True, gc=False):
@@ -169,8 +179,6 @@ class FlightRecorder(DecisionObserver):
         self._names: Names | None = None
         self._snapshot: Snapshot | None = None
         self._columns: Columns | None = None
-        self._seen: tuple[object, ...] = ()  # from which `_columns` are made
-        self._seen_size = 0
 
     def deciding(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
@@ -200,7 +208,7 @@ class FlightRecorder(DecisionObserver):
         metadata = info.pod.metadata
         key, uid, version = info.key, metadata.uid, metadata.resource_version
         waited, seconds = started - queued.enqueued_at, decided - started
-        if type(outcome) is Choice:
+        if isinstance(outcome, Choice):
             attempt = KeptAttempt(
                 PLAIN_BYTES,
                 key,
@@ -220,21 +228,23 @@ class FlightRecorder(DecisionObserver):
                 self._tied,
             )
         else:
-            assert not isinstance(outcome, Choice)
-            message, nominated, columns = "", "", None
+            result, nominated, columns, size = "error", "", None, PLAIN_BYTES
             victims: tuple[str, ...] = ()
             if isinstance(outcome, Unfit):
-                message = outcome.message
+                result, message = "unschedulable", outcome.message[:LONGEST_MESSAGE]
                 columns = self._verdicts(message)
-                if columns is not None:
+                if columns is None:
+                    size += 4 * len(message)
+                else:
                     columns.users += 1
+                    message = columns.verdicts.message  # which counts there
                 if outcome.nomination is not None:
                     nominated = outcome.nomination.node
                     victims = tuple(victim.key for victim in outcome.nomination.victims)
+                    size += 400 * len(victims)
             else:
-                message = outcome.status.message
-            message = message[:LONGEST_MESSAGE]
-            size = PLAIN_BYTES + 4 * len(message) + 400 * len(victims)
+                message = outcome.status.message[:LONGEST_MESSAGE]
+                size += 4 * len(message)
             attempt = KeptAttempt(
                 size,
                 key,
@@ -245,7 +255,7 @@ class FlightRecorder(DecisionObserver):
                 seconds,
                 waited,
                 queued.flushed,
-                "unschedulable" if isinstance(outcome, Unfit) else "error",
+                result,
                 message=message,
                 columns=columns,
                 nominated=nominated,
@@ -258,7 +268,7 @@ class FlightRecorder(DecisionObserver):
             self._evict()
         if self.size > self._most:  # for the columns alone
             self._names = self._columns = None
-            self._seen, self._seen_size, self.size = (), 0, 0
+            self.size = 0
         if self._file is not None:
             self._file(attempt)
 
@@ -284,25 +294,15 @@ class FlightRecorder(DecisionObserver):
             self.size += names.size
             if before is not None and not before.users:
                 self.size -= before.size
-        diagnosis = evaluation.diagnosis
-        if diagnosis is None:
-            seen: tuple[object, ...] = (message,)
-        else:
-            rows = diagnosis.view.rows
-            view = b"" if isinstance(rows, slice) else rows.tobytes()
-            verdicts = (diagnosis.by.tobytes(), diagnosis.keys.tobytes(), diagnosis.codes.tobytes())
-            seen = (message, tuple(diagnosis.plugins), view, *verdicts)
+        verdicts = _verdicts(evaluation, message)
         columns = self._columns
-        if columns is None or names is not before or seen != self._seen:
-            old, columns = columns, _columns(evaluation, names)
+        if columns is None or names is not before or verdicts != columns.verdicts:
+            old, columns = columns, Columns(names, verdicts)
             self._columns = columns
             names.users += 1
-            self.size += columns.size
+            self.size += verdicts.size
             if old is not None and not old.users:
                 self._release(old)
-            self.size -= self._seen_size
-            self._seen, self._seen_size = seen, _bytes_of(seen)
-            self.size += self._seen_size
         return columns
 
     def _evict(self) -> None:
@@ -317,39 +317,58 @@ class FlightRecorder(DecisionObserver):
 
     def _release(self, columns: Columns) -> None:
         names = columns.names
-        self.size -= columns.size
+        self.size -= columns.verdicts.size
         names.users -= 1
         if not names.users and names is not self._names:
             self.size -= names.size
 
 
-def _bytes_of(seen: tuple[object, ...]) -> int:
-    return sum(len(part) for part in seen if isinstance(part, bytes))
-
-
-def _columns(evaluation: Evaluation, names: Names) -> Columns:
-    codes = np.zeros(len(names.by_row), dtype=np.uint16)
+def _verdicts(evaluation: Evaluation, message: str) -> Verdicts:
+    # As few calls as possible: each rejected pod pays for them.
     prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live
     if diagnosis is None or live is None:
-        return Columns(names, zlib.compress(codes.tobytes(), 1), (prefilter.status,))
-    statuses = [unresolvable(prefilter.reason_outside)]
-    rows = np.arange(len(names.by_row))[diagnosis.view.rows]
-    for by in np.unique(diagnosis.by[live]).tolist():
-        places = np.flatnonzero(live & (diagnosis.by == by))
-        keys = np.column_stack((diagnosis.keys[places], diagnosis.codes[places]))
-        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        codes[rows[places]] = len(statuses) + inverse.reshape(-1)
-        statuses += [diagnosis.status(int(places[i])) for i in first]
-    return Columns(names, zlib.compress(codes.tobytes(), 1), tuple(statuses))
+        return Verdicts(1000 + 4 * len(message), message, prefilter.status)
+    words, plugins, rows = diagnosis.words(live), diagnosis.plugins, diagnosis.view.rows
+    number, by = len(words), diagnosis.by.tobytes()
+    view = b"" if isinstance(rows, slice) else rows.tobytes()
+    keys = b"" if number == len(plugins) else diagnosis.keys.tobytes()
+    nodes = len(by) // 2
+    size = nodes * (3 + (8 if view else 0) + (8 if keys else 0))
+    return Verdicts(
+        1000 + 4 * len(message) + 1000 * number + size,  # The message has the words.
+        message,
+        prefilter.status if not prefilter.restricted_by else unresolvable(prefilter.reason_outside),
+        tuple(plugins),
+        words,
+        view,
+        by,
+        diagnosis.codes.tobytes(),
+        keys,
+    )
 
 
-def _rejections(columns: Columns) -> Iterator[Rejection]:
-    codes = np.frombuffer(zlib.decompress(columns.codes), dtype=np.uint16)
-    for code, status in enumerate(columns.statuses):
-        rows = np.flatnonzero(codes == code).tolist()
-        nodes = tuple(sorted(filter(None, map(columns.names.by_row.__getitem__, rows))))
-        if nodes:
-            yield Rejection(status.plugin, status.code.label, tuple(sorted(status.reasons)), nodes)
+def _rejections(names: list[str], verdicts: Verdicts) -> Iterator[Rejection]:
+    by = np.frombuffer(verdicts.by, dtype=np.int16)
+    codes = np.frombuffer(verdicts.codes, dtype=np.int8)
+    keys = np.frombuffer(verdicts.keys, dtype=np.int64)
+    rows = np.frombuffer(verdicts.view, dtype=np.int64) if verdicts.view else np.arange(len(by))
+    rejected = by >= 0
+    for (place, key), words in verdicts.words.items():
+        mine = (by == place) & (keys == key) if len(keys) else by == place
+        for code in np.unique(codes[mine]).tolist():
+            nodes = _named(names, rows[mine & (codes == code)])
+            if nodes:
+                label = Code(code).label
+                yield Rejection(verdicts.plugins[place], label, tuple(sorted(words)), nodes)
+    outside = np.ones(len(names), dtype=np.bool_)
+    outside[rows[rejected]] = False
+    nodes, status = _named(names, outside.nonzero()[0]), verdicts.outside
+    if nodes:
+        yield Rejection(status.plugin, status.code.label, tuple(sorted(status.reasons)), nodes)
+
+
+def _named(names: list[str], rows: Ints) -> tuple[str, ...]:
+    return tuple(sorted(filter(None, map(names.__getitem__, rows.tolist()))))
 
 
 def rendered(kept: KeptAttempt, epoch: float, rejections: tuple[Rejection, ...]) -> RecordedAttempt:

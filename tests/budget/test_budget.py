@@ -136,5 +136,4 @@ async def test_the_flight_recorder_costs_at_most_2_percent_of_an_attempt() -> No
 async def test_the_flight_recorder_costs_at_most_2_percent_of_a_rejection() -> None:
     without = await calls_per_rejection()
     recorded = await calls_per_rejection(recorder_bytes=1 << 20)
-    print(without, recorded)
     assert without < recorded <= without * 1.02

@@ -41,12 +41,15 @@ class Verdicts:
 
 
 class _Tally:
-    """The number of `live` positions that each filter rejected by each key, and with PENDING."""
+    """The number of `live` positions that each filter rejected by each key, and with PENDING.
+    `words` are the reasons of the filters and keys that were explained.
+    """
 
     def __init__(self, diagnosis: Diagnosis, live: Bools) -> None:
         self.live = live
         self.keys: dict[int, dict[int, int]] = {}
         self.pending: dict[int, int] = {}
+        self.words: dict[tuple[int, int], tuple[str, ...]] = {}
         for by in range(len(diagnosis.plugins)):
             rejected = diagnosis.keys[live & (diagnosis.by == by)]
             if not len(rejected):
@@ -150,11 +153,23 @@ class Diagnosis:
         distinct key once.
         """
         counts: Counter[str] = Counter()
-        for by, numbers in self._tallied(live).keys.items():
+        tally = self._tallied(live)
+        for by, numbers in tally.keys.items():
             for key, number in numbers.items():
-                for reason in self._explain[by](key):
+                words = tally.words[by, key] = self._explain[by](key)
+                for reason in words:
                     counts[reason] += number
         return counts
+
+    def words(self, live: Bools) -> dict[tuple[int, int], tuple[str, ...]]:
+        """Returns a copy of the reasons by filter (its position in `plugins`) and key, at least
+        those of the `live` positions.
+        """
+        tally = self._tally
+        if tally is None or not tally.words:
+            self.reasons(live)
+            tally = self._tallied(live)
+        return tally.words.copy()
 
     def pending_plugins(self, live: Bools) -> frozenset[str]:
         """Returns the plugins that rejected a `live` position with PENDING."""
