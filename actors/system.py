@@ -32,6 +32,7 @@ from .client.rights import NotedAccess, Refusals, Rights
 from .client.tenure import ALWAYS
 from .configuration.file import ConfigurationFile
 from .cycle.actor import CycleActor
+from .cycle.doctor import Doctor
 from .informer.listers import Listers
 from .leader.actor import LeaderActor, terms_of
 from .mailboxes import Mailboxes
@@ -181,6 +182,7 @@ class Daemon:
             preempts_aside=gates["SchedulerAsyncPreemption"],
             flights=flights,
         )
+        self._doctor = Doctor(mailboxes, profiles, extenders, clock)
         self._leader: LeaderActor | None = None
         if self._terms is not None:
             self._leader = LeaderActor(
@@ -230,6 +232,7 @@ class Daemon:
             Child("preemption", self._preemption.run),
             Child("binding", self._binding.run, stop_deadline=10.0),
             Child("cycle", self._cycle.run),
+            Child("doctor", self._doctor.run, OnCrash.RETRY),
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

@@ -41,7 +41,7 @@ class Failure(msgspec.Struct, frozen=True):
     to happen: the pod is parked for them. If there are none, it backs off as after an error.
     `nominated_node` is the node of the nomination from now on, "" for none, None to keep the
     present one. `hold` is the number of the preemption that makes room for the pod, 0 if there is
-    none.
+    none. `had_node`: a node was chosen, and a plugin rejected the pod there.
     """
 
     reason: str
@@ -50,6 +50,7 @@ class Failure(msgspec.Struct, frozen=True):
     pending: frozenset[str] = NO_PLUGINS
     nominated_node: str | None = ""
     hold: int = 0
+    had_node: bool = False
 
     @property
     def is_error(self) -> bool:
@@ -83,8 +84,8 @@ def failed(stage: Stage, status: Status) -> Failure:
             message = _writable(status.on_chosen_node().message)
             plugins = frozenset((status.plugin,)) - {""}
             if status.code is Code.PENDING:
-                return Failure(reason, message, pending=plugins)
-            return Failure(reason, message, plugins)
+                return Failure(reason, message, pending=plugins, had_node=True)
+            return Failure(reason, message, plugins, had_node=True)
         case _:
             # After Done nobody knows which events the pod missed: even a rejection is tried again
             # after a backoff.
@@ -105,7 +106,12 @@ def _writable(text: str) -> str:
 def requeue(queued: QueuedPod, failure: Failure) -> AttemptFailed:
     """Returns the message for the queue."""
     return AttemptFailed(
-        queued, failure.unschedulable, failure.pending, failure.nominated_node, failure.hold
+        queued,
+        failure.unschedulable,
+        failure.pending,
+        failure.nominated_node,
+        failure.hold,
+        failure.had_node,
     )
 
 

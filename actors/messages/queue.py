@@ -105,7 +105,7 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     happen. If there are none, the attempt ended with an error. `nominated_node` is the node that
     the pod is nominated to from now on: "" for none, None for the one in its status. A `hold` above
     0 means that room is being made for the pod: it is not tried again before the PreemptionEnded
-    with that number.
+    with that number. `had_node`: a node was chosen, and a plugin rejected the pod there.
     """
 
     pod: QueuedPod
@@ -113,6 +113,7 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     pending: frozenset[str] = frozenset()
     nominated_node: str | None = None
     hold: int = 0
+    had_node: bool = False
 
 
 class PreemptionEnded(msgspec.Struct, frozen=True):
@@ -183,8 +184,8 @@ class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class QueueStatistics(msgspec.Struct, frozen=True):
-    """The pods by queue (kube-scheduler's metric pending_pods), the pods in flight, and how many
-    differences were healed since the start.
+    """The pods by queue (kube-scheduler's metric pending_pods), the pods in flight, how many
+    differences were healed since the start, and how many parked pods are forgotten: they would fit.
     """
 
     active: int
@@ -193,6 +194,7 @@ class QueueStatistics(msgspec.Struct, frozen=True):
     gated: int
     in_flight: int
     healed: int
+    forgotten: int
 
 
 class CountQueued(Order[QueueStatistics], frozen=True):
@@ -226,6 +228,25 @@ class DumpQueued(Order[tuple[QueuedPodDump, ...]], frozen=True):
     """Asks for the pods of these keys that are in the queue."""
 
     keys: tuple[str, ...]
+
+
+class ParkedPod(msgspec.Struct, frozen=True):
+    """A parked pod after this number of attempts; it waits for the plugins in `rejected_by`."""
+
+    info: PodInfo
+    attempts: int
+    rejected_by: frozenset[str]
+
+
+class NextParked(Order[ParkedPod | None], frozen=True):
+    """Asks for the parked pod to examine next: would it fit now? None if no pod is due."""
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """A parked pod was examined: it would fit on this node now, or on none if that is ""."""
+
+    pod: ParkedPod
+    node: str
 
 
 class ComparePending(Order[tuple[Difference, ...]], frozen=True):
@@ -285,6 +306,8 @@ QueueMessage = (
     | MeasureQueue
     | ListQueued
     | DumpQueued
+    | NextParked
+    | Examined
     | ComparePending
     | UseProfiles
     | FlushBackoff

@@ -34,7 +34,7 @@ from ..runtime.logger import get_logger
 from ..scheduling.framework.events import ClusterEvent
 from ..telemetry.instruments import Instruments, Observe
 from .backoff import WINDOW_SECONDS
-from .effects import HandOut, PodMoved
+from .effects import HandOut, PodForgotten, PodMoved
 from .state import QueueState
 
 log = get_logger(__name__)
@@ -86,6 +86,14 @@ class QueueActor(Actor[QueueMessage]):
                 case PodMoved():
                     if self._shows_moves:
                         self._tell_move(effect.key, effect.step)
+                case PodForgotten():
+                    self._log.warning(
+                        "a parked pod would fit, but no event woke it",
+                        pod=effect.key,
+                        node=effect.node,
+                        rejectedBy=",".join(effect.rejected_by),
+                        parkedSeconds=round(effect.parked_for),
+                    )
                 case Nominate() | Unnominate():
                     self._cache.tell(effect)
                 case SetNominatedNode() | SetUnschedulable() | RecordEvent():

@@ -27,9 +27,19 @@ class PodMoved(msgspec.Struct, frozen=True):
     step: StoryStep
 
 
+class PodForgotten(msgspec.Struct, frozen=True):
+    """The parked pod would fit on the node, but no event has woken it; for the log."""
+
+    key: str
+    node: str
+    rejected_by: tuple[str, ...]
+    parked_for: float
+
+
 Effect = (
     HandOut
     | PodMoved
+    | PodForgotten
     | Nominate
     | Unnominate
     | SetNominatedNode

@@ -55,7 +55,7 @@ def _dumped(queues: Queues, entry: Entry, now: float) -> QueuedPodDump:
     )
 
 
-def statistics(queues: Queues, healed: int) -> QueueStatistics:
+def statistics(queues: Queues, healed: int, forgotten: int) -> QueueStatistics:
     return QueueStatistics(
         len(queues.active),
         len(queues.backoff),
@@ -63,13 +63,14 @@ def statistics(queues: Queues, healed: int) -> QueueStatistics:
         len(queues.gated),
         len(queues.in_flight),
         healed,
+        forgotten,
     )
 
 
-def measures(queues: Queues, healed: int) -> QueueMeasures:
+def measures(queues: Queues, counted: QueueStatistics) -> QueueMeasures:
     """Returns the counts for the metrics, as they are now."""
     incoming, events = queues.stories.incoming(), queues.in_flight.events()
-    return QueueMeasures(statistics(queues, healed), dict(incoming), events, _rejected(queues))
+    return QueueMeasures(counted, dict(incoming), events, _rejected(queues))
 
 
 def _rejected(queues: Queues) -> Mapping[tuple[str, str], int]:

@@ -24,11 +24,13 @@ from ..messages.queue import (
     Displace,
     Done,
     DumpQueued,
+    Examined,
     FlushBackoff,
     FlushUnschedulable,
     IsHeld,
     ListQueued,
     MeasureQueue,
+    NextParked,
     NextPod,
     PendingPodAdded,
     PendingPodDeleted,
@@ -50,6 +52,7 @@ from ..scheduling.kube.meta import key
 from ..scheduling.model.pod_info import PodInfo, PodInfos
 from .effects import Effect, HandOut
 from .entry import NO_PLUGINS, Entry
+from .forgotten import Forgotten
 from .hints import Worth
 from .look import differences, dump, measures, statistics
 from .nominations import end_of_nomination, nominate, nomination_after
@@ -77,6 +80,7 @@ class QueueState:
     def __init__(self, rules: QueueRules) -> None:
         self._queues = Queues(rules)
         self._waking = Waking(self._queues)
+        self._forgotten = Forgotten(self._queues)
         self._entries = self._queues.entries
         self._in_flight = self._queues.in_flight
         self._pod_infos = PodInfos()
@@ -128,6 +132,10 @@ class QueueState:
                 effects = (message.answer(self._queues.stories.of(message.key)),)
             case ListQueued():
                 effects = (message.answer((*self._entries, *self._queues.flying())),)
+            case NextParked():
+                effects = (message.answer(self._forgotten.next(now)),)
+            case Examined():
+                effects = self._forgotten.examined(message, now)
             case DumpQueued(_, keys):
                 effects = (message.answer(dump(self._queues, keys, now)),)
             case _:
@@ -236,7 +244,7 @@ class QueueState:
             # A new pod of this name is in the queue already, or the pod is ours no more.
             return self._remove(entry, now)
         entry.failed(failure.unschedulable, failure.pending, now, next(self._arrival))
-        entry.hold = failure.hold
+        entry.hold, entry.had_node = failure.hold, failure.had_node
         node = failure.nominated_node
         if node is None:
             node = nomination_after(entry, failure.pod.info.pod, entry.info.pod)
@@ -297,11 +305,11 @@ class QueueState:
         return (*effects, order.answer(different))
 
     def statistics(self) -> QueueStatistics:
-        return statistics(self._queues, self._healed)
+        return statistics(self._queues, self._healed, len(self._forgotten))
 
     def measures(self) -> QueueMeasures:
         """Returns the counts for the metrics, as they are now."""
-        return measures(self._queues, self._healed)
+        return measures(self._queues, self.statistics())
 
     def validate(self) -> None:
         """Raises AssertionError if an invariant does not hold."""

@@ -21,6 +21,7 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ApiError
 from berth.actors.cycle.actor import CycleActor
+from berth.actors.cycle.doctor import Doctor
 from berth.actors.informer.listers import Listers
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.cache import AssignedPodAdded, NodeAdded
@@ -177,6 +178,7 @@ class Pipeline:
             Child("preemption", preemption.run),
             Child("binding", binding.run, stop_deadline=10.0),
             Child("cycle", cycle.run),
+            Child("doctor", Doctor(mailboxes, profiles, extenders, clock).run),
         )
 
     async def add_node(self, node: Node) -> None:

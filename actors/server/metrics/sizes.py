@@ -1,5 +1,5 @@
-"""Numbers of unreadable objects, of mended mistakes, and of lines of the log and attempts of the
-recorder's file that were dropped, counted when the metrics are read.
+"""Numbers of unreadable objects, of forgotten pods, of mended mistakes, and of lines of the log and
+attempts of the recorder's file that were dropped, counted when the metrics are read.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ def register_sizes(
         "What was wrong in the cache or the queue and was put right.",
         ("what",),
     )
+    forgotten = registry.gauge(
+        "berth_forgotten_pods",
+        "Parked pods that would fit on a node, and that no event has woken.",
+    )
     dropped = registry.counter(
         "berth_log_lines_dropped_total",
         "Lines of the log that were dropped, because nobody read them in time.",
@@ -50,6 +54,7 @@ def register_sizes(
         mended.child("difference").value = cache.healed
         mended.child("snapshot").value = cache.repaired
         mended.child("pending_pod").value = queue.healed
+        forgotten.child().set(queue.forgotten)
         dropped.child().value = dropped_lines()
         unrecorded.child().value = dropped_attempts()
 

@@ -35,8 +35,10 @@ from tests.kit.hints import pod
 PLUGIN = frozenset(("P",))
 
 
-def parked(message: str, nominated_node: str | None = "", hold: int = 0) -> Failure:
-    return Failure("Unschedulable", message, PLUGIN, NO_PLUGINS, nominated_node, hold)
+def parked(
+    message: str, nominated_node: str | None = "", hold: int = 0, *, had_node: bool = False
+) -> Failure:
+    return Failure("Unschedulable", message, PLUGIN, NO_PLUGINS, nominated_node, hold, had_node)
 
 
 @pytest.mark.parametrize(
@@ -50,18 +52,18 @@ def parked(message: str, nominated_node: str | None = "", hold: int = 0) -> Fail
         (Stage.DECISION, error("broken").by("P"), Failure("SchedulerError", "broken")),
         # Reserve, Permit, waiting on Permit.
         *(
-            (Stage.BEFORE_DONE, status.by("P"), parked("0/1 nodes are available: 1 full."))
+            (Stage.BEFORE_DONE, status.by("P"), parked("0/1 nodes are available: 1 full.", had_node=True))
             for status in (unschedulable("full"), unresolvable("full"))
         ),
         (Stage.BEFORE_DONE, Status(Code.PENDING, ("soon",), "P"),
-         Failure("Unschedulable", "0/1 nodes are available: 1 soon.", pending=PLUGIN)),
-        (Stage.BEFORE_DONE, unschedulable().by("P"), parked("0/1 nodes are available:")),
+         Failure("Unschedulable", "0/1 nodes are available: 1 soon.", pending=PLUGIN, had_node=True)),
+        (Stage.BEFORE_DONE, unschedulable().by("P"), parked("0/1 nodes are available:", had_node=True)),
         (Stage.BEFORE_DONE, unschedulable("full", "full").by("P"),
-         parked("0/1 nodes are available: 2 full.")),
+         parked("0/1 nodes are available: 2 full.", had_node=True)),
         (Stage.BEFORE_DONE, error("broken").by("P"), Failure("SchedulerError", "broken")),
         (Stage.BEFORE_DONE, Status(Code.SKIP, ("odd",), "P"), Failure("SchedulerError", "odd")),
         (Stage.BEFORE_DONE, unschedulable("removed"),
-         Failure("Unschedulable", "0/1 nodes are available: 1 removed.")),
+         Failure("Unschedulable", "0/1 nodes are available: 1 removed.", had_node=True)),
         # PreBind and Bind: an error for the queue, whatever the user reads.
         *(
             (Stage.AFTER_DONE, Status(code, ("late",), "P"), Failure(reason, "late"))
@@ -108,8 +110,8 @@ def test_a_plugin_that_waits_counts_as_pending_alone() -> None:
 
 def test_the_queue_and_the_user_get_the_same() -> None:
     queued = QueuedPod(PodInfo(pod("p", schedulerName="s")), 2, 1.0)
-    after = parked("no room", nominated_node="n", hold=3)
-    assert requeue(queued, after) == AttemptFailed(queued, PLUGIN, NO_PLUGINS, "n", 3)
+    after = parked("no room", nominated_node="n", hold=3, had_node=True)
+    assert requeue(queued, after) == AttemptFailed(queued, PLUGIN, NO_PLUGINS, "n", 3, True)
     condition, event = condition_and_event(queued.info.pod, after)
     assert condition == SetUnschedulable(queued.info.pod, "Unschedulable", "no room", "n")
     told = (event.regarding.name, event.type, event.reason, event.note, event.reporting_controller)

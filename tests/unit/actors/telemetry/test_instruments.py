@@ -190,7 +190,7 @@ def counted(number: int) -> dict[str, dict[tuple[str, str], int]]:
 
 def test_counters_go_on_when_profiles_are_replaced() -> None:
     instruments = Instruments(Registry(), lambda: 0.0)
-    queue = QueueMeasures(QueueStatistics(0, 0, 0, 0, 0, 0), {}, {}, {})
+    queue = QueueMeasures(QueueStatistics(0, 0, 0, 0, 0, 0, 0), {}, {}, {})
     cache = CacheStatistics(0, 0, 0, 0, 0)
     for number in (5, 7, 2, 3):  # Two profiles, each read twice.
         instruments.count(queue, cache, counted(number))
