@@ -52,12 +52,16 @@ def parked(
         (Stage.DECISION, error("broken").by("P"), Failure("SchedulerError", "broken")),
         # Reserve, Permit, waiting on Permit.
         *(
-            (Stage.BEFORE_DONE, status.by("P"), parked("0/1 nodes are available: 1 full.", had_node=True))
+            (Stage.BEFORE_DONE, status.by("P"),
+             parked("0/1 nodes are available: 1 full.", had_node=True))
             for status in (unschedulable("full"), unresolvable("full"))
         ),
         (Stage.BEFORE_DONE, Status(Code.PENDING, ("soon",), "P"),
-         Failure("Unschedulable", "0/1 nodes are available: 1 soon.", pending=PLUGIN, had_node=True)),
-        (Stage.BEFORE_DONE, unschedulable().by("P"), parked("0/1 nodes are available:", had_node=True)),
+         Failure(
+             "Unschedulable", "0/1 nodes are available: 1 soon.", pending=PLUGIN, had_node=True
+         )),
+        (Stage.BEFORE_DONE, unschedulable().by("P"),
+         parked("0/1 nodes are available:", had_node=True)),
         (Stage.BEFORE_DONE, unschedulable("full", "full").by("P"),
          parked("0/1 nodes are available: 2 full.", had_node=True)),
         (Stage.BEFORE_DONE, error("broken").by("P"), Failure("SchedulerError", "broken")),
