@@ -167,7 +167,8 @@ class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
     """A pod of the queue, for people to read; `backoff_left` is in seconds.
 
     `rejected_by` are the plugins that rejected the last attempt, `pending` those that wait for
-    something to happen.
+    something to happen. `skipped` tells how often each of their hints skipped each event since the
+    last attempt, by "plugin: event".
     """
 
     key: str
@@ -181,6 +182,7 @@ class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
     gated_by: str
     held: bool
     story: tuple[StoryStep, ...]
+    skipped: Mapping[str, int] = {}
 
 
 class QueueStatistics(msgspec.Struct, frozen=True):

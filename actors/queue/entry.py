@@ -30,6 +30,7 @@ class Entry(msgspec.Struct, eq=False):
     - `hold`: the number of the preemption that makes room for the pod, 0 for none
     - `deferred_until`: when a large pod may have its turn, 0 unless it waits for one
     - `had_node`: true if the last attempt chose a node, and a plugin rejected the pod there
+    - `skips`: how often each hint skipped each event ("plugin: event") since the last attempt
     - `nominated_node`: the node that the cache counts the pod on as nominated, "" for none
     """
 
@@ -51,6 +52,7 @@ class Entry(msgspec.Struct, eq=False):
     hold: int = 0
     deferred_until: float = 0.0
     had_node: bool = False
+    skips: dict[str, int] = {}
     nominated_node: str = ""
 
     def __post_init__(self) -> None:

@@ -18,7 +18,8 @@ from ..scheduling.kube.core import Pod
 from .entry import Entry
 from .turns import Shares
 
-_Durations = dict[tuple[str, bool], Callable[[float], None]]
+# With each function the plugin and the event, as Entry.skips names them.
+_Durations = dict[tuple[str, bool], tuple[Callable[[float], None], str]]
 # A scheduler name and a plugin of its profile.
 Rejector = tuple[str, str]
 
@@ -180,11 +181,15 @@ class HintTable:
             registration.hint is None
             or registration.hint(pod, change.old, change.new) is Hint.QUEUE
         )
-        observe = self._durations_of_event.get((plugin, helps))
-        if observe is None:
-            label = "Queue" if helps else "QueueSkip"
-            observe = self._times.hinting_of(plugin, str(change.event), label)
-            self._durations_of_event[plugin, helps] = observe
+        timed = self._durations_of_event.get((plugin, helps))
+        if timed is None:
+            event, label = str(change.event), "Queue" if helps else "QueueSkip"
+            timed = self._times.hinting_of(plugin, event, label), f"{plugin}: {event}"
+            self._durations_of_event[plugin, helps] = timed
+        observe, name = timed
+        if not helps:  # Written without a call, because events are judged for many pods.
+            skips = entry.skips
+            skips[name] = skips[name] + 1 if name in skips else 1
         now = self._now()
         observe(now - since)
         self._shares.charge(entry.namespace, now - since, now)

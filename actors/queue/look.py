@@ -52,6 +52,7 @@ def _dumped(queues: Queues, entry: Entry, now: float) -> QueuedPodDump:
         entry.gated_by,
         entry.hold > 0,
         queues.stories.of(entry.key),
+        dict(entry.skips),
     )
 
 

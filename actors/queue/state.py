@@ -223,6 +223,8 @@ class QueueState:
             entry.deferred_until = 0.0
             entry.attempts += 1
             entry.unschedulable = entry.pending = NO_PLUGINS
+            if entry.skips:
+                entry.skips = {}
             pod = QueuedPod(
                 entry.info,
                 entry.attempts,

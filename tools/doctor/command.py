@@ -153,3 +153,7 @@ def show(pods: Sequence[ParkedPod], console: Console) -> None:
         if pod.events:
             text = f"{pod.key}: one of these events should have woken it: {', '.join(pod.events)}"
             console.print(escape(printable(text)))
+        if pod.skipped:
+            counts = ", ".join(f"{event} ({times})" for event, times in pod.skipped.items())
+            text = f"{pod.key}: hints skipped since its last attempt: {counts}"
+            console.print(escape(printable(text)))

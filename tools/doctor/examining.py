@@ -37,6 +37,7 @@ class Examination(msgspec.Struct, frozen=True):
 class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
     """A parked pod. `since` is in seconds of Unix time, 0 if unknown. `events` are those that the
     plugins in `rejected_by` registered for; one of them should have woken a forgotten pod.
+    `skipped` tells how often each plugin's hint skipped an event since the last attempt.
     """
 
     key: str
@@ -45,6 +46,7 @@ class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
     verdict: str
     node: str = ""
     events: tuple[str, ...] = ()
+    skipped: Mapping[str, int] = {}
 
 
 def parked(queue: Iterable[QueuedPodDump], key: str | None = None) -> dict[str, QueuedPodDump]:
@@ -116,7 +118,9 @@ def diagnosed(
         waking = [
             f"{plugin}: {event}" for plugin in rejectors for event in events.get(plugin, ("*",))
         ]
-        pods.append(ParkedPod(key, since, rejectors, FORGOTTEN, common[0], tuple(waking)))
+        pods.append(
+            ParkedPod(key, since, rejectors, FORGOTTEN, common[0], tuple(waking), now.skipped)
+        )
     return sorted(pods, key=lambda pod: (pod.verdict != FORGOTTEN, pod.key))
 
 

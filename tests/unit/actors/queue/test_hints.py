@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from berth.actors.messages.queue import ClusterChanged
+from berth.actors.messages.queue import Activate, ClusterChanged
 from berth.actors.queue.entry import Entry
 from berth.actors.queue.hints import HintTable, Worth
 from berth.actors.queue.turns import SAVED
@@ -20,7 +20,7 @@ from berth.actors.scheduling.framework.events import (
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.model.pod_info import PodInfo
 from tests.kit.hints import pod
-from tests.kit.queue import make_pod
+from tests.kit.queue import POD_GONE, Harness, dump_of, make_pod
 
 RETAINTED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)
 RELABELLED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)
@@ -111,3 +111,16 @@ def test_a_pending_plugin_does_not_wake_a_deferred_pod_at_once() -> None:
     change = ClusterChanged(RELABELLED, Node(), Node())
     assert table.judge(entry, change) is None
     assert table.judge(entry, change) == Worth(str(RELABELLED), "Slow", immediately=False)
+
+
+def test_the_events_that_a_hint_skips_are_counted_until_the_next_attempt() -> None:
+    queue = Harness()
+    queue.park("p", "Door", "Nodes")
+    queue.send(POD_GONE)
+    queue.send(POD_GONE)
+    (parked,) = dump_of(queue.state, ("ns/p",))
+    assert parked.skipped == {f"Door: {POD_GONE.event}": 2}
+    queue.send(Activate(("ns/p",)))
+    queue.fail(queue.pop(), "Door")
+    (parked,) = dump_of(queue.state, ("ns/p",))
+    assert parked.skipped == {}

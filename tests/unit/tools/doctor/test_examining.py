@@ -29,9 +29,11 @@ def verdict(after: QueuedPodDump, first: Examination, second: Examination) -> li
 
 
 def test_a_pod_that_fits_twice_on_a_node_is_forgotten() -> None:
-    (pod,) = diagnosed({POD.key: POD}, fits("a", "b"), {POD.key: POD}, fits("b"), EVENTS)
+    after = msgspec.structs.replace(POD, skipped={"Fit: NodeAdd": 2})
+    (pod,) = diagnosed({POD.key: POD}, fits("a", "b"), {POD.key: after}, fits("b"), EVENTS)
     assert (pod.verdict, pod.node, pod.since) == ("forgotten", "b", 5.0)
     assert pod.events == ("Fit: NodeAdd",)
+    assert pod.skipped == {"Fit: NodeAdd": 2}
 
 
 def test_a_pod_that_fits_on_changing_nodes_is_not_forgotten() -> None:
