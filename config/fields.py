@@ -97,7 +97,7 @@ def _read(value: Any, at: inspect.Type, path: str, problems: Problems) -> Any:
                 for i, item in enumerate(value)
             ]
         case inspect.DictType():
-            problems.expect(isinstance(value, Mapping), path, "a mapping", shown(value))
+            return _read_mapping(value, at, path, problems)
         case inspect.IntType() | inspect.FloatType():
             _check_number(value, at, path, problems)
         case inspect.BoolType():
@@ -140,6 +140,17 @@ def _read_struct(value: Any, at: inspect.StructType, path: str, problems: Proble
             problems.add(where, f"unknown field{suggestion(str(name), fields)}")
         elif not _is_absent(below, fields[name].type):
             read[name] = _read(below, fields[name].type, where, problems)
+    return read
+
+
+def _read_mapping(value: Any, at: inspect.DictType, path: str, problems: Problems) -> Any:
+    if not isinstance(value, Mapping):
+        problems.expect(False, path, "a mapping", shown(value))
+        return value
+    read = {}
+    for key, below in value.items():
+        item = "" if below is None and isinstance(at.value_type, inspect.StrType) else below
+        read[key] = _read(item, at.value_type, f"{path}[{key}]", problems)
     return read
 
 

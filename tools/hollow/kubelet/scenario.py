@@ -81,11 +81,13 @@ def _rule(entry: _Entry, folder: Path) -> Rule:
 def _model(text: str, folder: Path) -> Model:
     """Returns the function that `module:function` names."""
     module, _, name = text.partition(":")
+    if not module or not name or module.startswith("."):
+        raise ScenarioError(f"model: expected module:function, got {text!r}")
     sys.path.insert(0, str(folder.resolve()))
     try:
-        function = getattr(importlib.import_module(module), name, None) if name else None
-    except (ImportError, ValueError) as problem:
-        raise ScenarioError(f"model: {problem}") from None
+        function = getattr(importlib.import_module(module), name, None)
+    except Exception as problem:  # the module is the user's, and may raise any
+        raise ScenarioError(f"model: {module}: {type(problem).__name__}: {problem}") from problem
     finally:
         sys.path.pop(0)
     if not callable(function):

@@ -125,9 +125,6 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
     pod_pids_limit: int = -1
 
 
-_MAPS = ("evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim")
-
-
 class Configuration(msgspec.Struct, frozen=True):
     """The settings of the nodes that a selector selects."""
 
@@ -219,13 +216,6 @@ def _read(document: object) -> _Document:
         )
     used: Document = {field: at for field, at in document.items() if field not in _UNUSED}
     plain = read_document(used, _Document, problems)
-    metadata = used.get("metadata")
-    maps = {field: used.get(field) for field in _MAPS}
-    if isinstance(metadata, dict):
-        maps["metadata.annotations"] = metadata.get("annotations")
-    for field, at in maps.items():
-        for signal, text in at.items() if isinstance(at, dict) else ():
-            problems.expect(isinstance(text, str), f"{field}[{signal}]", "text", shown(text))
     for field in ("evictionMaxPodGracePeriod", "maxPods"):
         number = used.get(field)
         if isinstance(number, int):

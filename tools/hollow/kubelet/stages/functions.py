@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from ...objects import Document
-from .go_builtins import Functions, is_true, printed
+from .go_builtins import Functions, check_width, is_true, printed
 
 # KWOK's functions whose results depend on the time, the node or the pod; the players give them.
 OF_PLAYERS = (
@@ -54,6 +54,7 @@ def quote(value: Any) -> str:
 
 def as_yaml(value: Any, indent: int = 0) -> str:
     """Returns a value as YAML; with an indent, each line begins with twice as many spaces."""
+    check_width(indent)
     text = str(yaml.safe_dump(value, default_flow_style=False))
     return ("\n" + text).replace("\n", "\n" + "  " * indent) if indent else text
 
@@ -71,6 +72,7 @@ def _first_true(*values: Any) -> Any:
 
 
 def _indented(spaces: int, text: str) -> str:
+    check_width(spaces)
     return " " * spaces + text.replace("\n", "\n" + " " * spaces)
 
 

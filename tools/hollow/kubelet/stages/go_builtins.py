@@ -8,6 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 Functions = Mapping[str, Callable[..., Any]]
+_MAX_WIDTH = 1000
+
+
+def check_width(width: int) -> None:
+    """Raises ValueError if a text would be filled up to more than a line."""
+    if width > _MAX_WIDTH:
+        raise ValueError(f"expected at most {_MAX_WIDTH} places, got {width}")
 
 
 def is_true(value: Any) -> bool:
@@ -54,6 +61,8 @@ def _printf(template: str, *arguments: Any) -> str:
             return "%"
         if not rest:
             raise ValueError(f"expected a value for {match[0]}")
+        for width in re.findall(r"\d+", match[0]):
+            check_width(int(width))
         value = rest.pop(0)
         if verb == "q":
             return json.dumps(printed(value))

@@ -2,14 +2,15 @@
 
 Text, `{{ actions }}` with pipelines, variables, `if`, `else if`, `range`, `with`, `break`,
 `continue`, comments and trimmed space; no `define` and no methods. A template is compiled once to
-closures. The value of an absent field is nil, and so is each field of nil.
+closures. The value of an absent field is nil, and so is each field of nil. Nesting, the turns of
+ranges and the length of the text are bounded.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -26,6 +27,9 @@ _TOKEN = re.compile(
 )
 _WORDS = {"true": True, "false": False, "nil": None}
 _BLOCKS = ("if", "with", "range")
+_MAX_TURNS = 100_000  # of all ranges of an execution
+_MAX_LENGTH = 4 * 2**20  # of the text, and of each text on the way
+_TOO_DEEP = "nested too deeply"
 
 
 class TemplateError(ValueError):
@@ -53,13 +57,15 @@ class _Token(msgspec.Struct, frozen=True):
 class _Scope:
     """What an execution knows: the functions and variables, and the text so far."""
 
-    __slots__ = ("functions", "names", "output", "values")
+    __slots__ = ("_length", "_turns", "functions", "names", "output", "values")
 
     def __init__(self, data: Any, functions: Functions) -> None:
         self.functions = functions
         self.names = ["$"]
         self.values = [data]
         self.output: list[str] = []
+        self._length = 0
+        self._turns = 0
 
     def declare(self, name: str, value: Any) -> None:
         self.names.append(name)
@@ -68,6 +74,18 @@ class _Scope:
     def place(self, name: str) -> int:
         """Returns the index of the innermost variable of this name."""
         return len(self.names) - 1 - self.names[::-1].index(name)
+
+    def write(self, text: str, line: int) -> None:
+        self._length += len(text)
+        if self._length > _MAX_LENGTH:
+            raise TemplateError(line, f"the text is longer than {_MAX_LENGTH:,} characters")
+        self.output.append(text)
+
+    def turn(self, turns: int, line: int) -> None:
+        """Counts the turns of a range before it takes them."""
+        self._turns += turns
+        if self._turns > _MAX_TURNS:
+            raise TemplateError(line, f"range: expected at most {_MAX_TURNS:,} turns altogether")
 
     def leave(self, size: int) -> None:
         del self.names[size:], self.values[size:]
@@ -84,12 +102,19 @@ class Template:
     """
 
     def __init__(self, text: str, functions: Iterable[str]) -> None:
-        self._node = _Parser(text, frozenset(functions) | BUILTINS.keys()).template()
+        parser = _Parser(text, frozenset(functions) | BUILTINS.keys())
+        try:
+            self._node = parser.template()
+        except RecursionError:
+            raise TemplateError(parser.line, _TOO_DEEP) from None
 
     def render(self, data: Any, functions: Functions) -> str:
         """Returns the text for a value. Raises TemplateError."""
         scope = _Scope(data, {**BUILTINS, **functions})
-        self._node(scope, data)
+        try:
+            self._node(scope, data)
+        except RecursionError:
+            raise TemplateError(1, _TOO_DEEP) from None
         return "".join(scope.output)
 
 
@@ -151,7 +176,7 @@ class _Parser:
         self._functions = functions
         self._tokens: tuple[_Token, ...] = ()
         self._next = 0
-        self._line = 1
+        self.line = 1
         self._declared = ["$"]
         self._loops = 0
 
@@ -166,10 +191,10 @@ class _Parser:
         while self._part < len(self._parts):
             part = self._parts[self._part]
             self._part += 1
-            self._line = part.line
+            self.line = part.line
             if part.tokens is None:
                 if part.text:
-                    nodes.append(_text(part.text))
+                    nodes.append(_text(part.text, part.line))
                 continue
             if not part.tokens:
                 continue
@@ -178,12 +203,12 @@ class _Parser:
             word = token.text if token.kind == "word" else ""
             if word in ("end", "else"):
                 if word not in enders:
-                    raise TemplateError(self._line, f"unexpected {{{{{word}}}}}")
+                    raise TemplateError(self.line, f"unexpected {{{{{word}}}}}")
                 self._next = 1
                 return _sequence(nodes), word
             nodes.append(self._action(word))
         if enders:
-            raise TemplateError(self._line, "expected {{end}} before the end of the template")
+            raise TemplateError(self.line, "expected {{end}} before the end of the template")
         return _sequence(nodes), ""
 
     def _action(self, word: str) -> Node:
@@ -199,7 +224,7 @@ class _Parser:
         value = self._pipeline()
         self._end_of_action()
         if not names:
-            return _print(value)
+            return _print(value, self.line)
         if len(names) > 1:
             self._fail("one variable")
         if assigns:
@@ -209,7 +234,7 @@ class _Parser:
 
     def _control(self, word: str) -> Node:
         """Compiles if, with or range, up to its end."""
-        size = len(self._declared)
+        size, line = len(self._declared), self.line
         names, assigns = self._declaration(ranges=word == "range")
         value = self._pipeline()
         self._end_of_action()
@@ -232,8 +257,9 @@ class _Parser:
         else:
             self._end_of_action()
         del self._declared[size:]
-        make = {"if": _if, "with": _with, "range": _range}[word]
-        return make(value, tuple(names), body, other)
+        if word == "range":
+            return _range(value, tuple(names), body, other, line)
+        return (_if if word == "if" else _with)(value, tuple(names), body, other)
 
     def _declaration(self, *, ranges: bool = False) -> tuple[list[str], bool]:
         """Reads `$x :=`, `$x =` or, for range, `$i, $x :=`, if the action begins so."""
@@ -347,7 +373,7 @@ class _Parser:
     def _peek(self) -> _Token:
         if self._next < len(self._tokens):
             return self._tokens[self._next]
-        return _Token("end", "}}", self._line)
+        return _Token("end", "}}", self.line)
 
     def _take(self, text: str) -> bool:
         token = self._peek()
@@ -379,8 +405,8 @@ def _variable(name: str) -> Value:
     return lambda scope, _: scope.values[scope.place(name)]
 
 
-def _text(text: str) -> Node:
-    return lambda scope, _: scope.output.append(text)
+def _text(text: str, line: int) -> Node:
+    return lambda scope, _: scope.write(text, line)
 
 
 def _sequence(nodes: list[Node]) -> Node:
@@ -398,8 +424,8 @@ def _raise(error: type[Exception]) -> Node:
     return leave
 
 
-def _print(value: Value) -> Node:
-    return lambda scope, dot: scope.output.append(printed(value(scope, dot)))
+def _print(value: Value, line: int) -> Node:
+    return lambda scope, dot: scope.write(printed(value(scope, dot)), line)
 
 
 def _declare(name: str, value: Value) -> Node:
@@ -455,10 +481,11 @@ def _with(test: Value, names: tuple[str, ...], body: Node, other: Node | None) -
     return run
 
 
-def _range(items: Value, names: tuple[str, ...], body: Node, other: Node | None) -> Node:
+def _range(items: Value, names: tuple[str, ...], body: Node, other: Node | None, line: int) -> Node:
     def run(scope: _Scope, dot: Any) -> None:
         size = len(scope.names)
-        pairs = _pairs(items(scope, dot))
+        pairs = _pairs(items(scope, dot), line)
+        scope.turn(len(pairs), line)
         for key, item in pairs:
             declared = (item,) if len(names) == 1 else (key, item)
             for name, value in zip(names, declared, strict=False):
@@ -477,12 +504,18 @@ def _range(items: Value, names: tuple[str, ...], body: Node, other: Node | None)
     return run
 
 
-def _pairs(items: Any) -> list[tuple[Any, Any]]:
-    if isinstance(items, dict):
-        return sorted(items.items())
-    if isinstance(items, int) and not isinstance(items, bool):
-        return [(number, number) for number in range(items)]
-    return list(enumerate(items or ()))
+def _pairs(items: Any, line: int) -> Sequence[tuple[Any, Any]]:
+    match items:
+        case dict():
+            return sorted(items.items(), key=lambda pair: printed(pair[0]))
+        case None | list():
+            return list(enumerate(items or ()))
+        case int() if not isinstance(items, bool):
+            numbers = range(min(items, _MAX_TURNS + 1))
+            return list(zip(numbers, numbers, strict=True))
+    raise TemplateError(
+        line, f"range: expected a list, a mapping or a number, got {printed(items)}"
+    )
 
 
 def _shortcut(arguments: list[Value], *, until: bool) -> Value:
@@ -499,6 +532,9 @@ def _shortcut(arguments: list[Value], *, until: bool) -> Value:
 
 def _called(name: str, line: int, function: Callable[..., Any], arguments: Iterable[Any]) -> Any:
     try:
-        return function(*arguments)
-    except (TypeError, ValueError, LookupError, ArithmeticError) as problem:
+        value = function(*arguments)
+    except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as problem:
         raise TemplateError(line, f"{name}: {problem}") from None
+    if isinstance(value, str) and len(value) > _MAX_LENGTH:
+        raise TemplateError(line, f"{name}: the text is longer than {_MAX_LENGTH:,} characters")
+    return value

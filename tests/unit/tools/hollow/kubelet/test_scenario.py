@@ -59,7 +59,14 @@ def test_the_first_entry_that_concerns_a_pod_counts(tmp_path: Path) -> None:
             "usage: [{uses: memory=1, selector: {matchExpressions: [{key: a, operator: Is}]}}]",
             "usage[0].selector: matchExpressions[0].operator: expected one of",
         ),
-        ("usage: [{model: no_such_module:f}]", "usage[0]: model: No module named"),
+        ("usage: [{model: no_such_module:f}]", "usage[0]: model: no_such_module: ModuleNotFound"),
+        ("usage: [{model: raises:f}]", "usage[0]: model: raises: KeyError: 'x'"),
+        ("usage: [{model: misspelt:f}]", "usage[0]: model: misspelt: SyntaxError: "),
+        ("usage: [{model: '..x:y'}]", "usage[0]: model: expected module:function, got '..x:y'"),
+        (
+            "usage: [{uses: memory=1, selector: {matchLabels: {a: 5}}}]",
+            "usage[0].selector.matchLabels[a]: expected text, got 5",
+        ),
         ("usage: [{model: math}]", "usage[0]: model: expected module:function, got 'math'"),
         ("usage: [{model: 'math:no'}]", "usage[0]: model: expected module:function"),
     ],
@@ -67,6 +74,8 @@ def test_the_first_entry_that_concerns_a_pod_counts(tmp_path: Path) -> None:
 def test_an_error_names_the_file_and_the_field(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "usage.yaml"
     file.write_text(text)
+    (tmp_path / "raises.py").write_text("{}['x']\n")
+    (tmp_path / "misspelt.py").write_text("def f(:\n")
     with pytest.raises(ScenarioError) as raised:
         read_scenario(file)
     assert problem in str(raised.value)

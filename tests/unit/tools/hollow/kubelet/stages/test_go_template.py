@@ -91,6 +91,8 @@ def test_rendered(text: str, result: str) -> None:
         ),
         ("{{ ^ }}", "line 1: unexpected '^'"),
         ("{{ if .x }}{{ $y := 1 }}{{ end }}{{ $y }}", "line 1: variable $y is not declared"),
+        ("{{ if 1 }}" * 5000 + "{{ end }}" * 5000, "line 1: nested too deeply"),
+        ("\n{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "line 2: nested too deeply"),
     ],
 )
 def test_errors_of_a_text_name_the_line(text: str, problem: str) -> None:
@@ -107,6 +109,21 @@ def test_errors_of_a_text_name_the_line(text: str, problem: str) -> None:
         ("{{ index .count 1 }}", "line 1: index: expected a list or a mapping, got 3"),
         ('{{ printf "%d" }}', "line 1: printf: expected a value for %d"),
         ("{{ Now 1 }}", "line 1: Now: "),
+        ("{{ upper .count }}", "line 1: upper: "),
+        ("{{ .a" + ".a" * 5000 + " }}", "line 1: nested too deeply"),
+        ("\n{{ range 100000000000 }}x{{ end }}", "line 2: range: expected at most 100,000 turns"),
+        (
+            "{{ range 1000 }}\n{{ range 1000 }}{{ end }}{{ end }}",
+            "line 2: range: expected at most 100,000 turns",
+        ),
+        ("{{ range .name }}{{ end }}", "line 1: range: expected a list, a mapping or a number"),
+        ("{{ range 100 }}" + "x" * 50_000 + "{{ end }}", "line 1: the text is longer than"),
+        (
+            '{{ $x := "x" }}{{ range 40 }}{{ $x = print $x $x }}{{ end }}',
+            "line 1: print: the text is longer than",
+        ),
+        ('{{ printf "%9999999999s" 1 }}', "line 1: printf: expected at most 1000 places"),
+        ('{{ indent 9999999999 "x" }}', "line 1: indent: expected at most 1000 places"),
     ],
 )
 def test_errors_of_an_execution_name_the_line(text: str, problem: str) -> None:
