@@ -137,6 +137,7 @@ class Daemon:
         )
         count_when_read(instruments, mailboxes, profiles)
         self._readiness = readiness = Readiness(informers)
+        self.debug = debug_of(debugger, informers, mailboxes, in_binding, clock, flights)
         self.lookout = Lookout(mailboxes, in_binding, informers, access.tenure, self._heartbeat)
         self._server: ServerActor | None = None
         if options.serving is not None and options.serving.secure_port:
@@ -147,7 +148,7 @@ class Daemon:
                     instruments, mailboxes, informers, access.tenure, options, slis, flight_file
                 ),
                 self._profiles.completed,
-                debug_of(debugger, informers, mailboxes, in_binding, clock, flights),
+                self.debug,
                 instruments.registry,
             )
             self._server = ServerActor(options.serving, options, shown, Random(rng.random()))

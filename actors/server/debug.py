@@ -112,14 +112,17 @@ class Debug(msgspec.Struct, frozen=True):
                 case ["pods", namespace, name] if namespace and name:
                     return await self._show_pod(f"{namespace}/{name}", elsewhere)
                 case ["attempts", namespace, name] if self.attempts is not None and name:
-                    page = await answered(elsewhere, partial(self._attempts, f"{namespace}/{name}"))
+                    page = await answered(elsewhere, partial(self.recorded, f"{namespace}/{name}"))
                 case _:
                     return NOT_FOUND
         except NoAnswerError as problem:
             return text(f"no answer: {problem}\n", 503)
         return _page(page)
 
-    async def _attempts(self, key: str) -> AttemptsPage:
+    async def recorded(self, key: str) -> AttemptsPage:
+        """Returns the recorded attempts of a pod, in the scheduler's event loop. Needs the flight
+        recorder.
+        """
         assert self.attempts is not None
         return msgspec.structs.replace(
             self.attempts(key), story=self._in_unix_time(await self._story(key))

@@ -17,7 +17,7 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.wiring.glance import Glance, QueuedPod, Rejections
 from berth.tools.explain.decision import Decision, Verdict
 from berth.tools.page.server import serve_page
-from berth.tools.page.story import Condition, Happening, Story
+from berth.tools.page.story import Change, Condition, Happening, PastAttempt, Reason, Story
 from tests.kit.page import FilledSource, node_of, pod_of
 from tests.kit.processes import free_port
 from tests.kit.programs import needs
@@ -60,6 +60,23 @@ def filled(nodes: int, pods: int) -> FilledSource:
         [Condition("PodScheduled", "False", "Unschedulable", MESSAGE, "2026-01-01T00:00:00Z")],
         [Happening("2026-01-01T00:00:00Z", "Warning", "FailedScheduling", MESSAGE, 3)],
         decision,
+        attempts=[
+            PastAttempt(
+                3,
+                1767225600.0,
+                0.001,
+                2.5,
+                "unschedulable",
+                "unschedulable",
+                "NodeAdd (NodeResourcesFit)",
+                (),
+                [Reason("NodeResourcesFit", ("Insufficient cpu",), nodes)],
+                MESSAGE,
+                "",
+                (),
+            )
+        ],
+        changes=[Change("owner", "Request at most 4 cpu: it fits on node-1.")],
     )
     queued = QueuedPod("shop/big", "unschedulable", 3, 0, 0.0, ("NodeResourcesFit",))
     rejections = (Rejections("NodeResourcesFit", 1),)
@@ -138,10 +155,25 @@ async def test_hostile_texts_are_shown_as_they_are() -> None:
     )
     conditions = [Condition(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "")]
     events = [Happening("", HOSTILE, HOSTILE, HOSTILE, 1)]
+    reasons = [Reason(HOSTILE, (HOSTILE,), 1)]
+    attempt = PastAttempt(
+        1, 0.0, 0.0, 0.0, HOSTILE, HOSTILE, HOSTILE, (), reasons, "", HOSTILE, (HOSTILE,)
+    )
     verdict = Verdict(HOSTILE, HOSTILE, [HOSTILE])
     decision = Decision(filter={HOSTILE: verdict}, message=HOSTILE)
     source.stories[hostile] = Story(
-        hostile, HOSTILE, HOSTILE, HOSTILE, 0, "", {}, conditions, events, decision
+        hostile,
+        HOSTILE,
+        HOSTILE,
+        HOSTILE,
+        0,
+        "",
+        {},
+        conditions,
+        events,
+        decision,
+        attempts=[attempt],
+        changes=[Change(HOSTILE, HOSTILE)],
     )
     async with served(source) as url, browsing() as page:
         await page.goto(f"{url}#/cluster")
@@ -154,6 +186,17 @@ async def test_hostile_texts_are_shown_as_they_are() -> None:
         await expect(page.locator(".pod")).to_contain_text(f"{HOSTILE}: {HOSTILE}")
         assert await page.locator("main img, main script").count() == 0
         assert "1" not in (await page.title()).replace(HOSTILE, "")
+
+
+async def test_a_pod_s_story_has_its_attempts_and_what_would_change_it() -> None:
+    async with served(filled(6, 6)) as url, browsing() as page:
+        await page.goto(f"{url}#/pod/shop/big")
+        attempts = page.get_by_role("region", name="Recorded attempts")
+        for text in ("2.50 s", "NodeAdd (NodeResourcesFit)", "6 nodes: Insufficient cpu"):
+            await expect(attempts).to_contain_text(text)
+        changes = page.get_by_role("region", name="What would change it")
+        await expect(changes).to_contain_text("Request at most 4 cpu")
+        await expect(changes).to_contain_text("the pod's owner")
 
 
 async def test_the_keyboard_alone_is_enough() -> None:

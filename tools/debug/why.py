@@ -14,9 +14,9 @@ from berth.actors.attempt.flight_file import page_of_files
 from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt
 from berth.actors.telemetry.klog import printable
 
+from ..explain.recorded import conclusion, woken_by
 from .asking import NoAnswerError, Target, failures_in_words, target_options
 
-NO_REASONS = ("BackoffComplete", "PopFromBackoffQ", "ScheduleAttemptFailure")
 MOST_NODES = 3  # that are named for a reason
 _WRAPPER = TextWrapper(80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
@@ -117,15 +117,9 @@ def _nothing(key: str, page: AttemptsPage, file: str | None) -> str:
 def lines_of(page: AttemptsPage, attempts: Sequence[RecordedAttempt]) -> Iterator[str]:
     """Returns the lines that tell of these attempts of a page."""
     for attempt in attempts:
-        yield f"{_date(attempt.at)}  attempt {attempt.number}: {_conclusion(attempt)}"
-        woken = [
-            step for step in page.story if step.at <= attempt.at and step.event not in NO_REASONS
-        ]
-        if attempt.woken_late:
-            yield "  woken by: no event, but the limit for parked pods"
-        elif woken:
-            by = f" ({woken[-1].plugin})" if woken[-1].plugin else ""
-            yield f"  woken by: {woken[-1].cause or woken[-1].event}{by}"
+        yield f"{_date(attempt.at)}  attempt {attempt.number}: {conclusion(attempt)}"
+        if woken := woken_by(page, attempt):
+            yield f"  woken by: {woken}"
         yield f"  waited {attempt.waited:.3f} s, decided in {attempt.seconds * 1000:.3f} ms"
         if attempt.best:
             yield f"  {'NODE':<60} {'SCORE':>12}"
@@ -141,16 +135,3 @@ def lines_of(page: AttemptsPage, attempts: Sequence[RecordedAttempt]) -> Iterato
             yield f"  nominated to {attempt.nominated}; evicts {victims}"
         if attempt.message:
             yield f"  {attempt.message}"
-
-
-def _conclusion(attempt: RecordedAttempt) -> str:
-    if attempt.result != "placed":
-        return attempt.result
-    chosen = f"chose {attempt.node}"
-    if not attempt.best:
-        return f"{chosen}, the only node that fits of {attempt.evaluated} looked at"
-    if attempt.tied > 1:
-        return f"{chosen} by lot among {attempt.tied} nodes with the highest score"
-    return (
-        f"{chosen}, {attempt.best[0].score - attempt.best[1].score} ahead of {attempt.best[1].node}"
-    )

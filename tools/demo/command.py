@@ -338,7 +338,9 @@ async def _run(settings: Settings) -> Summary:
         )
         extenders = await stack.enter_async_context(Extenders((), access.tenure))
         daemon = Daemon(configuration, access, extenders, clock, rng, options)
-        page = EmbeddedSource(access, daemon.lookout.glance, configuration, settings.gates)
+        page = EmbeddedSource(
+            access, daemon.lookout.glance, daemon.debug.recorded, configuration, settings.gates
+        )
         page_url = await group.start(serve_page, page, clock, page_listener, settings.allowed_hosts)
         click.echo(f"page at {page_url}", err=True)
         await group.start(daemon.run)

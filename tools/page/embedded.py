@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 from anyio import CapacityLimiter, to_thread
 
+from berth.actors.attempt.flights import AttemptsPage
 from berth.actors.client.rest import ApiError
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed
 from berth.actors.scheduling.kube.core import Node, Pod
@@ -30,19 +31,21 @@ PRIORITY_CLASSES = ("scheduling.k8s.io/v1", "PriorityClass")
 
 
 class EmbeddedSource:
-    """The Source of an embedded cluster. `glance` asks the scheduler, whose configuration and
-    feature gates the stories use. One story is told at a time, in a thread.
+    """The Source of an embedded cluster. `glance` and `recorded` ask the scheduler, whose
+    configuration and feature gates the stories use. One story is told at a time, in a thread.
     """
 
     def __init__(
         self,
         access: Embedded,
         glance: Callable[[], Awaitable[Glance]],
+        recorded: Callable[[str], Awaitable[AttemptsPage]],
         configuration: KubeSchedulerConfiguration,
         gates: Mapping[str, bool],
     ) -> None:
         self._access = access
         self._glance = glance
+        self._recorded = recorded
         self._configuration = configuration
         self._gates = gates
         self._telling = CapacityLimiter(1)
@@ -114,6 +117,7 @@ class EmbeddedSource:
             pod,
             events,
             objects,
+            await self._recorded(f"{namespace}/{name}"),
             self._configuration,
             self._gates,
             limiter=self._telling,

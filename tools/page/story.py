@@ -1,4 +1,6 @@
-"""The story of a pod: its object, its events, and its decision as `berth explain` makes it."""
+"""The story of a pod: its object, its events, the attempts that the scheduler recorded, and its
+decision as `berth explain` makes it, with what would change it.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,20 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt, Score
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.answering import Explainer, decided
+from ..explain.changes.search import first_of, is_pending, search
 from ..explain.decision import Decision, Failure
+from ..explain.recorded import conclusion, woken_by
 from ..explain.source import SourceError, question_about
 from ..explain.subject import Subject
 
 Document = dict[str, Any]
+MOST_ATTEMPTS = 20
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -37,8 +43,43 @@ class Happening(msgspec.Struct, frozen=True):
     count: int
 
 
-class Story(msgspec.Struct, frozen=True):
-    """A pod. `decision` treats it as if it were pending now; `problem` says why there is none."""
+class Reason(msgspec.Struct, frozen=True):
+    """The number of nodes that a plugin rejected for the same reasons."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+    nodes: int
+
+
+class PastAttempt(msgspec.Struct, frozen=True, rename="camel"):
+    """A recorded attempt. Times are in seconds, `at` of Unix time."""
+
+    number: int
+    at: float
+    seconds: float
+    waited: float
+    result: str
+    conclusion: str
+    woken_by: str
+    best: tuple[Score, ...]
+    reasons: list[Reason]
+    message: str
+    nominated: str
+    victims: tuple[str, ...]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What would change the decision, and who can do it: wait, owner or admin."""
+
+    who: str
+    sentence: str
+
+
+class Story(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod. `attempts` are the latest, newest first. `decision` treats the pod as if it were
+    pending now; `problem` says why there is none. `changes` are those after which a pending pod
+    fits, None if it fits as it is; `changes_problem` says why there may be more.
+    """
 
     key: str
     node: str
@@ -51,12 +92,16 @@ class Story(msgspec.Struct, frozen=True):
     events: list[Happening]
     decision: Decision | Failure | None = None
     problem: str = ""
+    attempts: list[PastAttempt] = []
+    changes: list[Change] | None = None
+    changes_problem: str = ""
 
 
 def story_of(
     pod: Document,
     events: Iterable[Document],
     objects: list[Document],
+    recorded: AttemptsPage,
     configuration: KubeSchedulerConfiguration,
     gates: Mapping[str, bool],
 ) -> Story:
@@ -65,13 +110,21 @@ def story_of(
     """
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     decision: Decision | Failure | None = None
-    problem = ""
+    changes: list[Change] | None = None
+    problem = changes_problem = ""
     try:
         explainer = Explainer(configuration, gates)
         subject = Subject("Pod", metadata["namespace"], metadata["name"])
-        decision = decided(
-            explainer.attempt(question_about(subject, objects, configuration))
-        ).decision
+        question = question_about(subject, objects, configuration)
+        attempt = explainer.attempt(question)
+        explained = decided(attempt)
+        decision = explained.decision
+        if is_pending(attempt, decision) and not spec.get("nodeName"):
+            result = search(explainer, question, attempt, explained.outcome)
+            changes_problem = result.problem
+            changes = [
+                Change(each.who.value, each.sentence) for each in first_of(result.suggestions)
+            ]
     except (SourceError, ConfigError, RegistryError) as wrong:
         problem = str(wrong)
     happenings = [
@@ -100,6 +153,26 @@ def story_of(
         sorted(happenings, key=lambda happening: happening.time),
         decision,
         problem,
+        [_past(recorded, each) for each in recorded.attempts[: -MOST_ATTEMPTS - 1 : -1]],
+        changes,
+        changes_problem,
+    )
+
+
+def _past(page: AttemptsPage, attempt: RecordedAttempt) -> PastAttempt:
+    return PastAttempt(
+        attempt.number,
+        attempt.at,
+        attempt.seconds,
+        attempt.waited,
+        attempt.result,
+        conclusion(attempt),
+        woken_by(page, attempt),
+        attempt.best,
+        [Reason(each.plugin, each.reasons, len(each.nodes)) for each in attempt.rejections],
+        attempt.message,
+        attempt.nominated,
+        attempt.victims,
     )
 
 

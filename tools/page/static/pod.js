@@ -1,4 +1,5 @@
-// The story of a pod: conditions, events, and the verdict and scores of every node.
+// The story of a pod: conditions, events, recorded attempts, what would change its decision, and the
+// verdict and scores of every node.
 
 import { ago, count, h, plural } from "./dom.js";
 
@@ -66,6 +67,8 @@ export class PodView {
           story.conditions.map((c) => [c.type, h("b", { class: c.status === "True" ? "good" : "warn" }, c.status), when(c.time), [c.reason, c === pending ? "" : c.message].filter(Boolean).join(": ")]), "Conditions")),
         h("section", {}, h("h2", {}, "Events"), story.events.length ? table(["when", "reason", "message"],
           story.events.map((e) => [when(e.time), e.count > 1 ? `${e.reason} × ${count(e.count)}` : e.reason, e.message]), "Events") : h("p", { class: "hint" }, "No event."))),
+      ...(story.changes ? [h("h2", {}, "What would change it"), changes(story)] : []),
+      h("h2", {}, "Recorded attempts"), attempts(story.attempts),
       h("h2", {}, "If it were decided now"),
       ...(decision ? this.decided(decision, story) : [h("p", { class: "message" }, story.problem)]));
   }
@@ -130,6 +133,32 @@ export class PodView {
         h("th", { scope: "row" }, node === story.node ? `${node} (runs here)` : node),
         h("td", { class: "why" }, verdict(node)), columns.map((column) => cell(node, column)))))));
   }
+}
+
+const WHO = { wait: "nobody", owner: "the pod's owner", admin: "an admin" };
+
+function changes(story) {
+  const parts = story.changes.map((change) => [change.sentence, WHO[change.who] ?? change.who]);
+  const list = parts.length ? table(["change", "who can do it"], parts, "What would change it")
+    : h("p", { class: "hint" }, story.changesProblem || "Nothing, nor two things together, of the kinds that are tried.");
+  return h("div", {}, list, parts.length && story.changesProblem ? h("p", { class: "hint" }, story.changesProblem) : "");
+}
+
+function attempts(recorded) {
+  if (!recorded.length) return h("p", { class: "hint" }, "No attempt is recorded.");
+  const why = (attempt) => [
+    ...attempt.reasons.map((reason) => `${plural(reason.nodes, "node")}: ${reason.reasons.join("; ")} [${reason.plugin}]`),
+    ...(attempt.nominated ? [`nominated to ${attempt.nominated}; evicts ${attempt.victims.join(", ") || "nobody"}`] : []),
+    ...(attempt.best.length > 1 ? [attempt.best.map((best) => `${best.node} ${count(best.score)}`).join(", ")] : []),
+    ...(attempt.reasons.length || !attempt.message ? [] : [attempt.message]),
+  ].map((line) => h("p", {}, line));
+  const time = (attempt) => {
+    const date = new Date(attempt.at * 1000).toISOString();
+    return h("time", { datetime: date, title: date }, `${ago(attempt.at)} ago`);
+  };
+  return table(["no.", "when", "result", "woken by", "waited", "took", "why"], recorded.map((attempt) => [
+    attempt.number, time(attempt), h("b", { class: attempt.result === "placed" ? "good" : "warn" }, attempt.conclusion),
+    attempt.wokenBy, `${attempt.waited.toFixed(2)} s`, `${(attempt.seconds * 1000).toFixed(2)} ms`, why(attempt)]), "Recorded attempts");
 }
 
 function table(columns, rows, label) {

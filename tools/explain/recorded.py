@@ -1,0 +1,32 @@
+"""Puts recorded attempts of a running scheduler into words."""
+
+from __future__ import annotations
+
+from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt
+
+NO_REASONS = ("BackoffComplete", "PopFromBackoffQ", "ScheduleAttemptFailure")
+
+
+def woken_by(page: AttemptsPage, attempt: RecordedAttempt) -> str:
+    """Returns what woke the pod for an attempt of the page; empty if that is no longer known."""
+    if attempt.woken_late:
+        return "no event, but the limit for parked pods"
+    steps = [step for step in page.story if step.at <= attempt.at and step.event not in NO_REASONS]
+    if not steps:
+        return ""
+    by = f" ({steps[-1].plugin})" if steps[-1].plugin else ""
+    return f"{steps[-1].cause or steps[-1].event}{by}"
+
+
+def conclusion(attempt: RecordedAttempt) -> str:
+    """Returns how an attempt ended."""
+    if attempt.result != "placed":
+        return attempt.result
+    chosen = f"chose {attempt.node}"
+    if not attempt.best:
+        return f"{chosen}, the only node that fits of {attempt.evaluated} looked at"
+    if attempt.tied > 1:
+        return f"{chosen} by lot among {attempt.tied} nodes with the highest score"
+    return (
+        f"{chosen}, {attempt.best[0].score - attempt.best[1].score} ahead of {attempt.best[1].node}"
+    )
