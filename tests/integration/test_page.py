@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -13,10 +14,19 @@ import anyio
 import pytest
 from playwright.async_api import Page, async_playwright, expect
 
+from berth.actors.attempt.flights import AttemptsPage
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.wiring.glance import Glance, QueuedPod, Rejections
+from berth.config.feature_gates import DEFAULTS
+from berth.config.load import from_mapping
+from berth.tools.apiserver.store import Store
 from berth.tools.explain.decision import Decision, Verdict
-from berth.tools.page.server import serve_page
+from berth.tools.hollow.embedded import Embedded
+from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.page.acting import act
+from berth.tools.page.embedded import EmbeddedSource
+from berth.tools.page.server import Acts, serve_page
+from berth.tools.page.source import Source
 from berth.tools.page.story import Change, Condition, Happening, PastAttempt, Reason, Story
 from tests.kit.page import FilledSource, node_of, pod_of
 from tests.kit.processes import free_port
@@ -28,6 +38,15 @@ ZONE = "topology.kubernetes.io/zone"
 HOSTILE = '<img src=x onerror="document.title=1">&amp;</b>'
 MESSAGE = "0/6 nodes are available: 6 Insufficient cpu."
 GROUND = "() => getComputedStyle(document.documentElement).backgroundColor"
+PODS = "/api/v1/namespaces/shop/pods"
+RUNNING = {
+    "metadata": {"name": "web"},
+    "spec": {
+        "nodeName": "node-1",
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "c", "image": "i"}],
+    },
+}
 SIZES = [(360, 740), (1280, 800), (3840, 2160)]
 
 
@@ -84,11 +103,15 @@ def filled(nodes: int, pods: int) -> FilledSource:
     return source
 
 
+async def nothing_recorded(key: str) -> AttemptsPage:
+    return AttemptsPage(0.0, None, ())
+
+
 @asynccontextmanager
-async def served(source: FilledSource, port: int = 0) -> AsyncIterator[str]:
+async def served(source: Source, port: int = 0, acts: Acts | None = None) -> AsyncIterator[str]:
     async with anyio.create_task_group() as group:
         listener = socket.create_server(("127.0.0.1", port))
-        yield await group.start(serve_page, source, SystemClock(), listener)
+        yield await group.start(serve_page, source, SystemClock(), listener, (), acts)
         group.cancel_scope.cancel()
 
 
@@ -219,6 +242,49 @@ async def test_the_keyboard_alone_is_enough() -> None:
         await page.keyboard.press("Enter")
         await expect(page).to_have_url(re.compile(r"#/pod/shop/web-\d+$"))
         await expect(page.locator("main")).to_contain_text("There is no such pod.")
+
+
+async def test_nodes_of_a_toy_cluster_are_changed_with_the_keyboard() -> None:
+    access = Embedded(Store())
+    for path, document in (
+        ("/api/v1/namespaces", {"metadata": {"name": "shop"}}),
+        ("/api/v1/nodes", hollow_node(1)),
+        ("/api/v1/nodes", hollow_node(2)),
+        (PODS, RUNNING),
+    ):
+        await access.call("POST", path, dict, document)
+    source = EmbeddedSource(
+        access, FilledSource().glance, nothing_recorded, from_mapping(None), DEFAULTS
+    )
+    async with served(source, acts=partial(act, access)) as url, browsing() as page:
+        page.on("dialog", lambda dialog: dialog.accept())
+        await page.goto(url)
+        await expect(page.locator(".summary")).to_contain_text("2 nodes · 1 pod placed")
+        await page.locator(".map").focus()
+        await expect(page.locator(".details h2")).to_have_text("node-1")
+        said = page.get_by_role("status")
+        for button, text in (
+            ("Cordon", "node-1 is cordoned."),
+            ("Uncordon", "node-1 takes pods again."),
+            ("Drain", "node-1 is cordoned, 1 of its pods are evicted."),
+        ):
+            await page.get_by_role("button", name=button, exact=True).press("Enter")
+            await expect(said).to_have_text(text)
+            cordoned = page.locator(".chips", has_text="cordoned")
+            await expect(cordoned).to_have_count(0 if button == "Uncordon" else 1)
+        await expect(page.locator(".summary")).to_contain_text("2 nodes · 0 pods placed")
+        await page.get_by_role("button", name="Delete", exact=True).press("Enter")
+        await expect(said).to_have_text("node-1 is deleted.")
+        await expect(page.locator(".summary")).to_contain_text("1 node ·")
+
+
+async def test_without_acts_there_are_no_buttons() -> None:
+    async with served(filled(6, 6)) as url, browsing() as page:
+        await page.goto(url)
+        await expect(page.locator(".summary")).to_contain_text("6 nodes")
+        await page.locator(".map").focus()
+        await expect(page.locator(".details h2")).to_have_text("node-0")
+        await expect(page.get_by_role("button", name="Drain")).to_have_count(0)
 
 
 async def test_changes_are_shown_and_a_broken_connection_is_said_and_mended() -> None:

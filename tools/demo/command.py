@@ -57,6 +57,7 @@ from ..hollow.kubelet.usage import NO_SCENARIO
 from ..hollow.negotiation.driver import run_negotiating_driver
 from ..manifests import ManifestError, kind_of
 from ..manifests import read as read_manifests
+from ..page.acting import act
 from ..page.embedded import EmbeddedSource
 from ..page.server import serve_page
 from .placements import Summary
@@ -341,7 +342,9 @@ async def _run(settings: Settings) -> Summary:
         page = EmbeddedSource(
             access, daemon.lookout.glance, daemon.debug.recorded, configuration, settings.gates
         )
-        page_url = await group.start(serve_page, page, clock, page_listener, settings.allowed_hosts)
+        page_url = await group.start(
+            serve_page, page, clock, page_listener, settings.allowed_hosts, partial(act, access)
+        )
         click.echo(f"page at {page_url}", err=True)
         await group.start(daemon.run)
         if not settings.keep:

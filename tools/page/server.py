@@ -1,13 +1,15 @@
 """Serves the page over HTTP: its files, the feed as server-sent events, and the stories of pods.
 
-Everything is read only: no method but GET and HEAD has a route. The browser gets no right beyond
-that: scripts and styles come from here alone, and no text can become markup.
+No method but GET and HEAD has a route, unless the page is served with `Acts`: then nodes are
+changed by POST, with a token that only pages of the same origin can read. Scripts and styles come
+from here alone, and no text can become markup.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
+from secrets import compare_digest, token_urlsafe
 from socket import socket
 
 import anyio
@@ -15,11 +17,13 @@ import msgspec
 from aiohttp import web
 from anyio.abc import TaskStatus
 
+from berth.actors.client.rest import ApiError
 from berth.actors.runtime.clock import Clock
 
 from ..apiserver.guard import Guard
 from ..apiserver.http_reader import Request
 from ..apiserver.store import RefusedError
+from .acting import VERBS
 from .feed import Feed, TooManyViewersError
 from .source import Source
 
@@ -53,14 +57,24 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 SHUTDOWN_SECONDS = 0.5
+PROOF_HEADER = "X-Berth-Token"
+Acts = Callable[[str, str], Awaitable[str]]  # does one of VERBS to a node; see acting
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Page:
     """The answers of the page."""
 
-    def __init__(self, source: Source, feed: Feed, allowed_hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        source: Source,
+        feed: Feed,
+        allowed_hosts: Collection[str] = (),
+        acts: Acts | None = None,
+    ) -> None:
         self._source = source
+        self._acts = acts
+        self._token = "" if acts is None else token_urlsafe()
         self._feed = feed
         self._guard = Guard(allowed_hosts)
         self._files = {path.name: path.read_bytes() for path in STATIC.iterdir()}
@@ -72,7 +86,10 @@ class Page:
         application.router.add_get("/ui/", self._file)
         application.router.add_get("/ui/feed", self._events, allow_head=False)
         application.router.add_get("/ui/pods/{namespace}/{name}", self._story)
+        application.router.add_get("/ui/token", self._show_token)
         application.router.add_get("/ui/{file}", self._file)
+        if self._acts is not None:
+            application.router.add_post("/ui/nodes/{node}/{verb}", self._act)
         application.on_response_prepare.append(_add_headers)
         return application
 
@@ -104,6 +121,23 @@ class Page:
             raise web.HTTPNotFound
         return web.Response(body=msgspec.json.encode(story), content_type="application/json")
 
+    async def _show_token(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text=self._token)
+
+    async def _act(self, request: web.Request) -> web.StreamResponse:
+        assert self._acts is not None
+        if not compare_digest(request.headers.get(PROOF_HEADER, "").encode(), self._token.encode()):
+            raise web.HTTPForbidden(
+                text=f"{PROOF_HEADER}: reload the page, which has another token"
+            )
+        verb = request.match_info["verb"]
+        if verb not in VERBS:
+            raise web.HTTPNotFound
+        try:
+            return web.Response(text=await self._acts(verb, request.match_info["node"]))
+        except ApiError as refused:
+            return web.Response(status=refused.code, text=str(refused))
+
     async def _events(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         try:
@@ -130,12 +164,15 @@ async def serve_page(
     clock: Clock,
     listener: socket,
     allowed_hosts: Collection[str] = (),
+    acts: Acts | None = None,
     *,
     task_status: TaskStatus[str],
 ) -> None:
-    """Serves the page on a bound socket until cancelled; started with its URL."""
+    """Serves the page on a bound socket until cancelled; started with its URL. It changes nodes
+    only if there are `acts`.
+    """
     feed = Feed(source, clock)
-    application = Page(source, feed, allowed_hosts).application()
+    application = Page(source, feed, allowed_hosts, acts).application()
     runner = web.AppRunner(
         application,
         access_log=None,

@@ -1,5 +1,6 @@
 // The view of the cluster: each node is a box, filled by the pods on it.
 
+import { Buttons } from "./buttons.js";
 import { Colours } from "./colours.js";
 import { amount, ago, count, h, plural, podLink, variable } from "./dom.js";
 import { arrange, tiles } from "./layout.js";
@@ -56,7 +57,10 @@ export class ClusterView {
       onclick: (event) => this.over(event, true) }, this.canvas, this.hover, this.ring);
     this.table = h("div", { class: "scroll", hidden: true, tabindex: "0", role: "region", "aria-label": "Nodes" });
     this.live = h("p", { class: "hear", "aria-live": "polite" });
-    this.details = h("aside", { class: "details", "aria-label": "Node" });
+    this.buttons = new Buttons();
+    this.node = h("h2", { hidden: true });
+    this.facts = h("div");
+    this.details = h("aside", { class: "details", "aria-label": "Node" }, this.node, this.buttons.element, this.facts);
     this.element = h("section", { class: "cluster" },
       h("h1", { class: "hear" }, "Cluster"),
       h("div", { class: "tools" },
@@ -332,8 +336,11 @@ export class ClusterView {
 
   detail(hovered) {
     const node = this.model.nodes.get(this.picked) ?? hovered;
+    this.node.hidden = !node?.exists;
+    this.node.textContent = node?.name ?? "";
+    this.buttons.show(node?.exists ? node : null);
     if (!node?.exists) {
-      this.details.replaceChildren(h("p", { class: "hint" }, "Point at a node, or walk the map with the arrow keys."), ...this.waiting());
+      this.facts.replaceChildren(h("p", { class: "hint" }, "Point at a node, or walk the map with the arrow keys."), ...this.waiting());
       return;
     }
     const bars = Object.keys(node.allocatable).filter((name) => name in { cpu: 1, memory: 1, pods: 1 } || node.used[name]);
@@ -344,8 +351,7 @@ export class ClusterView {
         h("b", {}, `${amount(name, node.used[name] ?? 0)} of ${amount(name, node.allocatable[name])}`), h("div", { class: "bar" }, part));
     };
     const pods = [...node.pods].sort((a, b) => (a.key < b.key ? -1 : 1));
-    this.details.replaceChildren(
-      h("h2", {}, node.name),
+    this.facts.replaceChildren(
       h("ul", { class: "chips" }, node.cordoned ? h("li", { class: "warn" }, "cordoned") : null,
         node.problems.map((problem) => h("li", { class: "bad" }, problem)),
         node.taints.map((taint) => h("li", { class: "warn" }, taint))),

@@ -138,8 +138,8 @@ export class PodView {
 const WHO = { wait: "nobody", owner: "the pod's owner", admin: "an admin" };
 
 function changes(story) {
-  const parts = story.changes.map((change) => [change.sentence, WHO[change.who] ?? change.who]);
-  const list = parts.length ? table(["change", "who can do it"], parts, "What would change it")
+  const parts = story.changes.map((change) => [WHO[change.who] ?? change.who, change.sentence]);
+  const list = parts.length ? table(["who can do it", "change"], parts, "What would change it")
     : h("p", { class: "hint" }, story.changesProblem || "Nothing, nor two things together, of the kinds that are tried.");
   return h("div", {}, list, parts.length && story.changesProblem ? h("p", { class: "hint" }, story.changesProblem) : "");
 }
@@ -147,6 +147,7 @@ function changes(story) {
 function attempts(recorded) {
   if (!recorded.length) return h("p", { class: "hint" }, "No attempt is recorded.");
   const why = (attempt) => [
+    ...(attempt.result === "placed" ? [attempt.conclusion] : []),
     ...attempt.reasons.map((reason) => `${plural(reason.nodes, "node")}: ${reason.reasons.join("; ")} [${reason.plugin}]`),
     ...(attempt.nominated ? [`nominated to ${attempt.nominated}; evicts ${attempt.victims.join(", ") || "nobody"}`] : []),
     ...(attempt.best.length > 1 ? [attempt.best.map((best) => `${best.node} ${count(best.score)}`).join(", ")] : []),
@@ -156,13 +157,15 @@ function attempts(recorded) {
     const date = new Date(attempt.at * 1000).toISOString();
     return h("time", { datetime: date, title: date }, `${ago(attempt.at)} ago`);
   };
-  return table(["no.", "when", "result", "woken by", "waited", "took", "why"], recorded.map((attempt) => [
-    attempt.number, time(attempt), h("b", { class: attempt.result === "placed" ? "good" : "warn" }, attempt.conclusion),
-    attempt.wokenBy, `${attempt.waited.toFixed(2)} s`, `${(attempt.seconds * 1000).toFixed(2)} ms`, why(attempt)]), "Recorded attempts");
+  return table(["no.", "when", "result", "why", "woken by", "waited", "took"], recorded.map((attempt) => [
+    attempt.number, time(attempt), h("b", { class: attempt.result === "placed" ? "good" : "warn" }, attempt.result), why(attempt),
+    attempt.wokenBy, `${attempt.waited.toFixed(2)} s`, `${(attempt.seconds * 1000).toFixed(2)} ms`]), "Recorded attempts");
 }
 
+// The column "why", or else the last one, wraps its texts.
 function table(columns, rows, label) {
+  const wrapped = columns.includes("why") ? columns.indexOf("why") : columns.length - 1;
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", {},
     h("thead", {}, h("tr", {}, columns.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, index) => h("td", { class: index === row.length - 1 ? "why" : undefined }, cell)))))));
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, index) => h("td", { class: index === wrapped ? "why" : undefined }, cell)))))));
 }

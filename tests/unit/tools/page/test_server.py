@@ -9,8 +9,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from berth.actors.client.rest import ApiError
 from berth.tools.page.feed import Board, Feed, event_of
-from berth.tools.page.server import Page
+from berth.tools.page.server import PROOF_HEADER, Page
 from berth.tools.page.source import Change
 from berth.tools.page.story import Story
 from tests.kit.clock import VirtualClock
@@ -53,6 +54,36 @@ async def test_the_files_have_no_inline_script_or_style(client: Client) -> None:
 async def test_nothing_can_be_written(client: Client, method: str) -> None:
     for path in ("/ui/", "/ui/feed", "/ui/pods/x/p", "/ui/app.js"):
         assert (await client.request(method, path)).status == 405
+
+
+async def test_a_node_is_changed_with_the_page_s_token_alone() -> None:
+    done = []
+
+    async def act(verb: str, node: str) -> str:
+        if node == "gone":
+            raise ApiError(404, "NotFound", "no such node")
+        done.append((verb, node))
+        return "done"
+
+    source = FilledSource()
+    page = Page(source, Feed(source, VirtualClock()), (), act)
+    async with TestClient(TestServer(page.application())) as client:
+        token = {PROOF_HEADER: await (await client.get("/ui/token")).text()}
+        for headers in ({}, {PROOF_HEADER: ""}, {PROOF_HEADER: "é"}):
+            assert (await client.post("/ui/nodes/a/drain", headers=headers)).status == 403
+        foreign = {**token, "Origin": "http://evil.example"}
+        assert (await client.post("/ui/nodes/a/drain", headers=foreign)).status == 403
+        assert (await client.post("/ui/nodes/a/format", headers=token)).status == 404
+        assert (await client.post("/ui/nodes/gone/drain", headers=token)).status == 404
+        assert done == []
+        assert await (await client.post("/ui/nodes/a/drain", headers=token)).text() == "done"
+        assert done == [("drain", "a")]
+
+
+async def test_without_acts_there_is_no_token(client: Client) -> None:
+    assert await (await client.get("/ui/token")).text() == ""
+    response = await client.post("/ui/nodes/a/drain", headers={PROOF_HEADER: ""})
+    assert response.status == 404
 
 
 async def test_a_foreign_host_or_origin_gets_nothing(client: Client) -> None:
