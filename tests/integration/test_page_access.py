@@ -1,0 +1,68 @@
+"""The page for everybody: axe-core finds nothing serious in any view, light or dark, wide or narrow.
+
+axe-core is not part of the repository: npm fetches it. Without npm or a registry the tests are
+skipped.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from playwright.async_api import expect
+
+from tests.integration.test_page import MESSAGE, browsing, filled, served
+from tests.kit.programs import needs
+
+pytestmark = [pytest.mark.full("starts a browser"), needs("chromium"), needs("npm")]
+
+PACKAGE = "axe-core@4.10.3"
+VIEWS = {"#/cluster": "6 nodes", "#/queue": "NodeResourcesFit", "#/pod/shop/big": MESSAGE}
+RUN = "() => axe.run(document, { resultTypes: ['violations'] })"
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Returns the source of axe-core."""
+    folder: Path = tmp_path_factory.mktemp("axe")
+    command = ["npm", "pack", "--silent", "--fetch-retries=0", PACKAGE]
+    packed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if packed.returncode:
+        pytest.skip(f"npm cannot fetch {PACKAGE}: {packed.stderr[:200]}")
+    with tarfile.open(folder / packed.stdout.strip()) as archive:
+        source = archive.extractfile("package/axe.min.js")
+        assert source is not None
+        return source.read().decode()
+
+
+async def nothing(verb: str, node: str) -> str:
+    return "nothing is done"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+async def test_axe_finds_nothing_serious(
+    axe: str, scheme: Literal["light", "dark"], width: int
+) -> None:
+    viewport = {"width": width, "height": 800}
+    async with (
+        served(filled(6, 12), acts=nothing) as url,
+        browsing(viewport=viewport, color_scheme=scheme) as page,
+    ):
+        for view, text in VIEWS.items():
+            await page.goto(url + view)
+            await expect(page.locator("main")).to_contain_text(text)
+            if view == "#/cluster":
+                await page.locator(".map").focus()
+                await page.evaluate(axe)
+            result: dict[str, Any] = await page.evaluate(RUN)
+            violations = result["violations"]
+            serious = [
+                (violation["id"], violation["nodes"][0]["html"])
+                for violation in violations
+                if violation["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], view
