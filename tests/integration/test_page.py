@@ -287,6 +287,36 @@ async def test_without_acts_there_are_no_buttons() -> None:
         await expect(page.get_by_role("button", name="Drain")).to_have_count(0)
 
 
+class SilentSource(FilledSource):
+    """A source that says nothing after the rows."""
+
+    async def glance(self) -> Glance:
+        await anyio.sleep_forever()
+        return self.quick
+
+
+async def test_five_seconds_of_silence_are_said() -> None:
+    async with served(SilentSource(node_of("node-0"))) as url, browsing() as page:
+        await page.goto(url)
+        await expect(page.locator(".summary")).to_contain_text("1 node")
+        await expect(page.locator("#signs")).to_contain_text("live")
+        await page.wait_for_timeout(3000)
+        await expect(page.locator("#stale")).to_be_hidden()
+        await expect(page.locator("#stale")).to_contain_text("No news for 5 s", timeout=6_000)
+        await expect(page.locator("#signs")).to_contain_text("stale")
+
+
+async def test_it_prints_without_controls_and_without_cut_tables() -> None:
+    async with served(filled(60, 60)) as url, browsing() as page:
+        await page.goto(f"{url}#/pod/shop/big")
+        scores = page.get_by_role("region", name="Nodes with scores")
+        await expect(scores).to_contain_text("node-59")
+        await page.emulate_media(media="print")
+        await expect(page.get_by_role("button", name="Decide again")).to_be_hidden()
+        cut = await scores.evaluate("(element) => element.scrollHeight - element.clientHeight")
+        assert cut <= 0
+
+
 async def test_changes_are_shown_and_a_broken_connection_is_said_and_mended() -> None:
     source, port = filled(6, 12), free_port()
     note = "what you see may be out of date"

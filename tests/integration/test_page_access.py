@@ -1,4 +1,4 @@
-"""The page for everybody: axe-core finds nothing serious in any view, light or dark, wide or narrow.
+"""The page for everybody: axe-core finds nothing serious, light or dark, wide or narrow.
 
 axe-core is not part of the repository: npm fetches it. Without npm or a registry the tests are
 skipped.
