@@ -279,3 +279,24 @@ def calls_of_preemption(spec: Document) -> int:
 def test_a_preemptor_costs_no_call_for_each_value_of_its_victims(name: str) -> None:
     few, many = calls_of_preemption({}), calls_of_preemption({**VOLUMES, **HUGE}[name])
     assert many < few + FEW * TERMS / 4, f"{few} calls among small pods, {many} among large ones"
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "10.0.0.2"], ids=["in conflict", "apart"])
+def test_a_nominated_pod_costs_no_call_for_each_port(address: str) -> None:
+    cache, scheduler = make_cache(FEW), Scheduler(Random(1))
+    snapshot = take(cache)
+    for number in range(FEW):
+        nominated = PodInfo(huge(number, at_address("10.0.0.1")))
+        snapshot.nominations.put(nominated, f"n{number}")
+    scheduler.schedule(PROFILE, PodInfo(huge(FEW, at_address(address))), snapshot)
+    info = PodInfo(huge(FEW + 1, at_address(address)))
+    counter = CallCounter()
+    with counter:
+        outcome = scheduler.schedule(PROFILE, info, snapshot)
+    assert isinstance(outcome, Unfit) == (address == "10.0.0.1")
+    assert counter.calls < 10 * TERMS
+
+
+def at_address(address: str) -> Document:
+    ports = [{"hostPort": 1 + i, "containerPort": 1, "hostIP": address} for i in range(TERMS)]
+    return {"containers": [{"ports": ports}]}

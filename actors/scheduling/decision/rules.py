@@ -355,7 +355,8 @@ class Rules:
         for start in range(0, len(positions), max(together, 1)):
             some = positions[start : start + together]
             rows = [nodes.row(position) for position in some]
-            with supposing(snapshot, self.seen_by(state, info)) as supposition:
+            seen_by = self.seen_by(state, info)
+            with supposing(snapshot, seen_by, only_adds=True) as supposition:
                 for position, row in zip(some, rows, strict=True):
                     for pod in ahead[position]:
                         supposition.add(row, pod)

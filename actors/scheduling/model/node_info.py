@@ -18,7 +18,6 @@ from .pod_template import HostPort, Values
 # (protocol, port) -> ip -> the number of host ports of the node's pods that claim it
 UsedPorts = dict[tuple[str, int], dict[str, int]]
 MAX_CHANGES = 64
-WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listening socket
 
 
 class NodeInfo:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -37,6 +38,7 @@ _FIELDS_BUT_CLAIMS = attrgetter(
 _ENCODER = msgspec.msgpack.Encoder()
 LARGE = 1 << 14  # bytes of what scheduling reads of a pod; most pods have a few hundred
 SMALL = 64  # so many values of a pod are counted as fast as the pod itself
+WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listening socket
 UNKNOWN = 1 << 20  # more volumes than any node attaches
 
 
@@ -259,6 +261,40 @@ class PodTemplate:
                 disks += self._disks_by_identity[identity]
         return Values(requests, ports, disks)
 
+    def values_if_added(self, other: PodTemplate) -> Values:
+        """Returns `values_for` the other pod where the pods only come to nodes: of the ports and
+        the disks, one that conflicts with the other pod tells as much as all.
+        """
+        resources = self.requests.keys() & (other.requests.keys() | other.spec_requests.keys())
+        requests = {name: self.requests[name] for name in resources}
+        ports = self._port_in_conflict(other) if other.host_ports else ()
+        held = filter(self._disk_set.__contains__, other.conflicting_disks)
+        return Values(requests, ports, tuple(islice(held, 1)))
+
+    def _port_in_conflict(self, other: PodTemplate) -> tuple[HostPort, ...]:
+        """Returns one of the host ports that conflicts with another pod's, if there is one."""
+        for port in filter(other._port_set.__contains__, self.host_ports):
+            return (port,)
+        for number in other._numbers_on_any_ip:
+            if number in self._ports_by_number:
+                return (self._ports_by_number[number][0],)
+        for number in self._numbers_on_any_ip:
+            if number in other._ports_by_number:
+                return (HostPort(WILDCARD_IP, *number),)
+        return ()
+
+    @cached_property
+    def _port_set(self) -> frozenset[HostPort]:
+        return frozenset(self.host_ports)
+
+    @cached_property
+    def _numbers_on_any_ip(self) -> list[tuple[str, int]]:
+        return [(port.protocol, port.port) for port in self.host_ports if port.ip == WILDCARD_IP]
+
+    @cached_property
+    def _disk_set(self) -> frozenset[Disk]:
+        return frozenset(self.disks)
+
     @cached_property
     def _ports_by_number(self) -> dict[tuple[str, int], list[HostPort]]:
         by_number: dict[tuple[str, int], list[HostPort]] = {}
@@ -279,7 +315,7 @@ class PodTemplate:
         spec = self._pod.spec
         sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
         return tuple(
-            HostPort(p.host_ip or "0.0.0.0", p.protocol or "TCP", p.host_port)  # noqa: S104 - what "" stands for
+            HostPort(p.host_ip or WILDCARD_IP, p.protocol or "TCP", p.host_port)
             for container in (*spec.containers, *sidecars)
             for p in container.ports
             if p.host_port > 0

@@ -17,12 +17,13 @@ class Supposition:
     They are not logged as changes: after `undo`, everything remembered about a row is still true.
     """
 
-    def __init__(self, snapshot: Snapshot, seen_by: PodTemplate | None) -> None:
+    def __init__(self, snapshot: Snapshot, seen_by: PodTemplate | None, *, only_adds: bool) -> None:
         """`seen_by` is the template of the pod that the rules are asked about, if they look only at
-        those values of other pods that it has too.
+        those values of other pods that it has too. `only_adds` is a promise of the caller.
         """
         self._columns = snapshot.columns
         self._seen_by = seen_by
+        self._only_adds = only_adds
         self._values: dict[PodTemplate, Values] = {}
         self._added: dict[tuple[int, str], PodInfo] = {}
         self._removed: dict[tuple[int, str], PodInfo] = {}
@@ -78,18 +79,22 @@ class Supposition:
         return info, values
 
     def _values_of(self, template: PodTemplate) -> Values:
-        if self._seen_by is None or not template.excess:
+        # The values of a large pod take long to derive: the pod may need few of them.
+        if self._seen_by is None or not (template.is_large or template.excess):
             return template.values
         values = self._values.get(template)
         if values is None:
-            values = self._values[template] = template.values_for(self._seen_by)
+            derive = template.values_if_added if self._only_adds else template.values_for
+            values = self._values[template] = derive(self._seen_by)
         return values
 
 
 @contextmanager
-def supposing(snapshot: Snapshot, seen_by: PodTemplate | None = None) -> Iterator[Supposition]:
+def supposing(
+    snapshot: Snapshot, seen_by: PodTemplate | None = None, *, only_adds: bool = False
+) -> Iterator[Supposition]:
     """Gives a Supposition to the block, and undoes it at the end."""
-    supposition = Supposition(snapshot, seen_by)
+    supposition = Supposition(snapshot, seen_by, only_adds=only_adds)
     try:
         yield supposition
     finally:

@@ -38,9 +38,8 @@ from berth.plugin import (
 
 from ..kube.core import Taint
 from ..kube.taints import tolerates_any
-from ..model.node_info import WILDCARD_IP
 from ..model.pod_info import LatestPodInfos
-from ..model.pod_template import HostPort
+from ..model.pod_template import WILDCARD_IP, HostPort
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 

@@ -8,8 +8,9 @@ import msgspec
 
 from berth.actors.scheduling.kube.labels import Selector
 from berth.actors.scheduling.model.affinity_terms import AffinityTerm
-from berth.actors.scheduling.model.node_info import WILDCARD_IP, NodeInfo
+from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_template import WILDCARD_IP
 from berth.actors.scheduling.plugins.inter_pod_affinity import (
     REASON_AFFINITY,
     REASON_ANTI_AFFINITY,

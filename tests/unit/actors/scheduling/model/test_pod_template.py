@@ -81,3 +81,37 @@ def test_the_names_of_claims_do_not_count(pod: Pod, other: Pod, same: bool) -> N
     assert (PodTemplate(pod) == PodTemplate(other)) is same
     if same:
         assert hash(PodTemplate(pod)) == hash(PodTemplate(other))
+
+
+def claiming(*ports: tuple[str, int]) -> PodTemplate:
+    listed = [{"hostIP": ip, "hostPort": number} for ip, number in ports]
+    return PodTemplate(msgspec.convert({"spec": {"containers": [{"ports": listed}]}}, Pod))
+
+
+@pytest.mark.parametrize(
+    ("ports", "others", "port"),
+    [
+        ([("a", 1), ("a", 2)], [("a", 2)], [("a", 2)]),
+        ([("a", 1), ("a", 2)], [("a", 1), ("a", 2)], [("a", 1)]),
+        ([("a", 1), ("a", 2)], [("", 2)], [("a", 2)]),
+        ([("a", 2), ("", 2)], [("b", 2)], [("0.0.0.0", 2)]),
+        ([("a", 1), ("", 2)], [("b", 1), ("b", 3)], []),
+        ([("a", 1)], [], []),
+    ],
+)
+def test_a_pod_that_comes_shows_one_port_in_conflict(
+    ports: list[tuple[str, int]], others: list[tuple[str, int]], port: list[tuple[str, int]]
+) -> None:
+    values = claiming(*ports).values_if_added(claiming(*others))
+    assert [(shown.ip, shown.port) for shown in values.ports] == port
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "shown"), [(True, True, 0), (True, False, 1), (False, True, 1)]
+)
+def test_a_pod_that_comes_shows_one_disk_in_conflict(mine: bool, other: bool, shown: int) -> None:
+    def template(read_only: bool) -> PodTemplate:
+        disks = [{"gcePersistentDisk": {"pdName": n, "readOnly": read_only}} for n in "ab"]
+        return PodTemplate(using(*disks))
+
+    assert len(template(mine).values_if_added(template(other)).disks) == shown
