@@ -25,12 +25,13 @@ class Recall:
     """The memories of the latest templates.
 
     A template gets a memory only when it recurs. So pods that never recur, such as those of a
-    DaemonSet, each of which names its own node, do not displace other memories.
+    DaemonSet, each of which names its own node, do not displace other memories. Until then only its
+    hash is kept: a template holds a whole pod, whose annotations may have 256 KiB.
     """
 
     def __init__(self) -> None:
         self._memories: Latest[PodTemplate, Memory] = Latest(MOST_MEMORIES)
-        self._met: Latest[PodTemplate, None] = Latest(MOST_MET)
+        self._met: Latest[int, None] = Latest(MOST_MET)
 
     def candidates_for(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record = UNMEASURED
@@ -44,7 +45,7 @@ class Recall:
             kept = True if memory is not None and memory.is_new else None
         except (NotReusableError, PluginError):
             self._memories.pop(info.template, None)
-            self._met.put(info.template, None)
+            self._met.put(hash(info.template), None)
             memory, kept = None, False
         if kept is not None:
             record.kept(success=kept)
@@ -66,11 +67,11 @@ class Recall:
         if memory is not None:
             if not memory.refresh(snapshot):
                 memory = memory.anew(info, snapshot)
-        elif template in self._met:
+        elif hash(template) in self._met:
             memory = Memory(profile, info, snapshot)
-            del self._met[template]
+            del self._met[hash(template)]
         else:
-            self._met.put(template, None)
+            self._met.put(hash(template), None)
             return None
         self._memories.put(template, memory)
         return memory

@@ -84,13 +84,29 @@ def test_the_oldest_attempts_go_when_the_bytes_are_used_up() -> None:
 
 
 def test_a_flood_of_large_pods_takes_no_more_than_its_bytes() -> None:
-    recording = Recording(200_000, remembers=False)
-    recording.attempt(0, 90_000)
+    most = 200_000
+    recording = Recording(most)
+    for number in range(10):
+        recording.attempt(number, 90_000 + number)
+    before = recording.recorder.size
     tracemalloc.start()
-    for number in range(200):
-        recording.attempt(number, 90_000, text=f"{number} {'x' * 200_000}")
+    for number in range(150):
+        recording.attempt(number, 90_000, text=f"{number} {'x' * 20_000}")
     gc.collect()
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert 0 < recording.recorder.size <= 200_000
-    assert used < 8_000_000  # of 40 MB: caches of others hold a few pods
+    size = recording.recorder.size
+    assert most // 2 < size <= most
+    assert used <= size - before + 20 * 20_000  # of 3 MB: caches of others hold a few pods
+
+
+def test_columns_count_until_the_last_attempt_with_them_goes() -> None:
+    recording = Recording(20_000)
+    for number in range(100):
+        recording.attempt(number, 90_000 if number % 3 else 100)
+        assert recording.recorder.size <= 20_000
+    for number in range(100, 200):
+        recording.attempt(number, 100)
+    placed = 1000 * (recording.recorder.size // 1000)
+    assert placed >= 15_000
+    assert recording.page("default/none").attempts == ()
