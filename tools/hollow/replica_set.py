@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TypeVar
-
-from berth.actors.scheduling.kube.core import Pod
 
 from .claim import claim
 from .documents import documents_of, labels_in, pod_from, status_of, with_condition
 from .objects import (
     Document,
+    Pod,
     ReplicaSet,
     ReplicationController,
     condition_of,
     deleting,
     is_active,
     is_ready,
-    phase_of,
     replicas_of,
 )
+from .pod_ranking import by_usefulness
 from .writes import Create, Write, count_available, delete, status_writes
 
-BURST = 500
+BURST = 500  # the most pods that one decision creates or deletes
 FAILURE = "ReplicaFailure"  # the condition
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-AnyPod = TypeVar("AnyPod", bound=Pod)
-_PHASES = {"Pending": 0, "Unknown": 1}
 
 
 def reconcile(
@@ -36,10 +30,12 @@ def reconcile(
     candidates: Iterable[Pod],
     now: datetime,
     refusal: str = "",
+    related: Callable[[], Iterable[Pod]] = tuple,
 ) -> list[Write]:
     """Adopts, creates or deletes pods, and writes the status.
 
-    `refusal` says why the server refused the last pod; "" if it took it.
+    `related` returns the pods of all ReplicaSets of the same Deployment; it is called only before
+    a deletion. `refusal` says why the server refused the last pod; "" if it took it.
     """
     pods, writes = claim(owner, candidates)
     active = [pod for pod in pods if is_active(pod)]
@@ -47,7 +43,10 @@ def reconcile(
     if not deleting(owner):
         missing = min(desired - len(active), BURST)
         writes += [Create("Pod", pod_from(owner)) for _ in range(missing)]
-        writes += [delete(pod) for pod in surplus(active, len(active) - desired)]
+        surplus = len(active) - desired
+        if surplus > 0:
+            ranked = by_usefulness(active, related(), now)
+            writes += [delete(pod) for pod in ranked[: min(surplus, BURST)]]
     labels = labels_in(owner.spec.template)
     available, again = count_available(active, owner.spec.min_ready_seconds, now)
     status = {
@@ -72,33 +71,3 @@ def _conditions(
     if refusal and condition_of(have, FAILURE) is None:
         return with_condition(have, FAILURE, True, "FailedCreate", refusal, now)
     return documents_of(each for each in have if refusal or each.type != FAILURE)
-
-
-def surplus(pods: Sequence[AnyPod], count: int) -> list[AnyPod]:
-    """Returns pods to delete: unplaced, pending, unready, cheap, crowded and young ones first."""
-    if count <= 0:
-        return []
-    crowd = Counter(pod.spec.node_name for pod in pods)
-    youngest_first = sorted(
-        pods, key=lambda pod: (_ready_since(pod), _created(pod), pod.metadata.name), reverse=True
-    )
-
-    def worth(pod: Pod) -> tuple[bool, int, bool, int, int]:
-        return (
-            bool(pod.spec.node_name),
-            _PHASES.get(phase_of(pod), 2),
-            is_ready(pod),
-            int(pod.metadata.annotations.get(DELETION_COST, 0)),
-            -crowd[pod.spec.node_name],
-        )
-
-    return sorted(youngest_first, key=worth)[:count]
-
-
-def _ready_since(pod: Pod) -> str:
-    ready = condition_of(pod.status.conditions, "Ready")
-    return (ready and ready.last_transition_time) or ""
-
-
-def _created(pod: Pod) -> str:
-    return pod.metadata.creation_timestamp or ""

@@ -165,7 +165,8 @@ def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]
             return disruption.reconcile(obj, pods, lambda *at: _scaled(cluster, *at), now)
         case ReplicaSet() | ReplicationController():
             refusal = cluster.refusals.get((type(obj).__name__, namespace, obj.metadata.name), "")
-            return replica_set.reconcile(obj, cluster.candidates(Pod, obj), now, refusal)
+            pods = cluster.candidates(Pod, obj)
+            return replica_set.reconcile(obj, pods, now, refusal, lambda: _related(cluster, obj))
         case StatefulSet():
             claims = cluster.within(PersistentVolumeClaim, namespace)
             history, writes = _recorded(cluster, obj)
@@ -195,6 +196,16 @@ def _recorded(
         cluster.candidates(ControllerRevision, owner),
         lambda name: cluster.find(ControllerRevision, namespace, name) is not None,
     )
+
+
+def _related(cluster: Cluster, owner: ReplicaSet | ReplicationController) -> list[Pod]:
+    """Returns the pods of all ReplicaSets that the owner's controller controls, if it has one."""
+    controller = controller_of(owner)
+    if controller is None:
+        return []
+    sets = (each for each in cluster.dependents(controller.uid) if isinstance(each, ReplicaSet))
+    pods = (pod for each in sets for pod in cluster.dependents(each.metadata.uid))
+    return [pod for pod in pods if isinstance(pod, Pod)]
 
 
 def _scaled(cluster: Cluster, kind: str, namespace: str, name: str) -> Replicated | None:

@@ -29,7 +29,7 @@ from ..objects import (
     is_ready,
     seconds_since,
 )
-from ..replica_set import surplus
+from ..pod_ranking import by_age
 from ..writes import Again, Create, Write, delete, patch, status_writes
 from .backoff import Failures, finish_time, remaining
 from .indexes import first_free, has, parse, single, text_of, total, union
@@ -316,7 +316,7 @@ class _Step:
     def _superfluous(self, count: int) -> list[Pod]:
         """Returns active pods to delete: those without an index of their own, then the surplus."""
         if not self.indexed:
-            return surplus(self.active, count)[:BURST]
+            return by_age(self.active, self.now)[: min(max(count, 0), BURST)]
         by_index: dict[int, list[Pod]] = defaultdict(list)
         leaving: list[Pod] = []
         for pod in self.active:
@@ -326,10 +326,11 @@ class _Step:
                 leaving.append(pod)
         left = []
         for same in by_index.values():
-            *doubles, kept = surplus(same, len(same))
+            *doubles, kept = by_age(same, self.now)
             leaving += doubles
             left.append(kept)
-        return [*leaving, *surplus(left, count - len(leaving))][:BURST]
+        surplus = max(count - len(leaving), 0)
+        return [*leaving, *by_age(left, self.now)[:surplus]][:BURST]
 
     def _next_indexes(self, missing: int, only_failed: bool) -> tuple[list[Write], int]:
         busy = [*self.active, *(self.ending if only_failed else ())]

@@ -120,21 +120,20 @@ def test_a_replica_set_creates_and_deletes_pods_and_writes_its_status() -> None:
     assert len(deleted(replica_set.reconcile(smaller, [pod(n, owner) for n in "abc"], NOW))) == 2
 
 
-def test_the_least_useful_pods_are_deleted_first() -> None:
-    cost = {replica_set.DELETION_COST: "-1"}
-    pods = [
-        pod("fine"),
-        pod("crowded", node="n2"),
-        pod("crowd", node="n2"),
-        pod("cheap", annotations=cost),
-        pod("unready", ready=False),
-        pod("pending", phase="Pending"),
-        pod("unplaced", phase="Pending", node=""),
-    ]
-    order = [each.metadata.name for each in replica_set.surplus(pods, 5)]
-    assert order[:3] == ["unplaced", "pending", "unready"]
-    assert order[3] == "cheap"
-    assert replica_set.surplus(pods, 0) == []
+def test_pods_are_deleted_first_from_crowded_nodes_of_their_deployment() -> None:
+    owner = workload(ReplicaSet, replicas=1)
+    alone, crowded = pod("a", owner), pod("b", owner, node="n2")
+    pods = [alone, crowded]
+    related = [*pods, pod("other", node="n2")]
+    assert deleted(replica_set.reconcile(owner, pods, NOW, related=lambda: related)) == ["b"]
+
+
+def test_a_replica_set_creates_and_deletes_a_limited_number_of_pods_at_once() -> None:
+    many = [pod(f"p{number}", workload(ReplicaSet)) for number in range(replica_set.BURST + 2)]
+    owner = workload(ReplicaSet, replicas=1)
+    assert len(deleted(replica_set.reconcile(owner, many, NOW))) == replica_set.BURST
+    owner = workload(ReplicaSet, replicas=replica_set.BURST + 2)
+    assert len(created(replica_set.reconcile(owner, [], NOW))) == replica_set.BURST
 
 
 @pytest.mark.parametrize(
