@@ -143,9 +143,14 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         return TermLookup(index, tuple(scopes), topologies, TermNumbers(*columns))
 
 
+NO_WEIGHTED_TERMS = TermWeights(())
+
+
 def with_weight_one(terms: Sequence[AffinityTerm]) -> TermWeights:
     """Gives each term the weight 1, so that the weight of a pod is the number of matching terms."""
-    return TermWeights(tuple(WeightedTerm(term, 1) for term in terms))
+    if not terms:
+        return NO_WEIGHTED_TERMS
+    return TermWeights(tuple([WeightedTerm(term, 1) for term in terms]))
 
 
 class AffinityTerms(msgspec.Struct, frozen=True, cache_hash=True):
@@ -180,10 +185,11 @@ def _terms(
         return (), ()
     required = affinity.required_during_scheduling_ignored_during_execution
     preferred = affinity.preferred_during_scheduling_ignored_during_execution
-    return tuple(_term(pod, term) for term in required), tuple(
+    weighted_terms = [
         WeightedTerm(_term(pod, weighted.pod_affinity_term), sign * weighted.weight)
         for weighted in preferred
-    )
+    ]
+    return tuple([_term(pod, term) for term in required]), tuple(weighted_terms)
 
 
 def _term(pod: Pod, term: PodAffinityTerm) -> AffinityTerm:

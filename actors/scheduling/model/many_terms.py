@@ -14,7 +14,13 @@ import msgspec
 from ..kube.core import Pod, PodAffinity, PodAffinityTerm
 from ..kube.labels import NOTHING, from_label_selector
 from ..kube.selector_index import SelectorIndex
-from .affinity_terms import AffinityTerms, TermWeights, selected_namespaces, with_weight_one
+from .affinity_terms import (
+    NO_WEIGHTED_TERMS,
+    AffinityTerms,
+    TermWeights,
+    selected_namespaces,
+    with_weight_one,
+)
 from .term_lookup import Part, Scope, TermLookup, TermNumbers
 
 MANY = 64  # more terms than any real pod has
@@ -129,7 +135,6 @@ class CarriedTerms(msgspec.Struct, frozen=True, cache_hash=True):
         )
 
 
-NO_WEIGHTED_TERMS = TermWeights(())
 NO_CARRIED_TERMS = CarriedTerms(NO_WEIGHTED_TERMS, NO_WEIGHTED_TERMS, NO_WEIGHTED_TERMS)
 
 
@@ -165,7 +170,7 @@ def few_terms_of(terms: AffinityTerms) -> CarriedTerms:
     return CarriedTerms(
         with_weight_one(terms.required),
         with_weight_one(terms.required_anti),
-        TermWeights(terms.preferred),
+        TermWeights(terms.preferred) if terms.preferred else NO_WEIGHTED_TERMS,
     )
 
 

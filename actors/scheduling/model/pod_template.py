@@ -26,7 +26,13 @@ from ..kube.requests import nonzero_requests, pod_requests, resize_of
 from ..kube.taints import Tolerations
 from .affinity_terms import AffinityTerms, terms_of
 from .interner import Interner
-from .many_terms import CarriedTerms, few_terms_of, has_many_terms, many_terms_of
+from .many_terms import (
+    NO_CARRIED_TERMS,
+    CarriedTerms,
+    few_terms_of,
+    has_many_terms,
+    many_terms_of,
+)
 
 T = TypeVar("T")
 
@@ -102,26 +108,25 @@ class PodTemplate:
     def __init__(self, pod: Pod, signature: Signature | None = None) -> None:
         """`signature` is that of the pod, if it is known."""
         self._pod = pod
-        self._signed = signature
+        self._signature = signature
         self.derived: dict[PerTemplate[Any], Any] = {}
 
     def __hash__(self) -> int:
-        return self._signature.number
+        signature = self._signature
+        return (self._sign() if signature is None else signature).number
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, PodTemplate) and self.is_of(other._pod))
 
-    @property
-    def _signature(self) -> Signature:
-        if self._signed is None:
-            encoded, size = _encoded(self._pod)
-            self._signed = Signature(hash(encoded), size)
-        return self._signed
+    def _sign(self) -> Signature:
+        encoded, size = _encoded(self._pod)
+        self._signature = Signature(hash(encoded), size)
+        return self._signature
 
-    @property
+    @cached_property
     def is_large(self) -> bool:
         """True if the pods may take long to decide about."""
-        return self._signature.size > LARGE
+        return (self._signature or self._sign()).size > LARGE
 
     def is_of(self, pod: Pod) -> bool:
         """True if a pod is certainly of this template."""
@@ -161,12 +166,16 @@ class PodTemplate:
         """The affinity terms of the pods. Raises SelectorError."""
         return terms_of(self._pod)
 
-    @cached_property
+    @property
     def carried_terms(self) -> CarriedTerms:
         """The affinity terms of the pods, for other pods. Raises SelectorError."""
+        return NO_CARRIED_TERMS if self._pod.spec.affinity is None else self._carried_terms
+
+    @cached_property
+    def _carried_terms(self) -> CarriedTerms:
         if has_many_terms(self._pod):
             return many_terms_of(self._pod)
-        return few_terms_of(self.affinity_terms)
+        return few_terms_of(terms_of(self._pod))
 
     def read_terms(self) -> None:
         """Derives `carried_terms`, unless they cannot be read."""

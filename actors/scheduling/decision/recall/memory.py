@@ -70,17 +70,18 @@ class Answers:
 class Memory:
     """The answers for pods of one template.
 
-    `state` is the CycleState after PreFilter and PreScore. `order` holds the row of each position:
-    the rows of the node tree, or of the nodes that PreFilter leaves. `fits` and `scores` are up to
-    date at the positions that were settled last. `looked_at` is the number of nodes in the last
-    search, a guess for the next one. `unfit` is true if the last pod fitted nowhere, so that the
-    search for the next one begins with the remembered rejections. `is_new` is true until the memory
-    is refreshed.
+    `template` is that of the first pod. `state` is the CycleState after PreFilter and PreScore.
+    `order` holds the row of each position: the rows of the node tree, or of the nodes that
+    PreFilter leaves. `fits` and `scores` are up to date at the positions that were settled last.
+    `looked_at` is the number of nodes in the last search, a guess for the next one. `unfit` is true
+    if the last pod fitted nowhere, so that the search for the next one begins with the remembered
+    rejections. `is_new` is true until the memory is refreshed.
     """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
         """Asks the rules that are kept. Raises PluginError and NotReusableError."""
         self.profile = profile
+        self.template = info.template
         self.is_new = True
         self.looked_at = 0
         self.unfit = False

@@ -73,7 +73,7 @@ class Recall:
         else:
             self._met.put(hash(template), None)
             return None
-        self._memories.put(template, memory)
+        self._memories.put(memory.template, memory)
         return memory
 
     def drop(self, template: PodTemplate) -> None:

@@ -22,8 +22,10 @@ class KeptBudgets:
     def of(self, snapshot: Snapshot) -> Budgets:
         """Returns the budgets, the same object as before if none changed. Raises UnlistedError."""
         objects = snapshot.objects
-        every, version = objects.every(PodDisruptionBudget), objects.version(PodDisruptionBudget)
-        if objects is not self._objects or version != self._version:
+        version = objects.version(PodDisruptionBudget)
+        is_same = objects is self._objects and version == self._version
+        if not (is_same and objects.is_listed(PodDisruptionBudget)):
+            every = objects.every(PodDisruptionBudget)
             before, read = self._read, {}
             for item in every:
                 name = (item.metadata.namespace, item.metadata.name)
