@@ -336,6 +336,7 @@ async def test_a_victim_that_is_deleted_during_the_call_remains_a_victim() -> No
 # ----------------------------------------------------------------------------------- many at a time
 
 
+@pytest.mark.full("long")
 async def test_calls_that_hang_do_not_block_other_calls() -> None:
     """There are more calls at a time than an HTTP client's pool usually allows."""
     async with small_extender({"bind": hang}) as extender:

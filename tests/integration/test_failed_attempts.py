@@ -219,8 +219,11 @@ def most_lost() -> Callable[[str, str, object], Fault]:
 
 @pytest.mark.parametrize(
     ("late", "fault"),
-    [(38.0, never), (0.0, every_third), (0.5, most_lost)],
-    ids=["38 s late", "every third refused", "answers lost"],
+    [
+        pytest.param(38.0, never, id="38 s late", marks=pytest.mark.full("long")),
+        pytest.param(0.0, every_third, id="every third refused"),
+        pytest.param(0.5, most_lost, id="answers lost"),
+    ],
 )
 async def test_a_preemptor_has_one_set_of_victims_at_a_time(
     late: float, fault: Callable[[], Callable[[str, str, object], Fault]]

@@ -24,7 +24,7 @@ MOST_BYTES = 64 << 20
 
 
 @given(st.integers(0, 2**64 - 1), st.sampled_from([5, 15, 40, 100]))
-@examples(20 if LONG else 0.5)
+@examples(20 if LONG else 0.3)
 def test_expressions_end_within_their_limits(seed: int, parts: int) -> None:
     expression = Grammar(Random(seed), parts).expression(BOOL)
     work, outcome = evaluated(expression)

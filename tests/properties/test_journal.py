@@ -149,4 +149,4 @@ class JournalHistory(RuleBasedStateMachine):
 
 
 TestJournalHistory = JournalHistory.TestCase
-TestJournalHistory.settings = examples(0.4)
+TestJournalHistory.settings = examples(0.2)

@@ -410,7 +410,7 @@ def read(server: Server, path: str, accept: str = "") -> Any:
     return msgspec.json.decode(answer.body)
 
 
-@examples()
+@examples(0.5)
 @given(st.randoms(use_true_random=False), st.sampled_from(KINDS))
 def test_every_request_is_answered_and_every_object_can_be_read(rng: Random, kind: Kind) -> None:
     store = Store()

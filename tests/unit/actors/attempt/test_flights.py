@@ -7,6 +7,7 @@ import tracemalloc
 from random import Random
 
 import msgspec
+import pytest
 
 from berth.actors.attempt.flights import AttemptsPage, FlightRecorder
 from berth.actors.messages.queue import QueuedPod
@@ -83,6 +84,7 @@ def test_the_oldest_attempts_go_when_the_bytes_are_used_up() -> None:
     assert 0 < recording.recorder.size <= 10_000
 
 
+@pytest.mark.full("long")
 def test_a_flood_of_large_pods_takes_no_more_than_its_bytes() -> None:
     most = 200_000
     recording = Recording(most)

@@ -64,6 +64,7 @@ def test_objects_that_survive_a_full_collection_are_set_aside() -> None:
     assert not gc.get_objects(generation=2)
 
 
+@pytest.mark.full("long")
 @pytest.mark.usefixtures("tuned")
 def test_few_objects_are_not_set_aside_and_their_cycles_are_freed() -> None:
     rounds, tail = Rounds(0.0, 0.0), Tail()
@@ -76,7 +77,13 @@ def test_few_objects_are_not_set_aside_and_their_cycles_are_freed() -> None:
 
 
 @pytest.mark.usefixtures("tuned", "few_are_many")
-@pytest.mark.parametrize(("busy", "patience"), [(0.0, 1), (1.0, PATIENCE)], ids=["idle", "busy"])
+@pytest.mark.parametrize(
+    ("busy", "patience"),
+    [
+        pytest.param(0.0, 1, id="idle"),
+        pytest.param(1.0, PATIENCE, id="busy", marks=pytest.mark.full("long")),
+    ],
+)
 def test_a_cycle_that_was_set_aside_is_freed_when_a_pause_does_not_matter(
     busy: float, patience: int
 ) -> None:

@@ -212,6 +212,7 @@ def test_a_pod_with_many_claims() -> None:
     assert attempts(snapshot, using(pod({}), *names)) == ["fits"]
 
 
+@pytest.mark.full("long")
 def test_a_search_of_a_node_goes_on_where_it_was_interrupted() -> None:
     snapshot = cluster(node(), resource_slice("n", *halves(32)), device_class(), insoluble("c", 32))
     with counted() as taken:
@@ -233,6 +234,7 @@ def test_a_search_starts_again_after_a_change_of_the_node() -> None:
     assert attempt(plugin, snapshot, document) == "fits"
 
 
+@pytest.mark.full("long")
 def test_hostile_pods_leave_time_to_the_pods_of_other_namespaces() -> None:
     names = [f"c{number}" for number in range(100)]
     snapshot = cluster(
