@@ -1,48 +1,97 @@
-"""The client-side rate limit: a token bucket with `qps` and `burst`, as in Kubernetes' clients.
+"""The client-side rate limit: each request takes a token.
 
-In any span of time, at most `burst` + `qps` x seconds requests are sent, in the order in which they
-called `wait_turn`.
+While requests wait, their namespaces take turns, so that a namespace with a thousand new pods does
+not hold back the binding of another namespace's pod. (Kubernetes' clients send requests in the
+order in which they came.)
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import anyio
+
 from ..runtime.clock import Clock
+from .token_bucket import TokenBucket
 
 
-class TokenBucket:
-    """Holds at most `burst` tokens (at least one) and gains `qps` of them a second. Pure."""
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """A request that waits. It may be sent, or keeps the time for all, once it is woken."""
 
-    def __init__(self, qps: float, burst: int) -> None:
-        assert qps > 0
-        self._qps = qps
-        self._burst = max(burst, 1)
-        self._tokens = float(self._burst)
-        self._at: float | None = None
-
-    def take(self, now: float) -> float:
-        """Takes a token, and returns the seconds until it is available."""
-        if self._at is not None:
-            self._tokens = min(self._tokens + max(now - self._at, 0.0) * self._qps, self._burst)
-        self._at = now if self._at is None else max(now, self._at)
-        self._tokens -= 1.0
-        return max(-self._tokens / self._qps, 0.0)
-
-    def validate(self) -> None:
-        assert self._tokens <= self._burst
+    may_go: bool = False
+    woken: anyio.Event = field(default_factory=anyio.Event)
 
 
 class RateLimit:
-    """Delays requests. A `qps` of 0 or less means no limit."""
+    """Delays requests. A `qps` of 0 or less means no limit.
+
+    One of the waiters, the timekeeper, sleeps until the next token and then lets the next request
+    go. When it goes itself, or is cancelled, the next waiter takes over.
+    """
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._bucket = TokenBucket(qps, burst) if qps > 0 else None
         self._clock = clock
+        # By namespace; in both, the next is the first.
+        self._waiting: OrderedDict[str, OrderedDict[Waiter, None]] = OrderedDict()
+        self._timekeeper: Waiter | None = None
+        self._token_at: float | None = None  # a token was taken, which is available at this time
 
-    async def wait_turn(self) -> float:
-        """Waits until a request may be sent, and returns for how many seconds it waited. A
-        cancelled waiter has used its token nevertheless.
+    async def wait_turn(self, namespace: str = "") -> float:
+        """Waits until a request about an object of the namespace ("" for none) may be sent, and
+        returns for how many seconds it waited. A waiter that is cancelled has used no token, unless
+        it is cancelled at the moment of its turn.
         """
-        delay = 0.0 if self._bucket is None else self._bucket.take(self._clock.now())
-        if delay > 0:
-            await self._clock.sleep(delay)
-        return delay
+        if self._bucket is None:
+            return 0.0
+        came = self._clock.now()
+        if not self._waiting and self._seconds_to_token(self._bucket) <= 0:
+            self._token_at = None
+            return 0.0
+        waiter = Waiter()
+        self._waiting.setdefault(namespace, OrderedDict())[waiter] = None
+        try:
+            if self._timekeeper is None:
+                self._timekeeper = waiter
+            else:
+                await waiter.woken.wait()
+            while not waiter.may_go:
+                await self._clock.sleep(self._seconds_to_token(self._bucket))
+                self._token_at = None
+                self._let_next_go()
+        finally:
+            if not waiter.may_go:
+                self._forget(namespace, waiter)
+            if self._timekeeper is waiter:
+                self._hand_over()
+        return self._clock.now() - came
+
+    def _seconds_to_token(self, bucket: TokenBucket) -> float:
+        now = self._clock.now()
+        if self._token_at is None:
+            self._token_at = now + bucket.take(now)
+        return self._token_at - now
+
+    def _let_next_go(self) -> None:
+        """Lets the first waiter of the first namespace go; the namespace goes behind the others."""
+        namespace, waiters = self._waiting.popitem(last=False)
+        waiter, _ = waiters.popitem(last=False)
+        if waiters:
+            self._waiting[namespace] = waiters
+        waiter.may_go = True
+        waiter.woken.set()
+
+    def _forget(self, namespace: str, waiter: Waiter) -> None:
+        waiters = self._waiting[namespace]
+        del waiters[waiter]
+        if not waiters:
+            del self._waiting[namespace]
+
+    def _hand_over(self) -> None:
+        """Makes the waiter that goes next the timekeeper."""
+        self._timekeeper = None
+        if self._waiting:
+            self._timekeeper = next(iter(next(iter(self._waiting.values()))))
+            self._timekeeper.woken.set()

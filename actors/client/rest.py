@@ -208,7 +208,7 @@ class Client:
 
     async def _open(self, path: str, patience: Patience | None) -> aiohttp.ClientResponse:
         """Sends a GET once. Raises the same as `open`."""
-        await self._wait_turn("GET")
+        await self._wait_turn("GET", path)
         patience = patience or self._patience
         credentials = self._connection.credentials
         try:
@@ -331,14 +331,15 @@ class Client:
             body = await (refusal_body(response) if refused else response.read())
             return Reply(response.status, body, response.headers.get("Retry-After"))
 
-    async def _wait_turn(self, method: str) -> None:
-        self._measures.waited(method, await self._limit.wait_turn())
+    async def _wait_turn(self, method: str, path: str) -> None:
+        namespace, _, _ = path.partition("/namespaces/")[2].partition("/")
+        self._measures.waited(method, await self._limit.wait_turn(namespace))
 
     async def _write_reply(self, method: str, path: str, data: bytes, headers: Headers) -> Reply:
         """Sends a write. Raises OSError; without credentials or permission
         ConnectionFailedError.
         """
-        await self._wait_turn(method)
+        await self._wait_turn(method, path)
         credentials = self._connection.credentials
         try:
             proof = await credentials.proof()
