@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from typing import Any
 
@@ -49,16 +48,15 @@ class Target(msgspec.Struct, frozen=True):
 
     def fetch(self, paths: list[str]) -> list[bytes]:
         """Returns the bodies of these pages. Raises click.ClickException."""
+        self.check()
+        with failures_in_words(self.server):
+            return anyio.run(_fetch, self, paths)
+
+    def check(self) -> None:
+        """Raises click.UsageError for a server that cannot be asked."""
         if not self.server.startswith("https://"):
             raise click.UsageError(
                 f"--server: expected a URL such as {DEFAULT_SERVER}, got {self.server!r}"
-            )
-        with failures_in_words(self.server):
-            connection = connection_of(self.kubeconfig, self.context)
-            trust = Trust(self.certificate_authority, self.insecure or self.leader)
-            fetch = partial(_fetch, Access(connection, trust), self.server, paths)
-            return anyio.run(
-                fetch, self.lease if self.leader else "", self.kubeconfig, self.context
             )
 
 
@@ -131,30 +129,46 @@ def failures_in_words(server: str) -> Iterator[None]:
         raise NoAnswerError(str(problem)) from None
 
 
-async def _fetch(
-    access: Access, server: str, paths: list[str], lease: str, kubeconfig: str | None, context: str
-) -> list[bytes]:
-    """Fetches one page after another, so as not to keep the scheduler busy. Asks the holder of
-    `lease`, unless it is empty.
+@asynccontextmanager
+async def reached(target: Target) -> AsyncIterator[tuple[str, Access]]:
+    """Yields the URL at which a scheduler answers during the block, and the access to it. Raises
+    KubeconfigError or NoLeaderError.
     """
+    connection = connection_of(target.kubeconfig, target.context)
+    access = Access(
+        connection, Trust(target.certificate_authority, target.insecure or target.leader)
+    )
+    if not target.leader:
+        yield target.server, access
+        return
+    forwarding = forwarded(connection, target.lease, target.kubeconfig, target.context)
+    async with forwarding as server:
+        yield server, access
+
+
+async def _fetch(target: Target, paths: list[str]) -> list[bytes]:
+    """Fetches one page after another, so as not to keep the scheduler busy."""
     timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
     bodies = []
-    async with AsyncExitStack() as stack:
-        if lease:
-            server = await stack.enter_async_context(
-                forwarded(access.connection, lease, kubeconfig, context)
-            )
-        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
+    async with (
+        reached(target) as (server, access),
+        aiohttp.ClientSession(timeout=timeout) as session,
+    ):
         for path in paths:
             headers, tls = await access.proof()
             url = server.rstrip("/") + path
             async with session.get(url, headers=headers, ssl=tls) as response:
                 body = await response.read()
-                if response.status != 200:
-                    hint = UNKNOWN_USER if response.status == HTTPStatus.UNAUTHORIZED else ""
-                    raise NoAnswerError(f"{server}: {response.status} {_reason(body)}{hint}")
+                if response.status != HTTPStatus.OK:
+                    raise NoAnswerError(f"{server}: {refusal(response.status, body)}")
                 bodies.append(body)
     return bodies
+
+
+def refusal(status: int, body: bytes) -> str:
+    """Returns why a server did not answer a request."""
+    hint = UNKNOWN_USER if status == HTTPStatus.UNAUTHORIZED else ""
+    return f"{status} {_reason(body)}{hint}"
 
 
 def _reason(body: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -108,6 +109,7 @@ class Settings(msgspec.Struct, frozen=True):
     kubeconfig_out: Path | None
     allowed_hosts: tuple[str, ...]
     live: bool
+    look: bool
 
 
 @click.command()
@@ -233,6 +235,7 @@ def demo(
     tune_collector()
     try:
         live = output == "table" and sys.stderr.isatty()
+        look = live and keep and sys.stdin.isatty()
         manifests = read_manifests(paths or (SAMPLE,))
         if manifests.report:
             click.echo(manifests.report, err=True)
@@ -253,7 +256,8 @@ def demo(
             page_port=page_port,
             kubeconfig_out=kubeconfig_out,
             allowed_hosts=allowed_hosts,
-            live=live,
+            live=live and not look,
+            look=look,
         )
         summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
@@ -346,11 +350,22 @@ async def _run(settings: Settings) -> Summary:
             serve_page, page, clock, page_listener, settings.allowed_hosts, partial(act, access)
         )
         click.echo(f"page at {page_url}", err=True)
+        if settings.look:
+            notes = f"kubectl --kubeconfig {file}", f"API server {url}  page {page_url}"
+            group.start_soon(_look, group, page_url, notes)
         await group.start(daemon.run)
         if not settings.keep:
             await watching.settled()
             group.cancel_scope.cancel()
     return watching.summary()
+
+
+async def _look(group: TaskGroup, page_url: str, notes: Sequence[str]) -> None:
+    """Shows the cluster on the terminal, and ends the demo when the user quits."""
+    from ..top.within import look
+
+    await look(page_url, notes)
+    group.cancel_scope.cancel()
 
 
 async def _stop_on_signal(group: TaskGroup, *, task_status: TaskStatus[None]) -> None:

@@ -16,13 +16,6 @@ from berth.tools.debug import asking
 from berth.tools.debug.asking import NoAnswerError, Target
 
 
-class _Access:
-    """Shows no credentials."""
-
-    async def proof(self) -> tuple[dict[str, str], bool]:
-        return {}, True
-
-
 class _Pages(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         code, _, text = self.path.removeprefix("/").partition("/")
@@ -44,10 +37,27 @@ def server() -> Iterator[str]:
         thread.join()
 
 
+@pytest.fixture(autouse=True)
+def _no_kubeconfig(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "connection_of", lambda *_: None)
+
+
+def target(server: str) -> Target:
+    return Target(
+        server=server,
+        leader=False,
+        lease="",
+        kubeconfig=None,
+        context="",
+        certificate_authority=None,
+        insecure=False,
+    )
+
+
 def fetch(server: str, *paths: str) -> list[bytes]:
     fetch_all: Any = asking._fetch
     with asking.failures_in_words(server):
-        return list(anyio.run(fetch_all, _Access(), server, [*paths], "", None, ""))
+        return list(anyio.run(fetch_all, target(server), [*paths]))
 
 
 def test_the_bodies_come_in_the_order_of_the_paths(server: str) -> None:
@@ -73,14 +83,5 @@ def test_a_server_that_is_not_there_is_named() -> None:
 
 
 def test_only_https_is_accepted() -> None:
-    target = Target(
-        server="http://a",
-        leader=False,
-        lease="",
-        kubeconfig=None,
-        context="",
-        certificate_authority=None,
-        insecure=False,
-    )
     with pytest.raises(click.UsageError, match="expected a URL such as https://"):
-        target.fetch(["/"])
+        target("http://a").fetch(["/"])

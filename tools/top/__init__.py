@@ -1,0 +1,1 @@
+"""`berth top`: the cluster and its scheduler on a terminal."""

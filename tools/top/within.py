@@ -1,0 +1,40 @@
+"""The view within the process of a toy cluster: shows its page, and what the process logs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from io import TextIOBase
+
+from berth.actors.telemetry.logs import configure_logs
+
+from .app import Top
+from .model import Cluster
+from .stream import Remote, page_at
+
+
+class NewsWriter(TextIOBase):
+    """A stream whose lines become news of a cluster."""
+
+    def __init__(self, cluster: Cluster, now: Callable[[], float]) -> None:
+        self._cluster = cluster
+        self._now = now
+
+    def write(self, text: str) -> int:
+        for line in text.splitlines():
+            self._cluster.tell(line, self._now())
+        return len(text)
+
+
+async def look(page: str, notes: Sequence[str]) -> None:
+    """Shows the page at a URL until the user quits. What the process logs is shown as news, since
+    it would write over the screen.
+    """
+    cluster = Cluster()
+    try:
+        with redirect_stderr(NewsWriter(cluster, time.time)):
+            configure_logs(quiet=True)
+            await Top(Remote(lambda: page_at(page)), cluster, notes).run_async()
+    finally:
+        configure_logs(quiet=True)
