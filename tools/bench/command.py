@@ -17,12 +17,14 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load as load_connection
 from berth.actors.telemetry.logs import configure_logs
 
+from ..sheet import Sheet
 from .compare import CompareError, compare, read
 from .compare import table as ratios_table
 from .measure import Result, median
 from .opcodes import WorkloadError
 from .operations import Report
-from .programs import output_option, show
+from .plots import plots
+from .programs import show
 from .report import WIDE, differences_table, profile_tables, results_table
 from .session import NotRunError, Settings, Where, measure
 from .workload import Run, load, plan, select
@@ -109,7 +111,14 @@ SAMPLE = Path(__file__).parent / "sample/workloads.yaml"
     metavar="A.json B.json",
     help="Show B's results as multiples of A's, without running anything.",
 )
-@output_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "html"]),
+    default="table",
+    show_default=True,
+    help="How to print the figures. html: a file with plots of throughput and latency over time.",
+)
 def bench(
     file: Path | None,
     names: tuple[str, ...],
@@ -137,6 +146,7 @@ def bench(
     berth bench
     berth bench misc/performance-config.yaml --workload SchedulingBasic --label performance
     berth bench misc/performance-config.yaml --workload 5000Nodes_10000Pods --api inproc --profile
+    berth bench -o html > bench.html
     berth bench --compare before.json after.json
     """
     try:
@@ -183,15 +193,21 @@ def bench(
 
 def _show(results: list[Result], output: str) -> None:
     console = Console(stderr=output == "json", width=None if sys.stdout.isatty() else WIDE)
+    sheet = Sheet("berth bench") if output == "html" else None
+    console = sheet or console
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(results)))
     elif results:
         console.print(results_table(results, wide=console.width >= WIDE))
     for result in results:
+        if sheet is not None:
+            sheet.print(*plots(result))
         if result.profile:
             console.print(*profile_tables(result.name, result.profile))
         if result.checked is not None and result.checked.differ:
             console.print(differences_table(result.name, result.checked))
+    if sheet is not None:
+        click.echo(sheet.document(), nl=False)
 
 
 def _write_stacks(path: Path, results: Sequence[Result]) -> None:
@@ -209,7 +225,13 @@ def _write_stacks(path: Path, results: Sequence[Result]) -> None:
 
 def _compare(first: Path, second: Path, output: str) -> None:
     ratios = compare(read(first), read(second))
-    show(output, ratios, ratios_table(ratios, str(first), str(second)))
+    table = ratios_table(ratios, str(first), str(second))
+    if output == "html":
+        sheet = Sheet("berth bench --compare")
+        sheet.print(table)
+        click.echo(sheet.document(), nl=False)
+    else:
+        show(output, ratios, table)
 
 
 def _run_all(

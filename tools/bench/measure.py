@@ -23,6 +23,7 @@ from berth.actors.telemetry.measures import Registry
 from .sampling import Sampler, Stacks
 
 INTERVAL = 1.0
+MOST_STEPS = 100
 
 
 class Throughput(msgspec.Struct, frozen=True):
@@ -64,6 +65,16 @@ class Pauses(msgspec.Struct, frozen=True):
     latest_ms: float
 
 
+class Timeline(msgspec.Struct, frozen=True):
+    """How many things happened in each `step` of seconds since a window opened, and their
+    latencies if they have some.
+    """
+
+    step: float
+    counts: tuple[int, ...]
+    latencies: tuple[Latency | None, ...] = ()
+
+
 class Effort(msgspec.Struct, frozen=True):
     """The scheduler's side of a window.
 
@@ -77,6 +88,7 @@ class Effort(msgspec.Struct, frozen=True):
     peak_rss_bytes: int | None = None
     profile: Stacks = {}
     pauses: Pauses | None = None
+    decisions: Timeline | None = None
 
 
 class Difference(msgspec.Struct, frozen=True, order=True):
@@ -109,6 +121,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     reached: bool = True
     profile: Stacks = {}
     checked: CheckResult | None = None
+    bound: Timeline | None = None
+    decisions: Timeline | None = None
 
 
 class Meter(Protocol):
@@ -170,10 +184,31 @@ def latency(seconds: Sequence[float]) -> Latency | None:
     )
 
 
+def timeline(
+    start: float, times: Sequence[float], seconds: Sequence[float] = ()
+) -> Timeline | None:
+    """Returns the time line of what happened at these times, which are in order, in at most
+    MOST_STEPS steps; None if nothing did. `seconds` are the durations that ended then.
+    """
+    if not times:
+        return None
+    took = times[-1] - start
+    steps = (step * 10.0**power for power in range(-1, 9) for step in (1, 2, 5))
+    step = next(step for step in steps if took / step < MOST_STEPS)
+    counts = [0] * (int(took / step) + 1)
+    for at in times:
+        counts[int((at - start) / step)] += 1
+    latencies, first = [], 0
+    for count in counts if seconds else ():
+        latencies.append(latency(seconds[first : first + count]))
+        first += count
+    return Timeline(step, tuple(counts), tuple(latencies))
+
+
 def median(results: Sequence[Result]) -> Result:
     """Returns the median of each figure over the runs of one workload.
 
-    The profile is that of the first run; the checks are those of all runs.
+    The profile and the time lines are those of the first run; the checks are those of all runs.
     """
     first = results[0]
     if len(results) == 1:
@@ -201,7 +236,11 @@ def median(results: Sequence[Result]) -> Result:
             sum(check.pods for check in checks), sum(check.agree for check in checks), differ
         )
     return msgspec.structs.replace(
-        msgspec.convert({**merged, **kept}, Result), profile=first.profile, checked=checked
+        msgspec.convert({**merged, **kept}, Result),
+        profile=first.profile,
+        checked=checked,
+        bound=first.bound,
+        decisions=first.decisions,
     )
 
 
@@ -238,13 +277,15 @@ class Stopwatch:
     def __init__(self, *, profile: bool) -> None:
         self._sampler = Sampler() if profile else None
         self._decided: list[float] = []
+        self._decided_at: list[float] = []
         self._scheduled: list[float] = []
-        self._cpu = 0.0
+        self._started = self._cpu = 0.0
         self._open = False
 
     def decided(self, seconds: float) -> None:
         if self._open:
             self._decided.append(seconds)
+            self._decided_at.append(time.monotonic())
 
     def scheduled(self, seconds: float) -> None:
         if self._open:
@@ -252,7 +293,9 @@ class Stopwatch:
 
     async def start(self) -> None:
         self._decided.clear()
+        self._decided_at.clear()
         self._scheduled.clear()
+        self._started = time.monotonic()
         self._cpu = time.process_time()
         self._open = True
         if self._sampler is not None:
@@ -263,7 +306,12 @@ class Stopwatch:
         self._open = False
         cpu = time.process_time() - self._cpu
         return Effort(
-            latency(self._decided), latency(self._scheduled), cpu, peak_rss_bytes(), stacks
+            latency(self._decided),
+            latency(self._scheduled),
+            cpu,
+            peak_rss_bytes(),
+            stacks,
+            decisions=timeline(self._started, self._decided_at, self._decided),
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from berth.actors.scheduling.kube.core import Pod
 
-from .measure import Meter, Result, Throughput, throughput
+from .measure import Meter, Result, Throughput, throughput, timeline
 from .pods import PodTracker, selects
 from .workload import Run
 
@@ -58,6 +58,8 @@ class Window:
             run.threshold or None,
             _reached(run, rate),
             effort.profile,
+            bound=timeline(self.started, self.times),
+            decisions=effort.decisions,
         )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -25,13 +27,15 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ..apiserver.resources import Kind
 from ..feature_gates import feature_gates_option, gates_from
+from ..sheet import Sheet
 from .answering import Explainer, answers, decided
 from .asks.asking import asks_of
 from .changes.search import Search, first_of, is_pending, search
+from .decision import Decision
 from .devices import supply
 from .pending import pending_pods
 from .pending import show as show_pending
-from .report import show
+from .report import every_node, show
 from .source import (
     Document,
     Question,
@@ -93,9 +97,10 @@ from .words import shown
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "yaml"]),
+    type=click.Choice(["table", "json", "yaml", "html"]),
     default="table",
     show_default=True,
+    help="html: one file to attach to a ticket.",
 )
 def explain(
     name: str | None,
@@ -128,6 +133,7 @@ def explain(
     berth explain -f cluster.yaml deployment/web
     helm template chart | berth explain --kubeconfig ~/.kube/config -f - deployment/web
     berth explain -A
+    berth explain web-1 -n shop -o html > web-1.html
     berth explain --scenario decisions.jsonl.gz
     """
     configure_logs(quiet=True)
@@ -191,7 +197,7 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     result = None
     if is_pending(attempt, decision):
         result = search(explainer, question, attempt, explained.outcome)
-    if output != "table":
+    if output in ("json", "yaml"):
         document = msgspec.to_builtins(decision)
         document |= {"standing": question.standing} if question.standing else {}
         if result is not None:
@@ -203,10 +209,13 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     volumes = demands(attempt.info, attempt.snapshot, plugins)
     devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-    console, name = Console(), attempt.info.key
-    show(explained, asks, volumes, devices, name, question.standing, top, console)
-    if result is not None:
-        _show_changes(result, console)
+    name = attempt.info.key
+    with _console(output, name) as console:
+        show(explained, asks, volumes, devices, name, question.standing, top, console)
+        if result is not None:
+            _show_changes(result, console)
+        if isinstance(console, Sheet) and isinstance(decision, Decision):
+            console.fold("every node", every_node(decision))
 
 
 def _show_changes(result: Search, console: Console) -> None:
@@ -231,10 +240,22 @@ def _explain_pending(
     output: str,
 ) -> None:
     pods = pending_pods(explainer, configuration, objects, namespace)
-    if output == "table":
-        show_pending(pods, namespace, Console())
+    if output in ("table", "html"):
+        with _console(output, "pending pods") as console:
+            show_pending(pods, namespace, console)
     else:
         _print({"items": [msgspec.to_builtins(pod) for pod in pods]}, output)
+
+
+@contextmanager
+def _console(output: str, title: str) -> Iterator[Console]:
+    """Yields what an answer is printed to. HTML is written at the end of the block."""
+    if output == "table":
+        yield Console()
+        return
+    sheet = Sheet(title)
+    yield sheet
+    click.echo(sheet.document(), nl=False)
 
 
 def _print(document: dict[str, Any], output: str) -> None:

@@ -183,6 +183,27 @@ def _scores(decision: Decision, top: int) -> Table:
     return table
 
 
+def every_node(decision: Decision) -> Table:
+    """Returns a row for each node that was looked at: its verdict and its scores."""
+    table = Table()
+    table.add_column("node")
+    table.add_column("verdict")
+    for plugin in decision.score:
+        table.add_column(shown(_WORDS.sub(" ", plugin)), justify="right")
+    if decision.total:
+        table.add_column("total", justify="right", style="bold")
+    best = set(decision.best)
+    for node, verdict in sorted(
+        decision.filter.items(), key=lambda item: (-decision.total.get(item[0], -1), item[0])
+    ):
+        why = "; ".join(verdict.reasons) or verdict.code
+        words = f"{verdict.plugin}: {why}" if verdict.plugin else "best" if node in best else "fits"
+        scores = [str(scores.get(node, "")) for scores in decision.score.values()]
+        total = [str(decision.total.get(node, ""))] if decision.total else []
+        table.add_row(shown(node), shown(words), *scores, *total)
+    return table
+
+
 def _losers(asks: Mapping[Ask, Verdict]) -> Table:
     """Returns a row for each ask: its nodes, the plugin that rejected them, and what would help."""
     table = Table(title="nodes that do not fit", title_justify="left")

@@ -26,6 +26,7 @@ from ..explain.answering import Explainer
 from ..explain.source import ADMITTING, Document, SourceError, from_cluster, from_manifests
 from ..explain.words import listed, shown
 from ..feature_gates import feature_gates_option, gates_from
+from ..sheet import Sheet
 from .steps import from_file, steps_of
 from .trying import Fullness, NodeChange, Result, result_of
 from .workloads import KINDS as WORKLOADS
@@ -81,7 +82,7 @@ class _Problem(click.ClickException):
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "yaml"]),
+    type=click.Choice(["table", "json", "yaml", "html"]),
     default="table",
     show_default=True,
 )
@@ -138,6 +139,10 @@ def whatif(
     elif output == "yaml":
         document = msgspec.to_builtins(result)
         click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    elif output == "html":
+        sheet = Sheet("what if: " + "; ".join(sentences) if sentences else "what if")
+        show(result, top, sheet)
+        click.echo(sheet.document(), nl=False)
     else:
         show(result, top, Console())
     if not result.all_placed:

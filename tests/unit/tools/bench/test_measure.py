@@ -17,6 +17,7 @@ from berth.tools.bench.measure import (
     nearest_rank,
     samples,
     throughput,
+    timeline,
 )
 from tests.kit.busy import busy
 
@@ -51,6 +52,17 @@ def test_percentiles_use_the_nearest_rank() -> None:
     values = [float(value) for value in range(1, 11)]
     expected = [1, 1, 5, 9, 10, 10, 10]
     assert [nearest_rank(values, percent) for percent in (0, 1, 50, 90, 95, 99, 100)] == expected
+
+
+def test_a_time_line_counts_in_at_most_a_hundred_steps() -> None:
+    line = timeline(10.0, [10.01, 10.05, 10.35], [0.001, 0.003, 0.002])
+    assert line is not None
+    assert (line.step, line.counts) == (0.1, (2, 0, 0, 1))
+    assert line.latencies == (Latency(2.0, 1.0, 3.0), None, None, Latency(2.0, 2.0, 2.0))
+    long = timeline(0.0, [100.0, 650.0])
+    assert long is not None
+    assert (long.step, len(long.counts), sum(long.counts), long.latencies) == (10.0, 66, 2, ())
+    assert timeline(0.0, []) is None
 
 
 def test_throughput() -> None:

@@ -74,6 +74,17 @@ def test_the_decision_as_text(cluster: Path) -> None:
     assert message in " ".join(result.stdout.split())
 
 
+def test_the_decision_as_html(cluster: Path) -> None:
+    result = CliRunner().invoke(explain, ["-f", str(cluster), "--pod", "huge", "-o", "html"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("<!DOCTYPE html>")
+    assert "<h1>default/huge</h1>" in result.stdout
+    assert "<p>what would change it</p>" in result.stdout
+    assert "<td>closed</td><td>NodeUnschedulable: node(s) were unschedulable</td>" in result.stdout
+    pending = CliRunner().invoke(explain, ["-f", str(cluster), "-o", "html"])
+    assert "<td>default/web</td><td>goes to large</td>" in pending.stdout
+
+
 def test_what_would_change_it_fits_80_columns(cluster: Path) -> None:
     runner = CliRunner(env={"COLUMNS": "80"})
     result = runner.invoke(explain, ["-f", str(cluster), "huge"])

@@ -130,3 +130,12 @@ def test_a_wrong_step_is_a_usage_error(folder: Path, step: str, problem: str) ->
     result = CliRunner().invoke(whatif, ["-f", "cluster.yaml", step])
     assert result.exit_code == 2
     assert problem in result.output
+
+
+def test_the_result_as_html(folder: Path) -> None:
+    result = CliRunner().invoke(
+        whatif, ["-f", "cluster.yaml", "-o", "html", "apply web.yaml", "add 1 like node-1"]
+    )
+    assert result.exit_code == 0, result.output
+    assert "<h1>what if: apply web.yaml; add 1 like node-1</h1>" in result.stdout
+    assert "<p>all pods have a node: 4 placed, 1 evicted</p>" in result.stdout
