@@ -1,4 +1,4 @@
-"""Update what the commands in the pages print, the diagram of the queue and the tables of flags:
+"""Update what the commands in the pages print, the diagrams and the tables of flags:
 `python -m tests.docs.refresh`.
 """
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.docs import flag_tables, operating, queue_diagram
+from tests.docs import actor_diagram, flag_tables, operating, queue_diagram
 from tests.docs.blocks import (
     EXPLAIN,
     PLUGINS,
@@ -58,6 +58,7 @@ def refresh_operating(folder: Path) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         refresh_operating(Path(folder))
+    actor_diagram.refresh()
     queue_diagram.refresh()
     flag_tables.refresh()
     for page in (EXPLAIN, PREEMPTION):
