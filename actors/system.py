@@ -137,8 +137,10 @@ class Daemon:
         )
         count_when_read(instruments, mailboxes, profiles)
         self._readiness = readiness = Readiness(informers)
-        self.debug = debug_of(debugger, informers, mailboxes, in_binding, clock, flights)
         self.lookout = Lookout(mailboxes, in_binding, informers, access.tenure, self._heartbeat)
+        self.debug = debug_of(
+            debugger, informers, mailboxes, in_binding, clock, flights, self.lookout
+        )
         self._server: ServerActor | None = None
         if options.serving is not None and options.serving.secure_port:
             slis = HealthMeasures(registry_for(options), PROCESS_START.timestamp())

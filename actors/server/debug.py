@@ -1,5 +1,5 @@
 """The state of the scheduler, over HTTP as JSON: /debug/cache, comparison, queue, waiting,
-unreadable, pods/NS/NAME, attempts/NS/NAME.
+unreadable, glance, pods/NS/NAME, attempts/NS/NAME.
 
 A message asks the owner of each state for it. A large answer is requested and sent in parts, so
 that it blocks neither the owner nor the scheduler's event loop. Pods that wait on Permit are read
@@ -83,8 +83,9 @@ class NoAnswerError(Exception):
 class Debug(msgspec.Struct, frozen=True):
     """`nodes` returns the cache's nodes in parts, `compare` the differences from the API server,
     `waiting` the pods that wait on Permit, `unreadable` the objects that cannot be read, and
-    `attempts` the recorded attempts of a pod; it is None without a flight recorder. They are called
-    in the scheduler's event loop, which is `elsewhere`.
+    `attempts` the recorded attempts of a pod; it is None without a flight recorder. `glance`
+    returns how the queue and the scheduler are. All are called in the scheduler's event loop, which
+    is `elsewhere`.
     """
 
     nodes: Callable[[], AsyncGenerator[tuple[NodeDump, ...], None]]
@@ -94,6 +95,7 @@ class Debug(msgspec.Struct, frozen=True):
     clock: Clock
     unreadable: Callable[[], Iterable[UnreadableObject]] = tuple
     attempts: Callable[[str], AttemptsPage] | None = None
+    glance: Callable[[], Awaitable[msgspec.Struct]] | None = None
 
     async def show(self, request: Request, elsewhere: OtherLoop) -> Answer:
         """Returns the page at a path below /debug/."""
@@ -109,6 +111,8 @@ class Debug(msgspec.Struct, frozen=True):
                     page = WaitingPage(await answered(elsewhere, self._now_waiting))
                 case ["unreadable"]:
                     page = UnreadablePage(await answered(elsewhere, self._now_unreadable))
+                case ["glance"] if self.glance is not None:
+                    page = await answered(elsewhere, self.glance)
                 case ["pods", namespace, name] if namespace and name:
                     return await self._show_pod(f"{namespace}/{name}", elsewhere)
                 case ["attempts", namespace, name] if self.attempts is not None and name:

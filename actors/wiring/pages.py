@@ -30,6 +30,7 @@ from ..server.metrics.pod_resources import PodResources
 from ..server.metrics.sizes import register_sizes
 from ..server.metrics.slis import HealthMeasures
 from ..telemetry.instruments import Instruments
+from .glance import Lookout
 from .informers import Informers
 
 
@@ -123,6 +124,7 @@ def debug_of(
     in_binding: PodsInBinding,
     clock: Clock,
     flights: FlightRecorder | None,
+    lookout: Lookout,
 ) -> Debug:
     """Makes the pages below /debug."""
     return Debug(
@@ -133,6 +135,7 @@ def debug_of(
         clock,
         informers.unreadable,
         None if flights is None else flights.page,
+        lookout.glance,
     )
 
 

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import re
 import signal
+from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
+from berth.actors.telemetry.logs import configure_logs
+from berth.config.feature_gates import DEFAULTS
+from berth.config.load import from_mapping
+from berth.config.options import Authorization
+from berth.tools.apiserver.kubeconfig import kubeconfig
+from berth.tools.debug.asking import Target
+from berth.tools.top.app import Top
 from berth.tools.top.command import top
+from berth.tools.top.live import Live
+from berth.tools.top.model import Cluster
+from berth.tools.top.watched import LostError
+from tests.kit.cluster import cluster
+from tests.kit.daemon import node, pod
 from tests.kit.processes import free_port
+from tests.kit.serving import open_to_all, url_of
 from tests.kit.terminal import terminal
+from tests.kit.top import shows
 
 pytestmark = pytest.mark.full("starts processes")
 
@@ -44,7 +60,7 @@ def test_another_terminal_looks_at_a_demo_until_and_after_it_ends() -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/ui/"
     with terminal("top", "--page", url) as early:
-        early.says(f"Error: http://127.0.0.1:{port}: ")
+        early.says(f"Error: http://127.0.0.1:{port}/ui: ")
         assert early.ends() == 2
     with terminal("demo", "--keep", f"--page-port={port}") as demo:
         demo.says("13 placed")
@@ -58,6 +74,57 @@ def test_another_terminal_looks_at_a_demo_until_and_after_it_ends() -> None:
             looking.press("\x03")
             looking.says(LEFT)
             assert looking.ends() == 0
+
+
+def target(server: str, kubeconfig: Path) -> Target:
+    return Target(
+        server=server,
+        leader=False,
+        lease="",
+        kubeconfig=str(kubeconfig),
+        context="",
+        certificate_authority=None,
+        insecure=True,
+    )
+
+
+async def test_a_scheduler_is_looked_at(tmp_path: Path) -> None:
+    options = open_to_all()
+    file = tmp_path / "kubeconfig"
+    async with cluster() as running:
+        file.write_text(kubeconfig(running.url))
+        await running.schedule(options=options)
+        configure_logs(quiet=True)
+        await running.create("Node", node("small", "2"))
+        await running.create("Pod", pod("big", "4"))
+        live = Live(target(url_of(options), file), from_mapping(None), DEFAULTS)
+        async with Top(live, Cluster()).run_test(size=(100, 30)) as pilot:
+            await shows(pilot, lambda text: "1 pending" in text and ">small" in text)
+            await pilot.press("2")
+            await shows(pilot, lambda text: "parked 1" in text and "NodeResourcesFit 1" in text)
+            await pilot.press("enter")
+            text = await shows(pilot, lambda text: "What would change it" in text)
+            assert "attempt 1: unschedulable" in text
+            assert "Lower the cpu request" in text
+            await running.create("Node", node("large", "8"))
+            await shows(pilot, lambda text: "large, Pending" in text or "large, Running" in text)
+            await running.delete("Node", "small")
+            await pilot.press("1")
+            await shows(pilot, lambda text: ">large" in text and "small" not in text)
+
+
+async def test_a_scheduler_that_is_not_there_or_refuses_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    options = open_to_all()
+    closed = msgspec.structs.replace(options, authorization=Authorization())
+    async with cluster() as running:
+        file.write_text(kubeconfig(running.url))
+        live = Live(target(url_of(options), file), from_mapping(None), DEFAULTS)
+        with pytest.raises(LostError, match="onnect"):
+            await live.watch(print)
+        await running.schedule(options=closed)
+        with pytest.raises(LostError, match=r"40[13] "):
+            await live.watch(print)
 
 
 def test_without_a_terminal_it_says_what_to_use() -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
+from typing import NoReturn
 
 import anyio
 import pytest
 from textual.pilot import Pilot
 
 from berth.tools.top.model import Event
-from berth.tools.top.stream import LostError
 from berth.tools.top.told import Told
+from berth.tools.top.watched import LostError
 
 
 class Filled:
-    """Yields these events, and those put later, to everybody who connects. While there is a
+    """Gives these events, and those put later, to everybody who connects. While there is a
     `fault`, it is raised instead.
     """
 
@@ -32,13 +33,13 @@ class Filled:
         self.fault = reason
         self._news.set()
 
-    async def events(self) -> AsyncGenerator[Event]:
+    async def watch(self, take: Callable[[Event], None]) -> NoReturn:
         seen = 0
         while True:
             if self.fault:
                 raise LostError(self.fault)
             for event in self._events[seen:]:
-                yield event
+                take(event)
             seen = len(self._events)
             self._news = anyio.Event()
             await self._news.wait()

@@ -23,9 +23,15 @@ ANSWER_SECONDS = 120.0
 
 
 class NoAnswerError(click.ClickException):
-    """No answer from the scheduler; as with `kubectl diff`, exit code 1 stands for differences."""
+    """No answer from the scheduler; as with `kubectl diff`, exit code 1 stands for differences.
+    `status` is that of an answer that refuses the request, or 0.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 UNKNOWN_USER = (
@@ -148,24 +154,24 @@ async def reached(target: Target) -> AsyncIterator[tuple[str, Access]]:
 
 async def _fetch(target: Target, paths: list[str]) -> list[bytes]:
     """Fetches one page after another, so as not to keep the scheduler busy."""
-    timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-    bodies = []
     async with (
         reached(target) as (server, access),
-        aiohttp.ClientSession(timeout=timeout) as session,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as session,
     ):
-        for path in paths:
-            headers, tls = await access.proof()
-            url = server.rstrip("/") + path
-            async with session.get(url, headers=headers, ssl=tls) as response:
-                body = await response.read()
-                if response.status != HTTPStatus.OK:
-                    raise NoAnswerError(f"{server}: {refusal(response.status, body)}")
-                bodies.append(body)
-    return bodies
+        return [await page_of(session, server, access, path) for path in paths]
 
 
-def refusal(status: int, body: bytes) -> str:
+async def page_of(session: aiohttp.ClientSession, server: str, access: Access, path: str) -> bytes:
+    """Returns the body of a page. Raises NoAnswerError, KubeconfigError or aiohttp.ClientError."""
+    headers, tls = await access.proof()
+    async with session.get(server.rstrip("/") + path, headers=headers, ssl=tls) as response:
+        body = await response.read()
+        if response.status != HTTPStatus.OK:
+            raise NoAnswerError(f"{server}: {_refusal(response.status, body)}", response.status)
+        return body
+
+
+def _refusal(status: int, body: bytes) -> str:
     """Returns why a server did not answer a request."""
     hint = UNKNOWN_USER if status == HTTPStatus.UNAUTHORIZED else ""
     return f"{status} {_reason(body)}{hint}"

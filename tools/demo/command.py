@@ -362,9 +362,10 @@ async def _run(settings: Settings) -> Summary:
 
 async def _look(group: TaskGroup, page_url: str, notes: Sequence[str]) -> None:
     """Shows the cluster on the terminal, and ends the demo when the user quits."""
-    from ..top.within import look
+    from ..top.looking import look
+    from ..top.stream import Page
 
-    await look(page_url, notes)
+    await look(Page(page_url), notes)
     group.cancel_scope.cancel()
 
 

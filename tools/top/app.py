@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from asyncio import sleep
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
@@ -14,9 +13,9 @@ from textual.widgets import Input
 
 from .columns import Line, wrapped
 from .listing import Lines, Listing
-from .model import Cluster
-from .stream import LostError, Watched
+from .model import Cluster, Event
 from .views import ROOTS, Help, Nodes, StoryOf, View, strip
+from .watched import LostError, Watched
 
 DRAW_SECONDS = 0.5
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0  # seconds between attempts to connect
@@ -61,6 +60,7 @@ class Top(App[None]):
         self._now = now
         self._stack: list[View] = [Nodes()]
         self._search = ""
+        self._pause = FIRST_PAUSE / 2
         self._drawn: tuple[object, ...] = ()
         self._told: tuple[str, str, str] | None = None  # the state whose story is shown
 
@@ -79,21 +79,21 @@ class Top(App[None]):
 
     async def _follow(self) -> None:
         """Takes the events of the cluster until the application ends."""
-        pause = FIRST_PAUSE
         while True:
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
             try:
-                async with aclosing(self._watched.events()) as received:
-                    async for event in received:
-                        pause = FIRST_PAUSE
-                        self._cluster.take(event, self._now())
+                await self._watched.watch(self._take)
             except LostError as lost:
                 if self._cluster.heard is None:
                     self.problem = str(lost)
                     self.exit()
                     return
                 self._cluster.lose(str(lost), self._now())
-            await sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            await sleep(self._pause)
+
+    def _take(self, event: Event) -> None:
+        self._pause = FIRST_PAUSE
+        self._cluster.take(event, self._now())
 
     @property
     def _view(self) -> View:

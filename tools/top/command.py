@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 
+import anyio
 import click
 import msgspec
 
-from ..debug.asking import NoAnswerError, Target, reached, target_options
+from berth.actors.configuration.file import load_file
+from berth.actors.scheduling.decision.registry import RegistryError
+from berth.config.feature_gates import FeatureGateError
+from berth.config.load import ConfigError, from_mapping
+
+from ..debug.asking import NoAnswerError, Target, target_options
+from ..feature_gates import feature_gates_option, gates_from
+from .watched import Watched
 
 
 @click.command()
@@ -17,8 +26,21 @@ from ..debug.asking import NoAnswerError, Target, reached, target_options
     metavar="URL",
     help="The page of a `berth demo`, as it prints it, in place of --server.",
 )
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    help="The scheduler's KubeSchedulerConfiguration, by which the stories are decided.",
+)
+@feature_gates_option
 @target_options
-def top(page: str | None, **target: str | bool | None) -> None:
+def top(
+    page: str | None,
+    file: str | None,
+    feature_gates: tuple[str, ...],
+    **target: str | bool | None,
+) -> None:
     """Look at a cluster and its scheduler on this terminal, live.
 
     Shows the nodes, the queue, the story of each pod, and leadership with health. The keys are
@@ -31,17 +53,28 @@ def top(page: str | None, **target: str | bool | None) -> None:
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError("expected a terminal; `berth why` and `berth debug` print lines")
-    from .app import Top
-    from .model import Cluster
-    from .stream import Remote, page_at
+    try:
+        watched = _live(file, feature_gates, target) if page is None else _page(page)
+    except (ConfigError, FeatureGateError, RegistryError) as problem:
+        raise click.ClickException(str(problem)) from None
+    from .looking import look
 
-    if page is None:
-        asked = msgspec.convert(target, Target)
-        asked.check()
-        remote = Remote(lambda: reached(asked))
-    else:
-        remote = Remote(lambda: page_at(page))
-    app = Top(remote, Cluster())
-    app.run()
-    if app.problem:
-        raise NoAnswerError(app.problem)
+    if never_there := anyio.run(look, watched):
+        raise NoAnswerError(never_there)
+
+
+def _live(
+    file: str | None, feature_gates: tuple[str, ...], target: Mapping[str, str | bool | None]
+) -> Watched:
+    from .live import Live
+
+    scheduler = msgspec.convert(target, Target)
+    scheduler.check()
+    configuration = load_file(file) if file else from_mapping(None)
+    return Live(scheduler, configuration, gates_from(feature_gates))
+
+
+def _page(url: str) -> Watched:
+    from .stream import Page
+
+    return Page(url)

@@ -1,11 +1,11 @@
-"""Reads the feed of a page over HTTP, and the stories of pods."""
+"""The page of a demo: its feed and the stories of pods, read over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from http import HTTPStatus
-from typing import Protocol
+from typing import NoReturn
 from urllib.parse import quote
 
 import aiohttp
@@ -14,87 +14,63 @@ import msgspec
 
 from berth.actors.wiring.glance import Glance
 
-from ..debug.access import Access, Trust
-from ..debug.asking import failures_in_words, refusal
+from ..debug.asking import failures_in_words
 from ..page.feed import Frame
 from .model import Began, Event
 from .told import Told
+from .watched import LostError
 
 SILENT_SECONDS = 30.0  # after which the connection counts as broken
 STORY_SECONDS = 120.0
 MOST_BYTES = 1 << 26  # of an event
-Reach = Callable[[], AbstractAsyncContextManager[tuple[str, Access]]]
 _END = b"\n\n"
 _TYPES: dict[bytes, type[Frame | Glance]] = {b"frame": Frame, b"glance": Glance}
 
 
-class LostError(Exception):
-    """There is no connection."""
+class Page:
+    """The page at a URL."""
 
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
 
-class Watched(Protocol):
-    """What `berth top` looks at."""
-
-    def events(self) -> AsyncGenerator[Event]:
-        """Yields the cluster as it is now, then its changes. Raises LostError when that ends."""
-        ...
-
-    async def story(self, key: str) -> Told | None:
-        """Returns the story of a pod; None if there is no such pod. Raises LostError."""
-        ...
-
-
-class Remote:
-    """The feed and the stories of a server that has the page at /ui."""
-
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
-
-    async def events(self) -> AsyncGenerator[Event]:
+    async def watch(self, take: Callable[[Event], None]) -> NoReturn:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=SILENT_SECONDS)
-        async with self._get("/ui/feed", timeout) as response:
-            if response.status != HTTPStatus.OK:
-                raise LostError(refusal(response.status, await response.read()))
-            chunks = response.content.iter_any()
-            async with aclosing(events_of(chunks)) as events:
-                async for event in events:
-                    yield event
-        raise LostError("the server has ended the connection")
+        with lost_in_words(self._url):
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.get(f"{self._url}/feed") as response,
+            ):
+                if response.status != HTTPStatus.OK:
+                    raise LostError(f"{self._url}: {response.status} {response.reason}")
+                async with aclosing(events_of(response.content.iter_any())) as events:
+                    async for event in events:
+                        take(event)
+        raise LostError(f"{self._url}: the server has ended the connection")
 
     async def story(self, key: str) -> Told | None:
         namespace, _, name = key.partition("/")
-        path = f"/ui/pods/{quote(namespace, safe='')}/{quote(name, safe='')}"
-        async with self._get(path, aiohttp.ClientTimeout(total=STORY_SECONDS)) as response:
-            body = await response.read()
-            if response.status == HTTPStatus.NOT_FOUND:
-                return None
-            if response.status != HTTPStatus.OK:
-                raise LostError(refusal(response.status, body))
-            return msgspec.json.decode(body, type=Told)
-
-    @asynccontextmanager
-    async def _get(
-        self, path: str, timeout: aiohttp.ClientTimeout
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        try:
-            with failures_in_words("the scheduler"):
-                async with (
-                    self._reach() as (server, access),
-                    aiohttp.ClientSession(timeout=timeout) as session,
-                ):
-                    with failures_in_words(server):
-                        headers, tls = await access.proof()
-                        url = server.rstrip("/") + path
-                        async with session.get(url, headers=headers, ssl=tls) as response:
-                            yield response
-        except click.ClickException as problem:
-            raise LostError(problem.format_message()) from None
+        url = f"{self._url}/pods/{quote(namespace, safe='')}/{quote(name, safe='')}"
+        timeout = aiohttp.ClientTimeout(total=STORY_SECONDS)
+        with lost_in_words(self._url):
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.get(url) as response,
+            ):
+                if response.status == HTTPStatus.NOT_FOUND:
+                    return None
+                if response.status != HTTPStatus.OK:
+                    raise LostError(f"{self._url}: {response.status} {response.reason}")
+                return msgspec.json.decode(await response.read(), type=Told)
 
 
-@asynccontextmanager
-async def page_at(url: str) -> AsyncIterator[tuple[str, Access]]:
-    """Yields the server of a page, which asks for no credentials."""
-    yield url.rstrip("/").removesuffix("/ui"), Access(None, Trust(None, insecure=False))
+@contextmanager
+def lost_in_words(server: str) -> Iterator[None]:
+    """Turns the failures of a request into LostError."""
+    try:
+        with failures_in_words(server):
+            yield
+    except click.ClickException as problem:
+        raise LostError(problem.format_message()) from None
 
 
 async def events_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Event]:

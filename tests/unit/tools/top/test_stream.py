@@ -7,7 +7,8 @@ import pytest
 from berth.tools.page.feed import Frame, event_of
 from berth.tools.top import stream
 from berth.tools.top.model import Began, Event
-from berth.tools.top.stream import LostError, events_of
+from berth.tools.top.stream import events_of
+from berth.tools.top.watched import LostError
 from tests.kit.page import QUIET, node_of, pod_of
 
 FRAME = Frame(nodes=[node_of("a")], pods=[pod_of("x/\n\n1")], gone_pods=["x/2"])

@@ -1,4 +1,4 @@
-"""The view within the process of a toy cluster: shows its page, and what the process logs."""
+"""The view, with what its process logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from berth.actors.telemetry.logs import configure_logs
 
 from .app import Top
 from .model import Cluster
-from .stream import Remote, page_at
+from .watched import Watched
 
 
 class NewsWriter(TextIOBase):
@@ -27,14 +27,16 @@ class NewsWriter(TextIOBase):
         return len(text)
 
 
-async def look(page: str, notes: Sequence[str]) -> None:
-    """Shows the page at a URL until the user quits. What the process logs is shown as news, since
-    it would write over the screen.
+async def look(watched: Watched, notes: Sequence[str] = ()) -> str:
+    """Shows a cluster until the user quits. Returns why there was never a connection, or "". What
+    the process logs is shown as news, since it would write over the screen.
     """
     cluster = Cluster()
+    top = Top(watched, cluster, notes)
     try:
         with redirect_stderr(NewsWriter(cluster, time.time)):
             configure_logs(quiet=True)
-            await Top(Remote(lambda: page_at(page)), cluster, notes).run_async()
+            await top.run_async()
     finally:
         configure_logs(quiet=True)
+    return top.problem

@@ -1,0 +1,23 @@
+"""What `berth top` looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, Protocol
+
+from .model import Event
+from .told import Told
+
+
+class LostError(Exception):
+    """There is no connection."""
+
+
+class Watched(Protocol):
+    async def watch(self, take: Callable[[Event], None]) -> NoReturn:
+        """Gives the cluster as it is now, then its changes. Raises LostError when that ends."""
+        ...
+
+    async def story(self, key: str) -> Told | None:
+        """Returns the story of a pod; None if there is no such pod. Raises LostError."""
+        ...
