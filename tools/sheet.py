@@ -37,14 +37,15 @@ table { border-collapse: collapse; font-size: .9rem }
 caption, figcaption { text-align: left; font-weight: 600 }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left;
   vertical-align: top; white-space: pre-line; overflow-wrap: break-word; max-width: 28rem }
-.right { text-align: right; font-variant-numeric: tabular-nums }
+.right { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 .green { color: var(--green) }
 .yellow { color: var(--yellow) }
 .red { color: var(--red) }
 .dim { color: var(--soft) }
 .bold { font-weight: 600 }
 summary { cursor: pointer; font-weight: 600 }
-svg { display: block; max-width: 100%; height: auto; font: 12px system-ui, sans-serif }
+svg { display: block; max-width: 100%; min-width: 28rem; height: auto;
+  font: 12px system-ui, sans-serif }
 svg text { fill: var(--soft) }
 .axis { stroke: var(--line) }
 .line { fill: none; stroke: var(--first); stroke-width: 2 }
