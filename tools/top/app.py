@@ -21,6 +21,9 @@ DRAW_SECONDS = 0.5
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0  # seconds between attempts to connect
 LOW = 16  # a terminal with fewer lines shows one of those above a table
 KEYS = "1 cluster  2 queue  3 pods  4 health  ? keys  q quit  / filter"
+# The words after a colon, besides the titles of the views; as in k9s.
+WORDS = {"no": "1", "node": "1", "nodes": "1", "po": "3", "pod": "3"}
+QUIT_WORDS = ("q", "q!", "quit")
 
 
 class Top(App[None]):
@@ -38,6 +41,7 @@ class Top(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"show('{key}')") for key in ROOTS),
         Binding("slash", "search"),
+        Binding("colon", "name"),
         Binding("escape", "leave", priority=True),
         Binding("question_mark", "keys"),
         Binding("r", "again"),
@@ -60,6 +64,7 @@ class Top(App[None]):
         self._now = now
         self._stack: list[View] = [Nodes()]
         self._search = ""
+        self._naming = False  # whether the input is the name of a view, not a filter
         self._pause = FIRST_PAUSE / 2
         self._drawn: tuple[object, ...] = ()
         self._told: tuple[str, str, str] | None = None  # the state whose story is shown
@@ -69,7 +74,7 @@ class Top(App[None]):
         yield Lines("notes")
         yield Lines("head")
         yield Listing()
-        yield Input(id="search", placeholder="filter", compact=True)
+        yield Input(id="search", compact=True)
         yield Lines("keys")
 
     def on_mount(self) -> None:
@@ -162,14 +167,27 @@ class Top(App[None]):
             self._go([*self._stack, view])
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        self._search = message.value
-        self._draw()
+        if not self._naming:
+            self._search = message.value
+            self._draw()
 
-    def on_input_submitted(self) -> None:
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        named = self._naming
         self._close_search()
+        if not named:
+            return
+        word = message.value.strip().lower()
+        titles = {view().title: key for key, view in ROOTS.items()}
+        if word in QUIT_WORDS:
+            self.exit()
+        elif word and (key := (titles | WORDS).get(word)):
+            self.action_show(key)
+        elif word:
+            self.bell()
 
     def _close_search(self) -> None:
         search = self.query_one(Input)
+        self._naming = False
         with search.prevent(Input.Changed):
             search.value = self._search
         search.remove_class("open")
@@ -183,13 +201,25 @@ class Top(App[None]):
             self._go([*self._stack, Help()])
 
     def action_search(self) -> None:
+        self._open_search("filter")
+
+    def action_name(self) -> None:
+        self._naming = True
+        with (search := self.query_one(Input)).prevent(Input.Changed):
+            search.value = ""
+        self._open_search("cluster, queue, pods, health or q")
+
+    def _open_search(self, placeholder: str) -> None:
         search = self.query_one(Input)
+        search.placeholder = placeholder
         search.add_class("open")
         search.focus()
 
     def action_leave(self) -> None:
         """Leaves the filter, or else the view."""
-        if self._search or self.query_one(Input).has_focus:
+        if self._naming:
+            self._close_search()
+        elif self._search or self.query_one(Input).has_focus:
             self._search = ""
             self._close_search()
             self._draw()

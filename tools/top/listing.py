@@ -62,7 +62,7 @@ class Listing(Widget, can_focus=True):
         Binding("pageup,ctrl+b", "page(-1)"),
         Binding("g,home", "end(0)"),
         Binding("G,end", "end(1)"),
-        Binding("enter", "open"),
+        Binding("enter,d", "open"),
     ]
     DEFAULT_CSS = "Listing { height: 1fr; }"
 
@@ -119,7 +119,10 @@ class Listing(Widget, can_focus=True):
         if index >= len(self._rows):
             return Strip.blank(width)
         is_here = bool(self._columns) and index == self._cursor
-        strip = Strip(list(self._segments(self._draw(self._rows[index]), ">" if is_here else " ")))
+        cells = self._draw(self._rows[index])
+        if is_here:
+            cells = tuple((text, "") for text, _ in cells)
+        strip = Strip(list(self._segments(cells, ">" if is_here else " ")))
         strip = strip.adjust_cell_length(width)
         return strip.apply_style(_CURSOR) if is_here else strip
 

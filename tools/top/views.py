@@ -17,6 +17,7 @@ USUAL = ("cpu", "memory", "pods", "ephemeral-storage")
 FULL, NEARLY_FULL = 0.95, 0.8
 BAR_WIDTH = 12
 _NUMBERS = re.compile(r"(\d+)")
+_NODES_COUNTED = re.compile(r"\A\d+/\d+ nodes are available: ")
 
 
 class View:
@@ -127,7 +128,7 @@ class Pods(View):
             _phase(pod),
             (f"{pod.priority:,}", ""),
             (_age(now - pod.created) if pod.created else "", ""),
-            (pod.message, kind),
+            (_reason(pod), kind),
         )
 
     def into(self, row: str) -> View | None:
@@ -245,7 +246,7 @@ class Queue(View):
             (f"{pod.attempts:,}", ""),
             (f"{pod.priority:,}", ""),
             (", ".join(pod.plugins), "warn"),
-            ("" if object_ is None else object_.message, ""),
+            ("" if object_ is None else _reason(object_), ""),
         )
 
     def into(self, row: str) -> View | None:
@@ -303,7 +304,8 @@ class Help(View):
         ("2", "queue: the pods that wait, and why"),
         ("3", "pods: all pods, pending ones first"),
         ("4", "health: leadership, informers, what happened"),
-        ("Enter", "open: a node's pods, a pod's story"),
+        (":", "a view by its name, such as :pods; :q quits"),
+        ("Enter d", "open: a node's pods, a pod's story"),
         ("Esc", "back; first leaves the filter"),
         ("/", "filter the rows"),
         ("r", "tell the story again"),
@@ -372,6 +374,11 @@ def _usual_first(item: tuple[str, int]) -> tuple[int, str]:
 def _phase(pod: PodRow) -> Cell:
     kind = "bad" if pod.phase == "Failed" else "" if pod.node else "warn"
     return pod.phase or "Pending", kind
+
+
+def _reason(pod: PodRow) -> str:
+    """Returns why it is pending, without how many nodes there are, which leaves more room."""
+    return _NODES_COUNTED.sub("", pod.message)
 
 
 def _state(node: NodeRow) -> Cell:

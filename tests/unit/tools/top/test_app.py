@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -70,6 +71,8 @@ async def test_keys_lead_to_the_four_views_and_back(monkeypatch: pytest.MonkeyPa
         await pilot.press("3")
         text = await shows(pilot, lambda text: "shop/web-0" in text)
         assert text.index("shop/big") < text.index("shop/web-0")
+        assert "WHY IT IS PENDING\n>shop/big" in re.sub(" +\n", "\n", text)
+        assert " 6 Insufficient cpu." in text
         await pilot.press("4")
         await shows(pilot, lambda text: "The scheduler leads." in text)
         await pilot.press("question_mark")
@@ -91,6 +94,24 @@ async def test_a_filter_leaves_the_rows_that_contain_it_until_escape() -> None:
         await pilot.press("escape", "slash", *"-4", "escape")
         await shows(pilot, lambda text: "1-19 of 30" in text)
         await pilot.press("q")
+        assert pilot.app._exit
+
+
+@pytest.mark.full("long")
+async def test_views_have_names_as_in_k9s() -> None:
+    async with looking(filled()) as pilot:
+        await shows(pilot, lambda text: "leading" in text)
+        await pilot.press("slash", *"node-3", "enter", "colon", *"po", "enter")
+        await shows(pilot, lambda text: "pods 5" in text)
+        await pilot.press("slash", *"web-1", "colon", "backspace", "enter", "colon", *"nonsense")
+        await shows(pilot, lambda text: "pods 1  /web-1" in text and "nonsense" in text)
+        await pilot.press("enter")
+        await shows(pilot, lambda text: "pods 1  /web-1" in text and "nonsense" not in text)
+        await pilot.press("colon", *"queue", "escape", "d")
+        await shows(pilot, lambda text: "pods > shop/web-1" in text)
+        await pilot.press("colon", *"health", "enter")
+        await shows(pilot, lambda text: "The scheduler leads." in text)
+        await pilot.press("colon", "q", "enter")
         assert pilot.app._exit
 
 
