@@ -14,6 +14,7 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.config.options import Authorization
+from berth.tools import recording
 from berth.tools.apiserver.kubeconfig import kubeconfig
 from berth.tools.debug.asking import Target
 from berth.tools.top.app import Top
@@ -125,6 +126,14 @@ async def test_a_scheduler_that_is_not_there_or_refuses_is_told(tmp_path: Path) 
         await running.schedule(options=closed)
         with pytest.raises(LostError, match=r"40[13] "):
             await live.watch(print)
+
+
+def test_the_recording_shows_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "FILE", tmp_path / "top.svg")
+    recording.main()
+    text = (tmp_path / "top.svg").read_text()
+    assert text.count('<g class="later"') == len(recording.STEPS) - 1
+    assert text.count("pods&#160;of&#160;node-3") == 1
 
 
 def test_without_a_terminal_it_says_what_to_use() -> None:
