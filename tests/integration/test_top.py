@@ -57,6 +57,19 @@ def test_a_demo_that_is_terminated_leaves_the_terminal_as_it_was() -> None:
         assert demo.ends() == 0
 
 
+def test_a_demo_that_is_interrupted_twice_prints_the_end_once() -> None:
+    with terminal("demo", "--keep") as demo:
+        demo.says("13 placed")
+        demo.press("\x03")
+        demo.says(LEFT)
+        demo.process.send_signal(signal.SIGINT)
+        demo.says("13 placed, 0 pending in")
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.ends() == 0
+        assert "13 placed" not in demo.said
+        assert "Traceback" not in demo.said
+
+
 def test_another_terminal_looks_at_a_demo_until_and_after_it_ends() -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/ui/"

@@ -235,7 +235,7 @@ def demo(
     tune_collector()
     try:
         live = output == "table" and sys.stderr.isatty()
-        look = live and keep and sys.stdin.isatty()
+        look = live and keep and sys.stdin.isatty() and not Console().is_dumb_terminal
         manifests = read_manifests(paths or (SAMPLE,))
         if manifests.report:
             click.echo(manifests.report, err=True)
@@ -260,6 +260,8 @@ def demo(
             look=look,
         )
         summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
+        if keep:  # a second Ctrl-C does not tear what is printed at the end
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
         return
     except UNUSABLE as problem:

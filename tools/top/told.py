@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from ..page.story import Change, Condition, Happening, PastAttempt
 from .columns import Line, counted
 
 MOST_NODES = 200
+_FRACTION = re.compile(r"\.\d+Z\Z")
 WHO = {"wait": "nobody has to do it", "owner": "the pod's owner", "admin": "an admin"}
 
 
@@ -71,7 +73,8 @@ def lines_of(story: Told) -> Iterator[Line]:
     for happening in story.events:
         kind = "warn" if happening.type == "Warning" else ""
         times = f" x {happening.count:,}" if happening.count > 1 else ""
-        yield ((f"{happening.time} {happening.reason}{times}: {happening.message}", kind),)
+        at = _FRACTION.sub("Z", happening.time)
+        yield ((f"{at} {happening.reason}{times}: {happening.message}", kind),)
     yield from _section("Conditions")
     for condition in story.conditions:
         why = ": ".join(filter(None, (condition.reason, condition.message)))

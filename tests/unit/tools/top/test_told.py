@@ -30,7 +30,9 @@ def test_a_pending_pod_tells_what_would_change_it_and_its_attempts() -> None:
         conditions=[PENDING],
         changes=[Change("owner", "Request at most 4 cpu.")],
         attempts=[attempt],
-        events=[Happening("2026-01-01T00:00:00Z", "Warning", "FailedScheduling", MESSAGE, 3)],
+        events=[
+            Happening("2026-01-01T00:00:00.123456Z", "Warning", "FailedScheduling", MESSAGE, 3)
+        ],
         decision=Decision(filter={"a": REFUSED, "b": REFUSED}, message=MESSAGE),
     )
     assert lines == [
