@@ -46,6 +46,7 @@ RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
 # An item rests this long after each decision; changes that arrive meanwhile are handled together.
 REST_SECONDS = 0.02
 REST_PER_DEPENDENT = 1e-4  # ten times the seconds that a decision takes for it
+REFUSALS = (400, 403, 422, 500)  # the codes of what another attempt would not change
 TERMINATING = "is being terminated"  # in the refusal of what enters a namespace that ends
 _KINDS = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 
@@ -253,11 +254,12 @@ class _Runner:
         """Makes the writes of each type concurrently, one type after another.
 
         Nothing is deleted after a patch that failed, which prepares deletions, and nothing written
-        after a scale that failed. Returns False if a write failed.
+        after a failed scale or creation of a ReplicaSet. Returns False if a write failed.
         """
         done: list[bool] = []
         refused: list[str] = []
         unpatched: list[str] = []
+        uncreated: list[str] = []  # ReplicaSets
         unscaled: list[str] = []
 
         async def do(write: Write) -> None:
@@ -279,11 +281,13 @@ class _Runner:
                         unscaled.append(str(failure))
                     elif isinstance(write, Patch) and code != 404:
                         unpatched.append(write.name)
-                    if code == 403 and isinstance(write, Create):
+                    if isinstance(write, Create) and write.kind == "ReplicaSet":
+                        uncreated.append(str(failure))
+                    if code in REFUSALS and isinstance(write, Create):
                         refused.append(str(failure))
 
         for kind, same in groupby(writes, key=type):
-            if unscaled or (kind is Delete and unpatched):
+            if unscaled or uncreated or (kind is Delete and unpatched):
                 break
             for batch in _batches(list(same)):
                 if refused and isinstance(batch[0], Create):
@@ -305,10 +309,10 @@ class _Runner:
         place = (item.kind, item.namespace, item.name)
         before = self._cluster.refusals.pop(place, "")
         owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
-        if owner is None or not refusal:
+        if owner is None or not refusal or TERMINATING in refusal:
             return
         self._cluster.refusals[place] = refusal
-        if not before and TERMINATING not in refusal:
+        if not before:
             now = self._clock.wall()
             with suppress(ApiError, ConnectionFailedError):
                 await self._write(item, Create("Event", refused_creation(owner, refusal, now)))

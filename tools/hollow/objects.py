@@ -191,6 +191,7 @@ class ReplicaSetStatus(Object, frozen=True, kw_only=True):
     fully_labeled_replicas: Int32 = 0
     ready_replicas: Int32 = 0
     available_replicas: Int32 = 0
+    terminating_replicas: Int32 | None = None
     observed_generation: Int64 = 0
     conditions: tuple[Condition, ...] = ()
 
@@ -224,6 +225,8 @@ class DeploymentStatus(Object, frozen=True, kw_only=True):
     ready_replicas: Int32 = 0
     available_replicas: Int32 = 0
     unavailable_replicas: Int32 = 0
+    terminating_replicas: Int32 | None = None
+    collision_count: Int32 | None = None
     conditions: tuple[Condition, ...] = ()
 
 

@@ -15,6 +15,7 @@ from .objects import (
     condition_of,
     deleting,
     is_active,
+    is_finished,
     is_ready,
     replicas_of,
 )
@@ -49,6 +50,7 @@ def reconcile(
             writes += [delete(pod) for pod in ranked[: min(surplus, BURST)]]
     labels = labels_in(owner.spec.template)
     available, again = count_available(active, owner.spec.min_ready_seconds, now)
+    ending = sum(deleting(pod) and not is_finished(pod) for pod in pods)
     status = {
         **status_of(owner),
         "replicas": len(active),
@@ -57,6 +59,7 @@ def reconcile(
         ),
         "readyReplicas": sum(map(is_ready, active)),
         "availableReplicas": available,
+        **({"terminatingReplicas": ending} if isinstance(owner, ReplicaSet) else {}),
         "observedGeneration": owner.metadata.generation,
         "conditions": _conditions(owner, refusal, now),
     }

@@ -12,7 +12,6 @@ from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 from . import (
     cron_job,
     daemon_set,
-    deployment,
     disruption,
     disruption_routing,
     garbage,
@@ -24,6 +23,7 @@ from .autoscaling.routing import CONTROLLER as AUTOSCALER
 from .autoscaling.routing import Autoscalers
 from .claim import selector_of
 from .cluster import Change, Cluster
+from .deployment import controller as deployment
 from .devices import routing as devices
 from .items import Item, item_of
 from .job import controller as job
@@ -159,7 +159,14 @@ def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]
     namespace = obj.metadata.namespace
     match obj:
         case Deployment():
-            return deployment.reconcile(obj, cluster.candidates(ReplicaSet, obj), now)
+            refusal = cluster.refusals.get(("Deployment", namespace, obj.metadata.name), "")
+            return deployment.reconcile(
+                obj,
+                cluster.candidates(ReplicaSet, obj),
+                now,
+                lambda name: cluster.find(ReplicaSet, namespace, name) is not None,
+                refusal,
+            )
         case PodDisruptionBudget():
             pods = disruption_routing.candidates(cluster, obj)
             return disruption.reconcile(obj, pods, lambda *at: _scaled(cluster, *at), now)

@@ -11,16 +11,14 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 from berth.tools.hollow import (
     daemon_set,
-    deployment,
     replica_set,
     stateful_set,
 )
 from berth.tools.hollow.claim import claim
 from berth.tools.hollow.cluster import Cluster
-from berth.tools.hollow.documents import reference_to, template_hash
+from berth.tools.hollow.documents import reference_to
 from berth.tools.hollow.objects import (
     DaemonSet,
-    Deployment,
     Document,
     Node,
     Pod,
@@ -144,59 +142,6 @@ def test_percentages_are_rounded_up_or_down(
     value: int | str, round_up: bool, expected: int
 ) -> None:
     assert int_or_percent(value, 10, round_up=round_up) == expected
-
-
-@pytest.mark.parametrize(
-    ("rolling", "surge", "unavailable"),
-    [
-        ({}, 3, 2),
-        ({"maxSurge": 0, "maxUnavailable": 0}, 0, 1),
-        ({"maxSurge": 2, "maxUnavailable": 0}, 2, 0),
-        ({"maxSurge": 0, "maxUnavailable": 99}, 0, 10),
-    ],
-)
-def test_the_limits_of_a_roll_out(rolling: Document, surge: int, unavailable: int) -> None:
-    owner = workload(Deployment, replicas=10, strategy={"rollingUpdate": rolling})
-    assert deployment.limits(owner) == deployment.Limits(surge, unavailable)
-
-
-def replica_set_of(
-    owner: Deployment, name: str, image: str, replicas: int, available: int
-) -> ReplicaSet:
-    template = {**TEMPLATE, "spec": {"containers": [{"name": "c", "image": image}]}}
-    labels = {**LABELS, deployment.HASH: template_hash(template)}
-    document = {
-        "metadata": metadata_of(name, owner, labels=labels),
-        "spec": {"replicas": replicas, "template": template, "selector": {"matchLabels": LABELS}},
-        "status": {"replicas": replicas, "availableReplicas": available},
-    }
-    return read(document, ReplicaSet)
-
-
-def test_a_deployment_creates_a_replica_set_and_scales_it_step_by_step() -> None:
-    spec = {"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}}
-    owner = workload(Deployment, **spec)
-    (first,) = [
-        write for write in deployment.reconcile(owner, [], NOW) if isinstance(write, Create)
-    ]
-    assert first.document["spec"]["replicas"] == 4
-    assert first.document["metadata"]["name"] == f"w-{template_hash(TEMPLATE)}"
-
-    def sizes(old: tuple[int, int], new: tuple[int, int]) -> dict[str, int]:
-        sets = [replica_set_of(owner, "old", "h", *old), replica_set_of(owner, "new", "i", *new)]
-        writes = deployment.reconcile(owner, sets, NOW)
-        replicas = {
-            w.name: w.body.get("spec", {}).get("replicas") for w in writes if isinstance(w, Patch)
-        }
-        return {name: size for name, size in replicas.items() if size is not None}
-
-    assert sizes((4, 4), (1, 0)) == {"old": 3}
-    assert sizes((3, 3), (1, 0)) == {"new": 2}
-    assert sizes((3, 3), (2, 0)) == {}
-    assert sizes((3, 3), (2, 2)) == {"old": 1}
-    assert sizes((0, 0), (4, 4)) == {}
-    owner = workload(Deployment, **spec, paused=True)
-    assert sizes((3, 3), (2, 2)) == {}, "a paused roll-out must not continue"
 
 
 def test_a_stateful_set_goes_one_by_one_unless_parallel() -> None:

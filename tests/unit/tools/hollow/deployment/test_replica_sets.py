@@ -1,0 +1,32 @@
+"""The revisions of ReplicaSets, and the annotations that they get from their deployment."""
+
+from __future__ import annotations
+
+from .deployments import created, decided, deployment_of, noted, replica_set
+
+REVISION = "deployment.kubernetes.io/revision"
+EARLIER = "deployment.kubernetes.io/revision-history"
+
+
+def test_a_roll_back_makes_an_old_replica_set_the_latest_revision() -> None:
+    old = replica_set("old", 0, annotations={REVISION: "4"})
+    new = replica_set("new", 1, annotations={REVISION: "2", EARLIER: "1"})
+    writes = decided(deployment_of(1, annotations={"a": "b", REVISION: "4"}), old, new)
+    assert noted(writes, "new") == {"a": "b", REVISION: "5", EARLIER: "1,2"}
+    assert noted(writes, "w") == {REVISION: "5"}
+    long = ",".join(["1000"] * 400)
+    new = replica_set("new", 1, annotations={REVISION: "2", EARLIER: long})
+    assert noted(decided(deployment_of(1), old, new), "new")[EARLIER] == long[5:] + ",2"
+
+
+def test_a_revision_that_is_no_number_is_skipped() -> None:
+    odd = [replica_set(text, 0, annotations={REVISION: text}) for text in ("x", "-7", "1_0", "")]
+    third = replica_set("third", 0, annotations={REVISION: "3"})
+    (document,) = created(decided(deployment_of(1), *odd, third))
+    assert document["metadata"]["annotations"][REVISION] == "4"
+    (document,) = created(decided(deployment_of(1), *odd))
+    assert document["metadata"]["annotations"][REVISION] == "1"
+    new = replica_set("new", 1, annotations={REVISION: "x"})
+    writes = decided(deployment_of(1, annotations={"a": "b"}), third, new)
+    assert noted(writes, "new") == {}, "nothing is known to be newer"
+    assert noted(writes, "w") == {REVISION: "x"}

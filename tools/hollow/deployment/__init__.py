@@ -1,0 +1,1 @@
+"""The Deployment controller, its ReplicaSets, their sizes, and its conditions."""
