@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime
 
 from berth.actors.scheduling.kube.core import Node, NodeSelectorTerm, Pod, PodSpec
@@ -11,6 +11,7 @@ from berth.actors.scheduling.kube.node_selector import node_selector_matches
 from berth.actors.scheduling.kube.taints import tolerates_any
 
 from .claim import claim
+from .daemon_failures import FailedPods
 from .documents import pod_from, status_of
 from .objects import (
     DaemonSet,
@@ -23,7 +24,7 @@ from .objects import (
     seconds_to_available,
 )
 from .revisions import HASH, History, forget, unrecorded
-from .writes import Create, Write, count_available, delete, status_writes
+from .writes import Again, Create, Write, count_available, delete, status_writes
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TOLERATED = (
@@ -43,12 +44,15 @@ def reconcile(
     nodes: Iterable[Node],
     now: datetime,
     history: History | None = None,
+    failed: FailedPods | None = None,
 ) -> list[Write]:
     """Creates missing pods, deletes unwanted ones, and updates a few at a time.
 
-    Without a history, the owner counts as one without revisions.
+    Without a history, the owner counts as one without revisions. `failed` has the nodes where pods
+    have failed before.
     """
-    history = history or unrecorded(owner)
+    history, failed = history or unrecorded(owner), failed or FailedPods()
+    failed.forget(now)
     pods, writes = claim(owner, candidates)
     on: dict[str, list[Pod]] = defaultdict(list)
     for pod in sorted(
@@ -56,17 +60,23 @@ def reconcile(
     ):
         on[target_node(pod)].append(pod)
     should: dict[str, bool] = {}
+    again: list[Write] = []
     spec = daemon_spec(owner)
     for node in nodes:
         name = node.metadata.name
         should[name], stays = fits(spec, node)
         if not deleting(owner):
+            ended, late = _ended(owner, name, on[name], failed, now) if stays else ([], [])
+            again += late
+            writes += map(delete, ended)
             writes += _on_node(owner, name, on[name], should[name], stays, history.hash, now)
     eligible = {name for name, runs in should.items() if runs}
+    if not deleting(owner):
+        writes += _without_node(on, should)
     if not deleting(owner) and not writes:
         writes += _update(owner, on, eligible, history.hash, now)
         writes += forget(owner, history, pods)
-    return writes + _status(owner, on, eligible, now, history)
+    return writes + _status(owner, on, eligible, now, history) + again
 
 
 def tolerations(spec: Document) -> list[Document]:
@@ -113,6 +123,36 @@ def target_node(pod: Pod) -> str:
     return ""
 
 
+def _ended(
+    owner: DaemonSet, node: str, here: list[Pod], failed: FailedPods, now: datetime
+) -> tuple[list[Pod], list[Write]]:
+    """Returns the finished pods of a node that go now, and reminders of the failed ones that stay
+    for a while.
+    """
+    ended, again = list[Pod](), list[Write]()
+    for pod in here:
+        if is_active(pod) or deleting(pod):
+            continue
+        generation = owner.status.observed_generation
+        wait = failed.wait(node, generation, now) if pod.status.phase == "Failed" else 0.0
+        if wait:
+            again.append(Again(wait))
+        else:
+            ended.append(pod)
+    return ended, again
+
+
+def _without_node(on: dict[str, list[Pod]], nodes: Container[str]) -> list[Write]:
+    """Deletes pods that wait for a node that is gone: nothing else would."""
+    return [
+        delete(pod)
+        for node, here in on.items()
+        if node and node not in nodes
+        for pod in here
+        if not pod.spec.node_name and not deleting(pod)
+    ]
+
+
 def _on_node(
     owner: DaemonSet,
     node: str,
@@ -122,11 +162,10 @@ def _on_node(
     revision: str,
     now: datetime,
 ) -> list[Write]:
-    """Returns the writes for a node whose pod is missing, finished, superfluous or not allowed."""
+    """Returns the writes for a node whose pod is missing, superfluous or not allowed."""
     if not stays:
         return [delete(pod) for pod in here if not deleting(pod)]
-    active = [pod for pod in here if is_active(pod)]
-    away = [pod for pod in here if not is_active(pod) and not deleting(pod)]
+    active, away = [pod for pod in here if is_active(pod)], list[Pod]()
     surges = _most(owner, 100)[0] > 0
     if surges:
         new, old = _by_revision(active, revision)

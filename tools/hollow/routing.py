@@ -23,6 +23,7 @@ from .autoscaling.routing import CONTROLLER as AUTOSCALER
 from .autoscaling.routing import Autoscalers
 from .claim import selector_of
 from .cluster import Change, Cluster
+from .daemon_failures import FailedPods
 from .deployment import controller as deployment
 from .devices import routing as devices
 from .items import Item, item_of
@@ -120,6 +121,7 @@ class Controllers:
         self._storage = storage.StorageControllers()
         self._devices = devices.DeviceControllers()
         self._failures: dict[str, Failures] = {}  # of jobs, by uid
+        self._failed: dict[str, FailedPods] = {}  # of daemon sets, by uid
 
     def touched(self, cluster: Cluster, change: Change, now: datetime) -> Iterator[Item]:
         """Takes note of a change; yields the items that it concerns, perhaps twice."""
@@ -146,6 +148,8 @@ class Controllers:
             return disruption.clear_stale_target(obj, now)
         if isinstance(obj, Job):
             return self._job(obj, cluster.candidates(Pod, obj), now)
+        if isinstance(obj, DaemonSet):
+            return self._daemon_set(cluster, obj, now)
         return _reconcile(cluster, obj, now)
 
     def _job(self, owner: Job, pods: list[Pod], now: datetime) -> list[Write]:
@@ -153,6 +157,14 @@ class Controllers:
         if job.finished(owner) or deleting(owner):
             del self._failures[owner.metadata.uid]
         return job.reconcile(owner, pods, now, failures)
+
+    def _daemon_set(self, cluster: Cluster, owner: DaemonSet, now: datetime) -> list[Write]:
+        failed = self._failed.setdefault(owner.metadata.uid, FailedPods())
+        if deleting(owner):
+            del self._failed[owner.metadata.uid]
+        history, writes = _recorded(cluster, owner)
+        pods, nodes_ = cluster.candidates(Pod, owner), cluster.all(Node)
+        return writes + daemon_set.reconcile(owner, pods, nodes_, now, history, failed)
 
 
 def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]:
@@ -186,10 +198,6 @@ def _reconcile(cluster: Cluster, obj: HasMetadata, now: datetime) -> list[Write]
                 now,
                 lambda name: cluster.find(Job, namespace, name) is not None,
             )
-        case DaemonSet():
-            history, writes = _recorded(cluster, obj)
-            pods, nodes_ = cluster.candidates(Pod, obj), cluster.all(Node)
-            return writes + daemon_set.reconcile(obj, pods, nodes_, now, history)
         case _:
             raise AssertionError(f"no controller of {type(obj).__name__}")
 

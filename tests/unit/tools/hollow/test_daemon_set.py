@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
+from berth.tools.hollow.daemon_failures import FailedPods
 from berth.tools.hollow.daemon_set import reconcile, target_node
 from berth.tools.hollow.documents import reference_to
-from berth.tools.hollow.objects import DaemonSet, Document, Node, Pod, read
+from berth.tools.hollow.objects import DaemonSet, Document, Node, Pod, PodSpec, read
 from berth.tools.hollow.revisions import HASH, unrecorded
-from berth.tools.hollow.writes import Create, Delete
+from berth.tools.hollow.writes import Again, Create, Delete
 
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 READY, FRESH, NEVER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:50Z", None
@@ -106,3 +109,39 @@ def test_a_finished_pod_goes_also_where_no_new_one_may_come() -> None:
 def test_without_surge_and_unavailable_pods_one_may_be_unavailable() -> None:
     owner = daemon_set({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}})
     assert result(owner, pod("a"), pod("b")) == ["-old-a"]
+
+
+def test_a_pod_that_waits_for_a_node_that_is_gone_goes() -> None:
+    waiting = pod("a", "waiting", phase="Pending")
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    spec = read({"affinity": {"nodeAffinity": affinity}}, PodSpec)
+    unbound = msgspec.structs.replace(waiting, spec=spec)
+    assert result(daemon_set(), unbound, pod("away", "bound"), nodes="") == ["-waiting"]
+
+
+def test_failed_pods_of_a_node_stay_longer_each_time() -> None:
+    owner, failed, now = daemon_set(), FailedPods(), NOW
+    node = read({"metadata": {"name": "a"}}, Node)
+    lost = [pod("a", "new", phase="Failed")]
+
+    def decided() -> list[float | str]:
+        """Returns the names of deleted pods, and the seconds until the next decision."""
+        writes = reconcile(owner, lost, [node], now, failed=failed)
+        names = [write.name for write in writes if isinstance(write, Delete)]
+        return [*names, *(write.seconds for write in writes if isinstance(write, Again))]
+
+    for wait in (1, 2, 4, 8):
+        assert decided() == ["new"], "it has stayed long enough"
+        now += timedelta(seconds=wait - 0.1)
+        assert decided() == [wait]
+        now += timedelta(seconds=0.1)
+    for _ in range(20):
+        now += timedelta(seconds=900)
+        assert decided() == ["new"], "it stays for 15 minutes at most"
+    now += timedelta(seconds=1801)
+    assert decided() == ["new"]
+    now += timedelta(seconds=1)
+    assert decided() == ["new"], "what failed long ago is forgotten"
+    lost = [pod("a", "new", phase="Succeeded")]
+    assert decided() == ["new"], "a pod that succeeded does not wait"
