@@ -31,13 +31,14 @@ from ..apiserver.resources import KINDS
 from .access import Access
 from .cluster import Change, Cluster
 from .devices import routing as devices
-from .events import refused_creation
+from .events import about, refused_creation, reporter_of
 from .items import Item
 from .kubelet.usage import NO_SCENARIO, Scenario
 from .objects import TYPES, Document, read
+from .recorder import Recorder
 from .routing import FOLLOWED, Controllers
 from .watches import Watches
-from .writes import Again, Create, Delete, Look, Patch, Write
+from .writes import Again, Create, Delete, Look, Notice, Patch, Write
 
 log = get_logger(__name__)
 
@@ -121,6 +122,7 @@ class _Runner:
         self._limiter = anyio.CapacityLimiter(WRITES_AT_ONCE)
         self._cluster = cluster
         self._controllers = controllers
+        self._recorder = Recorder(access, clock, group)
         self._begun = False
         self._busy: set[Item] = set()
         self._dirty: set[Item] = set()
@@ -257,7 +259,7 @@ class _Runner:
         after a failed scale or creation of a ReplicaSet. Returns False if a write failed.
         """
         done: list[bool] = []
-        refused: list[str] = []
+        refused: list[tuple[Create, str]] = []
         unpatched: list[str] = []
         uncreated: list[str] = []  # ReplicaSets
         unscaled: list[str] = []
@@ -284,7 +286,7 @@ class _Runner:
                     if isinstance(write, Create) and write.kind == "ReplicaSet":
                         uncreated.append(str(failure))
                     if code in REFUSALS and isinstance(write, Create):
-                        refused.append(str(failure))
+                        refused.append((write, str(failure)))
 
         for kind, same in groupby(writes, key=type):
             if unscaled or uncreated or (kind is Delete and unpatched):
@@ -295,43 +297,56 @@ class _Runner:
                 async with anyio.create_task_group() as group:
                     for write in batch:
                         group.start_soon(do, write)
-        await self._note(item, refused[0] if refused else "")
+        self._note(item, *(refused[0] if refused else (None, "")))
         if unscaled:
             self._cluster.refusals[item.kind, item.namespace, item.name] = unscaled[0]
             return False
         return all(done)
 
-    async def _note(self, item: Item, refusal: str) -> None:
-        """Notes why the server refused to create something for an owner; "" if it did not.
-
-        The first of several refusals is reported as an event.
-        """
+    def _note(self, item: Item, refused: Create | None, why: str) -> None:
+        """Notes why the server refused to create something for an owner; None if it did not."""
         place = (item.kind, item.namespace, item.name)
-        before = self._cluster.refusals.pop(place, "")
+        self._cluster.refusals.pop(place, "")
         owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
-        if owner is None or not refusal or TERMINATING in refusal:
+        if owner is not None and refused is not None and TERMINATING not in why:
+            self._cluster.refusals[place] = why
+            event = refused_creation(owner, refused.document, why, self._clock.wall())
+            self._recorder.record(event)
+
+    def _tell(self, item: Item, notices: Iterable[Notice], name: str) -> None:
+        """Records events about the item for which an object of this name was written."""
+        owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
+        if owner is None:
             return
-        self._cluster.refusals[place] = refusal
-        if not before:
-            now = self._clock.wall()
-            with suppress(ApiError, ConnectionFailedError):
-                await self._write(item, Create("Event", refused_creation(owner, refusal, now)))
+        now, reporter = self._clock.wall(), reporter_of(owner)
+        for notice in notices:
+            message = notice.message.replace("{name}", name)
+            self._recorder.record(about(owner, notice.type, notice.reason, message, reporter, now))
 
     async def _write(self, item: Item, write: Write) -> None:
         """Makes one write and stores the server's answer at once if its kind is followed."""
         match write:
-            case Create(kind, document):
+            case Create("Event", document):
+                self._recorder.record(document)
+            case Create(kind, document, notices):
                 path = collection(kind, document["metadata"].get("namespace", ""))
-                self._store(kind, await self._access.call("POST", path, dict, document))
-            case Patch(kind, namespace, name, body, subresource):
+                answer = await self._access.call("POST", path, dict, document)
+                if notices:
+                    self._tell(item, notices, answer["metadata"]["name"])
+                self._store(kind, answer)
+            case Patch(kind, namespace, name, body, subresource, notices):
                 path = f"{collection(kind, namespace)}/{name}" + (
                     f"/{subresource}" if subresource else ""
                 )
                 answer = await self._access.patch(path, body, dict, "merge")
+                if notices:
+                    self._tell(item, notices, name)
                 if subresource != "scale":
                     self._store(kind, answer)
             case Delete():
                 await self._delete(write)
+                if write.notices:
+                    self._tell(item, write.notices, write.name)
             case Look():
                 await self._look(item, write)
             case Again():

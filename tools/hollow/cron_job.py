@@ -5,17 +5,20 @@ A job is named after its time, so no time gets two jobs. The status follows from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ..apiserver.cron import Schedule, parse
 from .documents import reference_to, stamp, status_of
+from .events import Reporter, about
 from .job.controller import finished
 from .objects import CronJob, Document, Job, controller_of, deleting, holds
-from .writes import Again, Create, Write, delete, status_writes
+from .writes import Again, Create, Delete, Notice, Write, delete, status_writes
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+REPORTER = Reporter("cronjob-controller")
+_CREATED = Notice("SuccessfulCreate", "Created job {name}")
 PADDING = 0.1  # seconds after a time at which the controller decides
 
 
@@ -29,13 +32,35 @@ def reconcile(
     uid = owner.metadata.uid
     jobs = [job for job in candidates if (by := controller_of(job)) and by.uid == uid]
     writes = _history(owner, jobs)
-    active = sorted(
-        (job for job in jobs if not finished(job)), key=lambda job: _scheduled(job) or ""
-    )
-    status = _status(owner, jobs, active)
+    running = [job for job in jobs if not finished(job)]
+    active = sorted(filter(_scheduled, running), key=lambda job: _scheduled(job) or "")
+    # such as those of kubectl create job --from
+    writes += (_unexpected(owner, job, now) for job in running if job not in active)
+    notices = tuple(_ended(owner, jobs))
     if not deleting(owner) and not owner.spec.suspend:
-        writes += _run(owner, active, status.get("lastScheduleTime"), now, exists)
-    return writes + status_writes(owner, status)
+        last = _status(owner, jobs, active).get("lastScheduleTime")
+        writes += _run(owner, active, last, now, exists)
+    deleted = {write.uid for write in writes if isinstance(write, Delete)}
+    active = [job for job in active if job.metadata.uid not in deleted]
+    return writes + status_writes(owner, _status(owner, jobs, active), notices)
+
+
+def _unexpected(owner: CronJob, job: Job, now: datetime) -> Create:
+    why = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
+    return Create("Event", about(owner, "Warning", "UnexpectedJob", why, REPORTER, now))
+
+
+def _ended(owner: CronJob, jobs: list[Job]) -> Iterator[Notice]:
+    """Yields what became of the jobs that were active."""
+    by_uid = {job.metadata.uid: job for job in jobs}
+    for reference in owner.status.active:
+        job = by_uid.get(reference.uid)
+        if job is None:
+            yield Notice("MissingJob", f"Active job went missing: {reference.name}")
+        elif finished(job):
+            end = "Complete" if holds(job.status.conditions, "Complete") else "Failed"
+            message = f"Saw completed job: {reference.name}, condition: {end}"
+            yield Notice("SawCompletedJob", message)
 
 
 def _status(owner: CronJob, jobs: list[Job], active: list[Job]) -> Document:
@@ -106,10 +131,18 @@ def _run(
     if due is None or stamp(due) == last:
         return again
     job = _job(owner, due, zone)
-    if exists(job["metadata"]["name"]) or (spec.concurrency_policy == "Forbid" and active):
+    if exists(job["metadata"]["name"]):
         return again
+    if spec.concurrency_policy == "Forbid" and active:
+        why = "Not starting job because prior execution is running and concurrency policy is Forbid"
+        event = about(owner, "Normal", "JobAlreadyActive", why, REPORTER, now)
+        return [Create("Event", event), *again]
     replaced = active if spec.concurrency_policy == "Replace" else []
-    return [*map(delete, replaced), Create("Job", job), *again]
+    return [*map(_deletion, replaced), Create("Job", job, (_CREATED,)), *again]
+
+
+def _deletion(job: Job) -> Delete:
+    return delete(job, notices=(Notice("SuccessfulDelete", "Deleted job {name}"),))
 
 
 def latest(schedule: Schedule, zone: ZoneInfo, start: datetime, now: datetime) -> datetime | None:
@@ -161,5 +194,5 @@ def _history(owner: CronJob, jobs: list[Job]) -> list[Write]:
         ended = [job for job in jobs if holds(job.status.conditions, kind) and not deleting(job)]
         ended.sort(key=lambda job: (job.status.start_time or "~", job.metadata.name))
         if limit is not None:
-            writes += map(delete, ended[: max(len(ended) - limit, 0)])
+            writes += map(_deletion, ended[: max(len(ended) - limit, 0)])
     return writes

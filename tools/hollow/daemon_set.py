@@ -24,7 +24,16 @@ from .objects import (
     seconds_to_available,
 )
 from .revisions import HASH, History, forget, unrecorded
-from .writes import Again, Create, Write, count_available, delete, status_writes
+from .writes import (
+    POD_CREATED,
+    Again,
+    Create,
+    Notice,
+    Write,
+    count_available,
+    delete_pod,
+    status_writes,
+)
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TOLERATED = (
@@ -68,7 +77,7 @@ def reconcile(
         if not deleting(owner):
             ended, late = _ended(owner, name, on[name], failed, now) if stays else ([], [])
             again += late
-            writes += map(delete, ended)
+            writes += (delete_pod(pod, _told(pod, name)) for pod in ended)
             writes += _on_node(owner, name, on[name], should[name], stays, history.hash, now)
     eligible = {name for name, runs in should.items() if runs}
     if not deleting(owner):
@@ -142,10 +151,18 @@ def _ended(
     return ended, again
 
 
+def _told(pod: Pod, node: str) -> Notice:
+    """Returns the notice of a finished pod."""
+    where = f"daemon pod {pod.metadata.namespace}/{pod.metadata.name} on node {node}"
+    if pod.status.phase == "Failed":
+        return Notice("FailedDaemonPod", f"Found failed {where}, will try to kill it", "Warning")
+    return Notice("SucceededDaemonPod", f"Found succeeded {where}, will try to delete it")
+
+
 def _without_node(on: dict[str, list[Pod]], nodes: Container[str]) -> list[Write]:
     """Deletes pods that wait for a node that is gone: nothing else would."""
     return [
-        delete(pod)
+        delete_pod(pod)
         for node, here in on.items()
         if node and node not in nodes
         for pod in here
@@ -164,7 +181,7 @@ def _on_node(
 ) -> list[Write]:
     """Returns the writes for a node whose pod is missing, superfluous or not allowed."""
     if not stays:
-        return [delete(pod) for pod in here if not deleting(pod)]
+        return [delete_pod(pod) for pod in here if not deleting(pod)]
     active, away = [pod for pod in here if is_active(pod)], list[Pod]()
     surges = _most(owner, 100)[0] > 0
     if surges:
@@ -174,9 +191,9 @@ def _on_node(
             away.append(old[0])
     else:
         away += active[1:]
-    writes: list[Write] = [delete(pod) for pod in away]
+    writes: list[Write] = [delete_pod(pod) for pod in away]
     if should and (not here or (surges and not active)):
-        writes.append(Create("Pod", _pod(owner, node, revision)))
+        writes.append(Create("Pod", _pod(owner, node, revision), (POD_CREATED,)))
     return writes
 
 
@@ -242,7 +259,7 @@ def _update(
         else:
             replaced += old
             unavailable -= 1
-    return [delete(pod) for pod in [*replaced, *candidates[: max(unavailable, 0)]]]
+    return [delete_pod(pod) for pod in [*replaced, *candidates[: max(unavailable, 0)]]]
 
 
 def _surge(
@@ -279,8 +296,8 @@ def _surge(
             (surplus if is_available else deletions).extend(old)
     deletions += surplus[: max(available - len(eligible), 0)]
     nodes = [*at_once, *candidates[: max(surge, 0)]]
-    creations = [Create("Pod", _pod(owner, node, revision)) for node in nodes]
-    return [*map(delete, deletions), *creations]
+    creations = [Create("Pod", _pod(owner, node, revision), (POD_CREATED,)) for node in nodes]
+    return [*map(delete_pod, deletions), *creations]
 
 
 def _status(

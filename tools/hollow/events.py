@@ -54,14 +54,27 @@ def about(
     }
 
 
-def refused_creation(owner: HasMetadata, why: str, now: datetime) -> Document:
-    """Returns an event about an owner for which the server refused to create an object."""
+def reporter_of(owner: HasMetadata) -> Reporter:
+    """Returns the controller of an owner, as it reports its events."""
     kind = type(owner).__name__
     if kind == "Pod":
-        reason, reporter = CLAIM_FAILED, CLAIM_REPORTER
-    else:
-        reason, reporter = (
-            "FailedCreate",
-            Reporter(f"{kind.lower().removesuffix('controller')}-controller"),
-        )
-    return about(owner, "Warning", reason, f"Error creating: {why}", reporter, now)
+        return CLAIM_REPORTER
+    return Reporter(f"{kind.lower().removesuffix('controller')}-controller")
+
+
+def refused_creation(owner: HasMetadata, document: Document, why: str, now: datetime) -> Document:
+    """Returns an event about an owner for which the server refused to create an object."""
+    name, reason = document["metadata"].get("name", ""), "FailedCreate"
+    message = f"Error creating: {why}"
+    match type(owner).__name__:
+        case "Pod":
+            reason = CLAIM_FAILED
+        case "CronJob":
+            message = f"Error creating job: {why}"
+        case "Deployment":
+            reason = "ReplicaSetCreateError"
+            message = f'Failed to create new replica set "{name}": {why}'
+        case "StatefulSet":
+            what = f"Create {'Pod' if document['kind'] == 'Pod' else 'Claim'} {name}"
+            message = f"{what} in StatefulSet {owner.metadata.name} failed error: {why}"
+    return about(owner, "Warning", reason, message, reporter_of(owner), now)

@@ -20,7 +20,7 @@ from .objects import (
     replicas_of,
 )
 from .pod_ranking import by_usefulness
-from .writes import Create, Write, count_available, delete, status_writes
+from .writes import POD_CREATED, Create, Write, count_available, delete_pod, status_writes
 
 BURST = 500  # the most pods that one decision creates or deletes
 FAILURE = "ReplicaFailure"  # the condition
@@ -43,11 +43,11 @@ def reconcile(
     desired = replicas_of(owner)
     if not deleting(owner):
         missing = min(desired - len(active), BURST)
-        writes += [Create("Pod", pod_from(owner)) for _ in range(missing)]
+        writes += [Create("Pod", pod_from(owner), (POD_CREATED,)) for _ in range(missing)]
         surplus = len(active) - desired
         if surplus > 0:
             ranked = by_usefulness(active, related(), now)
-            writes += [delete(pod) for pod in ranked[: min(surplus, BURST)]]
+            writes += [delete_pod(pod) for pod in ranked[: min(surplus, BURST)]]
     labels = labels_in(owner.spec.template)
     available, again = count_available(active, owner.spec.min_ready_seconds, now)
     ending = sum(deleting(pod) and not is_finished(pod) for pod in pods)

@@ -31,7 +31,16 @@ from .objects import (
     seconds_to_available,
 )
 from .revisions import HASH, History, forget, unrecorded
-from .writes import Create, Write, count_available, delete, patch, status_writes
+from .writes import (
+    Create,
+    Delete,
+    Notice,
+    Write,
+    count_available,
+    delete,
+    patch,
+    status_writes,
+)
 
 Claims = Mapping[str, PersistentVolumeClaim]  # by name
 
@@ -135,7 +144,7 @@ def _step(
         elif phase_of(pod) == "Pending" and not deleting(pod):
             writes += _claims(owner, pod.metadata.name, claims)
         elif is_finished(pod) and not deleting(pod):
-            writes.append(delete(pod))
+            writes.append(_deletion(owner, pod))
         elif _is_available(owner, pod, now):
             continue
         if in_order:
@@ -146,7 +155,7 @@ def _step(
         if in_order and ordinal in unavailable[:-1]:  # It waits for a lower one.
             return writes
         if not deleting(pods[ordinal]):
-            writes.append(delete(pods[ordinal]))
+            writes.append(_deletion(owner, pods[ordinal]))
         if in_order:
             return writes
     return writes + _update(owner, pods, history.name, now)
@@ -162,7 +171,7 @@ def _update(owner: StatefulSet, pods: dict[int, Pod], revision: str, now: dateti
         if pod is None:
             return []
         if pod.metadata.labels.get(HASH) != revision and not deleting(pod):
-            return [delete(pod)]
+            return [_deletion(owner, pod)]
         if not _is_available(owner, pod, now):
             return []
     return []
@@ -186,7 +195,10 @@ def _claims(owner: StatefulSet, pod: str, claims: Claims) -> list[Write]:
         if policy.when_deleted == "Delete":
             metadata["ownerReferences"] = [reference_to(owner)]
         document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
-        writes.append(Create("PersistentVolumeClaim", {**document, "spec": template["spec"]}))
+        message = f"Create Claim {name} Pod {pod} in StatefulSet {owner.metadata.name} success"
+        notices = (Notice("SuccessfulCreate", message),)
+        claim_ = {**document, "spec": template["spec"]}
+        writes.append(Create("PersistentVolumeClaim", claim_, notices))
     return writes
 
 
@@ -218,7 +230,16 @@ def creation(
     pod["spec"] = {**pod["spec"], "hostname": name, "volumes": volumes}
     if owner.spec.service_name:
         pod["spec"]["subdomain"] = owner.spec.service_name
-    return [*_claims(owner, name, claims), Create("Pod", pod)]
+    return [*_claims(owner, name, claims), Create("Pod", pod, (_told(owner, "Create"),))]
+
+
+def _told(owner: StatefulSet, verb: str) -> Notice:
+    message = f"{verb} Pod {{name}} in StatefulSet {owner.metadata.name} successful"
+    return Notice(f"Successful{verb}", message)
+
+
+def _deletion(owner: StatefulSet, pod: Pod) -> Delete:
+    return delete(pod, notices=(_told(owner, "Delete"),))
 
 
 def _template_for(owner: StatefulSet, ordinal: int, history: History) -> tuple[Document, str]:

@@ -15,9 +15,25 @@ from .documents import status_of, with_condition
 from .objects import Document, HasStatus, condition_of, seconds_to_available
 
 
+class Notice(msgspec.Struct, frozen=True):
+    """An event about the owner that a write is for, recorded once the write is done.
+
+    In its message, {name} stands for the name of the written object.
+    """
+
+    reason: str
+    message: str
+    type: Literal["Normal", "Warning"] = "Normal"
+
+
+POD_CREATED = Notice("SuccessfulCreate", "Created pod: {name}")
+POD_DELETED = Notice("SuccessfulDelete", "Deleted pod: {name}")
+
+
 class Create(msgspec.Struct, frozen=True):
     kind: str
     document: Document
+    notices: tuple[Notice, ...] = ()
 
 
 class Delete(msgspec.Struct, frozen=True):
@@ -32,6 +48,7 @@ class Delete(msgspec.Struct, frozen=True):
     uid: str
     grace: int | None = None
     propagation: str = "Background"
+    notices: tuple[Notice, ...] = ()
 
 
 class Patch(msgspec.Struct, frozen=True):
@@ -45,6 +62,7 @@ class Patch(msgspec.Struct, frozen=True):
     name: str
     body: Document
     subresource: Literal["", "status", "scale"] = ""
+    notices: tuple[Notice, ...] = ()
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -65,9 +83,20 @@ class Again(msgspec.Struct, frozen=True):
 Write = Create | Delete | Patch | Look | Again
 
 
-def delete(obj: HasMetadata, grace: int | None = None, propagation: str = "Background") -> Delete:
+def delete(
+    obj: HasMetadata,
+    grace: int | None = None,
+    propagation: str = "Background",
+    notices: tuple[Notice, ...] = (),
+) -> Delete:
     metadata, kind = obj.metadata, type(obj).__name__
-    return Delete(kind, metadata.namespace, metadata.name, metadata.uid, grace, propagation)
+    place = kind, metadata.namespace, metadata.name, metadata.uid
+    return Delete(*place, grace, propagation, notices)
+
+
+def delete_pod(pod: Pod, *before: Notice) -> Delete:
+    """Returns the deletion of a pod by its owner, with notices."""
+    return delete(pod, notices=(*before, POD_DELETED))
 
 
 def patch(
@@ -76,20 +105,25 @@ def patch(
     subresource: Literal["", "status"] = "",
     *,
     guarded: bool = False,
+    notices: tuple[Notice, ...] = (),
 ) -> Patch:
     """Returns a patch. If `guarded`, the server refuses it if the object has changed since."""
     metadata = obj.metadata
     if guarded:
         version = {"resourceVersion": metadata.resource_version}
         body = {**body, "metadata": {**body.get("metadata", {}), **version}}
-    return Patch(type(obj).__name__, metadata.namespace, metadata.name, body, subresource)
+    kind = type(obj).__name__
+    return Patch(kind, metadata.namespace, metadata.name, body, subresource, notices)
 
 
-def status_writes(obj: HasStatus, status: Document) -> list[Write]:
+def status_writes(
+    obj: HasStatus, status: Document, notices: tuple[Notice, ...] = ()
+) -> list[Write]:
     """Replaces the defined fields of an object's status; returns no write if they are equal."""
     if msgspec.convert(status, type(obj.status)) == obj.status:
         return []
-    return [patch(obj, {"status": _difference(status_of(obj), status)}, "status", guarded=True)]
+    body = {"status": _difference(status_of(obj), status)}
+    return [patch(obj, body, "status", guarded=True, notices=notices)]
 
 
 def _difference(before: Document, after: Document) -> Document:

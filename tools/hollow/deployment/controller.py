@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ..claim import claim
 from ..objects import Deployment, ReplicaSet, deleting, replicas_of
-from ..writes import Create, Write, delete
+from ..writes import Create, Notice, Write, delete
 from .conditions import Step, is_complete, status_after
 from .replica_sets import (
     collisions_of,
@@ -18,7 +18,7 @@ from .replica_sets import (
     renewed,
     revision_of,
 )
-from .sizes import age, is_scaled, recreates, resized, scaled, shrunk, size_of_new
+from .sizes import SCALING, age, is_scaled, recreates, resized, scaled, shrunk, size_of_new
 
 _KEEPS_ALL = 2**31 - 1
 
@@ -54,7 +54,9 @@ def reconcile(
     if steps is None:
         collisions = collisions_of(deployment, is_taken) or None
         size, name = size_of_new(deployment, new, old), name_of_new(deployment, collisions or 0)
-        created = Create("ReplicaSet", new_replica_set(deployment, size, revision, collisions or 0))
+        document = new_replica_set(deployment, size, revision, collisions or 0)
+        told = Notice(SCALING, f"Scaled up replica set {{name}} from 0 to {size}")
+        created = Create("ReplicaSet", document, (told,) if size else ())
         step = Step(new, sets, not refusal, name, refusal, collisions)
         status = status_after(deployment, step, now)
         # the status of a refusal is written first, because nothing follows another one

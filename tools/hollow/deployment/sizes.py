@@ -12,10 +12,11 @@ from math import floor
 import msgspec
 
 from ..objects import Deployment, ReplicaSet, int_or_percent, replicas_of
-from ..writes import Write, patch
+from ..writes import Notice, Write, patch
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MOST = "deployment.kubernetes.io/max-replicas"
+SCALING = "ScalingReplicaSet"  # the reason of an event
 _MOST_INT32 = 2**31 - 1
 
 
@@ -74,7 +75,10 @@ def resized(
     ):
         return []
     body = {"metadata": {"annotations": annotations}, "spec": {"replicas": replicas}}
-    return [patch(replica_set, body, guarded=True)]
+    way, name = "up" if before < replicas else "down", replica_set.metadata.name
+    message = f"Scaled {way} replica set {name} from {before} to {replicas}"
+    notices = (Notice(SCALING, message),) if before != replicas else ()
+    return [patch(replica_set, body, guarded=True, notices=notices)]
 
 
 # ---------------------------------------------------------------------------------------- scaling

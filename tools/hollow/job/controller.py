@@ -8,7 +8,7 @@ these steps is a decision of its own, which follows from the objects alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 import msgspec
@@ -30,7 +30,17 @@ from ..objects import (
     seconds_since,
 )
 from ..pod_ranking import by_age
-from ..writes import Again, Create, Write, delete, patch, status_writes
+from ..writes import (
+    POD_CREATED,
+    Again,
+    Create,
+    Notice,
+    Write,
+    delete,
+    delete_pod,
+    patch,
+    status_writes,
+)
 from .backoff import Failures, finish_time, remaining
 from .indexes import first_free, has, parse, single, text_of, total, union
 from .policies import judge, success
@@ -204,7 +214,7 @@ class _Step:
         writes: list[Write] = []
         count = len(self.active)
         if end is not None:
-            writes += map(delete, self.active)
+            writes += map(delete_pod, self.active)
             self._leave(self.active)
             count = 0
         else:
@@ -225,7 +235,30 @@ class _Step:
             "terminating": self.terminating,
             "conditions": conditions,
         }
-        return [*writes, *steps, *status_writes(job, status), *self._deadline(status, end)]
+        notices = tuple(self._notices(conditions, status))
+        return [
+            *writes,
+            *steps,
+            *status_writes(job, status, notices),
+            *self._deadline(status, end),
+        ]
+
+    def _notices(self, conditions: list[Document], status: Document) -> Iterator[Notice]:
+        """Yields what the new conditions tell: an end, a suspension or a resumption."""
+        for condition in conditions:
+            kind, is_true = condition["type"], condition["status"] == "True"
+            if holds(self.job.status.conditions, kind) == is_true:
+                continue
+            if kind == "Suspended":
+                yield Notice("Suspended" if is_true else "Resumed", condition["message"])
+            elif kind == "Complete":
+                completions = self.job.spec.completions
+                if completions is not None and status["succeeded"] > completions:
+                    message = "Too many succeeded pods running after completion count reached"
+                    yield Notice("TooManySucceededPods", message, "Warning")
+                yield Notice("Completed", "Job completed")
+            elif kind == "Failed":
+                yield Notice(condition["reason"], condition["message"], "Warning")
 
     def _end(self, status: Document) -> Verdict | None:
         """Returns why the job ends; None if it does not, or only through enough completions."""
@@ -300,7 +333,7 @@ class _Step:
             # without their finalizers, they do not count as failed
             self._leave(leaving)
             frees = [write for pod in leaving for write in freed(pod)]
-            return [*frees, *map(delete, leaving)], active - len(leaving)
+            return [*frees, *map(delete_pod, leaving)], active - len(leaving)
         only_failed = self.job.spec.pod_replacement_policy == "Failed"
         missing = min(desired - active - (self.terminating if only_failed else 0), BURST)
         if missing <= 0:
@@ -310,7 +343,9 @@ class _Step:
             if wait > 0:
                 return [Again(wait)], active
         if not self.indexed:
-            return [Create("Pod", self._pod(None)) for _ in range(missing)], active + missing
+            return [
+                Create("Pod", self._pod(None), (POD_CREATED,)) for _ in range(missing)
+            ], active + missing
         return self._next_indexes(missing, only_failed)
 
     def _superfluous(self, count: int) -> list[Pod]:
@@ -345,7 +380,7 @@ class _Step:
             )
         ready = [index for index, wait in waits.items() if wait <= 0]
         later: list[Write] = [Again(wait) for wait in sorted(waits.values())[:1] if wait > 0]
-        creates = [Create("Pod", self._pod(index)) for index in ready]
+        creates = [Create("Pod", self._pod(index), (POD_CREATED,)) for index in ready]
         return [*creates, *later], len(self.active) + len(ready)
 
     def _pod(self, index: int | None) -> Document:

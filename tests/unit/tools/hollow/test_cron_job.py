@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from berth.tools.hollow.cron_job import SCHEDULED, reconcile
 from berth.tools.hollow.documents import reference_to, stamp
 from berth.tools.hollow.objects import CronJob, Document, Job, read
-from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
+from berth.tools.hollow.writes import Again, Create, Delete, Look, Patch, Write
 
 CREATED = datetime.fromisoformat("2026-01-01T10:17:30Z")
 
@@ -46,7 +47,8 @@ def none(_: str) -> bool:
 
 
 def created(writes: list[Write]) -> list[str]:
-    documents = [write.document for write in writes if isinstance(write, Create)]
+    jobs = [write for write in writes if isinstance(write, Create) and write.kind == "Job"]
+    documents = [write.document for write in jobs]
     return [document["metadata"]["annotations"][SCHEDULED][11:16] for document in documents]
 
 
@@ -122,3 +124,35 @@ def test_the_oldest_finished_jobs_are_deleted() -> None:
     jobs += [job(f"bad{hour}", "Failed", hour) for hour in (7, 8)] + [job("running", hour=6)]
     owner = cron(successfulJobsHistoryLimit=1, failedJobsHistoryLimit=1)
     assert deleted(reconcile(owner, jobs, at(-30), none)) == ["good7", "good8", "bad7"]
+
+
+def told(owner: CronJob, *jobs: Job) -> list[str]:
+    """Returns the messages of the events and notices for a decision at 12:00."""
+    writes = reconcile(owner, jobs, at(60), none)
+    events = [w.document for w in writes if isinstance(w, Create) and w.kind == "Event"]
+    notices = [notice for w in writes if not isinstance(w, Again | Look) for notice in w.notices]
+    return [*(event["message"] for event in events), *(notice.message for notice in notices)]
+
+
+def test_events_tell_what_became_of_the_jobs() -> None:
+    active = [{"name": name, "uid": f"uid-{name}"} for name in ("a", "b", "c")]
+    owner = cron({"active": active}, concurrencyPolicy="Forbid")
+    assert told(owner, job("a"), job("b", "Failed")) == [
+        "Not starting job because prior execution is running and concurrency policy is Forbid",
+        "Saw completed job: b, condition: Failed",
+        "Active job went missing: c",
+    ]
+    owner = cron({"active": active[:1]}, concurrencyPolicy="Replace")
+    assert told(owner, job("a")) == ["Deleted job {name}", "Created job {name}"]
+
+
+def test_a_job_that_was_created_by_hand_is_not_counted() -> None:
+    by_hand = job("m")
+    metadata = msgspec.structs.replace(by_hand.metadata, annotations={})
+    by_hand = msgspec.structs.replace(by_hand, metadata=metadata)
+    owner = cron(concurrencyPolicy="Forbid")
+    assert told(owner, by_hand) == [
+        "Saw a job that the controller did not create or forgot: m",
+        "Created job {name}",
+    ]
+    assert not any(isinstance(w, Patch) for w in reconcile(owner, [by_hand], at(60), none))
