@@ -19,6 +19,7 @@ from .objects import (
     deleting,
     int_or_percent,
     is_active,
+    is_finished,
     is_ready,
     read,
     seconds_to_available,
@@ -67,7 +68,8 @@ def reconcile(
     for pod in sorted(
         pods, key=lambda pod: (not pod.spec.node_name, pod.metadata.creation_timestamp or "")
     ):
-        on[target_node(pod)].append(pod)
+        if not (deleting(pod) and is_finished(pod)):  # nothing is left to do for such a pod
+            on[target_node(pod)].append(pod)
     should: dict[str, bool] = {}
     again: list[Write] = []
     spec = daemon_spec(owner)
@@ -85,7 +87,7 @@ def reconcile(
     if not deleting(owner) and not writes:
         writes += _update(owner, on, eligible, history.hash, now)
         writes += forget(owner, history, pods)
-    return writes + _status(owner, on, eligible, now, history) + again
+    return writes + _status(owner, on, should, now, history) + again
 
 
 def tolerations(spec: Document) -> list[Document]:
@@ -303,27 +305,27 @@ def _surge(
 def _status(
     owner: DaemonSet,
     on: dict[str, list[Pod]],
-    eligible: set[str],
+    should: dict[str, bool],
     now: datetime,
     history: History,
 ) -> list[Write]:
-    placed = [next((pod for pod in on[name] if is_active(pod)), None) for name in sorted(eligible)]
-    pods = [pod for pod in placed if pod is not None]
+    """Returns the write of the status, which counts the oldest pod of each node, also while it
+    ends.
+    """
+    pods = [on[name][0] for name in sorted(should) if should[name] and on[name]]
     available, again = count_available(pods, owner.spec.min_ready_seconds, now)
-    misplaced = [
-        name for name, here in on.items() if name not in eligible and any(map(is_active, here))
-    ]
+    eligible = sum(should.values())
     status = {
         **status_of(owner),
-        "desiredNumberScheduled": len(eligible),
+        "desiredNumberScheduled": eligible,
         "currentNumberScheduled": len(pods),
-        "numberMisscheduled": len(misplaced),
+        "numberMisscheduled": sum(bool(on[name]) for name in should if not should[name]),
         "numberReady": sum(map(is_ready, pods)),
         "updatedNumberScheduled": sum(
             pod.metadata.labels.get(HASH) == history.hash for pod in pods
         ),
         "numberAvailable": available,
-        "numberUnavailable": len(eligible) - available,
+        "numberUnavailable": eligible - available,
         "observedGeneration": owner.metadata.generation,
     }
     if history.collisions:

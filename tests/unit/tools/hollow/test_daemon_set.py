@@ -12,7 +12,7 @@ from berth.tools.hollow.daemon_set import reconcile, target_node
 from berth.tools.hollow.documents import reference_to
 from berth.tools.hollow.objects import DaemonSet, Document, Node, Pod, PodSpec, read
 from berth.tools.hollow.revisions import HASH, unrecorded
-from berth.tools.hollow.writes import Again, Create, Delete
+from berth.tools.hollow.writes import Again, Create, Delete, Patch
 
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 READY, FRESH, NEVER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:50Z", None
@@ -104,6 +104,31 @@ def test_more_than_one_of_each_revision_goes() -> None:
 
 def test_a_finished_pod_goes_also_where_no_new_one_may_come() -> None:
     assert result(daemon_set(), pod("a", phase="Failed"), nodes="a", cordoned="a") == ["-old-a"]
+
+
+def test_the_status_counts_pods_that_end_and_failed_ones_that_stay() -> None:
+    def ending(pod: Pod) -> Pod:
+        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=READY)
+        return msgspec.structs.replace(pod, metadata=metadata)
+
+    nodes = [read({"metadata": {"name": name}}, Node) for name in "abcd"]
+    failed, spec = FailedPods(), {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+    nodes.append(read({"metadata": {"name": "e"}, "spec": spec}, Node))
+    assert failed.wait("c", 0, NOW) == 0.0
+    pods = [ending(pod("a", "new")), pod("b"), pod("c", "late", NEVER, "Failed"), pod("e")]
+    pods += [ending(pod("d", "gone", NEVER, "Failed")), pod("gone", "lost")]
+    writes = reconcile(daemon_set(), pods, nodes, NOW, failed=failed)
+    (status,) = (write.body["status"] for write in writes if isinstance(write, Patch))
+    counts = {"desired": 4, "current": 3, "ready": 2, "updated": 2, "misscheduled": 1}
+    assert counts == {
+        "desired": status["desiredNumberScheduled"],
+        "current": status["currentNumberScheduled"],
+        "ready": status["numberReady"],
+        "updated": status["updatedNumberScheduled"],
+        "misscheduled": status["numberMisscheduled"],
+    }
+    created = [write.document for write in writes if isinstance(write, Create)]
+    assert [target_node(read(document, Pod)) for document in created] == ["d"]
 
 
 def test_without_surge_and_unavailable_pods_one_may_be_unavailable() -> None:
