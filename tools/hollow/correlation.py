@@ -51,7 +51,7 @@ class Correlator:
     def correlate(self, event: Document, now: datetime) -> Occurrence | None:
         """Returns what to write for an event; None if there are too many about its object."""
         about, source = event["involvedObject"], event["source"]
-        reporter = source["component"], source["host"], event["type"]
+        reporter = source["component"], source.get("host"), event["type"]
         place = reporter, about["kind"], about.get("namespace"), about["name"], about["uid"]
         reason, message = (place, event["reason"]), event["message"]
         key: Hashable = (reason, about.get("fieldPath"), message)

@@ -43,11 +43,17 @@ def about(
         "involvedObject": {
             **reference_to(obj, controls=False),
             **({"namespace": namespace} if namespace else {}),
+            "resourceVersion": obj.metadata.resource_version,
         },
         "type": type_,
         "reason": reason,
         "message": message,
-        "source": {"component": reporter.component, "host": reporter.host},
+        "source": {
+            "component": reporter.component,
+            **({"host": reporter.host} if reporter.host else {}),
+        },
+        "reportingComponent": reporter.component,
+        "reportingInstance": reporter.host,
         "firstTimestamp": time,
         "lastTimestamp": time,
         "count": 1,

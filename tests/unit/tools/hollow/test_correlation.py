@@ -19,7 +19,7 @@ def event(message: str, name: str = "web", **fields: Any) -> Document:
         "type": "Normal",
         "reason": "SuccessfulCreate",
         "message": message,
-        "source": {"component": "replicaset-controller", "host": ""},
+        "source": {"component": "replicaset-controller"},
         **fields,
     }
 
