@@ -126,9 +126,11 @@ def _job(document: Document) -> Document:
             pattern.setdefault("status", "True")
     uid = document["metadata"].get("uid", "")
     if not spec.get("manualSelector") and "selector" not in spec and uid:
+        name = document["metadata"].get("name", "")
         labels = {
-            "batch.kubernetes.io/controller-uid": uid,
-            "batch.kubernetes.io/job-name": document["metadata"].get("name", ""),
+            f"{prefix}{label}": value
+            for prefix in ("", "batch.kubernetes.io/")
+            for label, value in (("controller-uid", uid), ("job-name", name))
         }
         template = spec.get("template") or {}
         metadata = template.get("metadata") or {}
