@@ -158,7 +158,8 @@ class Resizes:
         allocation = self._allocations.get(uid)
         if allocation is None:
             del self._pending[uid]
-            return [_patch(pod, {"conditions": [_without(PENDING)]})]
+            observed = {"observedGeneration": pod.metadata.generation}
+            return [_patch(pod, {**observed, "conditions": [_without(PENDING)]})]
         reason, message, writes = self._admit(pod, allocation, now)
         if not reason:
             del self._pending[uid], self._allocations[uid]

@@ -160,7 +160,10 @@ def test_a_reverted_resize_only_loses_its_condition() -> None:
     node.put(pod("a", "1", version=3, conditions=deferred()))
     (write,) = node.look()
     assert isinstance(write, StatusPatch)
-    assert write.status == {"conditions": [{"type": "PodResizePending", "$patch": "delete"}]}
+    assert write.status == {
+        "observedGeneration": 3,
+        "conditions": [{"type": "PodResizePending", "$patch": "delete"}],
+    }
     assert node.tried == ["a"]
     assert node.resizes.due == NEVER
 
