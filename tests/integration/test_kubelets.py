@@ -94,10 +94,16 @@ async def test_a_node_that_does_not_change_reports_its_conditions_after_five_min
         same = await running.get("Node", "node-1")
         assert same["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
         await anyio.sleep(30)
-        (ready,) = (await running.get("Node", "node-1"))["status"]["conditions"]
-        assert (ready["type"], ready["status"]) == ("Ready", "True")
-        assert ready["reason"] == "KubeletReady"
-        assert ready["lastHeartbeatTime"].startswith("2026-01-01T00:05:")
+        conditions = (await running.get("Node", "node-1"))["status"]["conditions"]
+        assert {each["type"]: (each["status"], each["reason"]) for each in conditions} == {
+            "Ready": ("True", "KubeletReady"),
+            "MemoryPressure": ("False", "KubeletHasSufficientMemory"),
+            "DiskPressure": ("False", "KubeletHasNoDiskPressure"),
+            "PIDPressure": ("False", "KubeletHasSufficientPID"),
+        }
+        for each in conditions:
+            assert each["lastHeartbeatTime"].startswith("2026-01-01T00:05:")
+            assert each["lastTransitionTime"].startswith("2026-01-01T00:00:0")
 
 
 @in_virtual_time
@@ -122,6 +128,9 @@ async def test_a_stopped_kubelet_leaves_its_pods_alone_and_goes_on_later() -> No
             "Node", "node-1", lambda status: status["conditions"][0]["status"] == "True"
         )
         assert node["status"]["conditions"][0]["reason"] == "KubeletReady"
+        await running.until_all("Event", lambda all_: any(e["reason"] == "NodeReady" for e in all_))
+        told = [each for each in await running.all("Event") if each["reason"] == "NodeReady"]
+        assert [each["message"] for each in told] == ["Node node-1 status is now: NodeReady"]
 
 
 def condition(document: Document, kind: str = "Ready") -> str:

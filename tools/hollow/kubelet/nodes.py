@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from ..objects import Document
-from .stages.actions import Action, PatchObject
+from .stages.actions import Action, PatchObject, RecordEvent
 from .stages.functions import NODE_CONDITIONS
 from .stages.go_builtins import Functions
 from .times import time_of
@@ -21,6 +21,14 @@ _HEALTHY = {
     condition["type"]: condition
     for condition in NODE_CONDITIONS
     if condition["type"] != "NetworkUnavailable"
+}
+
+# The reasons of the events that tell that a condition is healthy again.
+_EVENTS = {
+    "Ready": "NodeReady",
+    "MemoryPressure": "NodeHasSufficientMemory",
+    "DiskPressure": "NodeHasNoDiskPressure",
+    "PIDPressure": "NodeHasSufficientPID",
 }
 
 
@@ -52,7 +60,7 @@ def hollow_node(number: int) -> Document:
         "status": {
             "capacity": AMOUNTS,
             "allocatable": AMOUNTS,
-            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+            "conditions": [dict(_HEALTHY["Ready"])],
         },
     }
 
@@ -82,12 +90,16 @@ class NodeSteps:
                 yield PatchObject({"status": {"conditions": conditions}})
             case "recover":
                 times = {"lastHeartbeatTime": time, "lastTransitionTime": time}
-                conditions = [
-                    {**_HEALTHY[condition["type"]], **times}
+                lost = [
+                    condition["type"]
                     for condition in node["status"]["conditions"]
                     if condition.get("reason") in LOST and condition["type"] in _HEALTHY
                 ]
+                conditions = [{**_HEALTHY[kind], **times} for kind in lost]
                 yield PatchObject({"status": {"conditions": conditions}})
+                for kind in lost:
+                    reason, name = _EVENTS[kind], node["metadata"]["name"]
+                    yield RecordEvent("Normal", reason, f"Node {name} status is now: {reason}")
 
     def functions(self, node: Document, now: float) -> Functions:
         name = node["metadata"]["name"]
@@ -109,9 +121,14 @@ def missing_status(node: Document, address: str, time: str) -> Document:
         missing["capacity"] = status.get("allocatable") or AMOUNTS
     if not status.get("allocatable"):
         missing["allocatable"] = status.get("capacity") or AMOUNTS
-    if all(condition["type"] != "Ready" for condition in status.get("conditions") or ()):
-        times = {"lastHeartbeatTime": time, "lastTransitionTime": time}
-        missing["conditions"] = [{**_HEALTHY["Ready"], **times}]
+    have = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    posted = [
+        _posted(have.get(kind) or healthy, time)
+        for kind, healthy in _HEALTHY.items()
+        if not have.get(kind, {}).get("lastHeartbeatTime")
+    ]
+    if posted:
+        missing["conditions"] = posted
     if not status.get("addresses"):
         named = {"type": "Hostname", "address": node["metadata"]["name"]}
         missing["addresses"] = [{"type": "InternalIP", "address": address}, named]
@@ -128,3 +145,9 @@ def missing_status(node: Document, address: str, time: str) -> Document:
             "kubeletVersion": "v1.36.2",
         }
     return missing
+
+
+def _posted(condition: Document, time: str) -> Document:
+    """Returns a condition with its times; a condition that has held longer keeps its transition."""
+    since = condition.get("lastTransitionTime") or time
+    return {**condition, "lastHeartbeatTime": time, "lastTransitionTime": since}
