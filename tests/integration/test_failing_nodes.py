@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from random import Random
 from typing import Any
 
 import anyio
 import pytest
 
+from berth.tools.hollow.access import OverHttp
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, path_of
@@ -237,6 +240,54 @@ async def test_the_pods_of_a_node_that_is_deleted_end_after_a_quarantine() -> No
         assert await running.find("Pod", "p")
         await running.gone("Pod", "p")
         assert round(anyio.current_time()) in (40, 41)
+
+
+class SetClock(LoopClock):
+    """A clock whose time of day can be set."""
+
+    step = timedelta()
+
+    def wall(self) -> datetime:
+        return super().wall() + self.step
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+@pytest.mark.full("long")
+@in_virtual_time
+async def test_nobody_waits_longer_or_shorter_because_the_time_of_day_is_set(hours: int) -> None:
+    brief = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 100}
+    clock = SetClock()
+    async with cluster() as running, anyio.create_task_group() as group:
+        access = OverHttp(running.client, clock, Random(1))
+        await group.start(run_controllers, access, clock, Random(1))
+        await running.create_all("Node", of_zone("a", (1, 2, 3)))
+        await run_pod(running, "brief", "node-1", brief)
+        await run_pod(running, "orphan", "node-2")
+        await renew(running, "node-3")
+        taints = {"taints": [{"key": "k", "effect": "NoExecute"}]}
+        await running.patch("Node", "node-1", {"spec": taints})
+        await running.delete("Node", "node-2")
+        await anyio.sleep(30)
+        assert await running.find("Pod", "orphan")
+        clock.step = timedelta(hours=hours)
+        path = f"{LEASES}/node-3"
+        time = clock.wall().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        await running.client.patch(path, {"spec": {"renewTime": time}}, dict, "merge")
+        await anyio.sleep(5)
+        assert await running.find("Pod", "orphan")
+        await running.gone("Pod", "orphan")
+        assert round(anyio.current_time()) in (40, 41)
+
+        async def leaves() -> bool:
+            return await leaving(running) == {"brief"}
+
+        async def is_silent() -> bool:
+            node = await running.get("Node", "node-3")
+            return bool(node["status"]["conditions"][0]["status"] == "Unknown")
+
+        assert await seconds_until(is_silent) in range(80, 87), "50 s after its last renewal"
+        assert await seconds_until(leaves) in (100, 101)
+        group.cancel_scope.cancel()
 
 
 VOLUMES = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]

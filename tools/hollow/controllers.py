@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count, groupby
 from math import inf
@@ -43,6 +44,7 @@ from .writes import Again, Create, Delete, Look, Notice, Patch, Write
 log = get_logger(__name__)
 
 WRITES_AT_ONCE = 32
+SET = timedelta(seconds=1)  # a larger step of the time of day means that somebody set it
 RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
 # An item rests this long after each decision; changes that arrive meanwhile are handled together.
 REST_SECONDS = 0.02
@@ -131,6 +133,17 @@ class _Runner:
         self._times: list[tuple[float, int, Item]] = []
         self._numbers = count()
         self._alarms: set[float] = set()
+        self._last_time = clock.wall(), clock.now()
+
+    def _time(self) -> datetime:
+        """Returns the time of day, and tells the controllers if it was set since the last call."""
+        wall, now = self._clock.wall(), self._clock.now()
+        before, at = self._last_time
+        step = wall - before - timedelta(seconds=now - at)
+        if abs(step) > SET:
+            self._controllers.shift(step)
+        self._last_time = wall, now
+        return wall
 
     def begin(self) -> None:
         """Acts on changes from now on. Every object that already exists counts as a change."""
@@ -141,7 +154,7 @@ class _Runner:
     def changed(self, changes: Iterable[Change | None]) -> None:
         if not self._begun:
             return
-        now = self._clock.wall()
+        now = self._time()
         for change in changes:
             if change is not None:
                 for item in self._controllers.touched(self._cluster, change, now):
@@ -199,7 +212,7 @@ class _Runner:
         if not self._cluster.is_readable(TYPES[item.kind], item.namespace, item.name):
             return []
         try:
-            return self._controllers.reconcile(self._cluster, item, self._clock.wall())
+            return self._controllers.reconcile(self._cluster, item, self._time())
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
             log.warning(
                 "object cannot be read",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata
@@ -122,6 +122,10 @@ class Controllers:
         self._devices = devices.DeviceControllers()
         self._failures: dict[str, Failures] = {}  # of jobs, by uid
         self._failed: dict[str, FailedPods] = {}  # of daemon sets, by uid
+
+    def shift(self, step: timedelta) -> None:
+        """Lets nodes and evictions wait no longer or shorter although the time of day was set."""
+        self._nodes.shift(step)
 
     def touched(self, cluster: Cluster, change: Change, now: datetime) -> Iterator[Item]:
         """Takes note of a change; yields the items that it concerns, perhaps twice."""

@@ -41,6 +41,11 @@ class TaintEviction:
         """True if the pod has a timer."""
         return (namespace, name) in self._timers
 
+    def shift(self, step: timedelta) -> None:
+        self._timers = {
+            place: _Timer(timer.pod, timer.due + step) for place, timer in self._timers.items()
+        }
+
     def reconcile(
         self, namespace: str, name: str, pod: Pod | None, node: Node | None, now: datetime
     ) -> list[Write]:

@@ -8,7 +8,7 @@ one is not monitored, for example a node from a file in a cluster without kubele
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import ceil
 
 from berth.actors.scheduling.kube.coordination import Lease
@@ -39,7 +39,7 @@ class Health:
     def renewed(self, before: Lease | None, lease: Lease, now: datetime) -> bool:
         """Takes note of a lease. Returns True if it is the first sign of life of its node."""
         name, time = lease.metadata.name, lease.spec.renew_time or ""
-        if before is not None and time <= (before.spec.renew_time or ""):
+        if before is not None and time == (before.spec.renew_time or ""):
             return False
         first = name not in self._seen
         self._seen[name] = now
@@ -61,6 +61,9 @@ class Health:
         self._seen.pop(name, None)
         self._silenced.discard(name)
         self._unmarked.discard(name)
+
+    def shift(self, step: timedelta) -> None:
+        self._seen = {name: seen + step for name, seen in self._seen.items()}
 
     def restart(self, now: datetime) -> None:
         """Gives all nodes a new period of grace."""

@@ -7,7 +7,7 @@ finished pods, which have to be sorted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from berth.actors.scheduling.kube.core import Node, Pod
 
@@ -27,6 +27,9 @@ class Orphans:
 
     def __init__(self) -> None:
         self._missing: dict[str, datetime] = {}
+
+    def shift(self, step: timedelta) -> None:
+        self._missing = {name: since + step for name, since in self._missing.items()}
 
     def reconcile(
         self, name: str, node: Node | None, pods: Sequence[Pod], now: datetime
@@ -58,6 +61,10 @@ class Finished:
 
     def __init__(self) -> None:
         self._last: datetime | None = None
+
+    def shift(self, step: timedelta) -> None:
+        if self._last is not None:
+            self._last += step
 
     def reconcile(
         self, count: int, finished: Callable[[], Sequence[Pod]], now: datetime

@@ -7,7 +7,7 @@ have gone silent is looked at when its time has come.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from berth.actors.scheduling.kube.coordination import Lease
 
@@ -42,6 +42,11 @@ class NodeControllers:
         self._eviction = TaintEviction()
         self._orphans = Orphans()
         self._finished = Finished()
+
+    def shift(self, step: timedelta) -> None:
+        """Moves the times that are kept, since the time of day was set by this step."""
+        for part in (self._health, self._zones, self._eviction, self._orphans, self._finished):
+            part.shift(step)
 
     def observe(self, cluster: Cluster, change: Change, now: datetime) -> Iterator[Item]:
         """Takes note of a change; yields the items that it concerns."""

@@ -77,6 +77,10 @@ class Limiter:
             return None
         return 0.0 if self._next is None else max((self._next - now).total_seconds(), 0.0)
 
+    def shift(self, step: timedelta) -> None:
+        if self._next is not None:
+            self._next += step
+
     def swap(self, rate: float, now: datetime) -> None:
         """Changes the rate. A limiter that lets no node pass now starts to wait anew."""
         if rate == self._rate:
@@ -161,6 +165,10 @@ class Zones:
             self._passed.discard(name)
         if not zone.nodes and (after is None or after.zone != before.zone):
             del self._zones[before.zone]
+
+    def shift(self, step: timedelta) -> None:
+        for zone in self._zones.values():
+            zone.limiter.shift(step)
 
     def advance(self, now: datetime) -> bool:
         """Moves the zones to their present states, with the rates that follow.
