@@ -55,6 +55,9 @@ svg text { fill: var(--soft) }
   :root { --ink: #000; --ground: #fff; --line: #999; --soft: #444; --green: #0a6b2d;
     --yellow: #7d5000; --red: #b3201f; --first: #1f5fbf; --second: #b3541e }
   body { margin: 0; max-width: none }
+  table { font-size: .7rem }
+  th, td { padding: .2rem .3rem }
+  .right { white-space: pre-line }
   tr, svg { break-inside: avoid }
   figure, .table { overflow: visible } }
 """
