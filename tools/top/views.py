@@ -327,7 +327,7 @@ ROOTS: dict[str, Callable[[], View]] = {"1": Nodes, "2": Queue, "3": Pods, "4": 
 def strip(cluster: Cluster, now: float) -> Line:
     """Returns the line that is always in sight."""
     cells: list[Cell] = [connection(cluster, now)]
-    if cluster.glance is not None:
+    if cluster.glance is not None and not cluster.lost:
         cells.append(("leading", "good") if cluster.glance.leads else ("standing by", "warn"))
         problems = cluster.problems()
         cells.append((counted(len(problems), "problem"), "bad") if problems else ("ok", "good"))
