@@ -5,6 +5,7 @@ timing of operations, and small objects to time them with.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
@@ -18,7 +19,7 @@ from rich.table import Table
 from berth.actors.scheduling.kube.core import Node, Pod
 
 OPERATIONS = 1_000
-WIDTH = 100
+WIDTH = 100  # of tables that are not on a terminal
 
 output_option = click.option(
     "-o",
@@ -44,8 +45,7 @@ def show(output: str, figures: object, *parts: Table | str) -> None:
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(figures)))
         return
-    console = Console()
-    console.width = max(console.width, WIDTH)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     for part in parts:
         console.print(part)
 

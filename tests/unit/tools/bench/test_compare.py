@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from berth.tools.bench.command import bench
+from tests.kit.terminal import terminal
 
 
 def entry(name: str, average: float, decision: float | None, rss: int = 100) -> dict[str, Any]:
@@ -51,6 +53,18 @@ def test_the_ratios_of_the_second_run_to_the_first(tmp_path: Path) -> None:
     assert (y["name"], y["throughput"], y["decision_ms"], y["peak_rss_bytes"]) == expected
     shown = run(tmp_path, first, second)
     assert "x2.50" in shown.output
+
+
+@pytest.mark.full("starts a process")
+def test_the_table_folds_on_a_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps([entry("Basic/" + 60 * "n", 100, 4)]))
+    with terminal("bench", "--compare", str(file), str(file)) as narrow:
+        assert narrow.ends() == 0
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", narrow.said).split("\r\n")
+    assert max(map(len, lines)) == 80
+    assert "…" not in narrow.said
+    assert narrow.said.count("x1.00") == 5
 
 
 @pytest.mark.parametrize(
