@@ -37,7 +37,8 @@ table { border-collapse: collapse; font-size: .9rem }
 caption, figcaption { text-align: left; font-weight: 600 }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left;
   vertical-align: top; white-space: pre-line; overflow-wrap: break-word; max-width: 28rem }
-.right { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+.right { text-align: right; font-variant-numeric: tabular-nums }
+td.right { white-space: nowrap }
 .green { color: var(--green) }
 .yellow { color: var(--yellow) }
 .red { color: var(--red) }
@@ -57,7 +58,7 @@ svg text { fill: var(--soft) }
   body { margin: 0; max-width: none }
   table { font-size: .7rem }
   th, td { padding: .2rem .3rem }
-  .right { white-space: pre-line }
+  td.right { white-space: pre-line }
   tr, svg { break-inside: avoid }
   figure, .table { overflow: visible } }
 """
