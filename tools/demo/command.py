@@ -260,8 +260,6 @@ def demo(
             look=look,
         )
         summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
-        if keep:  # a second Ctrl-C does not tear what is printed at the end
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
         return
     except UNUSABLE as problem:
@@ -323,7 +321,7 @@ async def _run(settings: Settings) -> Summary:
         for kind, document in manifests:
             await _apply(access, kind, document)
         group = await stack.enter_async_context(anyio.create_task_group())
-        await group.start(_stop_on_signal, group)
+        await group.start(_stop_on_signal, group, settings.keep)
         watching = Watching(access, clock)
         await watching.start(group)
         if settings.live:
@@ -371,12 +369,19 @@ async def _look(group: TaskGroup, page_url: str, notes: Sequence[str]) -> None:
     group.cancel_scope.cancel()
 
 
-async def _stop_on_signal(group: TaskGroup, *, task_status: TaskStatus[None]) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
-        task_status.started()
-        async for _ in received:
-            group.cancel_scope.cancel()
-            return
+async def _stop_on_signal(group: TaskGroup, keep: bool, *, task_status: TaskStatus[None]) -> None:
+    """Ends the demo at a signal. With `keep`, a later Ctrl-C does not tear what is printed at the
+    end.
+    """
+    try:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+            task_status.started()
+            async for _ in received:
+                group.cancel_scope.cancel()
+                return
+    finally:
+        if keep:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 async def _apply(access: Embedded, kind: Kind, document: Document) -> None:
