@@ -23,14 +23,6 @@ _HEALTHY = {
     if condition["type"] != "NetworkUnavailable"
 }
 
-# The reasons of the events that tell that a condition is healthy again.
-_EVENTS = {
-    "Ready": "NodeReady",
-    "MemoryPressure": "NodeHasSufficientMemory",
-    "DiskPressure": "NodeHasNoDiskPressure",
-    "PIDPressure": "NodeHasSufficientPID",
-}
-
 
 def is_stopped(node: Document) -> bool:
     """True if an annotation stops the node's kubelet."""
@@ -97,9 +89,9 @@ class NodeSteps:
                 ]
                 conditions = [{**_HEALTHY[kind], **times} for kind in lost]
                 yield PatchObject({"status": {"conditions": conditions}})
-                for kind in lost:
-                    reason, name = _EVENTS[kind], node["metadata"]["name"]
-                    yield RecordEvent("Normal", reason, f"Node {name} status is now: {reason}")
+                for condition in conditions:
+                    reason, message = told(node["metadata"]["name"], condition)
+                    yield RecordEvent("Normal", reason, message)
 
     def functions(self, node: Document, now: float) -> Functions:
         name = node["metadata"]["name"]
@@ -111,6 +103,12 @@ class NodeSteps:
             "NodeIP": lambda: self._address(name),
             "NodePort": lambda: None,
         }
+
+
+def told(node: str, condition: Document) -> tuple[str, str]:
+    """Returns reason and message of the event that a kubelet writes about a new condition."""
+    reason = condition["reason"].replace("Kubelet", "Node", 1)
+    return reason, f"Node {node} status is now: {reason}"
 
 
 def missing_status(node: Document, address: str, time: str) -> Document:

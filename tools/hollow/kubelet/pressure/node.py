@@ -23,6 +23,7 @@ from ...documents import documents_of, stamp
 from ...events import Reporter, about
 from ...objects import Document, Pod, PodStatus, holds, is_finished
 from ...writes import Create
+from ..nodes import told
 from ..resizing.allocation import Allocation
 from ..resizing.resizes import Resizes
 from ..usage import (
@@ -363,7 +364,9 @@ class NodePressure:
             statuses.node_condition(kind, holds=kind in holding, time=stamp(now))
             for kind in changed
         ]
-        return [self._patch_node({"conditions": conditions})]
+        name = self._node.metadata.name
+        events = [self._about_node(*told(name, each), now, "Normal") for each in conditions]
+        return [self._patch_node({"conditions": conditions}), *events]
 
     # ------------------------------------------------------------------------------- memory
 
@@ -484,9 +487,10 @@ class NodePressure:
             event["metadata"]["annotations"] = annotations
         return Create("Event", event)
 
-    def _about_node(self, reason: str, message: str, now: datetime) -> Create:
-        event = about(self._node, "Warning", reason, message, self._reporter, now)
-        return Create("Event", event)
+    def _about_node(
+        self, reason: str, message: str, now: datetime, type_: str = "Warning"
+    ) -> Create:
+        return Create("Event", about(self._node, type_, reason, message, self._reporter, now))
 
     def _patch_node(self, status: Document) -> StatusPatch:
         metadata = self._node.metadata
