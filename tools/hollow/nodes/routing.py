@@ -12,12 +12,13 @@ from datetime import datetime, timedelta
 from berth.actors.scheduling.kube.coordination import Lease
 
 from ..cluster import Change, Cluster
+from ..events import about
 from ..items import Item, item_of
 from ..objects import Node, Pod, deleting, is_finished, taints_of
-from ..writes import Write
+from ..writes import Create, Write
 from . import pod_garbage, taints
 from .eviction import TaintEviction
-from .health import LEASES, Health
+from .health import LEASES, REPORTER, Health
 from .pod_garbage import Finished, Orphans
 from .taints import NO_EXECUTE, OF_READY, is_out_of_service, ready_status
 from .zones import Zones
@@ -42,6 +43,7 @@ class NodeControllers:
         self._eviction = TaintEviction()
         self._orphans = Orphans()
         self._finished = Finished()
+        self._events: list[Write] = []  # about nodes that have come and gone
 
     def shift(self, step: timedelta) -> None:
         """Moves the times that are kept, since the time of day was set by this step."""
@@ -58,8 +60,9 @@ class NodeControllers:
             case Change(Node() as node, None):
                 name = node.metadata.name
                 self._health.forget(name)
-                if self._zones.observe(name, None):
-                    yield _ZONES
+                self._zones.observe(name, None)
+                self._tell(node, "RemovingNode", f"Removing Node {name} from Controller", now)
+                yield _ZONES
                 yield Item("orphans", "Node", "", name)
             case Change(before, Node() as node):
                 assert before is None or isinstance(before, Node)
@@ -78,6 +81,8 @@ class NodeControllers:
             self._health.forget(name)
             before = None
         if before is None:
+            self._tell(node, "RegisteredNode", f"Registered Node {name} in Controller", now)
+            yield _ZONES
             yield Item("orphans", "Node", "", name)
         turned = before is None or ready_status(before) != ready_status(node)
         if self._health.observe(before, node, now) or turned:
@@ -92,6 +97,11 @@ class NodeControllers:
         if is_out_of_service(node) and (before is None or not is_out_of_service(before)):
             for pod in cluster.pods_on(name):
                 yield item_of("pod-garbage", pod)
+
+    def _tell(self, node: Node, reason: str, what: str, now: datetime) -> None:
+        message = f"Node {node.metadata.name} event: {what}"
+        event = about(node, "Normal", reason, message, REPORTER, now)
+        self._events.append(Create("Event", event))
 
     def _pod(self, cluster: Cluster, before: Pod | None, pod: Pod) -> Iterator[Item]:
         if before is not None and before.metadata.uid != pod.metadata.uid:
@@ -128,7 +138,8 @@ class NodeControllers:
             case "zones":
                 if self._zones.advance(now):
                     self._health.restart(now)
-                return self._zones.reconcile(find, now)
+                events, self._events = self._events, []
+                return [*events, *self._zones.reconcile(find, now)]
             case "orphans":
                 return self._orphans.reconcile(
                     item.name, find(item.name), cluster.pods_on(item.name), now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 import pytest
 
@@ -12,6 +13,7 @@ from berth.tools.hollow.items import Item
 from berth.tools.hollow.nodes import pod_garbage
 from berth.tools.hollow.objects import DaemonSet, read
 from berth.tools.hollow.routing import Controllers
+from berth.tools.hollow.writes import Again, Create
 from tests.unit.tools.hollow.nodes.objects import START, lease, node, pod, tolerates
 
 ENDS = "2026-01-01T00:00:00Z"
@@ -103,6 +105,45 @@ def test_pod_garbage() -> None:
     assert following.touched(pod("orphan", on="missing")) == ["orphans missing"]
     gone = following.removed(node())
     assert {"orphans n1", "zones"} <= set(gone)
+
+
+def test_events_tell_which_nodes_come_and_go() -> None:
+    def told() -> list[tuple[str, str]]:
+        item = Item("zones", "Node", "", "")
+        writes = following.controllers.reconcile(following.cluster, item, START)
+        events = [write.document for write in writes if isinstance(write, Create)]
+        return [(event["reason"], event["message"]) for event in events]
+
+    following = Following(node("n1"), node("n2"))
+    assert told() == [
+        ("RegisteredNode", f"Node {name} event: Registered Node {name} in Controller")
+        for name in ("n1", "n2")
+    ]
+    following.touched(node("n1", "False", version=2))
+    assert told() == []
+    assert "zones" in following.removed(node("n2"))
+    assert told() == [("RemovingNode", "Node n2 event: Removing Node n2 from Controller")]
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_nothing_waits_longer_or_shorter_if_the_time_of_day_is_set(hours: int) -> None:
+    following = Following(node("n1", "True", "k:NoExecute"), lease())
+    following.touched(lease(renewed=1))
+    following.touched(pod("p", tolerates("k:NoExecute", 100)))
+    following.touched(pod("orphan", on="missing"))
+    step = timedelta(hours=hours)
+
+    def waits(controller: str, name: str, since: timedelta) -> list[float]:
+        kind = "Node" if controller != "taint-eviction" else "Pod"
+        item = Item(controller, kind, "n" if kind == "Pod" else "", name)
+        writes = following.controllers.reconcile(following.cluster, item, START + since)
+        return [write.seconds for write in writes if isinstance(write, Again)]
+
+    items = ("taint-eviction", "p"), ("orphans", "missing"), ("node-health", "n1")
+    assert [waits(*item, timedelta()) for item in items] == [[100.0], [40.0], [50.0]]
+    following.controllers.shift(step)
+    later = step + timedelta(seconds=5)
+    assert [waits(*item, later) for item in items] == [[95.0], [35.0], [45.0]]
 
 
 def test_only_a_pod_that_finishes_when_there_are_too_many_concerns_them(
