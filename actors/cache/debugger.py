@@ -87,8 +87,12 @@ class CacheDebugger:
         differences: set[Difference] = set()
         async for names in _slices(self._nodes(), (cached.nodes,)):
             differences.update(await self._compare(names, ()))
-        async for keys in _slices(self._pods(), (cached.pods, queued)):
+        async for keys in _slices(self._pods(), (cached.pods,)):
             differences.update(await self._compare((), keys))
+            pods = self._pods()
+            unbound = [key for key in keys if key in pods and not pods[key].spec.node_name]
+            differences.update(await self._compare_pending(unbound))
+        async for keys in _slices({}, (queued,)):
             differences.update(await self._compare_pending(keys))
         return tuple(sorted(differences))
 
