@@ -214,6 +214,20 @@ class Store:
             return before
         return self._put(kind, "MODIFIED", document, before)
 
+    def renew(self, kind: Kind, namespace: str, name: str, time: str) -> bool:
+        """Sets the renewTime of a lease, and nothing else. Returns False if it does not exist."""
+        shelf = self._shelf(kind)
+        before = shelf.objects.get((namespace, name))
+        if before is None:
+            return False
+        lease, revision = before.document, self.revision + 1
+        metadata = {**lease["metadata"], "resourceVersion": str(revision)}
+        spec = {**lease["spec"], "renewTime": time}
+        after = StoredObject({**lease, "metadata": metadata, "spec": spec}, revision)
+        self._append(kind, shelf, Event("MODIFIED", after, before))
+        shelf.objects[namespace, name] = after
+        return True
+
     def delete(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         """Removes an object. Raises RefusedError with 404."""
         before = self.stored(kind, namespace, name)
@@ -283,11 +297,14 @@ class Store:
         revision = self.revision + 1
         metadata = {**document["metadata"], "resourceVersion": str(revision)}
         written = StoredObject({**document, "metadata": metadata}, revision)
-        record = Event(happened, written, before)
+        self._append(kind, self._shelf(kind), Event(happened, written, before))
+        return written
+
+    def _append(self, kind: Kind, shelf: Shelf, record: Event) -> None:
+        """Adds an event to the history and to the journal, and wakes who waits for one."""
         if self._journal is not None:
             self._journal(kind, record)
-        self.revision = revision
-        shelf = self._shelf(kind)
+        self.revision = record.after.revision
         if shelf.history.maxlen and len(shelf.history) == shelf.history.maxlen:
             shelf.compacted = shelf.history[0].after.revision
         shelf.history.append(record)
@@ -296,7 +313,6 @@ class Store:
             for news in waiting:
                 if not news.done():
                     news.set_result(None)
-        return written
 
 
 def _key(document: Document) -> Key:

@@ -100,14 +100,8 @@ class Embedded:
         Clusters do this more often than anything else. Nothing else changes in a lease, so nothing
         is to be validated, and no admission policy is asked.
         """
-        missing = []
-        for name in names:
-            lease = self._store.find(LEASES, namespace, name)
-            if lease is None:
-                missing.append(name)
-            else:
-                self._store.update(LEASES, {**lease, "spec": {**lease["spec"], "renewTime": time}})
-        return missing
+        renew = self._store.renew
+        return [name for name in names if not renew(LEASES, namespace, name, time)]
 
 
 class Subscription(Generic[Kept]):
@@ -122,6 +116,7 @@ class Subscription(Generic[Kept]):
         )
         self._kind = kind
         self._reader = Reader(kind)
+        self._selects_all = not self._target.namespace and self._matches is None
 
     async def changes(
         self, held: Mapping[str, Kept] | None = None
@@ -159,10 +154,9 @@ class Subscription(Generic[Kept]):
         return ObjectsListed(items, unreadable)
 
     def _change(self, event: Event) -> WatchUpdate[Kept] | None:
-        was = event.before is not None and self._selects(event.before)
         if event.type != "DELETED" and self._selects(event.after):
             return self._read(event.after)
-        if not was:
+        if event.before is None or not self._selects(event.before):
             return None
         match self._read(event.after):
             case Unreadable(rest):
@@ -173,6 +167,8 @@ class Subscription(Generic[Kept]):
                 return None
 
     def _selects(self, stored: StoredObject) -> bool:
+        if self._selects_all:
+            return True
         namespace = self._target.namespace
         if namespace and stored.document["metadata"].get("namespace") != namespace:
             return False
