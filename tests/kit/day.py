@@ -23,6 +23,7 @@ import anyio
 
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.tenure import ALWAYS
+from berth.actors.process.collector import tune_collector
 from berth.actors.runtime.supervisor import Child, Supervisor
 from berth.actors.system import Daemon
 from berth.tools.apiserver.api import Api
@@ -154,6 +155,7 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    tune_collector()
     history = play(options.nodes, options.pods, options.hours, options.seed)
     used = resource.getrusage(resource.RUSAGE_SELF)
     for (kind, how), count in history.writes.most_common(12):

@@ -30,6 +30,7 @@ from .volumes import claimed_key, pod_claims
 
 REMEMBERED = 100_000
 Key = tuple[type[HasMetadata], str, str]
+Index = dict[str, dict[Key, None]]
 Fields = dict[str, Callable[[Any], Iterable[str]]]
 
 # The fields by which objects are looked up, besides names; "" stands for an absent field. "free"
@@ -76,9 +77,10 @@ class Cluster:
         self._objects: dict[type[HasMetadata], dict[str, dict[str, HasMetadata]]] = defaultdict(
             lambda: defaultdict(dict)
         )
-        self._dependents: dict[str, dict[Key, HasMetadata]] = defaultdict(dict)
-        self._free: dict[tuple[type[HasMetadata], str], dict[str, HasMetadata]] = defaultdict(dict)
-        self._indexed: dict[tuple[type[HasMetadata], str], dict[str, dict[Key, HasMetadata]]] = {
+        # The indexes hold places only, so they stay as they are while an object stays in its own.
+        self._dependents: Index = defaultdict(dict)
+        self._free: dict[tuple[type[HasMetadata], str], dict[Key, None]] = defaultdict(dict)
+        self._indexed: dict[tuple[type[HasMetadata], str], Index] = {
             (kind, field): defaultdict(dict)
             for kind, fields in _INDEXED.items()
             for field in fields
@@ -103,20 +105,18 @@ class Cluster:
     def candidates(self, kind: type[T], owner: HasMetadata) -> list[T]:
         """Returns the objects of a kind that an owner controls or could adopt."""
         metadata = owner.metadata
-        mine = [
-            obj for key, obj in self._dependents.get(metadata.uid, {}).items() if key[0] is kind
-        ]
-        return cast("list[T]", [*mine, *self._free[kind, metadata.namespace].values()])
+        mine = [key for key in self._dependents.get(metadata.uid, ()) if key[0] is kind]
+        return cast("list[T]", self._at([*mine, *self._free[kind, metadata.namespace]]))
 
     def dependents(self, uid: str) -> list[HasMetadata]:
-        return list(self._dependents.get(uid, {}).values())
+        return self._at(self._dependents.get(uid, ()))
 
     def count_dependents(self, uid: str) -> int:
         return len(self._dependents.get(uid, ()))
 
     def by(self, kind: type[T], field: str, value: str) -> list[T]:
         """Returns the objects of a kind whose field, an indexed one, has this value."""
-        return cast("list[T]", list(self._indexed[kind, field].get(value, {}).values()))
+        return cast("list[T]", self._at(self._indexed[kind, field].get(value, ())))
 
     def count(self, kind: type[T], field: str, value: str) -> int:
         """Returns the number of objects that `by` returns, in constant time."""
@@ -146,33 +146,44 @@ class Cluster:
         """False if only a part of the object could be read."""
         return (kind, namespace, name) not in self._unreadable
 
+    def _at(self, places: Iterable[Key]) -> list[HasMetadata]:
+        objects = self._objects
+        return [objects[kind][namespace][name] for kind, namespace, name in places]
+
     def put(self, obj: HasMetadata, *, readable: bool = True) -> Change | None:
         """Stores an object. Returns None if the stored one is as new, or if it has been deleted.
 
         If not `readable`, `obj` is the readable part of an object that cannot be read.
         """
         kind, metadata = type(obj), obj.metadata
-        before = self.find(kind, metadata.namespace, metadata.name)
+        named = self._objects[kind][metadata.namespace]
+        before = named.get(metadata.name)
         if metadata.uid in self._gone or (
             before is not None and version_of(obj) <= version_of(before)
         ):
             return None
-        if before is not None and not _has_same_place(before, obj):
+        if before is None:
+            self._index(obj)
+        elif not _has_same_place(before, obj):
             self._forget(before, replaced=before.metadata.uid == metadata.uid)
-        place = _key(obj)
-        self._objects[kind][metadata.namespace][metadata.name] = obj
+            self._index(obj)
+        named[metadata.name] = obj
         if not readable:
-            self._unreadable.add(place)
+            self._unreadable.add(_key(obj))
         elif self._unreadable:
-            self._unreadable.discard(place)
-        for owner in metadata.owner_references:
-            self._dependents[owner.uid][place] = obj
+            self._unreadable.discard(_key(obj))
+        return Change(before, obj)
+
+    def _index(self, obj: HasMetadata) -> None:
+        place = _key(obj)
+        kind, namespace, _ = place
+        for owner in obj.metadata.owner_references:
+            self._dependents[owner.uid][place] = None
         if controller_of(obj) is None:
-            self._free[kind, metadata.namespace][metadata.name] = obj
+            self._free[kind, namespace][place] = None
         for field, values in _INDEXED.get(kind, {}).items():
             for value in values(obj):
-                self._indexed[kind, field][value][place] = obj
-        return Change(before, obj)
+                self._indexed[kind, field][value][place] = None
 
     def remove(self, obj: HasMetadata) -> Change | None:
         """Removes a deleted object. Returns None if it was not stored."""
@@ -212,7 +223,7 @@ class Cluster:
         self._unreadable.discard(place)
         for owner in obj.metadata.owner_references:
             _drop(self._dependents, owner.uid, place)
-        self._free[kind, namespace].pop(name, None)
+        self._free[kind, namespace].pop(place, None)
         for field, values in _INDEXED.get(kind, {}).items():
             for value in values(obj):
                 _drop(self._indexed[kind, field], value, place)
@@ -239,9 +250,9 @@ def _key(obj: HasMetadata) -> Key:
     return type(obj), obj.metadata.namespace, obj.metadata.name
 
 
-def _drop(index: dict[str, dict[Key, HasMetadata]], field: str, key: Key) -> None:
-    objects = index.get(field)
-    if objects is not None:
-        objects.pop(key, None)
-        if not objects:
+def _drop(index: Index, field: str, key: Key) -> None:
+    places = index.get(field)
+    if places is not None:
+        places.pop(key, None)
+        if not places:
             del index[field]

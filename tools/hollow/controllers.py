@@ -137,8 +137,10 @@ class _Runner:
 
     def _time(self) -> datetime:
         """Returns the time of day, and tells the controllers if it was set since the last call."""
-        wall, now = self._clock.wall(), self._clock.now()
-        before, at = self._last_time
+        now, (before, at) = self._clock.now(), self._last_time
+        if now == at:
+            return before
+        wall = self._clock.wall()
         step = wall - before - timedelta(seconds=now - at)
         if abs(step) > SET:
             self._controllers.shift(step)
@@ -227,25 +229,32 @@ class _Runner:
         if due < self._due.get(item, inf):
             self._due[item] = due
             heappush(self._times, (due, next(self._numbers), item))
+            if (alarm := self._next_alarm()) is not None:
+                self._group.start_soon(self._ring, alarm)
 
-            self._set_alarm()
+    def _next_alarm(self) -> float | None:
+        """Returns the next time at which an item is due, unless a task waits for that time or for
+        an earlier one.
+        """
+        due = self._times[0][0] if self._times else inf
+        if due >= min(self._alarms, default=inf):
+            return None
+        self._alarms.add(due)
+        return due
 
-    def _set_alarm(self) -> None:
-        if self._times and self._times[0][0] < min(self._alarms, default=inf):
-            due = self._times[0][0]
-            self._alarms.add(due)
-            self._group.start_soon(self._ring, due)
-
-    async def _ring(self, due: float) -> None:
-        """Waits until a time, and decides again on the items that are due."""
-        await self._clock.sleep(max(due - self._clock.now(), 0.0))
-        self._alarms.discard(due)
-        while self._times and self._times[0][0] <= max(due, self._clock.now()):
-            at, _, item = heappop(self._times)
-            if self._due.get(item) == at:
-                del self._due[item]
-                self._look_again(item)
-        self._set_alarm()
+    async def _ring(self, due: float | None) -> None:
+        """Waits until a time, and decides again on the items that are due; then goes on with the
+        next time.
+        """
+        while due is not None:
+            await self._clock.sleep(max(due - self._clock.now(), 0.0))
+            self._alarms.discard(due)
+            while self._times and self._times[0][0] <= max(due, self._clock.now()):
+                at, _, item = heappop(self._times)
+                if self._due.get(item) == at:
+                    del self._due[item]
+                    self._look_again(item)
+            due = self._next_alarm()
 
     def _look_again(self, item: Item) -> None:
         """Decides on an item; a task is started only if there is something to write."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from math import inf
 from typing import Protocol, assert_never
 
 from anyio.abc import TaskGroup
@@ -90,18 +91,27 @@ class Player:
 
     def _play(self) -> None:
         """Starts the steps of the stages that are over, and an alarm for the next one."""
-        now = self._now()
-        for due in self._lives.take_due(now):
+        if (alarm := self._start_due()) is not None:
+            self._group.start_soon(self._ring, alarm)
+
+    def _start_due(self) -> float | None:
+        """Starts the steps of the stages that are over. Returns the time of the next one, unless a
+        task waits for that time or for an earlier one.
+        """
+        for due in self._lives.take_due(self._now()):
             self._group.start_soon(self._carry_out, due)
         next_due = self._lives.next_due()
-        if next_due is not None and next_due < min(self._alarms, default=next_due + 1):
-            self._alarms.add(next_due)
-            self._group.start_soon(self._ring, next_due, next_due - now)
+        if next_due is None or next_due >= min(self._alarms, default=inf):
+            return None
+        self._alarms.add(next_due)
+        return next_due
 
-    async def _ring(self, due: float, seconds: float) -> None:
-        await self._clock.sleep(max(seconds, LEAST_SECONDS))
-        self._alarms.discard(due)
-        self._play()
+    async def _ring(self, due: float | None) -> None:
+        """Waits until a time and starts what is due; then goes on with the next time."""
+        while due is not None:
+            await self._clock.sleep(max(due - self._now(), LEAST_SECONDS))
+            self._alarms.discard(due)
+            due = self._start_due()
 
     async def _carry_out(self, due: Due) -> None:
         document = due.document
