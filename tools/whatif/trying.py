@@ -232,7 +232,9 @@ def _of(info: NodeInfo) -> Fullness:
 
 
 def _pending(documents: Documents, placing: Placing) -> list[Pending]:
-    """Returns the pods that stay pending; pods of one template share a decision."""
+    """Returns the pods that stay pending; pods of one template share a decision, which the pods of
+    a StatefulSet do not.
+    """
     groups: dict[object, list[Place]] = {}
     for place in placing.pending:
         try:
@@ -241,7 +243,7 @@ def _pending(documents: Documents, placing: Placing) -> list[Pending]:
             continue
         key = placing.workload_of(place), info.priority, info.template
         groups.setdefault(key, []).append(place)
-    pending = []
+    pending: dict[tuple[str, str], Pending] = {}
     for places in groups.values():
         attempt = documents.attempt(places[0])
         reasons = standing(documents.at(places[0]))
@@ -250,5 +252,6 @@ def _pending(documents: Documents, placing: Placing) -> list[Pending]:
             asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
             reasons = ["".join(conclusion(explained, asks, now=not reasons))]
         pods = [f"{namespace}/{name}" for _, namespace, name in places]
-        pending.append(Pending(placing.workload_of(places[0]), pods, "; ".join(reasons)))
-    return pending
+        workload, reason = placing.workload_of(places[0]), "; ".join(reasons)
+        pending.setdefault((workload, reason), Pending(workload, [], reason)).pods.extend(pods)
+    return list(pending.values())

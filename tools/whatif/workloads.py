@@ -12,17 +12,30 @@ from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 
 from ..apiserver.admission import CLAIMS
 from ..apiserver.eviction import PODS
+from ..apiserver.resources import BY_KIND
 from ..apiserver.store import Store
 from ..explain.source import SourceError, completed_object
 from ..hollow import daemon_set, stateful_set
-from ..hollow.documents import pod_from, template_hash
+from ..hollow.deployment.replica_sets import new_replica_set, next_revision, of_template
+from ..hollow.documents import pod_from
 from ..hollow.job.controller import labels as job_labels
-from ..hollow.objects import TYPES, DaemonSet, Deployment, Job, Node, Pod, StatefulSet, read
+from ..hollow.objects import (
+    TYPES,
+    DaemonSet,
+    Deployment,
+    Job,
+    Node,
+    Pod,
+    ReplicaSet,
+    StatefulSet,
+    read,
+)
 from ..hollow.writes import Create
 from .documents import Document, Documents, Place
 from .placing import Placing, controller_of
 
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController")
+REPLICA_SETS = BY_KIND["apps/v1", "ReplicaSet"]
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -49,14 +62,33 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
     if isinstance(owner, StatefulSet):
         _stateful_pods(documents, placing, owner, desired, workload, store)
         return
-    labels = job_labels(owner) if isinstance(owner, Job) else {}
     if isinstance(owner, Deployment):
-        labels = {"pod-template-hash": template_hash(owner.spec.template)}
+        owner = _replica_set(documents, owner, store)
+    labels = job_labels(owner) if isinstance(owner, Job) else {}
     pod = completed_object(PODS, pod_from(owner, f"{place[2]}-new", labels), store)
     for _ in range(missing):
         name = placing.new_name(f"{place[2]}-", place[1])
         metadata = {**pod["metadata"], "name": name, "uid": f"{place[1]}/{name}"}
         placing.add({**pod, "metadata": metadata}, workload)
+
+
+def _replica_set(documents: Documents, owner: Deployment, store: Store) -> ReplicaSet:
+    """Returns the ReplicaSet of a Deployment's template, which spreads its pods; adds it if there
+    is none.
+    """
+    uid = owner.metadata.uid
+    sets = [
+        read(document, ReplicaSet)
+        for _, document in documents.every("ReplicaSet")
+        if (controller_of(document) or {}).get("uid") == uid
+    ]
+    present = of_template(owner, sets)
+    if present is not None:
+        return present
+    new = new_replica_set(owner, owner.spec.replicas or 0, next_revision(sets), 0)
+    document = completed_object(REPLICA_SETS, new, store)
+    documents.put(document)
+    return read(document, ReplicaSet)
 
 
 def _desired(document: Document) -> int:
