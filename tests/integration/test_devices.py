@@ -36,6 +36,10 @@ async def hollow(nodes: int = 1, devices: Path | None = None) -> AsyncIterator[C
         yield running
 
 
+def about_pods(events: list[Document]) -> list[Document]:
+    return [event for event in events if event["involvedObject"]["kind"] == "Pod"]
+
+
 def pod(name: str, on: str = "node-1", *, seconds: int = 0, **claim: str) -> Document:
     annotations = {"berth.dev/run-seconds": str(seconds)} if seconds else {}
     return {
@@ -105,9 +109,11 @@ async def test_pods_share_a_claim_and_the_last_one_frees_its_device() -> None:
         )
         (container,) = running_pod["status"]["containerStatuses"]
         assert container["state"] == {"waiting": {"reason": "ContainerCreating"}}
-        events = await running.until_all("Event", lambda events: len(events) == 2)
-        assert {event["reason"] for event in events} == {"FailedPrepareDynamicResources"}
-        assert events[0]["message"] == (
+        events = await running.until_all("Event", lambda events: len(about_pods(events)) == 2)
+        assert {event["reason"] for event in about_pods(events)} == {
+            "FailedPrepareDynamicResources"
+        }
+        assert about_pods(events)[0]["message"] == (
             "Failed to prepare dynamic resources: prepare dynamic resources: "
             "ResourceClaim default/shared is not allocated"
         )
@@ -133,7 +139,7 @@ async def test_pods_share_a_claim_and_the_last_one_frees_its_device() -> None:
 async def test_a_pod_gets_a_claim_from_a_template_which_goes_with_it() -> None:
     async with hollow() as running:
         await running.create("Pod", pod("early", resourceClaimTemplateName="one"))
-        events = await running.until_all("Event", lambda events: len(events) >= 2)
+        events = await running.until_all("Event", lambda events: len(about_pods(events)) >= 2)
         assert "FailedResourceClaimCreation" in {event["reason"] for event in events}
         await running.create("ResourceClaimTemplate", TEMPLATE)
         (claim,) = await running.until_all("ResourceClaim", lambda claims: len(claims) == 1)
