@@ -8,12 +8,29 @@ order in which they came.)
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import anyio
 
 from ..runtime.clock import Clock
 from .token_bucket import TokenBucket
+
+_counted_for: ContextVar[str] = ContextVar("counted_for", default="")
+
+
+@contextmanager
+def counted_for(namespace: str) -> Iterator[None]:
+    """Has the requests of the block take the turns of this namespace, whatever they are about: the
+    deletion of a victim is work for its preemptor.
+    """
+    before = _counted_for.set(namespace)
+    try:
+        yield
+    finally:
+        _counted_for.reset(before)
 
 
 @dataclass(eq=False, slots=True)
@@ -46,6 +63,7 @@ class RateLimit:
         """
         if self._bucket is None:
             return 0.0
+        namespace = _counted_for.get() or namespace
         came = self._clock.now()
         if not self._waiting and self._seconds_to_token(self._bucket) <= 0:
             self._token_at = None

@@ -24,6 +24,7 @@ from anyio.abc import TaskStatus
 from ..attempt import pod_events
 from ..attempt.ending import ENDED
 from ..client.access import Calls
+from ..client.rate_limit import counted_for
 from ..client.rest import ApiError, ConnectionFailedError, IgnoredAnswer
 from ..client.retries import with_retries
 from ..mailboxes import Mailboxes
@@ -189,7 +190,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
         preemptor = order.preemptor.pod
         if not in_memory:
             try:
-                await self._delete(victim, preemptor.spec.scheduler_name)
+                with counted_for(preemptor.metadata.namespace):
+                    await self._delete(victim, preemptor.spec.scheduler_name)
             except ApiError as refused:
                 if refused.code != GONE:
                     raise

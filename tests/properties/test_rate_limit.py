@@ -10,7 +10,7 @@ import anyio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.actors.client.rate_limit import RateLimit
+from berth.actors.client.rate_limit import RateLimit, counted_for
 from berth.actors.client.token_bucket import TokenBucket
 from tests.kit.clock import VirtualClock
 
@@ -78,6 +78,23 @@ async def test_namespaces_take_turns() -> None:
         group.start_soon(wait, "b1")
         await clock.advance(6.0)
     assert went == ["a0", "a1", "b0", "c0", "a2", "d0", "b1", "a3"]
+
+
+async def test_a_request_is_counted_for_whom_it_is_made() -> None:
+    clock = VirtualClock()
+    limit = RateLimit(1.0, 1, clock)
+    went: list[str] = []
+
+    async def wait(request: str, payer: str) -> None:
+        with counted_for(payer):
+            await limit.wait_turn(request[0])
+        went.append(request)
+
+    async with anyio.create_task_group() as group:
+        for request, payer in (("a0", ""), ("a1", ""), ("a2", ""), ("a3", "b"), ("b0", "")):
+            group.start_soon(wait, request, payer)
+        await clock.advance(6.0)
+    assert went == ["a0", "a1", "a3", "a2", "b0"]
 
 
 Request = tuple[float, str, float | None]
