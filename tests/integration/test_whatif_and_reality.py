@@ -7,40 +7,32 @@ Scale-downs are left out: among equal pods the controller chooses by their uids.
 
 from __future__ import annotations
 
-import asyncio
 import json
-import random
 from collections import Counter
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import anyio
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from berth.actors.client.extender.calls import Extenders
-from berth.actors.client.tenure import ALWAYS
-from berth.actors.runtime.supervisor import Supervisor
 from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Ints
-from berth.actors.system import Daemon
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
 from berth.tools.feature_gates import gates_from
-from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.embedded import Embedded
-from berth.tools.hollow.kubelet.kubelets import run_kubelets
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.whatif.steps import steps_of
 from berth.tools.whatif.trying import result_of
 from tests.kit.cluster import configured
-from tests.kit.virtual_loop import BEGAN, LoopClock, VirtualLoop
+from tests.kit.embedded import run_virtually, running
+from tests.kit.virtual_loop import LoopClock
 
 Document = dict[str, Any]
 Placements = Counter[tuple[str, str]]
@@ -179,14 +171,7 @@ class Reality:
         self._api.seed()
         for number in range(1, NODES + 1):
             self._api.create(BY_KIND["v1", "Node"], "", hollow_node(number))
-        access = self._access
-        async with Extenders((), access.tenure) as extenders, anyio.create_task_group() as group:
-            await group.start(run_kubelets, access, clock, rng)
-            await group.start(run_controllers, access, clock, rng)
-            daemon = Daemon(WITHOUT_IMAGES, access, extenders, clock, rng, observer=self.seen)
-            daemon._access.tenure.lasts_until(ALWAYS)
-            parts = [child for child in daemon.children() if child.name != "heartbeat"]
-            await group.start(Supervisor(parts, clock, rng).run)
+        async with running(self._access, clock, rng, WITHOUT_IMAGES, self.seen):
             await anyio.sleep(SETTLE_SECONDS)
             after: Placements = Counter()
             before = [doc for kind in KINDS for doc in self._all(kind)]
@@ -198,7 +183,6 @@ class Reality:
                     for pod in self._all("Pod")
                 )
                 self.races = self.races or sum(not node for _, node in after) > 1
-            group.cancel_scope.cancel()
         return before, after
 
     def _all(self, kind: str) -> list[Document]:
@@ -256,12 +240,8 @@ class Reality:
 
 
 def compare(folder: Path, plan: Plan) -> None:
-    random.seed(1)  # the server's names and uids
     reality = Reality()
-    with asyncio.Runner(loop_factory=partial(VirtualLoop, transit=0.0)) as runner:
-        now, began = runner.get_loop().time, BEGAN.timestamp()
-        with patch("berth.tools.apiserver.clock.seconds", lambda: began + now()):
-            before, after = runner.run(reality.play(plan))
+    before, after = run_virtually(partial(reality.play, plan))
     assume(not reality.seen.tie and not reality.races)
     sentences = []
     for sentence, applied in plan:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
-import random
 import resource
 from collections import Counter
 from collections.abc import Iterator
@@ -17,23 +16,16 @@ from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import anyio
 
-from berth.actors.client.extender.calls import Extenders
-from berth.actors.client.tenure import ALWAYS
 from berth.actors.process.collector import tune_collector
-from berth.actors.runtime.supervisor import Child, Supervisor
-from berth.actors.system import Daemon
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.apiserver.store import Event, Store
-from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.embedded import Embedded
-from berth.tools.hollow.kubelet.kubelets import run_kubelets
 from berth.tools.hollow.kubelet.nodes import hollow_node
-from tests.kit.cluster import UNLIMITED
+from tests.kit.embedded import run_virtually, running
 from tests.kit.virtual_loop import BEGAN, VirtualLoop
 
 Document = dict[str, Any]
@@ -109,12 +101,6 @@ def _deployment(name: str, usage: str, replicas: int) -> Document:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def _children(daemon: Daemon) -> list[Child]:
-    """Returns the parts of the scheduler, without the one that measures blocks in real time."""
-    daemon._access.tenure.lasts_until(ALWAYS)
-    return [child for child in daemon.children() if child.name != "heartbeat"]
-
-
 async def _play(nodes: int, pods: int, hours: float, seed: int) -> History:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
@@ -128,24 +114,14 @@ async def _play(nodes: int, pods: int, hours: float, seed: int) -> History:
     for document in deployments(pods):
         api.create(DEPLOYMENTS, "default", document)
     access = Embedded(store)
-    async with Extenders((), access.tenure) as extenders, anyio.create_task_group() as group:
-        await group.start(run_kubelets, access, clock, rng)
-        await group.start(run_controllers, access, clock, rng)
-        daemon = Daemon(UNLIMITED, access, extenders, clock, rng)
-        await group.start(Supervisor(_children(daemon), clock, rng).run)
+    async with running(access, clock, rng):
         await anyio.sleep(hours * 3600)
-        group.cancel_scope.cancel()
     return history
 
 
 def play(nodes: int, pods: int, hours: float, seed: int = 1) -> History:
     """Plays so many hours of a cluster."""
-    random.seed(seed)  # the server's names and uids
-    with asyncio.Runner(loop_factory=partial(VirtualLoop, transit=0.0)) as runner:
-        clock = runner.get_loop().time
-        began = BEGAN.timestamp()
-        with patch("berth.tools.apiserver.clock.seconds", lambda: began + clock()):
-            return runner.run(_play(nodes, pods, hours, seed))
+    return run_virtually(partial(_play, nodes, pods, hours, seed), seed)
 
 
 def main() -> None:

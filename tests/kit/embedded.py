@@ -1,0 +1,60 @@
+"""A whole cluster in one process and in virtual time: the parts talk by calls, not over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+import anyio
+
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.tenure import ALWAYS
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.supervisor import Supervisor
+from berth.actors.scheduling.decision.observer import DecisionObserver
+from berth.actors.system import Daemon
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.hollow.controllers import run_controllers
+from berth.tools.hollow.embedded import Embedded
+from berth.tools.hollow.kubelet.kubelets import run_kubelets
+from tests.kit.cluster import UNLIMITED
+from tests.kit.virtual_loop import BEGAN, VirtualLoop
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def running(
+    access: Embedded,
+    clock: Clock,
+    rng: Random,
+    configuration: KubeSchedulerConfiguration = UNLIMITED,
+    observer: DecisionObserver | None = None,
+) -> AsyncIterator[None]:
+    """Runs the kubelets, the controllers and the scheduler of an API server for the duration of
+    the block, without the part of the scheduler that measures blocks in real time.
+    """
+    async with Extenders((), access.tenure) as extenders, anyio.create_task_group() as group:
+        await group.start(run_kubelets, access, clock, rng)
+        await group.start(run_controllers, access, clock, rng)
+        daemon = Daemon(configuration, access, extenders, clock, rng, observer=observer)
+        daemon._access.tenure.lasts_until(ALWAYS)
+        parts = [child for child in daemon.children() if child.name != "heartbeat"]
+        await group.start(Supervisor(parts, clock, rng).run)
+        yield
+        group.cancel_scope.cancel()
+
+
+def run_virtually(story: Callable[[], Coroutine[Any, Any, T]], seed: int = 1) -> T:
+    """Runs a story in virtual time, which is also the server's; the seed is that of its names."""
+    random.seed(seed)
+    with asyncio.Runner(loop_factory=partial(VirtualLoop, transit=0.0)) as runner:
+        now, began = runner.get_loop().time, BEGAN.timestamp()
+        with patch("berth.tools.apiserver.clock.seconds", lambda: began + now()):
+            return runner.run(story())
