@@ -16,7 +16,7 @@ PAGE = ROOT / "docs/toy-cluster.md"
 SECONDS = 150.0
 
 pytestmark = [
-    pytest.mark.full,
+    pytest.mark.full("waits"),
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
 ]
 

@@ -15,7 +15,7 @@ EVICTION = ROOT / "docs/eviction.md"
 SECONDS = 60.0
 
 pytestmark = [
-    pytest.mark.full,
+    pytest.mark.full("waits"),
     pytest.mark.skipif(
         shutil.which("kubectl") is None or shutil.which("curl") is None,
         reason="kubectl and curl are not on the PATH",

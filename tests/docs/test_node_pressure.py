@@ -18,7 +18,7 @@ SECONDS = 90.0
 PROGRAMS = Path(sys.executable).parent  # with berth
 
 
-@pytest.mark.full
+@pytest.mark.full("waits")
 @needs("kubectl")
 def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:
     write_files(EVICTION, tmp_path)

@@ -15,7 +15,7 @@ PAGE = ROOT / "docs/eviction.md"
 SECONDS = 60.0
 
 pytestmark = [
-    pytest.mark.full,
+    pytest.mark.full("waits"),
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
 ]
 

@@ -30,7 +30,7 @@ def printed(command: str, folder: Path, kubeconfig: str) -> str:
     return (done.stdout + done.stderr).rstrip("\n")
 
 
-@pytest.mark.full
+@pytest.mark.full("waits")
 @needs("kubectl")
 async def test_the_commands_about_taints_print_what_the_page_shows(tmp_path: Path) -> None:
     write_files(PAGE, tmp_path)

@@ -156,7 +156,7 @@ def test_a_budget_lets_one_pod_go_at_a_time(kubectl: Kubectl) -> None:
     least, ended = [REPLICAS], threading.Event()
 
     def look() -> None:
-        while not ended.is_set():
+        while not ended.wait(0.1):
             least.append(ready(kubectl, "db"))
 
     looking = threading.Thread(target=look)
@@ -299,12 +299,11 @@ def test_the_grace_period_of_a_drain_replaces_that_of_the_pods(
 
 def test_an_unhealthy_pod_is_drained_if_its_budget_says_so(kubectl: Kubectl) -> None:
     node = nodes_of(kubectl)[0]
-    create(kubectl, pod("sick", node), budget("sick", minAvailable=1))
+    unready = {"annotations": {"berth.dev/ready-seconds": "3600"}}
+    create(kubectl, pod("sick", node, unready), budget("sick", minAvailable=1))
     running(kubectl, "sick")
-    allows(kubectl, "sick", 0)
-    unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
-    kubectl("patch", "pod", "sick", "--subresource=status", "-p", json.dumps(unready))
-    until(lambda: not kubectl.read("pdb", "sick")["status"].get("currentHealthy"))
+    until(lambda: kubectl.read("pdb", "sick")["status"].get("expectedPods") == 1)
+    assert not kubectl.read("pdb", "sick")["status"].get("currentHealthy")
     refused = kubectl.refused("drain", node, "--force", "--timeout=1s")
     assert "Cannot evict pod" in refused
     policy = {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from berth.tools.hollow.kubelet.containers import Backoffs, Exit, after_exits, progress
 from berth.tools.hollow.kubelet.stages.lives import Due, Lives
-from berth.tools.hollow.kubelet.stages.stage import API_VERSION, Stage, read
+from berth.tools.hollow.kubelet.stages.stage import API_VERSION, Stage, read, selecting
 
 Document = dict[str, Any]
 PHASES = ("Pending", "Running", "Failed")
@@ -81,7 +81,7 @@ class Histories(RuleBasedStateMachine):
             uid = due.document["metadata"]["uid"]
             assert uid not in self.under_way, "two transitions at a time"
             assert due.document == self.pods[uid]
-            assert due.stage.matches(due.document)
+            assert selecting([due.stage], due.document)
             assert due.stage.name != "never"
             assert self.now - self.since[uid] >= LEAST
             self.under_way[uid] = due

@@ -49,10 +49,11 @@ from .resources import BY_KIND, KINDS, Kind
 from .rules.device_claims import without_deallocated
 from .rules.pod_resize import resized
 from .rules.quotas import quota_warnings
-from .schema import TYPES, pruned, strict_message, unknown_and_mistyped
+from .schema import TYPES, pruned, replaced, strict_message, unknown_and_mistyped
 from .selectors import Matches
 from .store import Document, RefusedError, Store, StoredObject
 from .tables.column import selector_text
+from .template_generation import DAEMON_SETS, numbered
 from .validation import problems, resize_problems, status_problems
 
 NODES = BY_KIND["v1", "Node"]
@@ -149,6 +150,8 @@ class Api:
             created = admitted_pod(self.store, with_default_limits(self.store, created))
         elif kind == CLAIMS:
             created = admitted_claim(self.store, created)
+        elif kind == DAEMON_SETS:
+            created = numbered(created, None)
         elif kind == QUOTAS:
             created = limited(created)
             self.warnings += quota_warnings(created)
@@ -168,7 +171,7 @@ class Api:
         Raises RefusedError with 422 if the update would change a pod's node: only bind does that.
         """
         before = self.store.get(kind, namespace, name)
-        document = self._decoded(kind, document, subresource)
+        document = self._decoded(kind, document, subresource, before)
         sent = document.get("metadata") or {}
         for field, here in (("name", name), ("namespace", namespace)):
             if here and (sent.get(field) or here) != here:
@@ -206,7 +209,9 @@ class Api:
         if kind == PODS:
             after = readmitted_pod(after, before)
             after = resized(after, before) if subresource == "resize" else after
-            metadata = after["metadata"]
+        elif kind == DAEMON_SETS:
+            after = numbered(after, before)
+        metadata = after["metadata"]
         if kind.status:
             after.pop("status", None)
             if "status" in before:
@@ -406,14 +411,21 @@ class Api:
             kind, namespace, name, {**document, "metadata": metadata, "spec": spec}, ""
         )
 
-    def _decoded(self, kind: Kind, document: Document, subresource: str = "") -> Document:
+    def _decoded(
+        self,
+        kind: Kind,
+        document: Document,
+        subresource: str = "",
+        before: Document | None = None,
+    ) -> Document:
         """Returns the document without nulls and without fields that its kind does not have. Of a
-        status, only that part is of interest.
+        status, only that part is of interest, and of its parts, those that were not stored before.
 
         Raises RefusedError with 400 for a value of the wrong type and, if validation is Strict, for
         an unknown or duplicate field.
         """
-        findings = unknown_and_mistyped(kind.type_name, document)
+        news = replaced(document, before) if before and subresource == "status" else document
+        findings = unknown_and_mistyped(kind.type_name, news)
         if findings.mistyped:
             raise RefusedError(400, "BadRequest", findings.mistyped)
         unknown = [*findings.unknown, *self._duplicates]

@@ -8,9 +8,10 @@ from time import time as seconds
 
 
 def now() -> str:
-    return _text(int(seconds()))
+    return text_of(int(seconds()))
 
 
-@lru_cache(maxsize=1)
-def _text(seconds: int) -> str:
+@lru_cache(maxsize=64)  # times of the last seconds are written most often
+def text_of(seconds: int) -> str:
+    """Returns seconds of the epoch in this form."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

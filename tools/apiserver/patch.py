@@ -21,6 +21,7 @@ MOST_OPERATIONS = 10_000
 MOST_COPIED_BYTES = 3 << 20
 # raised when a patch expects a value of another type
 _UNFIT = (TypeError, LookupError, AttributeError, ValueError)
+_SCALARS = (str, bool, int, float)
 DELETE_FROM = "$deleteFromPrimitiveList/"
 ORDER = "$setElementOrder/"
 
@@ -106,7 +107,9 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
         result = {key: value for key, value in result.items() if key in retained}
     fields = shape.fields if shape is not None and shape.fields is not None else {}
     for key, value in patch.items():
-        if key.startswith(DELETE_FROM):
+        if type(value) in _SCALARS and key[:1] != "$":
+            result[key] = value
+        elif key.startswith(DELETE_FROM):
             name, unwanted = key.removeprefix(DELETE_FROM), set(map(_identity, _listed(key, value)))
             result[name] = [
                 item for item in result.get(name) or () if _identity(item) not in unwanted
@@ -124,8 +127,7 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
             else:
                 result[key] = _merge_strategic(below, result.get(key), value)
     for key in patch:
-        name = key.removeprefix(ORDER)
-        if key != name and name in fields and name in result:
+        if key.startswith(ORDER) and (name := key.removeprefix(ORDER)) in fields and name in result:
             old_list = (old if isinstance(old, dict) else {}).get(name) or []
             merge_key = fields[name].merge_key or BY_VALUE
             result[name] = _ordered(result[name], old_list, _listed(key, patch[key]), merge_key)

@@ -177,6 +177,20 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
     )
 
 
+def replaced(document: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Returns a document without the fields that hold the very same values as in an earlier one,
+    as they do after a patch of other fields.
+    """
+    news: dict[str, Any] = {}
+    for key, value in document.items():
+        old = before.get(key)
+        if isinstance(value, dict) and isinstance(old, dict) and value is not old:
+            news[key] = replaced(value, old)
+        elif value is not old or value is None:
+            news[key] = value
+    return news
+
+
 def pruned(shape: Shape, value: Any) -> Any:
     """Returns a well-typed value as Kubernetes reads it: without nulls and unknown fields."""
     if type(value) is dict and shape.fields is not None:

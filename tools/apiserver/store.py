@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, takewhile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -39,14 +39,32 @@ class RefusedError(Exception):
 
 
 class StoredObject:
-    """A document at one revision; `raw` is its JSON."""
+    """A document at one revision; `raw` is its JSON.
 
-    __slots__ = ("_raw", "document", "revision")
+    The document of a renewed lease is made each time that somebody reads it, because most are not
+    read, and the history holds many.
+    """
 
-    def __init__(self, document: Document, revision: int) -> None:
-        self.document = document
+    __slots__ = ("_document", "_raw", "_renew_time", "revision")
+
+    def __init__(self, document: Document, revision: int, renew_time: str | None = None) -> None:
         self.revision = revision
+        self._document = document
+        self._renew_time = renew_time
         self._raw: bytes | None = None
+
+    def renewed(self, time: str, revision: int) -> StoredObject:
+        """Returns the lease with another renewTime."""
+        return StoredObject(self._document, revision, time)
+
+    @property
+    def document(self) -> Document:
+        lease = self._document
+        if self._renew_time is None:
+            return lease
+        metadata = {**lease["metadata"], "resourceVersion": str(self.revision)}
+        spec = {**lease["spec"], "renewTime": self._renew_time}
+        return {**lease, "metadata": metadata, "spec": spec}
 
     @property
     def raw(self) -> bytes:
@@ -59,12 +77,13 @@ class Event(msgspec.Struct, frozen=True):
     """A write of one type: ADDED, MODIFIED or DELETED.
 
     `after` is the object after the write (for DELETED, its last form), `before` the one that the
-    write replaced or deleted.
+    write replaced or deleted. `renews` is the key of a lease of which only the renewTime changes.
     """
 
     type: str
     after: StoredObject
     before: StoredObject | None
+    renews: Key | None = None
 
 
 class Shelf:
@@ -214,19 +233,22 @@ class Store:
             return before
         return self._put(kind, "MODIFIED", document, before)
 
-    def renew(self, kind: Kind, namespace: str, name: str, time: str) -> bool:
-        """Sets the renewTime of a lease, and nothing else. Returns False if it does not exist."""
+    def renew(self, kind: Kind, namespace: str, names: Iterable[str], time: str) -> Sequence[str]:
+        """Sets the renewTime of leases, and nothing else. Returns the names of those that do not
+        exist.
+        """
         shelf = self._shelf(kind)
-        before = shelf.objects.get((namespace, name))
-        if before is None:
-            return False
-        lease, revision = before.document, self.revision + 1
-        metadata = {**lease["metadata"], "resourceVersion": str(revision)}
-        spec = {**lease["spec"], "renewTime": time}
-        after = StoredObject({**lease, "metadata": metadata, "spec": spec}, revision)
-        self._append(kind, shelf, Event("MODIFIED", after, before))
-        shelf.objects[namespace, name] = after
-        return True
+        missing = []
+        for name in names:
+            key = namespace, name
+            before = shelf.objects.get(key)
+            if before is None:
+                missing.append(name)
+                continue
+            after = before.renewed(time, self.revision + 1)
+            self._append(kind, shelf, Event("MODIFIED", after, before, key))
+            shelf.objects[key] = after
+        return missing
 
     def delete(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         """Removes an object. Raises RefusedError with 404."""
@@ -243,10 +265,11 @@ class Store:
         Raises RefusedError with 410 if the history does not reach back that far.
         """
         self.check_known(kind, revision)
-        shelf = self._shelf(kind)
-        fresh = list(
-            takewhile(lambda event: event.after.revision > revision, reversed(shelf.history))
-        )
+        fresh: list[Event] = []
+        for event in reversed(self._shelf(kind).history):
+            if event.after.revision <= revision:
+                break
+            fresh.append(event)
         fresh.reverse()
         return fresh
 

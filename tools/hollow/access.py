@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import anyio
+import msgspec
 
 from berth.actors.client.access import Calls
 from berth.actors.client.rest import ApiError, Client, ConnectionFailedError, IgnoredAnswer
@@ -13,9 +14,11 @@ from berth.actors.client.watch import Reflector, WatchUpdate
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata
 
 from ..apiserver.resources import BY_KIND
+from ..apiserver.store import StoredObject
 
 log = get_logger(__name__)
 LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
@@ -29,6 +32,14 @@ class Changes(Protocol[Kept]):
     def changes(self) -> AsyncGenerator[WatchUpdate[Kept]]: ...
 
 
+class Renewed(msgspec.Struct, frozen=True):
+    """Leases that were renewed together, by namespace and name. Nothing else of them has changed,
+    so hardly anybody reads them.
+    """
+
+    leases: dict[tuple[str, str], StoredObject]
+
+
 class Access(Calls, Protocol):
     """Requests to an API server, and watches. Answers and objects may not be changed."""
 
@@ -40,6 +51,10 @@ class Access(Calls, Protocol):
         ...
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Changes[Kept]: ...
+
+    def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
+        """Yields the leases of all namespaces, and changes of them without end."""
+        ...
 
 
 class OverHttp:
@@ -77,3 +92,6 @@ class OverHttp:
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Reflector[Kept]:
         return Reflector(self._client, path, kind, self._clock, self._rng, selector)
+
+    def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
+        return self.follow(LEASES.path(), Lease).changes()

@@ -6,7 +6,7 @@ matches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from berth.actors.scheduling.kube.labels import (
     NOTHING,
@@ -53,9 +53,14 @@ def claim(
     selector, uid = selector_of(owner), owner.metadata.uid
     mine: list[T] = []
     writes: list[Write] = []
+    labels: Mapping[str, str] | None = None
+    matches = False
     for candidate in candidates:
         metadata, controller = candidate.metadata, controller_of(candidate)
-        matches, owners = selector.matches(metadata.labels), metadata.owner_references
+        if metadata.labels != labels:  # those of most candidates are equal
+            labels = metadata.labels
+            matches = selector.matches(labels)
+        owners = metadata.owner_references
         if controller is not None and controller.uid == uid:
             if matches or deleting(owner):
                 mine.append(candidate)

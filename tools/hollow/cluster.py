@@ -9,29 +9,33 @@ never makes a controller do something twice.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
 
 from berth.actors.scheduling.kube.claims import class_of
+from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.devices import ResourceClaim, ResourceSlice
 from berth.actors.scheduling.kube.meta import HasMetadata, version_of
+from berth.actors.scheduling.kube.reading import UNREADABLE
 from berth.actors.scheduling.kube.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     VolumeAttachment,
 )
 
+from ..apiserver.store import StoredObject
 from .budget_index import budget_labels, pod_labels
 from .device_claims import claim_keys, pool_of, pools_of, template_keys
-from .objects import Pod, PodDisruptionBudget, T, controller_of, is_finished
+from .objects import Pod, PodDisruptionBudget, T, controller_of, is_finished, read
 from .volumes import claimed_key, pod_claims
 
 REMEMBERED = 100_000
 Key = tuple[type[HasMetadata], str, str]
 Index = dict[str, dict[Key, None]]
-Fields = dict[str, Callable[[Any], Iterable[str]]]
+Fields = dict[str, Callable[[Any], Collection[str]]]
 
 # The fields by which objects are looked up, besides names; "" stands for an absent field. "free"
 # and "waiting" hold, by class, the volumes without a claim and the claims without a volume.
@@ -89,17 +93,34 @@ class Cluster:
         self._absent: dict[tuple[str, str, str, str], None] = {}
         self._listed: set[type[HasMetadata]] = set()
         self._unreadable: set[Key] = set()
+        self._renewed: dict[tuple[str, str], StoredObject] = {}
         # Why the server last refused to create or scale something for an object: by kind, namespace
         # and name.
         self.refusals: dict[tuple[str, str, str], str] = {}
 
+    def renew(self, leases: Mapping[tuple[str, str], StoredObject]) -> None:
+        """Takes renewed leases, by namespace and name. They are read when somebody asks for one."""
+        self._renewed.update(leases)
+
+    def _read_renewed(self) -> None:
+        renewed, self._renewed = self._renewed, {}
+        for stored in renewed.values():
+            with suppress(*UNREADABLE):
+                self.put(read(stored.document, Lease))
+
     def find(self, kind: type[T], namespace: str, name: str) -> T | None:
+        if kind is Lease and self._renewed:
+            self._read_renewed()
         return cast("T | None", self._objects[kind][namespace].get(name))
 
     def all(self, kind: type[T]) -> Iterator[T]:
+        if kind is Lease and self._renewed:
+            self._read_renewed()
         return (cast("T", obj) for named in self._objects[kind].values() for obj in named.values())
 
     def within(self, kind: type[T], namespace: str) -> list[T]:
+        if kind is Lease and self._renewed:
+            self._read_renewed()
         return cast("list[T]", list(self._objects[kind][namespace].values()))
 
     def candidates(self, kind: type[T], owner: HasMetadata) -> list[T]:
@@ -109,6 +130,8 @@ class Cluster:
         return cast("list[T]", self._at([*mine, *self._free[kind, metadata.namespace]]))
 
     def dependents(self, uid: str) -> list[HasMetadata]:
+        if self._renewed:
+            self._read_renewed()
         return self._at(self._dependents.get(uid, ()))
 
     def count_dependents(self, uid: str) -> int:
@@ -156,6 +179,8 @@ class Cluster:
         If not `readable`, `obj` is the readable part of an object that cannot be read.
         """
         kind, metadata = type(obj), obj.metadata
+        if kind is Lease and self._renewed:
+            self._read_renewed()
         named = self._objects[kind][metadata.namespace]
         before = named.get(metadata.name)
         if metadata.uid in self._gone or (
@@ -238,12 +263,10 @@ class Cluster:
 
 def _has_same_place(before: HasMetadata, after: HasMetadata) -> bool:
     """True if the indexes hold two versions of an object in the same places."""
-    old, new = before.metadata, after.metadata
-    return (
-        type(after) not in _INDEXED
-        and old.uid == new.uid
-        and old.owner_references == new.owner_references
-    )
+    old, new, fields = before.metadata, after.metadata, _INDEXED.get(type(after))
+    if old.uid != new.uid or old.owner_references != new.owner_references:
+        return False
+    return fields is None or all(of(before) == of(after) for of in fields.values())
 
 
 def _key(obj: HasMetadata) -> Key:

@@ -6,7 +6,7 @@ it once more. After a failed write, it waits for a backoff and decides again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
@@ -88,7 +88,7 @@ async def run_controllers(
     async with anyio.create_task_group() as group:
         cluster = Cluster()
         running = _Runner(cluster, access, clock, rng, group, some, Controllers(scenario))
-        watches = Watches(cluster, access, running.changed)
+        watches = Watches(cluster, access, running.changed, running.renewed)
         async with anyio.create_task_group() as listing:
             for kind in some.followed:
                 listing.start_soon(group.start, watches.follow, _KINDS[kind], TYPES[kind])
@@ -121,7 +121,8 @@ class _Runner:
         self._rng = rng
         self._group = group
         self._some = some
-        self._limiter = anyio.CapacityLimiter(WRITES_AT_ONCE)
+        # `fast_acquire`: an answer from the same process comes without a wait
+        self._limiter = anyio.Semaphore(WRITES_AT_ONCE, fast_acquire=True)
         self._cluster = cluster
         self._controllers = controllers
         self._recorder = Recorder(access, clock, group)
@@ -162,6 +163,13 @@ class _Runner:
                 for item in self._controllers.touched(self._cluster, change, now):
                     if self._runs(item):
                         self._touch(item)
+
+    def renewed(self, leases: Iterable[tuple[str, str]]) -> None:
+        """Takes note of renewed leases, by namespace and name."""
+        if self._begun:
+            for item in self._controllers.renewed(leases, self._time()):
+                if self._runs(item):
+                    self._touch(item)
 
     def _runs(self, item: Item) -> bool:
         return self._some.controllers is None or item.controller in self._some.controllers
@@ -227,10 +235,13 @@ class _Runner:
     def _remind(self, item: Item, seconds: float) -> None:
         due = self._clock.now() + max(seconds, 0.0)
         if due < self._due.get(item, inf):
-            self._due[item] = due
-            heappush(self._times, (due, next(self._numbers), item))
+            self._put_due(item, due)
             if (alarm := self._next_alarm()) is not None:
                 self._group.start_soon(self._ring, alarm)
+
+    def _put_due(self, item: Item, due: float) -> None:
+        self._due[item] = due
+        heappush(self._times, (due, next(self._numbers), item))
 
     def _next_alarm(self) -> float | None:
         """Returns the next time at which an item is due, unless a task waits for that time or for
@@ -251,9 +262,14 @@ class _Runner:
             self._alarms.discard(due)
             while self._times and self._times[0][0] <= max(due, self._clock.now()):
                 at, _, item = heappop(self._times)
-                if self._due.get(item) == at:
-                    del self._due[item]
-                    self._look_again(item)
+                if self._due.get(item) != at:
+                    continue
+                seconds = self._controllers.postponed(item, self._time())
+                if seconds > 0:
+                    self._put_due(item, self._clock.now() + seconds)
+                    continue
+                del self._due[item]
+                self._look_again(item)
             due = self._next_alarm()
 
     def _look_again(self, item: Item) -> None:
@@ -316,14 +332,28 @@ class _Runner:
             for batch in _batches(list(same)):
                 if refused and isinstance(batch[0], Create):
                     break
-                async with anyio.create_task_group() as group:
-                    for write in batch:
-                        group.start_soon(do, write)
+                await self._each(do, batch)
         self._note(item, *(refused[0] if refused else (None, "")))
         if unscaled:
             self._cluster.refusals[item.kind, item.namespace, item.name] = unscaled[0]
             return False
         return all(done)
+
+    @staticmethod
+    async def _each(do: Callable[[Write], Awaitable[None]], writes: Sequence[Write]) -> None:
+        """Makes writes, as many at a time as are allowed at all."""
+        waiting = iter(writes)
+
+        async def do_next() -> None:
+            for write in waiting:
+                await do(write)
+
+        if len(writes) == 1:
+            await do_next()
+            return
+        async with anyio.create_task_group() as group:
+            for _ in writes[:WRITES_AT_ONCE]:
+                group.start_soon(do_next)
 
     def _note(self, item: Item, refused: Create | None, why: str) -> None:
         """Notes why the server refused to create something for an owner; None if it did not."""

@@ -10,6 +10,7 @@ from berth.actors.scheduling.kube.core import Node, NodeSelectorTerm, Pod, PodSp
 from berth.actors.scheduling.kube.node_selector import node_selector_matches
 from berth.actors.scheduling.kube.taints import tolerates_any
 
+from ..apiserver.template_generation import ANNOTATION
 from .claim import claim
 from .daemon_failures import FailedPods
 from .documents import pod_from, status_of
@@ -36,6 +37,7 @@ from .writes import (
     status_writes,
 )
 
+_NUMBER = "pod-template-generation"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -201,7 +203,10 @@ def _on_node(
 
 def _pod(owner: DaemonSet, node: str, revision: str) -> Document:
     template = owner.spec.template
-    pod = pod_from(owner, labels={HASH: revision})
+    labels = {HASH: revision}
+    if number := owner.metadata.annotations.get(ANNOTATION):
+        labels[_NUMBER] = number
+    pod = pod_from(owner, labels=labels)
     spec = template["spec"]
     affinity = spec.get("affinity") or {}
     # the node is known to meet the template's requirements, so its name alone is required

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -12,17 +12,17 @@ import msgspec
 from berth.actors.scheduling.kube.core import PodCondition
 from berth.actors.scheduling.kube.meta import HasMetadata
 
+from ..apiserver.clock import text_of
 from ..apiserver.resources import KINDS
 from .objects import Condition, ContainerStatus, Document, HasStatus, Workload
 
-_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _HASH_LENGTH = 10
 _API_VERSIONS = {kind.kind: kind.api_version for kind in KINDS if kind.stored_as is None}
 
 
 def stamp(now: datetime) -> str:
-    return now.astimezone(UTC).strftime(_FORMAT)
+    return text_of(int(now.timestamp()))
 
 
 def documents_of(parts: Iterable[msgspec.Struct]) -> list[Document]:

@@ -7,6 +7,7 @@ stored document itself, which nobody may change. Watches pass on the store's eve
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import parse_qsl
 
@@ -22,20 +23,20 @@ from berth.actors.client.watch import (
     Unreadable,
     WatchUpdate,
 )
+from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 
 from ..apiserver.app import Server
 from ..apiserver.conversion import served_form
 from ..apiserver.http_reader import Request
-from ..apiserver.resources import BY_KIND
 from ..apiserver.selectors import matches_of
 from ..apiserver.store import Event, RefusedError, Store, StoredObject
 from ..apiserver.targets import target_of
+from .access import LEASES, Renewed
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata | dict[str, Any])
-LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
 _ENCODER = msgspec.json.Encoder()
 _JSON = "application/json"
 
@@ -100,8 +101,28 @@ class Embedded:
         Clusters do this more often than anything else. Nothing else changes in a lease, so nothing
         is to be validated, and no admission policy is asked.
         """
-        renew = self._store.renew
-        return [name for name in names if not renew(LEASES, namespace, name, time)]
+        return list(self._store.renew(LEASES, namespace, names, time))
+
+    async def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
+        leases = self.follow(LEASES.path(), Lease)
+        async with aclosing(leases.updates()) as updates:
+            async for update in updates:
+                if isinstance(update, ObjectsListed):
+                    yield update
+                    continue
+                renewed: dict[tuple[str, str], StoredObject] = {}
+                for event in update:
+                    if event.renews is not None:
+                        renewed[event.renews] = event.after
+                        continue
+                    if renewed:
+                        yield Renewed(renewed)
+                        renewed = {}
+                    change = leases.change(event)
+                    if change is not None:
+                        yield change
+                if renewed:
+                    yield Renewed(renewed)
 
 
 class Subscription(Generic[Kept]):
@@ -122,6 +143,18 @@ class Subscription(Generic[Kept]):
         self, held: Mapping[str, Kept] | None = None
     ) -> AsyncGenerator[WatchUpdate[Kept]]:
         """Yields ObjectsListed first, then changes, without end. `held` is not used."""
+        async with aclosing(self.updates()) as updates:
+            async for update in updates:
+                if isinstance(update, ObjectsListed):
+                    yield update
+                    continue
+                for event in update:
+                    change = self.change(event)
+                    if change is not None:
+                        yield change
+
+    async def updates(self) -> AsyncGenerator[ObjectsListed[Kept] | Sequence[Event]]:
+        """Yields the list of objects first, then the new events whenever there are any."""
         store, kind = self._store, self._target.kind
         revision = store.revision
         yield self._listed()
@@ -135,11 +168,8 @@ class Subscription(Generic[Kept]):
             if not events:
                 await store.news(kind)
                 continue
-            for event in events:
-                revision = event.after.revision
-                change = self._change(event)
-                if change is not None:
-                    yield change
+            revision = events[-1].after.revision
+            yield events
 
     def _listed(self) -> ObjectsListed[Kept]:
         items: list[Kept] = []
@@ -153,7 +183,8 @@ class Subscription(Generic[Kept]):
                         items.append(item)
         return ObjectsListed(items, unreadable)
 
-    def _change(self, event: Event) -> WatchUpdate[Kept] | None:
+    def change(self, event: Event) -> WatchUpdate[Kept] | None:
+        """Returns what an event changes for the reader."""
         if event.type != "DELETED" and self._selects(event.after):
             return self._read(event.after)
         if event.before is None or not self._selects(event.before):

@@ -513,7 +513,10 @@ C = TypeVar("C", bound=_HasType)
 
 
 def condition_of(conditions: Iterable[C], kind: str) -> C | None:
-    return next((condition for condition in conditions if condition.type == kind), None)
+    for condition in conditions:
+        if condition.type == kind:
+            return condition
+    return None
 
 
 def holds(conditions: Iterable[Condition | PodCondition | core.NodeCondition], kind: str) -> bool:
@@ -528,7 +531,10 @@ def deleting(obj: HasMetadata) -> bool:
 
 def controller_of(obj: HasMetadata) -> OwnerReference | None:
     """Returns the reference to the owner that controls this object; None if no owner does."""
-    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
+    for owner in obj.metadata.owner_references:
+        if owner.controller:
+            return owner
+    return None
 
 
 def replicas_of(owner: Replicated) -> int:

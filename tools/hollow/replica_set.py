@@ -39,7 +39,10 @@ def reconcile(
     a deletion. `refusal` says why the server refused the last pod; "" if it took it.
     """
     pods, writes = claim(owner, candidates)
-    active = [pod for pod in pods if is_active(pod)]
+    active: list[Pod] = []
+    others: list[Pod] = []  # that are finished or being deleted
+    for pod in pods:
+        (active if is_active(pod) else others).append(pod)
     desired = replicas_of(owner)
     if not deleting(owner):
         missing = min(desired - len(active), BURST)
@@ -49,15 +52,16 @@ def reconcile(
             ranked = by_usefulness(active, related(), now)
             writes += [delete_pod(pod) for pod in ranked[: min(surplus, BURST)]]
     labels = labels_in(owner.spec.template)
-    available, again = count_available(active, owner.spec.min_ready_seconds, now)
-    ending = sum(deleting(pod) and not is_finished(pod) for pod in pods)
+    ready = [pod for pod in active if is_ready(pod)]
+    available, again = count_available(ready, owner.spec.min_ready_seconds, now)
+    ending = sum(not is_finished(pod) for pod in others)
     status = {
         **status_of(owner),
         "replicas": len(active),
         "fullyLabeledReplicas": sum(
             labels.items() <= pod.metadata.labels.items() for pod in active
         ),
-        "readyReplicas": sum(map(is_ready, active)),
+        "readyReplicas": len(ready),
         "availableReplicas": available,
         **({"terminatingReplicas": ending} if isinstance(owner, ReplicaSet) else {}),
         "observedGeneration": owner.metadata.generation,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from berth.actors.scheduling.kube.coordination import Lease
@@ -131,6 +131,14 @@ class Controllers:
         """Takes note of a change; yields the items that it concerns, perhaps twice."""
         yield from self._nodes.observe(cluster, change, now)
         yield from touched(cluster, change)
+
+    def renewed(self, leases: Iterable[tuple[str, str]], now: datetime) -> list[Item]:
+        """Takes note of renewed leases, by namespace and name; returns the items concerned."""
+        return self._nodes.renewed(leases, now)
+
+    def postponed(self, item: Item, now: datetime) -> float:
+        """Returns the seconds until an item whose time has come is to be decided on, 0 for now."""
+        return self._nodes.postponed(item, now)
 
     def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:
         if item.controller in nodes.CONTROLLERS:

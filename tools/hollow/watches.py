@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 from anyio.abc import TaskStatus
 
@@ -11,12 +11,14 @@ from berth.actors.client.watch import (
     ObjectDeleted,
     ObjectsListed,
     Unreadable,
+    WatchUpdate,
 )
 from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 
 from ..apiserver.resources import Kind
-from .access import Access
+from .access import Access, Renewed
 from .cluster import Change, Cluster
 from .objects import T
 
@@ -24,23 +26,35 @@ log = get_logger(__name__)
 
 
 class Watches:
-    """The watches of a cluster. Each list and each event with news leads to a call of `changed`."""
+    """The watches of a cluster. Each list and each event with news leads to a call of `changed`.
+    Leases that were renewed together lead to one of `renewed`, with their namespaces and names.
+    """
 
     def __init__(
         self,
         cluster: Cluster,
         access: Access,
         changed: Callable[[Sequence[Change]], None],
+        renewed: Callable[[Iterable[tuple[str, str]]], None] = lambda _: None,
     ) -> None:
         self._cluster = cluster
         self._access = access
         self._changed = changed
+        self._renewed = renewed
 
     async def follow(self, kind: Kind, type_: type[T], *, task_status: TaskStatus[None]) -> None:
         """Follows one kind until cancelled; started after the first list."""
         listed = False
-        async for event in self._access.follow(kind.path(), type_).changes():
-            match event:  # most changes are of this type
+        changes: AsyncGenerator[WatchUpdate[T] | WatchUpdate[Lease] | Renewed]
+        if type_ is Lease:
+            changes = self._access.follow_leases()
+        else:
+            changes = self._access.follow(kind.path(), type_).changes()
+        async for event in changes:
+            match event:
+                case Renewed(leases):
+                    self._cluster.renew(leases)
+                    self._renewed(leases)
                 case ObjectChanged(obj):
                     self._tell(self._cluster.put(obj))
                 case ObjectsListed(items, unreadable):

@@ -12,7 +12,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
 
 from .documents import status_of, with_condition
-from .objects import Document, HasStatus, condition_of, seconds_to_available
+from .objects import Document, HasStatus, condition_of, is_ready, seconds_to_available
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -163,6 +163,8 @@ def count_available(
     pods: Sequence[Pod], min_ready_seconds: int, now: datetime
 ) -> tuple[int, list[Write]]:
     """Returns the number of available pods, and a request to decide when the next may be."""
+    if not min_ready_seconds:
+        return sum(map(is_ready, pods)), []
     waits = [seconds_to_available(pod, min_ready_seconds, now) for pod in pods]
     later = [wait for wait in waits if wait is not None and wait > 0]
     return sum(wait is not None and wait <= 0 for wait in waits), [

@@ -103,6 +103,7 @@ class _Kubelets:
         self._addresses: dict[str, str] = {}
         self._free = Addresses("172.16.0.1")
         self._running: set[str] = set()  # the nodes whose kubelets run
+        self._unknown: set[str] = set()  # the nodes that count as silent
         self._listed = anyio.Event()  # the nodes have been listed
         self._pods_on: dict[str, dict[str, None]] = defaultdict(dict)  # uids, by node
         self._readiness = Readiness()
@@ -150,6 +151,7 @@ class _Kubelets:
     def _forget_node(self, name: str) -> None:
         self._stop(name)
         self._addresses.pop(name, None)
+        self._unknown.discard(name)
         self._images.forget(name)
         self._group.start_soon(self._leases.remove, name)
 
@@ -164,12 +166,19 @@ class _Kubelets:
             self._nodes.remove(uid_of(node))
             return
         self.housekeeping.put_node(read(node, Node))
+        returns = name in self._unknown
+        if _is_unknown(node):
+            self._unknown.add(name)
+            returns = False
+        else:
+            self._unknown.discard(name)
         if name not in self._running:
             self._running.add(name)
             self._leases.begin(name, uid_of(node))
             self._begin_static_pods(node)
-            if self._pods_on.get(name):
-                self._group.start_soon(self._resume, name)
+            returns = True
+        if returns and self._pods_on.get(name):
+            self._group.start_soon(self._resume, name)
 
     def _begin_static_pods(self, node: Document) -> None:
         labels = node["metadata"].get("labels") or {}
@@ -202,7 +211,7 @@ class _Kubelets:
         await self._writer.send("PATCH", f"/api/v1/nodes/{name}/status", body, PATCHES["merge"])
 
     async def _resume(self, name: str) -> None:
-        """Plays the pods of a node whose kubelet starts after them."""
+        """Plays the pods of a node whose kubelet starts after them, or counted as silent."""
         path = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}"
         answer = await self._writer.send("GET", path, None)
         for pod in answer["items"] if answer else ():
@@ -212,8 +221,9 @@ class _Kubelets:
                 self._renew(each)
 
     def _renew(self, pod: Document) -> None:
-        """Reports a pod as ready again that counted as unready while its kubelet was silent."""
-        if pod["spec"]["nodeName"] not in self._running or not is_marked(pod):
+        """Reports a pod as ready again that counts as unready though its kubelet is not silent."""
+        name = pod["spec"]["nodeName"]
+        if not is_marked(pod) or name not in self._running or name in self._unknown:
             return
         pod = self.housekeeping.allocated(pod)
         conditions = progress(pod, self._clock.wall().timestamp()).status["conditions"]
@@ -271,6 +281,7 @@ class _Kubelets:
                     for each in self._playing([pod]):
                         self._pods.put(each)
                         self._look(uid_of(each))
+                        self._renew(each)
                 case ObjectDeleted(pod):
                     self.housekeeping.remove(read(pod, Pod))
                     self.static_pods.remove(pod)
@@ -323,6 +334,12 @@ class _Kubelets:
         event = event_about(pod, RecordEvent("Warning", FAILED, message), self._clock.wall())
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/events"
         await self._writer.send("POST", path, event)
+
+
+def _is_unknown(node: Document) -> bool:
+    """True if the node lifecycle controller has found the kubelet of a node silent."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "Unknown" for each in conditions)
 
 
 def _internal(node: Document) -> str | None:

@@ -1,6 +1,9 @@
 """The leases of nodes in kube-node-lease, which kubelets renew: a lease of 40 s every 10 s.
 
 Mirrors the kubelet's node lease controller. The renewals of all nodes are spread over the interval.
+Those of one moment are sent together. In the same process, the server makes no document of a
+renewed lease before somebody reads it, and tells the controllers of all leases sent together at
+once.
 """
 
 from __future__ import annotations

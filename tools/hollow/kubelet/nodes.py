@@ -71,8 +71,14 @@ class NodeSteps:
         time = time_of(now)
         match step:
             case "register":
-                address = self._address(node["metadata"]["name"])
-                yield PatchObject({"status": missing_status(node, address, time)})
+                name = node["metadata"]["name"]
+                status = missing_status(node, self._address(name), time)
+                yield PatchObject({"status": status})
+                if "nodeInfo" in status:  # the node is new
+                    yield RecordEvent("Normal", "Starting", "Starting kubelet.")
+                for condition in status.get("conditions", ()):
+                    if condition.get("reason") == _HEALTHY[condition["type"]]["reason"]:
+                        yield RecordEvent("Normal", *told(name, condition))
             case "heartbeat":
                 conditions = [
                     {"type": condition["type"], "lastHeartbeatTime": time}
@@ -90,8 +96,7 @@ class NodeSteps:
                 conditions = [{**_HEALTHY[kind], **times} for kind in lost]
                 yield PatchObject({"status": {"conditions": conditions}})
                 for condition in conditions:
-                    reason, message = told(node["metadata"]["name"], condition)
-                    yield RecordEvent("Normal", reason, message)
+                    yield RecordEvent("Normal", *told(node["metadata"]["name"], condition))
 
     def functions(self, node: Document, now: float) -> Functions:
         name = node["metadata"]["name"]

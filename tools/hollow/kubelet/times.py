@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
-from ..documents import stamp
+from ...apiserver.clock import text_of
 
 
 def time_of(now: float) -> str:
     """Returns seconds of the epoch as a time of Kubernetes."""
-    return stamp(datetime.fromtimestamp(now, UTC))
+    return text_of(int(round(now, 6)))  # to the microsecond, as other times
 
 
 def seconds_of(text: str) -> float:

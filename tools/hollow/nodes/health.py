@@ -45,6 +45,12 @@ class Health:
         self._seen[name] = now
         return first
 
+    def live(self, names: Sequence[str], now: datetime) -> list[str]:
+        """Takes note of signs of life of nodes. Returns the nodes that gave their first one."""
+        first = [name for name in names if name not in self._seen]
+        self._seen.update(dict.fromkeys(names, now))
+        return first
+
     def observe(self, before: Node | None, after: Node, now: datetime) -> bool:
         """Takes note of a node. Returns True if it gave the first sign of life.
 
@@ -72,6 +78,16 @@ class Health:
     def mark(self, name: str) -> None:
         """Requests that the pods of a node are marked unready if the node is."""
         self._unmarked.add(name)
+
+    def postponed(self, name: str, now: datetime) -> float:
+        """Returns the seconds until a node is to be looked at, 0 for now. A sign of life since the
+        last decision postpones it.
+        """
+        seen = self._seen.get(name)
+        if seen is None or name in self._silenced or name in self._unmarked:
+            return 0.0
+        left = GRACE_SECONDS - (now - seen).total_seconds()
+        return _until_monitored(left, now) if left > 0 else 0.0
 
     def reconcile(
         self, node: Node, pods: Callable[[], Sequence[Pod]], now: datetime

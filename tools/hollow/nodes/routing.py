@@ -6,7 +6,7 @@ have gone silent is looked at when its time has come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from berth.actors.scheduling.kube.coordination import Lease
@@ -73,6 +73,13 @@ class NodeControllers:
                 assert before is None or isinstance(before, Pod)
                 yield from self._pod(cluster, before, pod)
 
+    def renewed(self, leases: Iterable[tuple[str, str]], now: datetime) -> list[Item]:
+        """Takes note of leases, by namespace and name, that were renewed; returns the items that
+        this concerns.
+        """
+        names = [name for namespace, name in leases if namespace == LEASES]
+        return [Item("node-health", "Node", "", name) for name in self._health.live(names, now)]
+
     def _node(
         self, cluster: Cluster, before: Node | None, node: Node, now: datetime
     ) -> Iterator[Item]:
@@ -129,6 +136,11 @@ class NodeControllers:
     def _gone(self, pod: Pod) -> Iterator[Item]:
         if self._eviction.waits(pod.metadata.namespace, pod.metadata.name):
             yield item_of("taint-eviction", pod)
+
+    def postponed(self, item: Item, now: datetime) -> float:
+        """Returns the seconds until an item whose time has come is to be decided on, 0 for now."""
+        is_health = item.controller == "node-health"
+        return self._health.postponed(item.name, now) if is_health else 0.0
 
     def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:
         def find(name: str) -> Node | None:

@@ -308,3 +308,16 @@ def test_a_quantity_of_thousands_of_digits_is_refused() -> None:
 def test_many_duplicate_fields_are_found_in_one_pass() -> None:
     body = b"{" + b",".join(b'"k%d":1,"k%d":2' % (i, i) for i in range(20_000)) + b"}"
     assert len(schema.duplicate_fields(body)) == 20_000
+
+
+def test_the_replaced_part_of_a_document_has_the_values_that_are_not_the_same() -> None:
+    before = pod()
+    metadata = {**before["metadata"], "name": "b"}
+    after = {**before, "metadata": metadata, "status": {"phase": None}}
+    # a null is reported wherever it is
+    news = {"metadata": {"name": "b", "creationTimestamp": None}, "status": {"phase": None}}
+    assert schema.replaced(after, before) == news
+    equal = [dict(before["spec"]["containers"][0])]
+    assert schema.replaced({"spec": {"containers": equal}}, before) == {
+        "spec": {"containers": equal}
+    }

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
+from berth.tools.apiserver.store import StoredObject
 from berth.tools.hollow import (
     daemon_set,
     replica_set,
@@ -300,3 +302,30 @@ def test_the_cluster_ignores_old_events() -> None:
     assert (
         cluster.pods_on("n1") == cluster.candidates(Pod, owner) == [pod("q", resourceVersion="5")]
     )
+
+
+def test_the_cluster_knows_renewed_leases_at_their_latest_version() -> None:
+    def stored(second: int, **labels: str) -> StoredObject:
+        owners = [{"uid": "node"}]
+        named = {"name": "a", "namespace": "n", "uid": "u"}
+        metadata = {**named, "labels": labels, "ownerReferences": owners}
+        document = {"metadata": metadata, "spec": {"renewTime": "then"}}
+        return StoredObject(document, second).renewed(f"at {second}", second)
+
+    cluster = Cluster()
+    cluster.put(read(stored(1).document, Lease))
+    cluster.renew({("n", "a"): stored(2)})
+    cluster.renew({("n", "a"): stored(3)})
+    (lease,) = cluster.dependents("node")
+    assert lease == cluster.find(Lease, "n", "a") == read(stored(3).document, Lease)
+    cluster.renew({("n", "a"): stored(4)})
+    change = cluster.put(read(stored(5, app="x").document, Lease))
+    assert change is not None
+    assert isinstance(change.before, Lease)
+    assert change.before.spec.renew_time == "at 4"
+    cluster.renew({("n", "a"): stored(4)})
+    (latest,) = cluster.all(Lease)
+    assert latest.metadata.labels == {"app": "x"}, "older news is dropped"
+    cluster.renew({("n", "a"): stored(6)})
+    assert cluster.remove(latest) is not None
+    assert cluster.find(Lease, "n", "a") is None

@@ -13,6 +13,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
+from berth.tools.hollow.access import LEASES, Renewed
 from berth.tools.hollow.embedded import Embedded
 from berth.tools.hollow.kubelet.nodes import hollow_node
 
@@ -116,12 +117,36 @@ async def test_an_object_that_cannot_be_read_is_told_as_such(store: Store) -> No
 
 
 async def test_leases_are_renewed_together(store: Store) -> None:
-    leases = BY_KIND["coordination.k8s.io/v1", "Lease"]
     lease = {"metadata": {"name": "node-1"}, "spec": {"leaseDurationSeconds": 40}}
-    Api(store).create(leases, "kube-node-lease", lease)
+    Api(store).create(LEASES, "kube-node-lease", lease)
     before = store.revision
     missing = await Embedded(store).renew("kube-node-lease", ["node-1", "node-2"], "now")
     assert missing == ["node-2"]
     assert store.revision == before + 1
-    spec = store.get(leases, "kube-node-lease", "node-1")["spec"]
-    assert spec == {"leaseDurationSeconds": 40, "renewTime": "now"}
+    renewed = store.get(LEASES, "kube-node-lease", "node-1")
+    assert renewed["spec"] == {"leaseDurationSeconds": 40, "renewTime": "now"}
+    assert renewed["metadata"]["resourceVersion"] == str(store.revision)
+
+
+async def test_renewals_are_told_together_and_in_the_order_of_the_writes(store: Store) -> None:
+    access = Embedded(store)
+    soon, later = (f"2026-01-01T00:00:{seconds}.000000Z" for seconds in (10, 20))
+    for name in ("node-1", "node-2"):
+        lease = {"metadata": {"name": name}, "spec": {"leaseDurationSeconds": 40}}
+        Api(store).create(LEASES, "kube-node-lease", lease)
+    async with aclosing(access.follow_leases()) as changes:
+        assert isinstance(await anext(changes), ObjectsListed)
+        await access.renew("kube-node-lease", ["node-1", "node-2"], soon)
+        path = LEASES.path("kube-node-lease", "node-1")
+        await access.patch(path, {"metadata": {"labels": {"a": "b"}}}, dict)
+        await access.renew("kube-node-lease", ["node-1"], later)
+        first, change, last = [await anext(changes) for _ in range(3)]
+    assert isinstance(first, Renewed)
+    times = {key: lease.document["spec"]["renewTime"] for key, lease in first.leases.items()}
+    assert times == {("kube-node-lease", "node-1"): soon, ("kube-node-lease", "node-2"): soon}
+    assert isinstance(change, ObjectChanged)
+    assert (change.object.spec.renew_time, change.object.metadata.labels) == (soon, {"a": "b"})
+    assert isinstance(last, Renewed)
+    (renewed,) = (stored.document for stored in last.leases.values())
+    assert (renewed["spec"]["renewTime"], renewed["metadata"]["labels"]) == (later, {"a": "b"})
+    assert renewed["metadata"]["resourceVersion"] == str(store.revision)

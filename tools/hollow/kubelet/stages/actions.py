@@ -12,7 +12,7 @@ from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
 from ...objects import Document
 from .functions import functions
 from .go_builtins import Functions
-from .go_template import TemplateError
+from .go_nodes import TemplateError
 from .stage import Delete, Event, Finalizers, Patch, PythonStep, Stage, StageError
 
 STATUS = "status"

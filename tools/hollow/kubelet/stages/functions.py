@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from ...objects import Document
-from .go_builtins import Functions, check_width, is_true, printed
+from .go_builtins import Functions, check_length, check_width, is_true, printed
 
 # KWOK's functions whose results depend on the time, the node or the pod; the players give them.
 OF_PLAYERS = (
@@ -63,8 +63,16 @@ def _dict(*items: Any) -> dict[str, Any]:
     return {printed(key): value for key, value in zip(items[::2], items[1::2], strict=False)}
 
 
-def _sum(*numbers: Any) -> int:
-    return sum(map(int, numbers))
+def _integer(number: int) -> int:
+    """Returns a number. Raises ValueError if Go has no such integer."""
+    if not -(2**63) <= number < 2**63:
+        raise ValueError("the number has more than 64 bits")
+    return number
+
+
+def _replaced(old: str, new: str, text: str) -> str:
+    check_length(len(text) + text.count(old) * (len(new) - len(old)))
+    return text.replace(old, new)
 
 
 def _first_true(*values: Any) -> Any:
@@ -73,6 +81,7 @@ def _first_true(*values: Any) -> Any:
 
 def _indented(spaces: int, text: str) -> str:
     check_width(spaces)
+    check_length(len(text) + (1 + text.count("\n")) * spaces)
     return " " * spaces + text.replace("\n", "\n" + " " * spaces)
 
 
@@ -94,9 +103,9 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "toJson": lambda value: json.dumps(value, separators=(",", ":")),
     "toYaml": lambda value: as_yaml(value).rstrip("\n"),
     "int": lambda value: int(value or 0),
-    "add": _sum,
-    "sub": lambda left, right: int(left) - int(right),
-    "mul": lambda left, right: int(left) * int(right),
+    "add": lambda *numbers: _integer(sum(map(int, numbers))),
+    "sub": lambda left, right: _integer(int(left) - int(right)),
+    "mul": lambda left, right: _integer(int(left) * int(right)),
     "div": lambda left, right: int(int(left) / int(right)),
     "mod": lambda left, right: int(left) % int(right),
     "min": lambda *numbers: min(map(int, numbers)),
@@ -110,7 +119,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "hasSuffix": lambda suffix, text: text.endswith(suffix),
     "trimPrefix": lambda prefix, text: text.removeprefix(prefix),
     "trimSuffix": lambda suffix, text: text.removesuffix(suffix),
-    "replace": lambda old, new, text: text.replace(old, new),
+    "replace": _replaced,
     "join": lambda separator, items: separator.join(map(printed, items)),
     "indent": _indented,
     "nindent": lambda spaces, text: "\n" + _indented(spaces, text),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 Functions = Mapping[str, Callable[..., Any]]
+MAX_LENGTH = 4 * 2**20  # of the text, and of each text on the way
 _MAX_WIDTH = 1000
 
 
@@ -15,6 +16,12 @@ def check_width(width: int) -> None:
     """Raises ValueError if a text would be filled up to more than a line."""
     if width > _MAX_WIDTH:
         raise ValueError(f"expected at most {_MAX_WIDTH} places, got {width}")
+
+
+def check_length(length: int) -> None:
+    """Raises ValueError if a text would become too long."""
+    if length > MAX_LENGTH:
+        raise ValueError(f"the text is longer than {MAX_LENGTH:,} characters")
 
 
 def is_true(value: Any) -> bool:

@@ -3,19 +3,21 @@
 Text, `{{ actions }}` with pipelines, variables, `if`, `else if`, `range`, `with`, `break`,
 `continue`, comments and trimmed space; no `define` and no methods. A template is compiled once to
 closures. The value of an absent field is nil, and so is each field of nil. Nesting, the turns of
-ranges and the length of the text are bounded.
+ranges, the size of lists and mappings and the length of the text are bounded.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import msgspec
 
-from .go_builtins import BUILTINS, Functions, is_true, printed
+from . import go_nodes as nodes
+from .go_builtins import BUILTINS, Functions
+from .go_nodes import BreakError, ContinueError, Node, Scope, TemplateError, Value
 
 _ACTION = re.compile(r"\{\{(?P<trim>-\s)?(?P<body>.*?)(?P<end>\s-)?\}\}", re.DOTALL)
 _TOKEN = re.compile(
@@ -27,24 +29,7 @@ _TOKEN = re.compile(
 )
 _WORDS = {"true": True, "false": False, "nil": None}
 _BLOCKS = ("if", "with", "range")
-_MAX_TURNS = 100_000  # of all ranges of an execution
-_MAX_LENGTH = 4 * 2**20  # of the text, and of each text on the way
 _TOO_DEEP = "nested too deeply"
-
-
-class TemplateError(ValueError):
-    """A template cannot be read or executed; the message begins with the line."""
-
-    def __init__(self, line: int, problem: str) -> None:
-        super().__init__(f"line {line}: {problem}")
-
-
-class _BreakError(Exception):
-    """`break` inside of `range`."""
-
-
-class _ContinueError(Exception):
-    """`continue` inside of `range`."""
 
 
 class _Token(msgspec.Struct, frozen=True):
@@ -52,47 +37,6 @@ class _Token(msgspec.Struct, frozen=True):
     text: str
     line: int
     spaced: bool = False  # space precedes it
-
-
-class _Scope:
-    """What an execution knows: the functions and variables, and the text so far."""
-
-    __slots__ = ("_length", "_turns", "functions", "names", "output", "values")
-
-    def __init__(self, data: Any, functions: Functions) -> None:
-        self.functions = functions
-        self.names = ["$"]
-        self.values = [data]
-        self.output: list[str] = []
-        self._length = 0
-        self._turns = 0
-
-    def declare(self, name: str, value: Any) -> None:
-        self.names.append(name)
-        self.values.append(value)
-
-    def place(self, name: str) -> int:
-        """Returns the index of the innermost variable of this name."""
-        return len(self.names) - 1 - self.names[::-1].index(name)
-
-    def write(self, text: str, line: int) -> None:
-        self._length += len(text)
-        if self._length > _MAX_LENGTH:
-            raise TemplateError(line, f"the text is longer than {_MAX_LENGTH:,} characters")
-        self.output.append(text)
-
-    def turn(self, turns: int, line: int) -> None:
-        """Counts the turns of a range before it takes them."""
-        self._turns += turns
-        if self._turns > _MAX_TURNS:
-            raise TemplateError(line, f"range: expected at most {_MAX_TURNS:,} turns altogether")
-
-    def leave(self, size: int) -> None:
-        del self.names[size:], self.values[size:]
-
-
-Value = Callable[[_Scope, Any], Any]  # (scope, dot) -> value
-Node = Callable[[_Scope, Any], None]
 
 
 class Template:
@@ -110,15 +54,12 @@ class Template:
 
     def render(self, data: Any, functions: Functions) -> str:
         """Returns the text for a value. Raises TemplateError."""
-        scope = _Scope(data, {**BUILTINS, **functions})
+        scope = Scope(data, {**BUILTINS, **functions})
         try:
             self._node(scope, data)
         except RecursionError:
             raise TemplateError(1, _TOO_DEEP) from None
         return "".join(scope.output)
-
-
-# --------------------------------------------------------------------------------------- reading
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -187,14 +128,14 @@ class _Parser:
 
     def _block(self, enders: tuple[str, ...]) -> tuple[Node, str]:
         """Compiles the parts up to an action that ends the block; returns its first word too."""
-        nodes: list[Node] = []
+        block: list[Node] = []
         while self._part < len(self._parts):
             part = self._parts[self._part]
             self._part += 1
             self.line = part.line
             if part.tokens is None:
                 if part.text:
-                    nodes.append(_text(part.text, part.line))
+                    block.append(nodes.text(part.text, part.line))
                 continue
             if not part.tokens:
                 continue
@@ -205,11 +146,11 @@ class _Parser:
                 if word not in enders:
                     raise TemplateError(self.line, f"unexpected {{{{{word}}}}}")
                 self._next = 1
-                return _sequence(nodes), word
-            nodes.append(self._action(word))
+                return nodes.sequence(block), word
+            block.append(self._action(word))
         if enders:
             raise TemplateError(self.line, "expected {{end}} before the end of the template")
-        return _sequence(nodes), ""
+        return nodes.sequence(block), ""
 
     def _action(self, word: str) -> Node:
         if word in _BLOCKS:
@@ -218,19 +159,19 @@ class _Parser:
         if word in ("break", "continue") and len(self._tokens) == 1:
             if not self._loops:
                 self._fail(f"{word} inside of range")
-            error = _BreakError if word == "break" else _ContinueError
-            return _raise(error)
+            error = BreakError if word == "break" else ContinueError
+            return nodes.leave(error)
         names, assigns = self._declaration()
         value = self._pipeline()
         self._end_of_action()
         if not names:
-            return _print(value, self.line)
+            return nodes.print_value(value, self.line)
         if len(names) > 1:
             self._fail("one variable")
         if assigns:
-            return _assign(names[0], value)
+            return nodes.assign(names[0], value)
         self._declared.append(names[0])
-        return _declare(names[0], value)
+        return nodes.declare(names[0], value)
 
     def _control(self, word: str) -> Node:
         """Compiles if, with or range, up to its end."""
@@ -258,8 +199,10 @@ class _Parser:
             self._end_of_action()
         del self._declared[size:]
         if word == "range":
-            return _range(value, tuple(names), body, other, line)
-        return (_if if word == "if" else _with)(value, tuple(names), body, other)
+            return nodes.range_over(value, tuple(names), body, other, line)
+        return (nodes.if_true if word == "if" else nodes.with_value)(
+            value, tuple(names), body, other
+        )
 
     def _declaration(self, *, ranges: bool = False) -> tuple[list[str], bool]:
         """Reads `$x :=`, `$x =` or, for range, `$i, $x :=`, if the action begins so."""
@@ -305,11 +248,11 @@ class _Parser:
         if name not in self._functions:
             raise TemplateError(line, f"function {name!r} is not known")
         if name in ("and", "or"):
-            return _shortcut(arguments, until=name == "or")
+            return nodes.shortcut(arguments, until=name == "or")
         if not arguments:
-            return lambda scope, _: _called(name, line, scope.functions[name], ())
-        return lambda scope, dot: _called(
-            name, line, scope.functions[name], [argument(scope, dot) for argument in arguments]
+            return lambda scope, _: nodes.called(name, line, scope, ())
+        return lambda scope, dot: nodes.called(
+            name, line, scope, [argument(scope, dot) for argument in arguments]
         )
 
     def _starts_operand(self) -> bool:
@@ -329,17 +272,17 @@ class _Parser:
                 return lambda _, __: number
             case "variable":
                 self._check_declared(token.text)
-                value = _variable(token.text)
+                value = nodes.variable(token.text)
             case "field":
                 self._next -= 1
-                value = _dot
+                value = nodes.dot
             case "word" if token.text in _WORDS:
                 constant = _WORDS[token.text]
                 return lambda _, __: constant
             case "word":
                 value = self._call(token, [])
             case "mark" if token.text == ".":
-                return _dot
+                return nodes.dot
             case "mark" if token.text == "(":
                 value = self._pipeline()
                 if not self._take(")"):
@@ -349,9 +292,9 @@ class _Parser:
                 self._fail("a value")
         first = True
         while self._peek().kind == "field" and (
-            not self._peek().spaced or (first and value is _dot)
+            not self._peek().spaced or (first and value is nodes.dot)
         ):
-            value = _field(value, self._peek().text[1:], self._peek().line)
+            value = nodes.field(value, self._peek().text[1:], self._peek().line)
             self._next += 1
             first = False
         return value
@@ -392,149 +335,3 @@ def _number(text: str) -> int | float:
         return int(text, 0)
     except ValueError:
         return float(text)
-
-
-# ----------------------------------------------------------------------------------------- nodes
-
-
-def _dot(_: _Scope, dot: Any) -> Any:
-    return dot
-
-
-def _variable(name: str) -> Value:
-    return lambda scope, _: scope.values[scope.place(name)]
-
-
-def _text(text: str, line: int) -> Node:
-    return lambda scope, _: scope.write(text, line)
-
-
-def _sequence(nodes: list[Node]) -> Node:
-    def run(scope: _Scope, dot: Any) -> None:
-        for node in nodes:
-            node(scope, dot)
-
-    return run
-
-
-def _raise(error: type[Exception]) -> Node:
-    def leave(_: _Scope, __: Any) -> None:
-        raise error
-
-    return leave
-
-
-def _print(value: Value, line: int) -> Node:
-    return lambda scope, dot: scope.write(printed(value(scope, dot)), line)
-
-
-def _declare(name: str, value: Value) -> Node:
-    return lambda scope, dot: scope.declare(name, value(scope, dot))
-
-
-def _assign(name: str, value: Value) -> Node:
-    def assign(scope: _Scope, dot: Any) -> None:
-        scope.values[scope.place(name)] = value(scope, dot)
-
-    return assign
-
-
-def _field(value: Value, name: str, line: int) -> Value:
-    def field(scope: _Scope, dot: Any) -> Any:
-        owner = value(scope, dot)
-        if owner is None:
-            return None
-        if not isinstance(owner, dict):
-            raise TemplateError(line, f".{name}: expected a mapping, got {printed(owner)}")
-        return owner.get(name)
-
-    return field
-
-
-def _if(test: Value, names: tuple[str, ...], body: Node, other: Node | None) -> Node:
-    def run(scope: _Scope, dot: Any) -> None:
-        size = len(scope.names)
-        value = test(scope, dot)
-        for name in names:
-            scope.declare(name, value)
-        if is_true(value):
-            body(scope, dot)
-        elif other is not None:
-            other(scope, dot)
-        scope.leave(size)
-
-    return run
-
-
-def _with(test: Value, names: tuple[str, ...], body: Node, other: Node | None) -> Node:
-    def run(scope: _Scope, dot: Any) -> None:
-        size = len(scope.names)
-        value = test(scope, dot)
-        for name in names:
-            scope.declare(name, value)
-        if is_true(value):
-            body(scope, value)
-        elif other is not None:
-            other(scope, dot)
-        scope.leave(size)
-
-    return run
-
-
-def _range(items: Value, names: tuple[str, ...], body: Node, other: Node | None, line: int) -> Node:
-    def run(scope: _Scope, dot: Any) -> None:
-        size = len(scope.names)
-        pairs = _pairs(items(scope, dot), line)
-        scope.turn(len(pairs), line)
-        for key, item in pairs:
-            declared = (item,) if len(names) == 1 else (key, item)
-            for name, value in zip(names, declared, strict=False):
-                scope.declare(name, value)
-            try:
-                body(scope, item)
-            except _BreakError:
-                scope.leave(size)
-                break
-            except _ContinueError:
-                pass
-            scope.leave(size)
-        if not pairs and other is not None:
-            other(scope, dot)
-
-    return run
-
-
-def _pairs(items: Any, line: int) -> Sequence[tuple[Any, Any]]:
-    match items:
-        case dict():
-            return sorted(items.items(), key=lambda pair: printed(pair[0]))
-        case None | list():
-            return list(enumerate(items or ()))
-        case int() if not isinstance(items, bool):
-            numbers = range(min(items, _MAX_TURNS + 1))
-            return list(zip(numbers, numbers, strict=True))
-    raise TemplateError(
-        line, f"range: expected a list, a mapping or a number, got {printed(items)}"
-    )
-
-
-def _shortcut(arguments: list[Value], *, until: bool) -> Value:
-    def run(scope: _Scope, dot: Any) -> Any:
-        value = None
-        for argument in arguments:
-            value = argument(scope, dot)
-            if is_true(value) == until:
-                break
-        return value
-
-    return run
-
-
-def _called(name: str, line: int, function: Callable[..., Any], arguments: Iterable[Any]) -> Any:
-    try:
-        value = function(*arguments)
-    except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as problem:
-        raise TemplateError(line, f"{name}: {problem}") from None
-    if isinstance(value, str) and len(value) > _MAX_LENGTH:
-        raise TemplateError(line, f"{name}: the text is longer than {_MAX_LENGTH:,} characters")
-    return value

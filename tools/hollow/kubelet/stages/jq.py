@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from .jq_functions import (
@@ -43,6 +44,7 @@ class JqError(ValueError):
     """A text is not a query; the message has the position and what was expected."""
 
 
+@cache
 def query(text: str) -> Query:
     """Returns the function that evaluates a query: its results other than null.
 
@@ -288,16 +290,28 @@ def _constant(constant: Any) -> Filter:
     return lambda _: [constant]
 
 
-def _then_key(term: Filter, name: str) -> Filter:
-    def first_field(value: Any) -> list[Any]:
-        if isinstance(value, dict):
-            return [value.get(name)]
-        if value is None:
-            return [None]
-        raise FailedError
+class _Path:
+    """The fields of fields from the value on, such as `.a.b`, the most frequent part of queries."""
 
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+    def __call__(self, value: Any) -> list[Any]:
+        for name in self.names:
+            if isinstance(value, dict):
+                value = value.get(name)
+            elif value is None:
+                break
+            else:
+                raise FailedError
+        return [value]
+
+
+def _then_key(term: Filter, name: str) -> Filter:
     if term is itself:
-        return first_field
+        return _Path((name,))
+    if isinstance(term, _Path):
+        return _Path((*term.names, name))
 
     def field(value: Any) -> list[Any]:
         results = []

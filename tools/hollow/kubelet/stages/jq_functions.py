@@ -41,7 +41,7 @@ def _before(left: Any, right: Any) -> bool:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    return _rank(left) == _rank(right) and bool(left == right)
+    return _RANKS[type(left)] == _RANKS[type(right)] and bool(left == right)
 
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {

@@ -18,7 +18,7 @@ from berth.actors.runtime.backoff import Rng
 
 from ...objects import Document
 from ..times import seconds_of
-from .stage import Stage
+from .stage import Stage, selecting
 
 # Returns when a Python step is due on an object that is as it is since a time: another time,
 # infinity if only other objects can make it so, or None for never.
@@ -140,7 +140,7 @@ class Lives:
         assert len(self._times) <= 2 * len(self._lives) + _SPARE
 
     def _begin(self, document: Document, since: float) -> None:
-        selected_by = self._selecting(document)
+        selected_by = selecting(self._stages, document)
         if selected_by:
             stage = self._choose(selected_by, document)
             share = self._rng.random() if stage.has_jitter else 0.0
@@ -150,7 +150,7 @@ class Lives:
             self._set_due(uid, life)
 
     def _change(self, uid: str, life: _Life, document: Document, now: float) -> None:
-        if self._selecting(document) == life.selected_by:
+        if selecting(self._stages, document) == life.selected_by:
             life.document = document
             self._set_due(uid, life)
         else:
@@ -179,9 +179,6 @@ class Lives:
     def _is_current(self, entry: tuple[float, int, str]) -> bool:
         life = self._lives.get(entry[2])
         return life is not None and life.due == entry[0]
-
-    def _selecting(self, document: Document) -> tuple[Stage, ...]:
-        return tuple(stage for stage in self._stages if stage.matches(document))
 
     def _choose(self, stages: tuple[Stage, ...], document: Document) -> Stage:
         """Chooses by weight. Without any weight above 0, stages that have one are equally likely;

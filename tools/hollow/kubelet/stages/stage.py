@@ -8,16 +8,17 @@ templates the part of Go's in `go_template`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from ...objects import Document
 from ..times import seconds_of
 from . import functions
-from .go_template import Template, TemplateError
+from .go_nodes import TemplateError
+from .go_template import Template
 from .jq import JqError, Query, query
 
 API_VERSION = "kwok.x-k8s.io/v1alpha1"
@@ -164,7 +165,13 @@ class PythonStep(msgspec.Struct, frozen=True):
 
 
 Step = Event | Finalizers | Delete | Patch | PythonStep
-Matcher = Callable[[Document], bool]
+
+
+class Test(NamedTuple):
+    """A requirement of a selector: a query of the object, and which results it accepts."""
+
+    query: Query
+    accepts: Callable[[list[Any] | None], bool]
 
 
 class Stage:
@@ -177,7 +184,7 @@ class Stage:
         self.steps = _steps(spec, steps)
         self.step = next((step.name for step in self.steps if isinstance(step, PythonStep)), "")
         self.has_delay = spec.delay is not None
-        self._matchers = _matchers(spec.selector)
+        self.tests = _tests(spec.selector)
         self._weight = spec.weight
         self._weight_from = _from(spec.weight_from, "spec.weightFrom")
         delay = spec.delay or Delay()
@@ -195,9 +202,6 @@ class Stage:
         self._jitter = None if milliseconds is None else milliseconds / 1000
         self._jitter_from = _from(delay.jitter_duration_from, "spec.delay.jitterDurationFrom")
         self.has_jitter = self._jitter is not None or self._jitter_from is not None
-
-    def matches(self, document: Document) -> bool:
-        return all(matches(document) for matches in self._matchers)
 
     def weight(self, document: Document) -> int | None:
         """Returns the weight for an object; None if it is empty or not a number."""
@@ -227,6 +231,19 @@ class Stage:
         if most is None:
             return least
         return most if most <= least else least + share * (most - least)
+
+
+def selecting(stages: Iterable[Stage], document: Document) -> tuple[Stage, ...]:
+    """Returns the stages that select an object. A query that stages share is evaluated once."""
+    results: dict[Query, list[Any] | None] = {}
+
+    def passes(test: Test) -> bool:
+        query = test.query
+        if query not in results:
+            results[query] = query(document)
+        return test.accepts(results[query])
+
+    return tuple(stage for stage in stages if all(map(passes, stage.tests)))
 
 
 def read(document: Document, steps: Mapping[str, Collection[str]]) -> Stage:
@@ -307,14 +324,12 @@ def _from(source: ExpressionFrom | None, where: str) -> Query | None:
         raise StageError(f"{where}.{field}: {problem}") from None
 
 
-def _matchers(selector: Selector | None) -> list[Matcher]:
+def _tests(selector: Selector | None) -> list[Test]:
     """Returns the tests of a selector; an absent selector matches nothing."""
     if selector is None:
-        return [lambda _: False]
-    matchers = [_has("labels", key, value) for key, value in selector.match_labels.items()]
-    matchers += [
-        _has("annotations", key, value) for key, value in selector.match_annotations.items()
-    ]
+        return [Test(lambda _: None, lambda _: False)]
+    tests = [_has("labels", key, value) for key, value in selector.match_labels.items()]
+    tests += [_has("annotations", key, value) for key, value in selector.match_annotations.items()]
     for number, expression in enumerate(selector.match_expressions):
         where = f"spec.selector.matchExpressions[{number}]"
         if expression.cel is not None:
@@ -328,29 +343,37 @@ def _matchers(selector: Selector | None) -> list[Matcher]:
             case "In" | "NotIn":
                 if not jq.values:
                     raise StageError(f"{where}.values: expected values for {jq.operator}")
-                matchers.append(_in(evaluate, frozenset(jq.values), jq.operator == "In"))
+                accepts = _in(frozenset(jq.values), jq.operator == "In")
             case "Exists" | "DoesNotExist":
                 if jq.values:
                     raise StageError(f"{where}.values: expected none for {jq.operator}")
-                matchers.append(_exists(evaluate, jq.operator == "Exists"))
+                accepts = _exists(jq.operator == "Exists")
             case operator:
                 expected = "In, NotIn, Exists or DoesNotExist"
                 raise StageError(f"{where}.operator: expected {expected}, got {operator!r}")
-    return matchers
+        tests.append(Test(evaluate, accepts))
+    return tests
 
 
-def _has(field: str, key: str, value: str) -> Matcher:
-    return lambda document: (document["metadata"].get(field) or {}).get(key) == value
-
-
-def _in(evaluate: Query, values: frozenset[str], expected: bool) -> Matcher:
-    return lambda document: (
-        any(_text(result) in values for result in evaluate(document) or ()) is expected
+def _has(field: str, key: str, value: str) -> Test:
+    return Test(
+        lambda document: [(document["metadata"].get(field) or {}).get(key)],
+        lambda results: results == [value],
     )
 
 
-def _exists(evaluate: Query, expected: bool) -> Matcher:
-    return lambda document: bool(evaluate(document)) is expected
+def _in(values: frozenset[str], expected: bool) -> Callable[[list[Any] | None], bool]:
+    def accepts(results: list[Any] | None) -> bool:
+        for result in results or ():
+            if _text(result) in values:
+                return expected
+        return not expected
+
+    return accepts
+
+
+def _exists(expected: bool) -> Callable[[list[Any] | None], bool]:
+    return lambda results: bool(results) is expected
 
 
 def _text(value: Any) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.tools.hollow.kubelet.nodes import hollow_node, missing_status
+from berth.tools.hollow.kubelet.nodes import NodeSteps, hollow_node, missing_status
+from berth.tools.hollow.kubelet.stages.actions import RecordEvent
 
 TIME = "2026-01-01T00:00:00Z"
 
@@ -35,3 +36,25 @@ def test_conditions_of_a_file_stay_as_they_are() -> None:
     conditions = posted(ready, disk)
     assert conditions["Ready"] == ("False", "Broken", since)
     assert conditions.keys() == {"Ready", "MemoryPressure", "PIDPressure"}
+
+
+def told_by_registration(node: dict[str, Any]) -> list[str]:
+    actions = NodeSteps(lambda _: "10.0.0.1", TIME).run("register", node, 0.0)
+    return [action.reason for action in actions if isinstance(action, RecordEvent)]
+
+
+def test_a_kubelet_tells_that_it_starts_and_what_it_posts() -> None:
+    healthy = ["NodeReady", "NodeHasSufficientMemory", "NodeHasNoDiskPressure"]
+    assert told_by_registration(hollow_node(1)) == ["Starting", *healthy, "NodeHasSufficientPID"]
+
+
+def test_a_kubelet_does_not_tell_what_a_file_says() -> None:
+    node = hollow_node(1)
+    node["status"] |= {
+        "nodeInfo": {"kubeletVersion": "v1"},
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "Broken"},
+            {"type": "DiskPressure", "status": "False"},
+        ],
+    }
+    assert told_by_registration(node) == ["NodeHasSufficientMemory", "NodeHasSufficientPID"]

@@ -73,6 +73,15 @@ def test_a_renewed_lease_and_a_new_heartbeat_are_signs_of_life() -> None:
     assert decide(health, node(), 60) == [Again(GRACE_SECONDS)]
 
 
+def test_a_sign_of_life_postpones_the_look_at_a_node() -> None:
+    health = leased()
+    assert health.postponed("n1", at(20)) == GRACE_SECONDS - 20
+    assert health.postponed("n1", at(GRACE_SECONDS)) == 0
+    assert health.postponed("n2", at(0)) == 0, "no sign yet"
+    health.mark("n1")
+    assert health.postponed("n1", at(20)) == 0, "its pods are to be marked"
+
+
 def test_the_first_heartbeat_may_come_from_a_file_and_the_second_may_not() -> None:
     health = Health()
     assert not health.observe(None, node(), at(0))

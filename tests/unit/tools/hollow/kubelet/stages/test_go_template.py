@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from berth.tools.hollow.kubelet.stages.functions import NAMES, functions
-from berth.tools.hollow.kubelet.stages.go_template import Template, TemplateError
+from berth.tools.hollow.kubelet.stages.go_nodes import TemplateError
+from berth.tools.hollow.kubelet.stages.go_template import Template
 
 DATA: dict[str, Any] = {
     "name": "web",
@@ -121,6 +122,26 @@ def test_errors_of_a_text_name_the_line(text: str, problem: str) -> None:
         (
             '{{ $x := "x" }}{{ range 40 }}{{ $x = print $x $x }}{{ end }}',
             "line 1: print: the text is longer than",
+        ),
+        (
+            "\n{{ $l := list 1 }}{{ range 60 }}{{ $l = list $l $l }}{{ end }}{{ $l }}",
+            "line 2: list: expected at most 100,000 items",
+        ),
+        (
+            '{{ $d := "" }}{{ range 60 }}{{ $d = dict "a" $d "b" $d }}{{ end }}{{ toJson $d }}',
+            "line 1: dict: expected at most 100,000 items",
+        ),
+        (
+            '{{ $l := indent 999 "x" }}{{ range 14 }}{{ $l = list $l $l }}{{ end }}',
+            "line 1: list: the text is longer than",
+        ),
+        (
+            '{{ $x := indent 999 "x" }}{{ range 3 }}{{ $x = replace " " $x $x }}{{ end }}',
+            "line 1: replace: the text is longer than",
+        ),
+        (
+            "{{ $n := 2 }}{{ range 60 }}{{ $n = mul $n $n }}{{ end }}",
+            "line 1: mul: the number has more than 64 bits",
         ),
         ('{{ printf "%9999999999s" 1 }}', "line 1: printf: expected at most 1000 places"),
         ('{{ indent 9999999999 "x" }}', "line 1: indent: expected at most 1000 places"),

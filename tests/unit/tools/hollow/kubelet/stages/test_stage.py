@@ -18,6 +18,7 @@ from berth.tools.hollow.kubelet.stages.stage import (
     StageError,
     duration,
     read,
+    selecting,
 )
 
 Document = dict[str, Any]
@@ -39,8 +40,8 @@ def stage(**spec: Any) -> Stage:
 
 
 def test_an_absent_selector_matches_nothing_and_an_empty_one_everything() -> None:
-    assert stage(selector={}).matches(POD)
-    assert not stage(selector=None).matches(POD)
+    everything, nothing = stage(selector={}), stage(selector=None)
+    assert selecting([everything, nothing], POD) == (everything,)
 
 
 @pytest.mark.parametrize(
@@ -60,16 +61,26 @@ def test_an_absent_selector_matches_nothing_and_an_empty_one_everything() -> Non
 )
 def test_requirements(key: str, operator: str, values: list[str], expected: bool) -> None:
     requirement = {"key": key, "operator": operator, "values": values}
-    assert stage(selector={"matchExpressions": [requirement]}).matches(POD) is expected
-    assert stage(selector={"matchExpressions": [{"jq": requirement}]}).matches(POD) is expected
+    for expression in (requirement, {"jq": requirement}):
+        stages = [stage(selector={"matchExpressions": [expression]})]
+        assert bool(selecting(stages, POD)) is expected
 
 
 def test_labels_and_annotations_are_required_too() -> None:
-    assert stage(selector={"matchLabels": {"app": "web"}}).matches(POD)
-    assert not stage(selector={"matchLabels": {"app": "db"}}).matches(POD)
-    assert not stage(
-        selector={"matchLabels": {"app": "web"}, "matchAnnotations": {"n": "8"}}
-    ).matches(POD)
+    web, db = ({"matchLabels": {"app": app}} for app in ("web", "db"))
+    stages = [stage(selector=each) for each in (web, db, {**web, "matchAnnotations": {"n": "8"}})]
+    assert selecting(stages, POD) == (stages[0],)
+
+
+def test_stages_share_their_queries() -> None:
+    running = {"key": ".status.phase", "operator": "In", "values": ["Running"]}
+    first, second = (
+        stage(selector={"matchExpressions": [running, {"key": key, "operator": "Exists"}]})
+        for key in (".status.restarts", ".status.absent")
+    )
+    assert first.tests[0].query is second.tests[0].query
+    assert first.tests[1].query is not second.tests[1].query
+    assert selecting([second, first], POD) == (first,)
 
 
 @pytest.mark.parametrize(("annotation", "weight"), [("n", 7), ("absent", 2), ("wait", None)])
