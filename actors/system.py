@@ -157,7 +157,7 @@ class Daemon:
 
         # The actors that decide and write, which only a leader may do.
         self._preemption = PreemptionActor(
-            mailboxes, noted.calls, api, clock, rng, configuration.parallelism, instruments
+            mailboxes, noted.calls, api, clock, rng, configuration.parallelism, instruments, flights
         )
         self._binding = BindingActor(
             mailboxes,
@@ -167,6 +167,7 @@ class Daemon:
             in_binding,
             instruments,
             nominates=gates["NominatedNodeNameForExpectation"],
+            flights=flights,
         )
         scheduler = Scheduler(
             rng,

@@ -19,6 +19,7 @@ from ..scheduling.framework.measuring import Record
 from ..telemetry.instruments import Instruments
 from . import pod_events
 from .failure import Failure, condition_and_event, requeue
+from .flights import FlightRecorder
 
 log = get_logger(__name__)
 
@@ -29,11 +30,18 @@ SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"  # the r
 class Attempts:
     """Ends attempts. `started` is the time at which an attempt began, in monotonic seconds."""
 
-    def __init__(self, mailboxes: Mailboxes, clock: Clock, instruments: Instruments) -> None:
+    def __init__(
+        self,
+        mailboxes: Mailboxes,
+        clock: Clock,
+        instruments: Instruments,
+        flights: FlightRecorder | None = None,
+    ) -> None:
         self._queue = mailboxes.queue
         self._recorder = mailboxes.recorder
         self._clock = clock
         self._instruments = instruments
+        self._flights = flights
         self._log = log.bind()  # once, and not for each pod
         self._shows_ended = self._log.shows(ENDED)
         self._shows_begun = self._log.shows(BEGUN)
@@ -102,6 +110,8 @@ class Attempts:
         profile, seconds = queued.info.pod.spec.scheduler_name, self._clock.now() - started
         self._instruments.attempt_ended(profile, result, seconds)
         record.end(result, node)
+        if node and self._flights is not None:
+            self._flights.failed(queued.info, queued.attempts, node, failure.message)
         if failure.is_error or self._shows_ended:
             self._log_failure(queued, failure, node, _end(result, queued, seconds))
         self._queue.tell(requeue(queued, failure))

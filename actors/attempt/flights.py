@@ -49,10 +49,13 @@ class Rejection(msgspec.Struct, frozen=True, rename="camel"):
 class RecordedAttempt(msgspec.Struct, frozen=True, rename="camel"):
     """An attempt, for people to read. Times are in seconds of Unix time.
 
-    `result` is placed, unschedulable or error. `evaluated` nodes were looked at, `feasible` of them
-    fit. `best` are the nodes with the highest scores, which are comparable within the attempt only;
-    `tied` nodes share the highest. `woken_late` means that no event woke the pod, but the limit for
-    the time that a pod is parked.
+    `result` is placed, unschedulable, error or failed. An attempt that fails after the decision, in
+    Reserve or later, is there twice: the second time it is failed, with the node, the reason as
+    `message`, and the time of the failure. The same is true of a preemption that fails.
+
+    `evaluated` nodes were looked at, `feasible` of them fit. `best` are the nodes with the highest
+    scores, which are comparable within the attempt only; `tied` nodes share the highest.
+    `woken_late` means that no event woke the pod, but the limit for the time that a pod is parked.
     """
 
     key: str
@@ -264,11 +267,31 @@ class FlightRecorder(DecisionObserver):
         self._snapshot = self._evaluation = self._filtered = None
         self._attempts.append(attempt)
         self.size += attempt.size
-        while self.size > self._most and self._attempts:
-            self._evict()
-        if self.size > self._most:  # for the columns alone
-            self._names = self._columns = None
-            self.size = 0
+        if self.size > self._most:
+            self._keep_within_bounds()
+        if self._file is not None:
+            self._file(attempt)
+
+    def failed(self, info: PodInfo, number: int, node: str, message: str) -> None:
+        """Keeps that an attempt failed on the chosen node after the decision."""
+        metadata, message = info.pod.metadata, message[:LONGEST_MESSAGE]
+        attempt = KeptAttempt(
+            PLAIN_BYTES + 4 * len(message),
+            info.key,
+            metadata.uid,
+            metadata.resource_version,
+            number,
+            self._clock.now(),
+            0.0,
+            0.0,
+            False,
+            "failed",
+            node,
+            message=message,
+        )
+        self._attempts.append(attempt)
+        self.size += attempt.size
+        self._keep_within_bounds()
         if self._file is not None:
             self._file(attempt)
 
@@ -282,6 +305,13 @@ class FlightRecorder(DecisionObserver):
         )
         since = round(epoch + self._attempts[0].at, 3) if self._attempts else None
         return AttemptsPage(round(epoch + self._started, 3), since, shown)
+
+    def _keep_within_bounds(self) -> None:
+        while self.size > self._most and self._attempts:
+            self._evict()
+        if self.size > self._most:  # for the columns alone
+            self._names = self._columns = None
+            self.size = 0
 
     def _verdicts(self, message: str) -> Columns | None:
         """Returns the verdicts on all nodes: those of the attempt before, if they are equal."""

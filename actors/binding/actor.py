@@ -5,9 +5,9 @@ A binding that fails is undone in reverse (Unreserve, Forget), the pod goes back
 the pods that the free room may help are woken. A binding that is cancelled, because the lease is
 lost or the process stops, is undone too.
 
-While MOST_WRITES bindings are being written, the cycle has to wait, so pods that the API server
-cannot take yet stay in the queue. Pods that wait on Permit or are in PreBind do not count, because
-they may wait for pods that are not placed yet.
+Pods that the API server cannot take yet stay in the queue: while too many bindings are being
+written, the queue pauses their namespace, or the cycle has to wait (writes.py). Pods that wait on
+Permit or are in PreBind do not count, because they may wait for pods that are not placed yet.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from ..attempt.ending import Attempts
 from ..attempt.failure import Failure, Stage, failed
+from ..attempt.flights import FlightRecorder
 from ..client.extender.calls import Extenders
 from ..mailboxes import Mailboxes
 from ..messages.binding import BindingMessage, BindPlaced, Placement, RejectWaiting, StopBinding
 from ..messages.cache import Forget, WhereBound
 from ..messages.order import ReplyTo
-from ..messages.queue import Activate, ClusterChanged, Done
+from ..messages.queue import Activate, ClusterChanged, Done, PauseNamespace, ResumeNamespace
 from ..messages.recorder import PodBound, SetNominatedNode
 from ..runtime.actor import Actor
 from ..runtime.ask import ask
@@ -41,10 +42,10 @@ from ..scheduling.kube.core import Pod
 from ..scheduling.model.pod_info import PodInfo
 from ..telemetry.instruments import Instruments
 from .state import PodsInBinding
+from .writes import Writes
 
 MOST_IDLE = 64  # workers that are kept for later placements
 CANCELLED = float("-inf")  # the deadline that a cancelled task sees
-MOST_WRITES = 256
 # The waits before the requests for a pod whose binding has failed, in seconds, while the API server
 # does not answer.
 PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -61,6 +62,7 @@ class BindingActor(Actor[BindingMessage]):
         instruments: Instruments,
         *,
         nominates: bool = True,
+        flights: FlightRecorder | None = None,
     ) -> None:
         """Makes the actor. Without `nominates`, the node is not announced before PreBind, and no
         PreBind plugin is asked first whether it has anything to do.
@@ -75,10 +77,10 @@ class BindingActor(Actor[BindingMessage]):
         self._pods = pods
         self._instruments = instruments
         self._nominates = nominates
-        self._attempts = Attempts(mailboxes, clock, instruments)
+        self._attempts = Attempts(mailboxes, clock, instruments, flights)
         self._placed: Line[Placement] = Line()
         self._workers: Workers[Placement] | None = None
-        self._writes = 0  # under way
+        self._writes = Writes()
         self._stopped: ReplyTo[None] | None = None  # the cycle waits for this until there is room
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -102,10 +104,10 @@ class BindingActor(Actor[BindingMessage]):
                 assert self._workers is not None
                 self._placed.append(placement)
                 self._workers.wake()
-                if self._writes < MOST_WRITES:
-                    taken.set(None)
-                else:
+                if self._writes.are_too_many():
                     self._stopped = taken
+                else:
+                    taken.set(None)
             case RejectWaiting(uid):
                 self._pods.reject(uid, "", "removed")
             case StopBinding(reply, uid, plugin, reason):
@@ -196,7 +198,9 @@ class BindingActor(Actor[BindingMessage]):
     async def _written(self, profile: Profile, placement: Placement) -> Status:
         """Binds, by an extender or by plugins, and returns the status."""
         info, node = placement.pod.info, placement.node
-        self._writes += 1
+        namespace = info.pod.metadata.namespace
+        if self._writes.began(namespace):
+            self._queue.tell(PauseNamespace(namespace))
         try:
             by_extender = await self._extenders.bind(info.pod, node)
             return (
@@ -205,7 +209,8 @@ class BindingActor(Actor[BindingMessage]):
                 else by_extender
             )
         finally:
-            self._writes -= 1
+            if self._writes.ended(namespace):
+                self._queue.tell(ResumeNamespace(namespace))
             if self._stopped is not None:
                 self._stopped.set(None)
                 self._stopped = None

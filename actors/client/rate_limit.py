@@ -1,8 +1,8 @@
 """The client-side rate limit: each request takes a token.
 
 While requests wait, their namespaces take turns, so that a namespace with a thousand new pods does
-not hold back the binding of another namespace's pod. (Kubernetes' clients send requests in the
-order in which they came.)
+not hold back the binding of another namespace's pod. The bindings of a namespace have turns of
+their own. (Kubernetes' clients send requests in the order in which they came.)
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _counted_for: ContextVar[str] = ContextVar("counted_for", default="")
 
 @contextmanager
 def counted_for(namespace: str) -> Iterator[None]:
-    """Has the requests of the block take the turns of this namespace, whatever they are about: the
-    deletion of a victim is work for its preemptor.
+    """Has the requests of the block take the turns of this name, usually that of a namespace,
+    whatever they are about: the deletion of a victim is work for its preemptor.
     """
     before = _counted_for.set(namespace)
     try:

@@ -24,7 +24,7 @@ from ..telemetry.measures import Registry
 from .bodies import read_up_to
 from .credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
 from .measures import ClientMeasures, HostMeasures, Note
-from .rate_limit import RateLimit
+from .rate_limit import RateLimit, counted_for
 from .reply import Reply
 from .sockets import connector
 from .tenure import Tenure
@@ -386,9 +386,10 @@ class Client:
             "metadata": {"namespace": namespace, "name": name, "uid": uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self.call(
-            "POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", IgnoredAnswer, body
-        )
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+        # Pods must not wait for the conditions and events of others in their namespace.
+        with counted_for(f"{namespace}/bindings"):
+            await self.call("POST", path, IgnoredAnswer, body)
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
         """Patches an object or its status; `kind` is strategic or merge."""

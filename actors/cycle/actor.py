@@ -64,7 +64,7 @@ class CycleActor:
         self._instruments = instruments
         self._preempts_aside = preempts_aside
         self._flights = flights
-        self._attempts = Attempts(mailboxes, clock, instruments)
+        self._attempts = Attempts(mailboxes, clock, instruments, flights)
         self._holds = count(1)  # the numbers of the preemptions
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -114,8 +114,8 @@ class CycleActor:
         orders: Sequence[PreemptionMessage] = ()
         match outcome:
             case Choice():
+                node = outcome.node
                 if status.ok:
-                    node = outcome.node
                     status = await self._place(profile, queued, outcome, started)
                 if not status.ok:
                     failure = failed(Stage.BEFORE_DONE, status)
@@ -167,7 +167,14 @@ class CycleActor:
         hold, problem = 0, ""
         if nomination is not None:
             hold = next(self._holds) if self._preempts_aside else 0
-            order = Preempt(info, nomination.node, hold, nomination.victims, nomination.displaced)
+            order = Preempt(
+                info,
+                nomination.node,
+                hold,
+                nomination.victims,
+                nomination.displaced,
+                queued.attempts,
+            )
             self._attempts.nominated(queued, nomination.node, len(nomination.victims))
             if self._preempts_aside:
                 orders.append(order)

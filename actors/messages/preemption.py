@@ -13,7 +13,8 @@ class Preempt(msgspec.Struct, frozen=True):
     """Make room on a node for a preemptor: the victims have to go, and the displaced pods lose
     their nomination.
 
-    It is carried out only while the preemptor is held by this `hold`.
+    It is carried out only while the preemptor is held by this `hold`. It follows from the
+    preemptor's attempt of this number.
     """
 
     preemptor: PodInfo
@@ -21,6 +22,7 @@ class Preempt(msgspec.Struct, frozen=True):
     hold: int
     victims: tuple[PodInfo, ...]
     displaced: tuple[PodInfo, ...] = ()
+    attempt: int = 0
 
 
 class SendPatches(msgspec.Struct, frozen=True):

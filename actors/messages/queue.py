@@ -98,6 +98,20 @@ class NextPod(Order[QueuedPod], frozen=True):
     """
 
 
+class PauseNamespace(msgspec.Struct, frozen=True):
+    """Hand out no pod of this namespace until ResumeNamespace: many of its bindings are being
+    written.
+    """
+
+    namespace: str
+
+
+class ResumeNamespace(msgspec.Struct, frozen=True):
+    """Hand out pods of this namespace again."""
+
+    namespace: str
+
+
 class AttemptFailed(msgspec.Struct, frozen=True):
     """The attempt for a pod in flight failed: park the pod or let it back off.
 
@@ -297,6 +311,8 @@ QueueMessage = (
     | PendingPodDeleted
     | ClusterChanged
     | NextPod
+    | PauseNamespace
+    | ResumeNamespace
     | AttemptFailed
     | Done
     | PreemptionEnded

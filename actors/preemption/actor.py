@@ -1,14 +1,15 @@
 """The preemption actor: workers evict the victims, so that the scheduling cycle goes on meanwhile.
 
-At most `parallelism` workers ask the API server at a time, and they finish preemptions that have
-begun before they begin others. A victim in a binding cycle is stopped there, by the binding actor;
-any other gets the DisruptionTarget condition and is deleted. The last victim is evicted only once
-all others were; if one cannot be, those that are left stay. The queue holds the preemptor back
-until the preemption has ended, whether it succeeded or not. No pod is evicted unless the preemptor
-still waits for this very preemption. If the API server gives no answer, it is unknown whether the
-victim goes: the request is repeated until there is an answer, and the preemptor makes no room
-elsewhere meanwhile. If the scheduling cycle waits for the preemption, any failure ends it instead.
-The actor also sends the patches of PostFilter plugins.
+At most `parallelism` workers ask the API server at a time. The namespaces of the preemptors take
+turns, and the preemptions of a namespace that have begun are finished before others of it begin. A
+victim in a binding cycle is stopped there, by the binding actor; any other gets the
+DisruptionTarget condition and is deleted. The last victim is evicted only once all others were; if
+one cannot be, those that are left stay. The queue holds the preemptor back until the preemption has
+ended, whether it succeeded or not. No pod is evicted unless the preemptor still waits for this very
+preemption. If the API server gives no answer, it is unknown whether the victim goes: the request is
+repeated until there is an answer, and the preemptor makes no room elsewhere meanwhile. If the
+scheduling cycle waits for the preemption, any failure ends it instead. The actor also sends the
+patches of PostFilter plugins.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from anyio.abc import TaskStatus
 
 from ..attempt import pod_events
 from ..attempt.ending import ENDED
+from ..attempt.flights import FlightRecorder
 from ..client.access import Calls
 from ..client.rate_limit import counted_for
 from ..client.rest import ApiError, ConnectionFailedError, IgnoredAnswer
@@ -36,7 +38,7 @@ from ..runtime.ask import ask
 from ..runtime.backoff import Backoff, Rng
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
-from ..runtime.workers import Line, Workers
+from ..runtime.workers import Turns, Workers
 from ..scheduling.framework.interface import ApiHandle
 from ..scheduling.framework.post_filter import Deletion, Patch
 from ..scheduling.framework.status import Status, error
@@ -81,6 +83,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
         rng: Rng,
         parallelism: int,
         instruments: Instruments,
+        flights: FlightRecorder | None = None,
     ) -> None:
         super().__init__(mailboxes.preemption)
         self._queue = mailboxes.queue
@@ -92,7 +95,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._rng = rng
         self._parallelism = parallelism
         self._instruments = instruments
-        self._jobs: Line[Callable[[], Awaitable[None]]] = Line()
+        self._flights = flights
+        self._jobs: Turns[Callable[[], Awaitable[None]]] = Turns()
         self._workers: Workers[Callable[[], Awaitable[None]]] | None = None
         self._log = log.bind()
 
@@ -105,11 +109,11 @@ class PreemptionActor(Actor[PreemptionMessage]):
     def handle(self, message: PreemptionMessage) -> None:
         match message:
             case Preempt():
-                self._jobs.append(partial(self._begin, message))
-            case PreemptNow():
-                self._jobs.append(partial(self._begin_now, message))
-            case SendPatches():
-                self._jobs.append(partial(self._send, message))
+                self._jobs.append(_namespace(message.preemptor), partial(self._begin, message))
+            case PreemptNow(_, order):
+                self._jobs.append(_namespace(order.preemptor), partial(self._begin_now, message))
+            case SendPatches(pod):
+                self._jobs.append(_namespace(pod), partial(self._send, message))
             case _:
                 assert_never(message)
         self._wake()
@@ -134,8 +138,9 @@ class PreemptionActor(Actor[PreemptionMessage]):
         if not others:
             await self._finish(preemption)
             return
-        self._jobs.extendleft(
-            partial(self._evict_before_last, preemption, victim) for victim in reversed(others)
+        self._jobs.put_first(
+            _namespace(order.preemptor),
+            [partial(self._evict_before_last, preemption, victim) for victim in others],
         )
         self._wake()
 
@@ -173,7 +178,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
             try:
                 await self._evict_once(order, victim)
             except ApiError as refused:
-                self._warn(order, victim, refused)
+                self._failed(order, victim, refused)
                 return False
             except ConnectionFailedError as failure:
                 failures += 1
@@ -212,8 +217,9 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._instruments.victims_chosen(len(message.order.victims))
         if not victims:
             self._end_now(preemption)
-        self._jobs.extendleft(
-            partial(self._evict_now, preemption, victim) for victim in reversed(victims)
+        self._jobs.put_first(
+            _namespace(message.order.preemptor),
+            [partial(self._evict_now, preemption, victim) for victim in victims],
         )
         self._wake()
 
@@ -223,7 +229,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
             try:
                 await self._evict_once(order, victim)
             except (ApiError, ConnectionFailedError) as failure:
-                self._warn(order, victim, failure)
+                self._failed(order, victim, failure)
                 preemption.problem = preemption.problem or str(failure)
         preemption.left -= 1
         if not preemption.left:
@@ -243,6 +249,12 @@ class PreemptionActor(Actor[PreemptionMessage]):
             self._binding, lambda reply: StopBinding(reply, uid, PLUGIN, "preempted")
         )
         return stopped
+
+    def _failed(self, order: Preempt, victim: PodInfo, failure: Exception) -> None:
+        self._warn(order, victim, failure)
+        if self._flights is not None:
+            message = f"preempting {victim.key}: {failure}"
+            self._flights.failed(order.preemptor, order.attempt, order.node, message)
 
     def _warn(self, order: Preempt, victim: PodInfo, failure: Exception) -> None:
         self._log.warning(
@@ -281,6 +293,10 @@ class PreemptionActor(Actor[PreemptionMessage]):
         return await self._api.patch(
             patch.kind, patch.name, patch.changes, patch.namespace, patch.subresource
         )
+
+
+def _namespace(info: PodInfo) -> str:
+    return info.pod.metadata.namespace
 
 
 async def _do(job: Callable[[], Awaitable[None]]) -> None:

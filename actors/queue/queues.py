@@ -2,8 +2,8 @@
 places.
 
 The places and the moves are a table (places.py), and `move` is the only function that changes a
-pod's place. Each place has a module for its data: a heap of the active pods, Backoff, Parked (once
-for the unschedulable pods, once for the gated ones) and InFlight. Pure.
+pod's place. Each place has a module for its data: ActivePods, Backoff, Parked (once for the
+unschedulable pods, once for the gated ones) and InFlight. Pure.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Sequence
 import msgspec
 
 from ..messages.queue import Place, ProfileRules, StoryStep
+from .active import ActivePods
 from .backoff import Backoff
 from .effects import Effect, PodMoved
 from .entry import Entry
 from .gate_errors import GateErrors
-from .heap import KeyedHeap, Slot
+from .heap import Slot
 from .hints import UNTIMED, HintTable, HintTimes, Worth
 from .in_flight import InFlight
 from .nominations import nominate
@@ -64,7 +65,7 @@ class Queues:
         self.rules = rules
         self.hints = HintTable(rules.hints, rules.hint_times)
         self.entries: dict[str, Entry] = {}
-        self.active: KeyedHeap[Entry] = KeyedHeap()
+        self.active = ActivePods()
         self.backoff = Backoff(
             rules.initial_backoff, rules.max_backoff, self.sort_slot, pops=rules.pop_from_backoff
         )
@@ -74,7 +75,7 @@ class Queues:
         self.gate_errors = GateErrors()
         self.stories = Stories()
         self.turns = Turns()
-        self._by_place: dict[Place, KeyedHeap[Entry] | Backoff | ParkedPods] = {
+        self._by_place: dict[Place, ActivePods | Backoff | ParkedPods] = {
             ACTIVE: self.active,
             BACKOFF: self.backoff,
             UNSCHEDULABLE: self.unschedulable,

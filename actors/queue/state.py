@@ -32,6 +32,7 @@ from ..messages.queue import (
     MeasureQueue,
     NextParked,
     NextPod,
+    PauseNamespace,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
@@ -40,6 +41,7 @@ from ..messages.queue import (
     QueueMeasures,
     QueueMessage,
     QueueStatistics,
+    ResumeNamespace,
     ShowStory,
     StoryStep,
     UseProfiles,
@@ -96,7 +98,9 @@ class QueueState:
             case ClusterChanged():
                 effects = self._waking.changed(message, now)
             case NextPod():
-                self._queues.turns.ended(now)
+                behind = self._queues.turns.ended(now)
+                if behind:
+                    self._queues.active.put_behind(behind)
                 self._waiting.append(message)
             case PendingPodAdded():
                 effects = self._add(message.pod, POD_ADDED, now)
@@ -116,6 +120,10 @@ class QueueState:
                 effects = (message.answer(self._is_held(message)),)
             case Activate(keys):
                 effects = self._waking.activate(keys, now)
+            case PauseNamespace(namespace):
+                self._queues.active.pause(namespace)
+            case ResumeNamespace(namespace):
+                self._queues.active.resume(namespace)
             case FlushBackoff():
                 effects = self._waking.flush_backoff(now)
             case FlushUnschedulable():
@@ -201,22 +209,24 @@ class QueueState:
     def _hand_out(self, now: float) -> Sequence[Effect]:
         """Hands pods out, as long as the cycle waits for one and there is one."""
         queues = self._queues
+        for namespace in tuple(queues.active.behind):
+            if not queues.turns.used_up(namespace, now):
+                queues.active.put_back(namespace)
         effects: list[Effect] = []
         if queues.gate_errors.unreported:
             effects += queues.gate_errors.report(self._entries)
         while self._waiting:
-            top = queues.active.peek()
-            if top is not None:
-                entry: Entry | None = top[1]
-            else:
-                entry = queues.backoff.first()  # None if no pod may be taken early.
+            entry = queues.active.peek() or queues.backoff.first()
             if entry is None:
+                break
+            is_early = entry.place is BACKOFF
+            if is_early and queues.active.is_paused(entry.namespace):
                 break
             until = queues.turns.waits_until(entry, now)
             if until > now:
                 effects.append(queues.defer(entry, until, now))
                 continue
-            if top is None:
+            if is_early:
                 queues.stories.add(entry.key, StoryStep(now, ACTIVE, POP_FROM_BACKOFF))
             queues.move(entry, POPPED, IN_FLIGHT, now)
             queues.turns.began(entry, now)
@@ -316,7 +326,7 @@ class QueueState:
     def validate(self) -> None:
         """Raises AssertionError if an invariant does not hold."""
         self._queues.validate()
-        assert not (self._waiting and self._queues.active), "a pod is active, and the cycle waits"
+        assert not (self._waiting and self._queues.active.peek()), "the cycle waits for a pod"
 
 
 def _own_updates(old: Pod, new: Pod) -> Iterator[ClusterChanged]:

@@ -1,5 +1,7 @@
 """The shares of the namespaces in the scheduler's time. Other pods wait for what these take:
 
+- All attempts. While they have taken more than its share, the pods of a namespace come after those
+  of others with the same priority.
 - Attempts at large pods. A pod whose template has thousands of terms, volumes or ports may take
   half a second to decide, and a user may create a hundred of them, all different. While the large
   pods of a namespace have taken more than their share, they wait in backoff.
@@ -33,37 +35,51 @@ class Shares:
         """
         return self._used_until.get(namespace, now) - SAVED / SHARE
 
-    def charge(self, namespace: str, seconds: float, now: float) -> None:
-        """Notes that the namespace took this long."""
+    def charge(self, namespace: str, seconds: float, now: float) -> bool:
+        """Notes that the namespace took this long. Returns True if its share is used up."""
         used = self._used_until
-        used[namespace] = max(used.pop(namespace, now), now) + min(seconds, MOST_CHARGED) / SHARE
+        until = used.pop(namespace, now)
+        if until < now:
+            until = now
+        until += min(seconds, MOST_CHARGED) / SHARE
+        used[namespace] = until
         if len(used) > MOST_NAMESPACES:
             # The one that was charged longest ago.
             del used[next(iter(used))]
+        return until - SAVED / SHARE > now
 
 
 class Turns:
-    """The turns of large pods."""
+    """The turns of the namespaces: with all pods, and with large ones."""
 
     def __init__(self) -> None:
-        self._shares = Shares()
-        self._attempt: tuple[str, float] | None = None  # its namespace, and when it began
+        self._all = Shares()
+        self._large = Shares()
+        self._attempt: tuple[Entry, float] | None = None  # and when it began
 
     def waits_until(self, entry: Entry, now: float) -> float:
         """Returns the time at which the pod may be tried; `now` or earlier if that is at once."""
         if not entry.info.template.is_large:
             return now
-        return self._shares.waits_until(entry.namespace, now)
+        return self._large.waits_until(entry.namespace, now)
+
+    def used_up(self, namespace: str, now: float) -> bool:
+        """True while the attempts for the namespace have taken more than its share."""
+        return self._all.waits_until(namespace, now) > now
 
     def began(self, entry: Entry, now: float) -> None:
         """Notes that a pod was handed out."""
-        if entry.info.template.is_large:
-            self._attempt = entry.namespace, now
+        self._attempt = entry, now
 
-    def ended(self, now: float) -> None:
-        """Notes that the cycle is ready for the next pod."""
+    def ended(self, now: float) -> str:
+        """Notes that the cycle is ready for the next pod. Returns the namespace of the last one if
+        its share is used up now, otherwise "".
+        """
         if self._attempt is None:
-            return
-        namespace, began = self._attempt
+            return ""
+        entry, began = self._attempt
         self._attempt = None
-        self._shares.charge(namespace, now - began, now)
+        seconds = now - began
+        if entry.info.template.is_large:
+            self._large.charge(entry.namespace, seconds, now)
+        return entry.namespace if self._all.charge(entry.namespace, seconds, now) else ""

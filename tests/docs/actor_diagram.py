@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 from berth.actors.mailboxes import Mailboxes
-from tests.docs.blocks import ARCHITECTURE, ROOT, Block, blocks
+from tests.docs.blocks import ROOT
 
 KIND = "flowchart LR"
 ACTORS = ROOT / "actors"
@@ -90,14 +90,3 @@ def _label(names: list[str]) -> str:
     shown = [f"{name}?" if MESSAGES[name][1] else name for name in names]
     more = [f"and {len(names) - MOST_NAMES} more"] * (len(names) > MOST_NAMES)
     return "<br/>".join([*shown[:MOST_NAMES], *more])
-
-
-def shown() -> Block:
-    """Returns the block on the page."""
-    (block,) = (block for block in blocks(ARCHITECTURE, "mermaid") if block.text.startswith(KIND))
-    return block
-
-
-def refresh() -> None:
-    text = ARCHITECTURE.read_text()
-    ARCHITECTURE.write_text(text.replace(shown().text, drawn()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from berth.actors.messages.queue import Place
 from berth.actors.queue.places import TRANSITIONS, Trigger
-from tests.docs.blocks import ARCHITECTURE, Block, blocks
 
 KIND = "stateDiagram-v2"
 
@@ -18,17 +17,6 @@ def drawn() -> str:
             if labels:
                 lines.append(f"    {_name(start)} --> {_name(target)}: {', '.join(labels)}")
     return "\n".join([KIND, *lines, ""])
-
-
-def shown() -> Block:
-    """Returns the block on the page."""
-    (block,) = (block for block in blocks(ARCHITECTURE, "mermaid") if block.text.startswith(KIND))
-    return block
-
-
-def refresh() -> None:
-    text = ARCHITECTURE.read_text()
-    ARCHITECTURE.write_text(text.replace(shown().text, drawn()))
 
 
 def _name(place: Place) -> str:

@@ -11,10 +11,13 @@ import anyio
 
 from tests.docs import actor_diagram, flag_tables, operating, queue_diagram
 from tests.docs.blocks import (
+    ARCHITECTURE,
     EXPLAIN,
     PLUGINS,
     PREEMPTION,
+    WHATIF,
     blocks,
+    diagram,
     exchanges,
     install,
     preview,
@@ -55,13 +58,18 @@ def refresh_operating(folder: Path) -> None:
     operating.OPERATING.write_text(text)
 
 
+def refresh_diagram(kind: str, drawn: str) -> None:
+    text = ARCHITECTURE.read_text()
+    ARCHITECTURE.write_text(text.replace(diagram(kind).text, drawn))
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         refresh_operating(Path(folder))
-    actor_diagram.refresh()
-    queue_diagram.refresh()
+    for drawing in (actor_diagram, queue_diagram):
+        refresh_diagram(drawing.KIND, drawing.drawn())
     flag_tables.refresh()
-    for page in (EXPLAIN, PREEMPTION):
+    for page in (EXPLAIN, PREEMPTION, WHATIF):
         with tempfile.TemporaryDirectory() as folder:
             write_files(page, Path(folder))
             refresh(page, Path(folder))

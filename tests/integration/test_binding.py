@@ -11,7 +11,7 @@ import anyio
 import msgspec
 import pytest
 
-from berth.actors.binding.actor import MOST_WRITES
+from berth.actors.binding.writes import MOST, MOST_OF_NAMESPACE
 from berth.actors.messages.binding import StopBinding
 from berth.actors.messages.cache import AssignedPodAdded, AssumedPodDeleted
 from berth.actors.messages.queue import PendingPodDeleted
@@ -50,16 +50,15 @@ NODE = {
 }
 
 
-def pod(name: str, uid: str = "", node: str = "", priority: int = 0) -> Pod:
+def pod(name: str, uid: str = "", node: str = "", priority: int = 0, namespace: str = "ns") -> Pod:
     spec = {
         "containers": [{"resources": {"requests": {"cpu": "1"}}}],
         "schedulerName": "default-scheduler",
         "nodeName": node,
         "priority": priority,
     }
-    return msgspec.convert(
-        {"metadata": {"namespace": "ns", "name": name, "uid": uid or name}, "spec": spec}, Pod
-    )
+    metadata = {"namespace": namespace, "name": name, "uid": uid or name}
+    return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
 
 
 class Diary:
@@ -156,7 +155,7 @@ class Gang(PermitPlugin):
 
     def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
         waiting = self.handle.waiting.each()
-        if len(waiting) < 2 * MOST_WRITES - 1:
+        if len(waiting) < 2 * MOST_OF_NAMESPACE - 1:
             return Status(Code.WAIT), 60.0
         for other in waiting:
             self.handle.waiting.allow(other.info.uid, self.name)
@@ -395,23 +394,42 @@ async def test_pods_beyond_the_api_servers_rate_stay_in_the_queue() -> None:
     """
     async with pipeline() as running:
         running.store.ready = anyio.Event()
-        for i in range(3 * MOST_WRITES):
+        for i in range(MOST_OF_NAMESPACE + 100):
             await running.add_node(msgspec.convert({**NODE, "metadata": {"name": f"n{i}"}}, Node))
-        await started(running, *(pod(f"p{i}") for i in range(2 * MOST_WRITES)))
-        taken = MOST_WRITES + 1  # the last one before the cycle stops
-        assert running.store.under_way == assumed(running) == taken
-        assert running.queue_state.statistics().active == 2 * MOST_WRITES - taken
+        await started(running, *(pod(f"p{i}") for i in range(MOST_OF_NAMESPACE + 50)))
+        taken = running.store.under_way
+        assert MOST_OF_NAMESPACE <= taken == assumed(running) < MOST_OF_NAMESPACE + 10
+        assert running.queue_state.statistics().active == MOST_OF_NAMESPACE + 50 - taken
+        # A pod of another namespace does not wait for them.
+        await running.add_pod(pod("other", namespace="innocent"))
+        await running.clock.advance(0)
+        await running.clock.settle()
+        assert running.store.under_way == taken + 1
         running.store.ready.set()
         await running.clock.advance(0)
-        assert running.store.most <= taken
-        assert len(running.store.bound) == 2 * MOST_WRITES
+        assert running.store.most <= taken + 1
+        assert len(running.store.bound) == MOST_OF_NAMESPACE + 51
+
+
+@pytest.mark.full("long")
+async def test_the_bindings_of_many_namespaces_make_the_cycle_wait() -> None:
+    async with pipeline() as running:
+        running.store.ready = anyio.Event()
+        for i in range(MOST + 100):
+            await running.add_node(msgspec.convert({**NODE, "metadata": {"name": f"n{i}"}}, Node))
+        await started(running, *(pod(f"p{i}", namespace=f"ns{i % 9}") for i in range(MOST + 50)))
+        assert running.store.under_way == MOST + 1  # the last one before the cycle stops
+        assert running.queue_state.statistics().active == 49
+        running.store.ready.set()
+        await running.clock.advance(0)
+        assert len(running.store.bound) == MOST + 50
 
 
 @pytest.mark.full("long")
 async def test_waiting_pods_do_not_block_the_placement_of_others() -> None:
     """A group of any size may wait for its last pod."""
     async with pipeline(Gang) as running:
-        for i in range(2 * MOST_WRITES):
+        for i in range(2 * MOST_OF_NAMESPACE):
             await running.add_node(msgspec.convert({**NODE, "metadata": {"name": f"n{i}"}}, Node))
-        await started(running, *(pod(f"p{i}") for i in range(2 * MOST_WRITES)))
-        assert len(running.store.bound) == 2 * MOST_WRITES
+        await started(running, *(pod(f"p{i}") for i in range(2 * MOST_OF_NAMESPACE)))
+        assert len(running.store.bound) == 2 * MOST_OF_NAMESPACE

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 import yaml
@@ -490,6 +491,22 @@ async def test_requests_respect_the_rate_limit_and_a_watch_counts_once() -> None
         told = await told_of(client, 3)  # a list and a watch with two lines
         assert [type(change) for change in told] == [ObjectsListed, ObjectChanged, ObjectChanged]
         assert clock.slept == [0.1] * 4
+
+
+async def test_bindings_wait_in_a_line_of_their_own() -> None:
+    """The cycle stops while many bindings are written, so they wait for no other writes."""
+    handler, methods = answering((201, {}, b"{}"))
+    async with (
+        served(handler) as url,
+        Client(Connection(url), qps=100, burst=1) as client,
+        anyio.create_task_group() as group,
+    ):
+        for number in range(5):
+            group.start_soon(client.call, "GET", f"/api/v1/namespaces/a/pods/{number}", dict)
+        await anyio.lowlevel.checkpoint()
+        for number in range(3):
+            group.start_soon(client.bind, "a", f"b{number}", "u", "n")
+    assert methods == ["GET", "GET"] + ["POST", "GET"] * 3
 
 
 def pod_line(kind: str, name: str, version: int, **spec: Any) -> bytes:

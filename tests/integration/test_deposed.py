@@ -19,7 +19,7 @@ from tests.kit.daemons import LEADS, LEASE, daemons
 from tests.kit.processes import install
 from tests.kit.proxy import Proxy
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.full("waits")
 
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "1"))
 BACKLOG = 300

@@ -76,7 +76,7 @@ def test_the_decisions_on_a_workload_do_not_grow_with_its_pods(
 def test_a_cluster_at_rest_writes_leases_and_heartbeats_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing is decided for a renewed lease, and each node is looked at every 45 seconds."""
+    """Nothing is decided for a renewed lease, nor for a node that gives signs of life."""
     touched: Counter[str] = Counter()
     decide = controllers._Runner._decide
 
@@ -107,5 +107,4 @@ def test_a_cluster_at_rest_writes_leases_and_heartbeats_alone(
     assert set(written) == {"leases", "nodes"}
     assert 1780 <= written["leases"] <= 1820
     assert 40 <= written["nodes"] <= 60
-    assert touched.keys() == {"node-health"}
-    assert touched["node-health"] <= 20 * 900 / 40
+    assert not touched

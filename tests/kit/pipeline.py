@@ -94,6 +94,9 @@ class Store:
         body: object | None = None,
         content_type: str = "",
     ) -> T:
+        if method == "GET":
+            _, namespace, _, name = path.rsplit("/", 3)
+            return msgspec.convert(msgspec.to_builtins(self.pods[f"{namespace}/{name}"]), answer)
         if self.evicting is None:
             raise AssertionError(f"{method} {path}: this store only takes bindings")
         await self.evicting.wait()
@@ -151,7 +154,14 @@ class Pipeline:
         extenders, gates = Extenders(), options.feature_gates
         queue = QueueActor(mailboxes, self.queue_state, clock, instruments)
         preemption = PreemptionActor(
-            mailboxes, self.store, api, clock, rng, configuration.parallelism, instruments
+            mailboxes,
+            self.store,
+            api,
+            clock,
+            rng,
+            configuration.parallelism,
+            instruments,
+            self.flights,
         )
         binding = BindingActor(
             mailboxes,
@@ -161,6 +171,7 @@ class Pipeline:
             self.in_binding,
             instruments,
             nominates=gates["NominatedNodeNameForExpectation"],
+            flights=self.flights,
         )
         cycle = CycleActor(
             mailboxes,

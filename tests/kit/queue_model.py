@@ -83,6 +83,7 @@ class QueueModel:
         self.rows: list[Row] = []
         self.arrivals = 0
         self.open_questions = 0
+        self.paused = False  # the one namespace
         # The large pods of the one namespace: when they will have paid for their attempts, and when
         # the one under way began.
         self.paid_at = -math.inf
@@ -140,6 +141,10 @@ class QueueModel:
             self.paid_at = max(self.paid_at, self.now) + 5 * seconds
             self.large_since = None
         self.open_questions += 1
+        self.hand_out()
+
+    def pause(self, *, paused: bool) -> None:
+        self.paused = paused
         self.hand_out()
 
     def fail(
@@ -225,7 +230,7 @@ class QueueModel:
                 and not row.deferred_until
             ]
             ready += sorted(waiting, key=lambda row: (row.backoff_until(), *row.order()))
-            if not ready:
+            if not ready or self.paused:
                 return
             first = ready[0]
             if first.is_large and self.paid_at > self.now + 2.5:

@@ -23,11 +23,13 @@ from berth.actors.messages.queue import (
     FlushUnschedulable,
     ListQueued,
     NextPod,
+    PauseNamespace,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
     QueuedPod,
     QueueMessage,
+    ResumeNamespace,
     UseProfiles,
 )
 from berth.actors.queue.effects import Effect, HandOut, PodMoved
@@ -263,6 +265,11 @@ class QueueHistory(RuleBasedStateMachine):
     def asked_for_one(self) -> None:
         self.model.ask()
         self.send(NextPod(Nowhere()))
+
+    @rule(paused=st.booleans())
+    def paused_or_resumed(self, paused: bool) -> None:
+        self.model.pause(paused=paused)
+        self.send(PauseNamespace("ns") if paused else ResumeNamespace("ns"))
 
     def fail(
         self,

@@ -251,9 +251,8 @@ class NodeColumns:
 
         Every node that has a row should be named; a row that is not named is in no result.
         """
-        self.order = np.fromiter(
-            (self.row_of[name] for name in names if name in self.row_of), dtype=np.int64
-        )
+        rows = map(self.row_of.get, names)
+        self.order = np.array([row for row in rows if row is not None], dtype=np.int64)
         self.position = np.full(self.size, -1, dtype=np.int64)
         self.position[self.order] = np.arange(len(self.order))
 

@@ -7,6 +7,8 @@ they appeared.
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from ..kube.core import Node
 
 REGION = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
@@ -50,12 +52,8 @@ class NodeTree:
 
     def names(self) -> list[str]:
         """Returns all names: the first of each zone, then the second of each zone, and so on."""
-        result: list[str] = []
-        columns = [list(names) for names in self._zones.values()]
-        depth = max(map(len, columns), default=0)
-        for i in range(depth):
-            result.extend(column[i] for column in columns if i < len(column))
-        return result
+        turns = zip_longest(*self._zones.values())
+        return [name for turn in turns for name in turn if name is not None]
 
     def __len__(self) -> int:
         return sum(map(len, self._zones.values()))

@@ -38,6 +38,7 @@ from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.framework.post_filter import Deletion, Patch
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.tools.apiserver.app import serve
 from tests.kit.clock import VirtualClock
@@ -211,6 +212,20 @@ async def test_patches_are_sent_in_order_up_to_a_refusal() -> None:
         (warning,) = logs
         assert (warning["event"], warning["name"]) == ("not patched", "b")
         assert warning["error"] == "it has changed"
+
+
+async def test_the_namespaces_of_the_preemptors_take_turns() -> None:
+    async with room() as parts:
+        parts.client.hangs = True
+        pod, other = (
+            PodInfo(Pod(metadata=ObjectMeta(namespace=name))) for name in ("default", "other")
+        )
+        for number in range(16):
+            parts.preemption.tell(SendPatches(pod, (Patch(Pod, f"{number}", {}, "default"),)))
+        parts.preemption.tell(SendPatches(other, (Patch(Pod, "other", {}, "default"),)))
+        await anyio.wait_all_tasks_blocked()
+        assert len(parts.client.written) == 16
+        assert parts.client.written[1] == "PATCH other"
 
 
 async def test_a_deletion_is_for_one_object_and_not_for_a_later_one_of_its_name() -> None:

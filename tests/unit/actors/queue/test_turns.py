@@ -26,7 +26,9 @@ def large(number: int, namespace: str = "ns") -> Pod:
 
 
 class Cycle(Harness):
-    """A queue whose cycle takes a second for a large pod, and no time for another."""
+    """A queue whose cycle takes a second for a large pod, and `seconds` for another."""
+
+    seconds = 0.0
 
     def attempt(self) -> str:
         """Tries the next pod, binds it, and returns its name; "" if there is none."""
@@ -35,7 +37,7 @@ class Cycle(Harness):
             self.state._waiting.clear()
             return ""
         pod = handed_out[0].pod.info.pod
-        self.now += 1.0 if pod.spec.tolerations else 0.0
+        self.now += 1.0 if pod.spec.tolerations else self.seconds
         self.send(PendingPodDeleted(pod))
         return pod.metadata.name
 
@@ -120,12 +122,34 @@ def test_a_large_pod_wakes_without_a_question() -> None:
     assert queue.where("small") == "unschedulable"
 
 
+def test_many_pods_of_a_namespace_do_not_hold_back_those_of_others() -> None:
+    queue = Cycle()
+    queue.seconds = 0.1
+    queue.add(*(make_pod(f"a{number}", namespace="a") for number in range(20)))
+    queue.add(make_pod("low", namespace="b", priority=-1), make_pod("same", namespace="b"))
+    tried = [queue.attempt() for _ in range(22)]
+    assert 5 <= tried.index("same") <= 8
+    assert tried.index("low") == 21
+
+
+def test_a_namespace_has_its_place_again_after_a_while() -> None:
+    queue = Cycle()
+    queue.seconds = 0.1
+    queue.add(*(make_pod(f"a{number}", namespace="a") for number in range(8)))
+    assert [queue.attempt() for _ in range(9)][-2:] == ["a7", ""]
+    queue.now += 10.0
+    queue.add(make_pod("a8", namespace="a"), make_pod("b", namespace="b"))
+    assert [queue.attempt() for _ in range(2)] == ["a8", "b"]
+
+
 def test_the_accounts_are_bounded() -> None:
     queue = Cycle()
     for number in range(MOST_NAMESPACES + 10):
         queue.add(large(1, f"ns-{number}"))
         queue.attempt()
-    assert len(queue.state._queues.turns._shares._used_until) <= MOST_NAMESPACES
+    turns = queue.state._queues.turns
+    for shares in (turns._all, turns._large):
+        assert len(shares._used_until) <= MOST_NAMESPACES
 
 
 def test_a_flush_moves_few_of_many_deferred_pods() -> None:
