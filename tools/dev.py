@@ -111,7 +111,7 @@ def test(arguments: list[str]) -> int:
     pytest = ["pytest", "--dist", "worksteal"]
     if not any(a.startswith("-n") for a in arguments):
         # Of all tests, some minutes are waits for processes and for time that passes.
-        pytest += ["-n", str((os.cpu_count() or 2) + every)]
+        pytest += ["-n", str((os.cpu_count() or 2) * (1 + every))]
     profile = os.environ.setdefault("BERTH_PROFILE", "full" if every else "quick")
     if profile == "long":
         while not (code := run(*pytest, *(arguments or ["tests/properties"]))):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -57,23 +58,32 @@ def read(paths: Iterable[Path], declared: Collection[tuple[str, str]] = ()) -> M
 
     Raises ManifestError.
     """
+    files = (file for path in paths for file in _files(path))
+    return _sorted_out((pair for file in files for pair in _objects_of(file)), declared)
+
+
+def read_objects(objects: Iterable[Any], where: str) -> Manifests:
+    """Sorts out objects that are no files; messages name their place. Raises ManifestError."""
+    pairs = (_objects(each, f"{where}[{number}]") for number, each in enumerate(objects))
+    return _sorted_out(chain.from_iterable(pairs), ())
+
+
+def _sorted_out(
+    objects: Iterable[tuple[Document, str]], declared: Collection[tuple[str, str]]
+) -> Manifests:
     manifests = Manifests()
-    for path in paths:
-        for file in _files(path):
-            for document, where in _objects_of(file):
-                version, name = document["apiVersion"], document["kind"]
-                if (version, name) in BY_KIND:
-                    manifests.objects.append((kind_of(document, where), document))
-                elif name in _VERSIONS_OF:
-                    expected = " or ".join(_VERSIONS_OF[name])
-                    raise ManifestError(
-                        f"{where}: unknown kind {version} {name}: expected {expected}"
-                    )
-                elif (version, name) in declared:
-                    _named_object(document, where)
-                    manifests.others.append(document)
-                else:
-                    manifests.left_out[name] = manifests.left_out.get(name, 0) + 1
+    for document, where in objects:
+        version, name = document["apiVersion"], document["kind"]
+        if (version, name) in BY_KIND:
+            manifests.objects.append((kind_of(document, where), document))
+        elif name in _VERSIONS_OF:
+            expected = " or ".join(_VERSIONS_OF[name])
+            raise ManifestError(f"{where}: unknown kind {version} {name}: expected {expected}")
+        elif (version, name) in declared:
+            _named_object(document, where)
+            manifests.others.append(document)
+        else:
+            manifests.left_out[name] = manifests.left_out.get(name, 0) + 1
     return manifests
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -22,32 +23,54 @@ from hypothesis import strategies as st
 from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Ints
+from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
 from berth.tools.feature_gates import gates_from
 from berth.tools.hollow.embedded import Embedded
 from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.whatif.steps import steps_of
+from berth.tools.whatif.documents import Documents
+from berth.tools.whatif.steps import Content, Written, steps_of
 from berth.tools.whatif.trying import result_of
 from tests.kit.cluster import configured
 from tests.kit.embedded import run_virtually, running
+from tests.kit.examples import examples
 from tests.kit.virtual_loop import LoopClock
 
 Document = dict[str, Any]
 Placements = Counter[tuple[str, str]]
 Plan = list[tuple[str, Document | None]]
+SELDOM = ("remove", "delete", "priority", "configure")
 NODES, SETTLE_SECONDS = 5, 100.0
 PODS, KINDS = "/api/v1/namespaces/default/pods", ("Node", "Namespace", "PriorityClass")
-WITHOUT_IMAGES = configured(
-    profiles=[
-        {
-            "schedulerName": "default-scheduler",
-            "plugins": {"multiPoint": {"disabled": [{"name": "ImageLocality"}]}},
-        }
+CLASS, CLASSES = "middle", "/apis/scheduling.k8s.io/v1/priorityclasses"
+WORKLOADS = {
+    "Deployment": "/apis/apps/v1/namespaces/default/deployments",
+    "StatefulSet": "/apis/apps/v1/namespaces/default/statefulsets",
+    "DaemonSet": "/apis/apps/v1/namespaces/default/daemonsets",
+    "Job": "/apis/batch/v1/namespaces/default/jobs",
+}
+
+IGNORED = {
+    "rules": [
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     ]
-)
-WORKLOADS = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
+}
+
+
+def _configuration(strategy: str) -> Document:
+    fit = {"scoringStrategy": {"type": strategy, "resources": [{"name": "cpu", "weight": 1}]}}
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": {"multiPoint": {"disabled": [{"name": "ImageLocality"}]}},
+        "pluginConfig": [{"name": "NodeResourcesFit", "args": fit}],
+    }
+    return {"profiles": [profile]}
+
+
+CONFIGURATIONS = {name: _configuration(name) for name in ("LeastAllocated", "MostAllocated")}
+WITHOUT_IMAGES = configured(**CONFIGURATIONS["LeastAllocated"])
 
 
 class TieSeen(DecisionObserver):
@@ -60,7 +83,7 @@ class TieSeen(DecisionObserver):
         self.tie = self.tie or int((totals == totals.max()).sum()) > 1
 
 
-def _pod_spec(cpu: int, *, tolerates: bool) -> Document:
+def _pod_spec(cpu: int, *, tolerates: bool, important: bool = False) -> Document:
     preferred = [
         {
             "weight": 7 * number,
@@ -77,6 +100,7 @@ def _pod_spec(cpu: int, *, tolerates: bool) -> Document:
         for number in range(1, NODES + 1)
     ]
     return {
+        **({"priorityClassName": CLASS} if important else {}),
         "terminationGracePeriodSeconds": 0,
         "tolerations": [{"key": "a", "operator": "Exists"}] if tolerates else [],
         "affinity": {
@@ -93,16 +117,32 @@ def _pod_spec(cpu: int, *, tolerates: bool) -> Document:
 
 
 def _workload(kind: str, name: str, replicas: int, spec: Document) -> Document:
-    fields = {"podManagementPolicy": "Parallel"} if kind == "StatefulSet" else {}
+    labels = {"app": name}
+    if kind == "Job":
+        metadata = {"labels": labels, "annotations": {"berth.dev/run-seconds": "1000000"}}
+        template = {"metadata": metadata, "spec": {**spec, "restartPolicy": "Never"}}
+        return {
+            "apiVersion": "batch/v1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": "default"},
+            # Evictions neither delay pods nor end the Job.
+            "spec": {
+                "parallelism": replicas,
+                "completions": 1000,
+                "template": template,
+                "podFailurePolicy": IGNORED,
+            },
+        }
+    fields: Document = {} if kind == "DaemonSet" else {"replicas": replicas}
+    fields |= {"podManagementPolicy": "Parallel"} if kind == "StatefulSet" else {}
     return {
         "apiVersion": "apps/v1",
         "kind": kind,
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
-            "replicas": replicas,
             **fields,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
         },
     }
 
@@ -120,18 +160,20 @@ def plans(draw: st.DrawFn) -> Plan:
     plan: Plan = []
     verbs = ["apply", "pod", "scale", "cordon", "uncordon", "taint", "untaint", "add", "drain"]
     for number in range(draw(st.integers(2, 7))):
-        verb = "apply" if number == 0 else draw(st.sampled_from([*verbs, "remove", "delete"]))
+        verb = "apply" if number == 0 else draw(st.sampled_from([*verbs, *SELDOM]))
         node = draw(st.sampled_from(nodes))
-        spec = _pod_spec(draw(st.integers(1, 40)) * 90 + 7, tolerates=draw(st.booleans()))
+        cpu, tolerates = draw(st.integers(1, 40)) * 90 + 7, draw(st.booleans())
+        spec = _pod_spec(cpu, tolerates=tolerates, important=draw(st.integers(0, 3)) == 0)
         if verb == "apply":
             kind, replicas = draw(st.sampled_from(list(WORKLOADS))), draw(st.integers(1, 6))
             name = f"{kind.lower()}/w{number}"
-            workloads[name] = replicas
+            if kind != "DaemonSet":
+                workloads[name] = replicas
             plan.append((f"apply w{number}", _workload(kind, f"w{number}", replicas, spec)))
         elif verb == "pod":
             pods.append(f"p{number}")
             plan.append((f"apply p{number}", _bare(f"p{number}", spec)))
-        elif verb == "scale":
+        elif verb == "scale" and workloads:
             name = draw(st.sampled_from(list(workloads)))
             workloads[name] += draw(st.integers(1, 3))
             plan.append((f"scale {name} {workloads[name]}", None))
@@ -150,9 +192,24 @@ def plans(draw: st.DrawFn) -> Plan:
         elif verb in ("cordon", "uncordon", "drain"):
             pods = [] if verb == "drain" else pods  # perhaps evicted
             plan.append((f"{verb} {node}", None))
+        elif verb == "priority":
+            plan.append((f"priority {CLASS} {draw(st.integers(1, 3)) * 100}", None))
+        elif verb == "configure":
+            plan.append((f"configure {draw(st.sampled_from(sorted(CONFIGURATIONS)))}", None))
         elif verb in ("taint", "untaint"):
             plan.append((f"taint {node} a=b:NoSchedule{'-' if verb == 'untaint' else ''}", None))
     return plan
+
+
+def _by_configuration(plan: Plan) -> list[tuple[KubeSchedulerConfiguration, Plan]]:
+    parts: list[tuple[KubeSchedulerConfiguration, Plan]] = [(WITHOUT_IMAGES, [])]
+    for sentence, applied in plan:
+        verb, _, word = sentence.partition(" ")
+        if verb == "configure":
+            parts.append((configured(**CONFIGURATIONS[word]), []))
+        else:
+            parts[-1][1].append((sentence, applied))
+    return parts
 
 
 class Reality:
@@ -171,19 +228,33 @@ class Reality:
         self._api.seed()
         for number in range(1, NODES + 1):
             self._api.create(BY_KIND["v1", "Node"], "", hollow_node(number))
-        async with running(self._access, clock, rng, WITHOUT_IMAGES, self.seen):
-            await anyio.sleep(SETTLE_SECONDS)
-            after: Placements = Counter()
-            before = [doc for kind in KINDS for doc in self._all(kind)]
-            for sentence, applied in plan:
-                await self._take(sentence.split(), applied)
+        await self._create_class(100)
+        after: Placements = Counter()
+        before: list[Document] = []
+        for configuration, steps in _by_configuration(plan):
+            async with running(self._access, clock, rng, configuration, self.seen):
                 await anyio.sleep(SETTLE_SECONDS)
-                after = Counter(
-                    (pod["metadata"]["labels"]["app"], pod["spec"].get("nodeName", ""))
-                    for pod in self._all("Pod")
-                )
-                self.races = self.races or sum(not node for _, node in after) > 1
+                before = before or [doc for kind in KINDS for doc in self._all(kind)]
+                self._look(after)
+                for sentence, applied in steps:
+                    await self._take(sentence.split(), applied)
+                    await anyio.sleep(SETTLE_SECONDS)
+                    self._look(after)
         return before, after
+
+    def _look(self, after: Placements) -> None:
+        after.clear()
+        after.update(placements(self._all("Pod")))
+        self.races = self.races or sum(not node for _, node in after) > 1
+
+    async def _create_class(self, value: int) -> None:
+        body = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": CLASS},
+            "value": value,
+        }
+        await self._call("POST", CLASSES, body)
 
     def _all(self, kind: str) -> list[Document]:
         served = next(
@@ -199,13 +270,16 @@ class Reality:
         match words:
             case ["apply", _]:
                 assert applied is not None
-                plural = WORKLOADS.get(applied["kind"], "")
-                group = f"/apis/apps/v1/namespaces/default/{plural}" if plural else PODS
-                await self._call("POST", group, applied)
+                await self._call("POST", WORKLOADS.get(applied["kind"], PODS), applied)
             case ["scale", name, number]:
                 kind, _, name = name.partition("/")
-                path = f"/apis/apps/v1/namespaces/default/{kind}s/{name}/scale"
-                await self._access.patch(path, {"spec": {"replicas": int(number)}}, dict, "merge")
+                path = next(p for k, p in WORKLOADS.items() if k.lower() == kind)
+                field = "parallelism" if kind == "job" else "replicas"
+                body: Document = {"spec": {field: int(number)}}
+                await self._access.patch(f"{path}/{name}", body, dict, "merge")
+            case ["priority", name, number]:
+                await self._call("DELETE", f"{CLASSES}/{name}")
+                await self._create_class(int(number))
             case ["cordon" | "uncordon" as verb, _]:
                 await self._cordon(node, on=verb == "cordon")
             case ["taint", name, taint]:
@@ -218,14 +292,17 @@ class Reality:
                 like["metadata"]["labels"]["kubernetes.io/hostname"] = f"{name}-copy-1"
                 present = next(n for n in self._all("Node") if n["metadata"]["name"] == name)
                 spec = present.get("spec", {})
-                kept = {key: spec[key] for key in ("taints", "unschedulable") if key in spec}
-                await self._call("POST", "/api/v1/nodes", {**like, "spec": kept})
+                # A new node is not cordoned.
+                taints = [taint for taint in spec.get("taints") or () if taint["key"] == "a"]
+                await self._call("POST", "/api/v1/nodes", {**like, "spec": {"taints": taints}})
             case ["remove", _]:
                 await self._call("DELETE", node)
             case ["drain", name]:
                 await self._cordon(node, on=True)
                 for pod in sorted(self._all("Pod"), key=lambda pod: str(pod["metadata"]["name"])):
-                    if pod["spec"].get("nodeName") == name:
+                    owners = pod["metadata"].get("ownerReferences") or [{}]
+                    here = pod["spec"].get("nodeName") == name
+                    if here and owners[0].get("kind") != "DaemonSet":
                         await self._evict(pod["metadata"]["name"])
             case ["delete", name]:
                 await self._call("DELETE", f"{PODS}/{name}")
@@ -243,22 +320,35 @@ def compare(folder: Path, plan: Plan) -> None:
     reality = Reality()
     before, after = run_virtually(partial(reality.play, plan))
     assume(not reality.seen.tie and not reality.races)
-    sentences = []
+    written: list[Written] = []
     for sentence, applied in plan:
         if applied is not None:
             path = folder / f"{sentence.split()[1]}.json"
             path.write_text(json.dumps(applied))
             sentence = f"apply {path}"
-        sentences.append(sentence)
-    result = result_of(before, WITHOUT_IMAGES, gates_from(()), steps_of(sentences), seed=1)
-    tried = Counter((_app(each.workload), each.node) for each in result.placed)
-    for each in result.pending:
-        tried[_app(each.workload), ""] += len(each.pods)
-    assert tried == after, (sentences, tried - after, after - tried)
+        if sentence.startswith("configure"):
+            written.append(Content(configure=_whole(CONFIGURATIONS[sentence.split()[1]])))
+            continue
+        written.append(sentence)
+    documents = Documents(before, WITHOUT_IMAGES, gates_from(()))
+    documents = Documents(before, WITHOUT_IMAGES, gates_from(()))
+    result_of(documents, steps_of(written), seed=1)
+    tried = placements(pod for _, pod in documents.every("Pod"))
+    assert tried == after, (written, tried - after, after - tried)
 
 
-def _app(workload: str) -> str:
-    return workload.rpartition("/")[2]
+def placements(pods: Iterable[Document]) -> Placements:
+    return Counter(
+        (pod["metadata"]["labels"]["app"], pod["spec"].get("nodeName", "")) for pod in pods
+    )
+
+
+def _whole(configuration: Document) -> Document:
+    kind = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+    }
+    return {**kind, **configuration}
 
 
 @pytest.fixture(scope="module")
@@ -267,6 +357,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.full("long")
+@examples(0.2)
 @given(plan=plans())
 def test_pods_land_where_a_what_if_says(folder: Path, plan: Plan) -> None:
     compare(folder, plan)

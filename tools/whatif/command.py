@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
-import anyio
 import click
 import msgspec
 import yaml
@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -21,22 +20,47 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
 from berth.config.load import ConfigError, from_mapping
 
-from ..apiserver.resources import KINDS
 from ..explain.answering import Explainer
-from ..explain.source import ADMITTING, Document, SourceError, from_cluster, from_manifests
+from ..explain.source import SourceError
 from ..explain.words import listed, shown
 from ..feature_gates import feature_gates_option, gates_from
 from ..sheet import Sheet
-from .steps import from_file, steps_of
-from .trying import Fullness, NodeChange, Result, result_of
-from .workloads import KINDS as WORKLOADS
+from .documents import Documents
+from .fullness import Fullness, NodeChange
+from .source import cluster_of
+from .steps import from_file, sentence_of, steps_of
+from .trying import Result, result_of
 
 
 class _Problem(click.ClickException):
     exit_code = 2
 
 
-@click.command()
+class _Command(click.Command):
+    """A command that takes steps, or the name of a subcommand."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        if args[:1] == ["serve"]:
+            from .serve import serve
+
+            return serve.make_context(f"{info_name} serve", args[1:], parent, **extra)
+        if args[:1] == ["sweep"]:
+            from .sweep.command import sweep
+
+            return sweep.make_context(f"{info_name} sweep", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
+
+@click.command(cls=_Command)
 @click.argument("steps", metavar="[STEP]...", nargs=-1)
 @click.option(
     "-f",
@@ -116,15 +140,17 @@ def whatif(
     \b
     berth whatif "drain node-1"
     berth whatif -f cluster.yaml "add 3 like node-1" "scale deployment/web 50"
+    berth whatif serve --help               (what-ifs over HTTP)
+    berth whatif sweep --help               (which fleet holds a workload for the least cost)
     """
     configure_logs(quiet=True)
     try:
         gates = gates_from(feature_gates)
-        sentences = [*(from_file(file_of_steps) if file_of_steps else ()), *steps]
-        parsed = steps_of(sentences)
+        written = [*(from_file(file_of_steps) if file_of_steps else ()), *steps]
+        parsed = steps_of(written)
         configuration = load_file(file) if file else from_mapping(None)
-        objects = _objects(paths, kubeconfig, master, Explainer(configuration, gates))
-        result = result_of(objects, configuration, gates, parsed, seed, namespace)
+        objects = cluster_of(paths, kubeconfig, master, Explainer(configuration, gates).kinds)
+        result = result_of(Documents(objects, configuration, gates), parsed, seed, namespace)
     except (
         SourceError,
         ConfigError,
@@ -140,25 +166,14 @@ def whatif(
         document = msgspec.to_builtins(result)
         click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
     elif output == "html":
-        sheet = Sheet("what if: " + "; ".join(sentences) if sentences else "what if")
+        sentences = "; ".join(map(sentence_of, written))
+        sheet = Sheet(f"what if: {sentences}" if written else "what if")
         show(result, top, sheet)
         click.echo(sheet.document(), nl=False)
     else:
         show(result, top, Console())
     if not result.all_placed:
         click.get_current_context().exit(1)
-
-
-def _objects(
-    paths: tuple[Path, ...], kubeconfig: str, master: str, explainer: Explainer
-) -> list[Document]:
-    cluster: list[Document] = []
-    if kubeconfig or master or not paths:
-        connection = load(kubeconfig or None, master=master, home=not master)
-        workloads = [k for k in KINDS if k.kind in WORKLOADS and k.stored_as is None]
-        others = [*ADMITTING, *workloads]
-        cluster = anyio.run(from_cluster, connection, explainer.kinds, others)
-    return from_manifests(paths, explainer.kinds, cluster) if paths else cluster
 
 
 def show(result: Result, top: int, console: Console) -> None:
@@ -169,6 +184,15 @@ def show(result: Result, top: int, console: Console) -> None:
         first = "1 pod stays pending"
     evicted = f", {len(result.evicted)} evicted" if result.evicted else ""
     console.print(f"{first}: {len(result.placed)} placed{evicted}", highlight=False)
+    if result.kept:
+        said = f"{_pods([of.pod for of in result.kept])} kept by disruption budgets: a drain waits"
+        console.print(shown(said), highlight=False)
+    for of in result.left_alone:
+        said = f"left alone: {_pods(of.pods)} of the scheduler {of.scheduler}"
+        console.print(shown(said), highlight=False)
+    for plugin, number in sorted(Counter(p for of in result.placed for p in of.waits_for).items()):
+        said = f"{number} of the placed pods would wait for the Permit plugin {plugin}"
+        console.print(shown(said), highlight=False)
     by_workload: dict[str, Counter[str]] = {}
     for placed in result.placed:
         by_workload.setdefault(placed.workload, Counter())[placed.node] += 1
@@ -190,6 +214,13 @@ def show(result: Result, top: int, console: Console) -> None:
         console,
     )
     _table(
+        "kept",
+        ("pod", "on", "by disruption budget"),
+        [(of.pod, of.node, ", ".join(of.budgets)) for of in result.kept],
+        top,
+        console,
+    )
+    _table(
         "evicted",
         ("pod", "from", "because", "replaced by"),
         [(of.pod, of.node, of.reason, of.replacement or "none") for of in result.evicted],
@@ -203,6 +234,10 @@ def show(result: Result, top: int, console: Console) -> None:
         top,
         console,
     )
+
+
+def _pods(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} pods"
 
 
 def _counted(node: str, pods: int) -> str:

@@ -2,37 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from berth.actors.scheduling.kube.core import FINISHED
+from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.types import KubeSchedulerConfiguration
 
+from ..apiserver.store import Store
 from ..explain.answering import Attempt, Explainer
 from ..explain.cluster import Cluster
 from ..explain.handle import HeldObjects
-from ..explain.source import Question, SourceError
+from ..explain.source import CLASSES, Question, SourceError, classes_of
+from ..hollow.objects import Pod, read
+from .fullness import NodeChange
 
 Document = dict[str, Any]
 Place = tuple[str, str, str]  # kind, namespace, name
+RUNNING: Document = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 
 class _AssumingObjects(HeldObjects):
     """Objects of which plugins assume versions, such as a volume bound to a claim."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[Place], None]) -> None:
         super().__init__()
         self.cluster: Cluster | None = None
+        self._changed = changed
 
     def assume(self, item: HasMetadata) -> None:
+        metadata = item.metadata
+        self._changed((type(item).__name__, metadata.namespace, metadata.name))
         self.hold([item], more=True)
         if self.cluster is not None:
             self.cluster.assume(item)
+
+
+class _Deciding(msgspec.Struct, frozen=True):
+    """A configuration, its plugins, and the cluster that they see."""
+
+    configuration: KubeSchedulerConfiguration
+    explainer: Explainer
+    cluster: Cluster
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """Proof that no pending pod fits: the version of the objects, the seed, and the state of chance
+    after that. `nodes` are the nodes then, as a result shows them.
+    """
+
+    version: int
+    seed: int
+    chance: tuple[Any, ...]
+    nodes: dict[str, NodeChange]
+
+
+class _Trial:
+    """What to restore at the end of a trial: the objects that changed, None for those that are new,
+    the order of the nodes, and the plugins if the configuration changed.
+    """
+
+    def __init__(self, nodes: Iterable[Place]) -> None:
+        self.originals: dict[Place, Document | None] = {}
+        self.nodes = tuple(nodes)
+        self.deciding: _Deciding | None = None
 
 
 class Documents:
@@ -44,77 +83,182 @@ class Documents:
         configuration: KubeSchedulerConfiguration,
         gates: Mapping[str, bool],
     ) -> None:
-        self._documents = {place_of(document): document for document in documents}
+        self._kinds: dict[str, dict[Place, Document]] = {}
+        self._pending: dict[Place, None] = {}
+        self._trial: _Trial | None = None
+        self.version = 0  # of the objects outside of trials
+        self.settled: Settled | None = None
+        self.touched: dict[str, None] = {}  # nodes of objects that changed since it was emptied
+        for document in documents:
+            self._keep(place_of(document), document)
         self._gates = gates
-        self.configure(configuration)
+        self._deciding = self._decided_by(configuration)
+
+    @property
+    def configuration(self) -> KubeSchedulerConfiguration:
+        return self._deciding.configuration
+
+    @property
+    def schedulers(self) -> Set[str]:
+        """The names of the schedulers that the configuration has."""
+        return {profile.scheduler_name for profile in self.configuration.profiles}
+
+    @property
+    def kinds(self) -> tuple[WatchedKind, ...]:
+        """The kinds that plugins declare."""
+        return self._deciding.explainer.kinds
 
     def configure(self, configuration: KubeSchedulerConfiguration) -> None:
         """Decides by another configuration from now on."""
-        objects = _AssumingObjects()
-        self.configuration = configuration
-        self.explainer = Explainer(configuration, self._gates, objects)
+        deciding = self._decided_by(configuration)
+        if self._trial is not None and self._trial.deciding is None:
+            self._trial.deciding = self._deciding
+        self._deciding = deciding
+
+    def _decided_by(self, configuration: KubeSchedulerConfiguration) -> _Deciding:
+        objects = _AssumingObjects(self._changes)
+        explainer = Explainer(configuration, self._gates, objects)
         try:
-            self._cluster = self.explainer.cluster(self._documents.values())
+            cluster = explainer.cluster(self.all())
         except msgspec.ValidationError as invalid:
             raise SourceError(str(invalid)) from None
-        objects.cluster = self._cluster
+        objects.cluster = cluster
+        return _Deciding(configuration, explainer, cluster)
 
     def document(self, kind: str, name: str, namespace: str = "") -> Document | None:
-        return self._documents.get((kind, namespace, name))
+        return self._kinds.get(kind, {}).get((kind, namespace, name))
 
     def at(self, place: Place) -> Document:
         """Returns the object at a place. Raises SourceError if there is none."""
-        document = self._documents.get(place)
+        kind, namespace, name = place
+        document = self.document(kind, name, namespace)
         if document is None:
-            kind, namespace, name = place
             raise SourceError(f"{kind} {f'{namespace}/' if namespace else ''}{name} does not exist")
         return document
 
+    def pod(self, place: Place) -> Pod:
+        """Returns a pod. With a node, it runs and is ready if its status does not say otherwise."""
+        document = self.at(place)
+        status = document.get("status") or {}
+        if document["spec"].get("nodeName") and "conditions" not in status:
+            status = {**status, **RUNNING}
+        return read({**document, "status": status}, Pod)
+
     def every(self, kind: str) -> Iterator[tuple[Place, Document]]:
-        return ((place, d) for place, d in list(self._documents.items()) if place[0] == kind)
+        return iter(list(self._kinds.get(kind, {}).items()))
 
     def all(self) -> list[Document]:
-        return list(self._documents.values())
+        return [document for of in self._kinds.values() for document in of.values()]
+
+    def classes(self) -> Store:
+        """Returns a store with the objects that admission looks up."""
+        return classes_of(document for kind in CLASSES for _, document in self.every(kind.kind))
+
+    def pending(self) -> list[tuple[Place, Document]]:
+        """Returns the pods that wait for a node."""
+        return [(place, self.at(place)) for place in self._pending]
 
     def put(self, document: Document) -> Place:
         """Adds an object or replaces the one at its place."""
         place = place_of(document)
-        before = self._documents.get(place)
+        before = self.document(place[0], place[2], place[1])
+        self._changes(place)
+        self._touch(place, document)
         try:
             if before is not None and _counts(before):
-                self._cluster.remove(before)
-            self.explainer.replace(before, document)
-            self._cluster.put(document)
+                self._deciding.cluster.remove(before)
+            self._deciding.explainer.replace(before, document)
+            self._deciding.cluster.put(document)
         except msgspec.ValidationError as invalid:
             raise SourceError(f"{'/'.join(filter(None, place))}: {invalid}") from None
-        self._documents[place] = document
+        self._keep(place, document)
         return place
 
     def remove(self, place: Place) -> Document:
         """Removes and returns an object."""
         document = self.at(place)
-        self.explainer.replace(document, None)
+        self._changes(place)
+        self._deciding.explainer.replace(document, None)
         if place[0] != "Pod" or _counts(document):
-            self._cluster.remove(document)
+            self._deciding.cluster.remove(document)
         else:
-            self._cluster.unnominate(f"{place[1]}/{place[2]}")
-        del self._documents[place]
+            self._deciding.cluster.unnominate(f"{place[1]}/{place[2]}")
+        del self._kinds[place[0]][place]
+        self._pending.pop(place, None)
         return document
 
     def unnominate(self, place: Place) -> None:
         """Withdraws the nomination of a pending pod."""
         pod = self.at(place)
         status = {k: v for k, v in (pod.get("status") or {}).items() if k != "nominatedNodeName"}
-        self._cluster.unnominate(f"{place[1]}/{place[2]}")
+        self._deciding.cluster.unnominate(f"{place[1]}/{place[2]}")
         self.put({**pod, "status": status})
+
+    def _keep(self, place: Place, document: Document) -> None:
+        self._kinds.setdefault(place[0], {})[place] = document
+        if place[0] == "Pod" and is_pending(document):
+            self._pending[place] = None
+        else:
+            self._pending.pop(place, None)
+
+    # ------------------------------------------------------------------------------------ undoing
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Undoes all changes when the block ends, at a cost in proportion to them; after the loss
+        of a node, all nodes are put in their order again.
+        """
+        self._trial = trial = _Trial(self._kinds.get("Node", ()))
+        try:
+            yield
+        finally:
+            self._restore(trial)
+            self._trial = None
+
+    def _changes(self, place: Place) -> None:
+        document = self.document(place[0], place[2], place[1])
+        if document is not None:
+            self._touch(place, document)
+        if self._trial is not None:
+            self._trial.originals.setdefault(place, document)
+        else:
+            self.version += 1
+
+    def _touch(self, place: Place, document: Document) -> None:
+        node = place[2] if place[0] == "Node" else (document.get("spec") or {}).get("nodeName")
+        if node:
+            self.touched[node] = None
+
+    def _restore(self, trial: _Trial) -> None:
+        if trial.deciding is not None:
+            self._deciding = trial.deciding
+        nodes = self._kinds.get("Node", {})
+        lost = any(place not in nodes for place in trial.nodes)
+        for place, original in trial.originals.items():
+            present = place in self._kinds.get(place[0], {})
+            if present and (original is None or place[0] == "Pod"):
+                self.remove(place)
+            if original is not None:
+                self.put(original)
+        for place in trial.nodes if lost else ():
+            self.put(self.remove(place))
+
+    # ------------------------------------------------------------------------------------ deciding
 
     def attempt(self, place: Place) -> Attempt:
         """Returns the attempt at a pending pod."""
         question = Question(self.at(place), [], self.configuration)
-        return self.explainer.attempt(question, self._cluster)
+        return self._deciding.explainer.attempt(question, self._deciding.cluster)
 
     def snapshot(self) -> Snapshot:
-        return self._cluster.snapshot()
+        return self._deciding.cluster.snapshot()
+
+    def node_info(self, name: str) -> NodeInfo:
+        """Returns a node with its pods."""
+        columns = self.snapshot().columns
+        info = columns.infos[columns.row_of[name]]
+        assert info is not None, name
+        return info
 
     def node_infos(self) -> dict[str, NodeInfo]:
         """Returns the nodes with their pods by name."""
@@ -128,6 +272,11 @@ def _counts(document: Document) -> bool:
     spec, status = document.get("spec") or {}, document.get("status") or {}
     is_bound = document["kind"] == "Pod" and spec.get("nodeName")
     return bool(is_bound) and status.get("phase") not in FINISHED
+
+
+def is_pending(pod: Document) -> bool:
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    return not spec.get("nodeName") and status.get("phase") not in FINISHED
 
 
 def place_of(document: Document) -> Place:

@@ -6,31 +6,39 @@ import heapq
 import re
 from collections import Counter
 from itertools import count
+from math import inf
 from random import Random
+from time import monotonic
 
 import msgspec
 
 from berth.actors.scheduling.decision.outcome import Choice, Unfit
+from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
+from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.post_filter import Nomination
 from berth.actors.scheduling.framework.status import Code
-from berth.actors.scheduling.kube.core import FINISHED
+from berth.actors.scheduling.model.pod_info import PodInfo
 
 from ..explain.source import SourceError
-from .documents import Document, Documents, Place
+from .documents import RUNNING, Document, Documents, Place, Settled, is_pending
+from .fullness import NodeChange, unchanged
 
 MOST_PREEMPTIONS = 8  # of a pod in a step
 CONTROLLERS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job")
 _OF_OURS = re.compile(r"-new-\d+$")
 
 
-class Placed(msgspec.Struct, frozen=True):
-    """A pod (namespace/name) that got a node in a step; step 0 is before all steps."""
+class Placed(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod (namespace/name) that got a node in a step; step 0 is before all steps. `waits_for` are
+    the Permit plugins that would let it wait before it is bound.
+    """
 
     pod: str
     workload: str
     node: str
     step: int
+    waits_for: list[str] = []
 
 
 class Evicted(msgspec.Struct, frozen=True):
@@ -43,13 +51,24 @@ class Evicted(msgspec.Struct, frozen=True):
     step: int
 
 
-class Placing:
-    """The queue of the pending pods, and what has happened to pods. Ties are broken by `seed`."""
+class TooLongError(Exception):
+    """A question takes longer than it may."""
 
-    def __init__(self, documents: Documents, seed: int) -> None:
+
+class Placing:
+    """The queue of the pending pods, and what has happened to pods. Ties are broken by `seed`.
+
+    After `until`, a time of time.monotonic, any change raises TooLongError.
+    """
+
+    def __init__(self, documents: Documents, seed: int, until: float = inf) -> None:
         self._documents = documents
+        self._until = until
+        self._reserved: list[tuple[Profile, CycleState, PodInfo, str]] = []
+        self._seed = seed
         self._rng = Random(seed)
         self._numbers = count()
+        self._late: list[tuple[Document, str]] = []  # pods that controllers create after others
         self._pending: dict[Place, int] = {}
         self._named: Counter[tuple[str, str]] = Counter()
         self._workloads: dict[Place, str] = {}
@@ -57,9 +76,9 @@ class Placing:
         self.evicted: list[Evicted] = []
         self.step = 0
         self.configured()
-        waiting = [(p, d) for p, d in documents.every("Pod") if is_pending(d)]
         for place, _ in sorted(
-            waiting, key=lambda pair: (pair[1]["metadata"].get("creationTimestamp") or "", pair[0])
+            documents.pending(),
+            key=lambda pair: (pair[1]["metadata"].get("creationTimestamp") or "", pair[0]),
         ):
             self._pending[place] = next(self._numbers)
 
@@ -67,6 +86,15 @@ class Placing:
         """Starts anew with the configuration of the documents, as a new scheduler does."""
         configuration = self._documents.configuration
         self._scheduler = Scheduler(self._rng, configuration.percentage_of_nodes_to_score or 0)
+
+    def check(self) -> None:
+        if monotonic() > self._until:
+            raise TooLongError
+
+    def unreserve(self) -> None:
+        """Undoes what plugins hold for the pods that were placed."""
+        for profile, state, info, node in reversed(self._reserved):
+            profile.unreserve(state, info, node)
 
     @property
     def pending(self) -> list[Place]:
@@ -81,6 +109,7 @@ class Placing:
 
     def add(self, pod: Document, workload: str = "") -> Place:
         """Adds a pod, pending unless it has a node."""
+        self.check()
         place = self._documents.put(pod)
         if workload:
             self._workloads[place] = workload
@@ -103,8 +132,11 @@ class Placing:
         owner = controller_of(pod)
         if owner is not None and owner["kind"] in CONTROLLERS:
             new = self._another(pod, owner["kind"])
-            added = self.add(new, workload if named else "")
-            replacement = f"{added[1]}/{added[2]}"
+            if owner["kind"] == "Job":
+                self._late.append((new, workload if named else ""))
+            else:
+                self.add(new, workload if named else "")
+            replacement = f"{new['metadata']['namespace']}/{new['metadata']['name']}"
         name, node = f"{place[1]}/{place[2]}", pod["spec"].get("nodeName", "")
         self.evicted.append(Evicted(name, node, reason, replacement, self.step))
 
@@ -119,6 +151,8 @@ class Placing:
     def _another(self, pod: Document, kind: str) -> Document:
         metadata, spec = dict(pod["metadata"]), dict(pod["spec"])
         spec.pop("nodeName", None)
+        named = self._documents.document("PriorityClass", spec.get("priorityClassName", ""))
+        spec |= {} if named is None else {"priority": named["value"]}
         metadata.pop("deletionTimestamp", None)
         if kind != "StatefulSet":
             base = metadata.get("generateName") or f"{_OF_OURS.sub('', metadata['name'])}-"
@@ -128,8 +162,33 @@ class Placing:
 
     # ----------------------------------------------------------------------------------- deciding
 
+    def settle_first(self) -> dict[str, NodeChange]:
+        """Tries the pending pods before all steps, unless it is certain that none of them fits.
+        Returns the nodes after that.
+        """
+        documents, settled = self._documents, self._documents.settled
+        asked = documents.version, self._seed
+        if settled is not None and (settled.version, settled.seed) == asked:
+            self._rng.setstate(settled.chance)
+            return settled.nodes
+        self.settle()
+        nodes = unchanged(documents.snapshot())
+        if not self.placed and not self.evicted:
+            documents.settled = Settled(*asked, self._rng.getstate(), nodes)
+        return nodes
+
     def settle(self) -> None:
-        """Tries the pending pods until no more can be placed."""
+        """Tries the pending pods until no more can be placed. The controller of Jobs replaces pods
+        a second after the others, when those have been tried.
+        """
+        self._settle()
+        while self._late:
+            late, self._late = self._late, []
+            for pod, workload in late:
+                self.add(pod, workload)
+            self._settle()
+
+    def _settle(self) -> None:
         preemptions: Counter[Place] = Counter()
         changed = True
         while changed:
@@ -154,6 +213,7 @@ class Placing:
 
     def _try(self, place: Place) -> Nomination | None:
         """Places a pod if it fits. Returns the nomination if preemption helps instead."""
+        self.check()
         pod = self._documents.at(place)
         if pod["spec"].get("schedulingGates") or pod["metadata"].get("deletionTimestamp"):
             return None
@@ -166,14 +226,16 @@ class Placing:
         if isinstance(outcome, Unfit):
             return outcome.nomination
         if isinstance(outcome, Choice) and profile.reserve(outcome.state, info, outcome.node).ok:
-            status, _ = profile.permit(outcome.state, info, outcome.node)
+            status, waits = profile.permit(outcome.state, info, outcome.node)
             if not status.ok and status.code is not Code.WAIT:
                 profile.unreserve(outcome.state, info, outcome.node)
                 return None
-            self._documents.put({**pod, "spec": {**pod["spec"], "nodeName": outcome.node}})
+            self._reserved.append((profile, outcome.state, info, outcome.node))
+            spec = {**pod["spec"], "nodeName": outcome.node}
+            self._documents.put({**pod, "spec": spec, "status": RUNNING})
             del self._pending[place]
             workload = self.workload_of(place)
-            self.placed[place] = Placed(info.key, workload, outcome.node, self.step)
+            self.placed[place] = Placed(info.key, workload, outcome.node, self.step, sorted(waits))
         return None
 
     def _preempt(self, place: Place, nomination: Nomination) -> None:
@@ -186,11 +248,6 @@ class Placing:
         pod = self._documents.at(place)
         status = {**(pod.get("status") or {}), "nominatedNodeName": nomination.node}
         self._documents.put({**pod, "status": status})
-
-
-def is_pending(pod: Document) -> bool:
-    spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    return not spec.get("nodeName") and status.get("phase") not in FINISHED
 
 
 def controller_of(pod: Document) -> Document | None:

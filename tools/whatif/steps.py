@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import yaml
+
+from berth.config.fields import path_first
 
 from ..explain.source import SourceError
 
@@ -25,13 +28,36 @@ FORMS = {
     "configure": ("configure", "FILE"),
 }
 NUMBER = "NUMBER"
+_CONTENTS = {
+    "apply": '{"apply": [OBJECT, ...]}',
+    "configure": '{"configure": KUBESCHEDULERCONFIGURATION}',
+}
+
+
+class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A step with the content of a file: objects to apply, or a KubeSchedulerConfiguration."""
+
+    apply: list[dict[str, Any]] | None = None
+    configure: dict[str, Any] | None = None
+
+
+Written = str | Content  # a step as it is written: a sentence such as "drain node-1", or a content
+
+
+class StepError(SourceError):
+    """A step cannot be taken; `number` counts from 1."""
+
+    def __init__(self, number: int, problem: Exception) -> None:
+        super().__init__(str(problem))
+        self.number = number
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A verb of FORMS, and the words in the places of its capitals."""
+    """A verb of FORMS, and the words in the places of its capitals, or the content of the file."""
 
     verb: str
     words: tuple[str, ...]
+    content: Content | None = None
 
     @property
     def number(self) -> int:
@@ -40,8 +66,13 @@ class Step(msgspec.Struct, frozen=True):
         return int(self.words[places.index(NUMBER)])
 
 
-def parsed(sentence: str) -> Step:
-    """Returns the step of a sentence. Raises SourceError."""
+def parsed(written: Written, *, files: bool = True) -> Step:
+    """Returns the step that is written; without `files`, none that reads a file. Raises
+    SourceError.
+    """
+    if isinstance(written, Content):
+        return _with_content(written)
+    sentence = written
     try:
         words = shlex.split(sentence)
     except ValueError as problem:
@@ -56,7 +87,17 @@ def parsed(sentence: str) -> Step:
     for place, word in pairs:
         if place == NUMBER and not _is_number(word, negative=form[0] == "priority"):
             raise SourceError(f"step {sentence!r}: expected a number, got {word!r}")
+    if "FILE" in form and not files:
+        raise SourceError(
+            f"step {sentence!r}: no file is read here; expected {_CONTENTS[words[0]]}"
+        )
     return Step(words[0], tuple(word for _, word in pairs))
+
+
+def _with_content(content: Content) -> Step:
+    if (content.apply is None) == (content.configure is None):
+        raise SourceError(f"expected {' or '.join(_CONTENTS.values())}")
+    return Step("apply" if content.configure is None else "configure", (), content)
 
 
 def _is_number(word: str, *, negative: bool) -> bool:
@@ -64,17 +105,32 @@ def _is_number(word: str, *, negative: bool) -> bool:
     return digits.isascii() and digits.isdigit()
 
 
-def from_file(path: Path) -> list[str]:
-    """Returns the sentences of a YAML list. Raises SourceError."""
+def from_file(path: Path) -> list[Written]:
+    """Returns the steps of a YAML list. Raises SourceError."""
     try:
         content = yaml.safe_load(path.read_text())
     except (OSError, ValueError, yaml.YAMLError) as problem:
         raise SourceError(f"{path}: cannot be read: {problem}") from None
-    if not isinstance(content, list) or not all(isinstance(line, str) for line in content):
-        raise SourceError(f"{path}: expected a list of steps")
-    return content
+    try:
+        return msgspec.convert(content, list[Written])
+    except msgspec.ValidationError as invalid:
+        problem_at = path_first(invalid, Content)
+        raise SourceError(f"{path}: expected a list of steps: {problem_at}") from None
 
 
-def steps_of(sentences: Iterable[str]) -> list[Step]:
-    """Returns the steps of sentences. Raises SourceError."""
-    return [parsed(sentence) for sentence in sentences]
+def steps_of(written: Sequence[Written], *, files: bool = True) -> list[Step]:
+    """Returns the steps that are written. Raises StepError."""
+    steps = []
+    for number, each in enumerate(written, 1):
+        try:
+            steps.append(parsed(each, files=files))
+        except SourceError as problem:
+            raise StepError(number, problem) from None
+    return steps
+
+
+def sentence_of(written: Written) -> str:
+    """Returns a step in one line."""
+    if isinstance(written, str):
+        return written
+    return "configure" if written.apply is None else f"apply {len(written.apply)} objects"

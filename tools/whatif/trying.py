@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from berth.actors.configuration.file import load_file
+from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.kube.core import Taint as NodeTaint
 from berth.actors.scheduling.kube.core import Toleration
 from berth.actors.scheduling.kube.taints import tolerates_any
-from berth.actors.scheduling.model.node_info import NodeInfo
-from berth.config.types import KubeSchedulerConfiguration
+from berth.config.load import ConfigError, from_mapping
 
+from ..apiserver.resources import Kind
 from ..explain.answering import decided
 from ..explain.asks.asking import asks_of
 from ..explain.changes.another_node import copy_of
 from ..explain.report import conclusion
-from ..explain.source import CLASSES, SourceError, classes_of, completed_object
+from ..explain.source import CLASSES, SourceError, completed_object
 from ..explain.subject import Subject, standing
-from ..manifests import ManifestError, read
+from ..manifests import ManifestError, read, read_objects
+from .budgets import keeping
 from .documents import Document, Documents, Place
+from .fullness import NodeChange, changed
 from .placing import Evicted, Placed, Placing, controller_of
-from .steps import Step
-from .workloads import KINDS, reconcile
+from .steps import Content, Step, StepError
+from .workloads import KINDS, reconcile, runs_on
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -38,20 +42,19 @@ class Pending(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Fullness(msgspec.Struct, frozen=True):
-    """The percentages of a node's cpu and memory that pods request, and the number of its pods."""
+class Kept(msgspec.Struct, frozen=True):
+    """A pod (namespace/name) that a drain still waits for, and the budgets that keep it."""
 
-    cpu: int
-    memory: int
-    pods: int
-
-
-class NodeChange(msgspec.Struct, frozen=True):
-    """A node before and after the steps: None where it does not exist."""
-
+    pod: str
     node: str
-    before: Fullness | None
-    after: Fullness | None
+    budgets: list[str]
+
+
+class LeftAlone(msgspec.Struct, frozen=True):
+    """Pending pods (namespace/name) that belong to a scheduler that is not tried."""
+
+    scheduler: str
+    pods: list[str]
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,38 +63,75 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
     pending: list[Pending]
     evicted: list[Evicted]
     nodes: list[NodeChange]
+    kept: list[Kept]
+    left_alone: list[LeftAlone]
 
 
 def result_of(
-    objects: Sequence[Document],
-    configuration: KubeSchedulerConfiguration,
-    gates: Mapping[str, bool],
+    documents: Documents,
     steps: Sequence[Step],
     seed: int = 0,
     namespace: str = "default",
+    until: float = inf,
 ) -> Result:
-    """Returns the result of steps. Before them, the pods that are pending are placed as they would
-    be without the steps. Raises SourceError, ConfigError or RegistryError.
+    """Returns the result of steps, which change the documents. Before them, the pods that are
+    pending are placed as they would be without the steps. `until` is a time of time.monotonic.
+
+    Raises StepError, SourceError, or TooLongError.
     """
-    trial = _Trial(Documents(objects, configuration, gates), seed, namespace)
-    trial.placing.settle()
-    before = _fullness(trial.documents)
-    for number, step in enumerate(steps, 1):
-        trial.placing.step = number
-        trial.take(step)
-        trial.placing.settle()
-    after = _fullness(trial.documents)
-    pending = _pending(trial.documents, trial.placing)
-    nodes = [NodeChange(n, before.get(n), after.get(n)) for n in sorted({*before, *after})]
-    placed = list(trial.placing.placed.values())
-    return Result(not pending, placed, pending, trial.placing.evicted, nodes)
+    trial = _Trial(documents, Placing(documents, seed, until), namespace)
+    placing = trial.placing
+    try:
+        before = placing.settle_first()
+        documents.touched.clear()
+        for number, step in enumerate(steps, 1):
+            placing.step = number
+            try:
+                trial.take(step)
+            except (SourceError, ConfigError, RegistryError) as problem:
+                raise StepError(number, problem) from None
+            placing.settle()
+            while trial.drain_on():
+                placing.settle()
+        nodes = changed(before, documents.touched, documents.snapshot())
+        pending = pending_of(documents, placing)
+    finally:
+        placing.unreserve()
+    placed = list(placing.placed.values())
+    left = _left_alone(documents, placing)
+    return Result(not pending, placed, pending, placing.evicted, nodes, trial.kept(), left)
 
 
 class _Trial:
-    def __init__(self, documents: Documents, seed: int, namespace: str) -> None:
+    def __init__(self, documents: Documents, placing: Placing, namespace: str) -> None:
         self.documents = documents
-        self.placing = Placing(documents, seed)
+        self.placing = placing
         self._namespace = namespace
+        self._drained: dict[str, None] = {}
+
+    def drain_on(self) -> bool:
+        """Evicts what may go of the nodes that are drained, but no pod that each node has. Returns
+        True if a pod has gone.
+        """
+        before = len(self.placing.evicted)
+        for name, place in list(self._to_drain()):
+            if not keeping(self.documents, place):
+                self.placing.evict(place, f"{name} is drained")
+        return len(self.placing.evicted) > before
+
+    def kept(self) -> list[Kept]:
+        """Returns the pods that drains wait for."""
+        return [
+            Kept(f"{place[1]}/{place[2]}", name, keeping(self.documents, place))
+            for name, place in self._to_drain()
+        ]
+
+    def _to_drain(self) -> Iterator[tuple[str, Place]]:
+        for name in self._drained:
+            for place in self._pods_on(name):
+                owner = controller_of(self.documents.at(place)) or {}
+                if owner.get("kind") not in ("DaemonSet", "Node"):
+                    yield name, place
 
     def take(self, step: Step) -> None:
         """Changes the cluster by a step. Raises SourceError."""
@@ -99,17 +139,13 @@ class _Trial:
             case "add", (_, like):
                 self._add(step.number, like)
             case "remove", (name,):
-                self._empty(name, f"{name} is removed", daemons=True)
-                self.documents.remove(("Node", "", name))
-            case "drain", (name,):
-                self._cordon(name, on=True)
-                self._empty(name, f"{name} is drained", daemons=False)
-            case ("cordon" | "uncordon") as verb, (name,):
-                self._cordon(name, on=verb == "cordon")
+                self._remove(name)
+            case ("drain" | "cordon" | "uncordon") as verb, (name,):
+                self._cordon(name, verb)
             case "taint", (name, taint):
                 self._taint(name, taint)
-            case "apply", (path,):
-                self._apply(Path(path))
+            case "apply", path:
+                self._apply(step.content, path)
             case "scale", (workload, _):
                 self._scale(workload, step.number)
             case "delete", (name,):
@@ -122,8 +158,11 @@ class _Trial:
             case "priority", (name, _):
                 place = "PriorityClass", "", name
                 self.documents.put({**self.documents.at(place), "value": step.number})
-            case "configure", (path,):
-                self.documents.configure(load_file(path))
+            case "configure", path:
+                content = step.content
+                self.documents.configure(
+                    load_file(path[0]) if content is None else from_mapping(content.configure)
+                )
                 self.placing.configured()
             case _:
                 raise AssertionError(step)
@@ -133,29 +172,39 @@ class _Trial:
 
     def _add(self, number: int, like: str) -> None:
         self._node(like)
-        info = self.documents.node_infos()[like]
+        info = self.documents.node_info(like)
         for copy in range(1, number + 1):
-            for edit in copy_of(self.documents, info, f"copy-{copy}"):
-                assert edit.document is not None
-                self.documents.put(edit.document)
+            self.placing.check()
+            node, *pods = (edit.document for edit in copy_of(self.documents, info, f"copy-{copy}"))
+            assert node is not None
+            self.documents.put(node)
+            for pod in pods:
+                assert pod is not None
+                if runs_on(self.documents, pod, node):
+                    self.documents.put(pod)
 
-    def _cordon(self, name: str, *, on: bool) -> None:
+    def _remove(self, name: str) -> None:
+        self._node(name)
+        self._drained.pop(name, None)
+        for place in self._pods_on(name):
+            self.placing.evict(place, f"{name} is removed")
+        self.documents.remove(("Node", "", name))
+
+    def _cordon(self, name: str, verb: str) -> None:
+        """Cordons a node, or opens it again, which ends a drain."""
         node = self._node(name)
         spec = {k: v for k, v in (node.get("spec") or {}).items() if k != "unschedulable"}
-        spec |= {"unschedulable": True} if on else {}
+        spec |= {} if verb == "uncordon" else {"unschedulable": True}
         self.documents.put({**node, "spec": spec})
+        if verb == "uncordon":
+            self._drained.pop(name, None)
+        if verb == "drain":
+            self._drained[name] = None
+            self.drain_on()
 
     def _pods_on(self, name: str) -> list[Place]:
-        infos = self.documents.node_infos()[name].pods.values()
+        infos = self.documents.node_info(name).pods.values()
         return sorted(("Pod", i.pod.metadata.namespace, i.pod.metadata.name) for i in infos)
-
-    def _empty(self, name: str, reason: str, *, daemons: bool) -> None:
-        """Evicts the pods of a node, also those that each node has if `daemons`."""
-        self._node(name)
-        for place in self._pods_on(name):
-            owner = controller_of(self.documents.at(place)) or {}
-            if daemons or owner.get("kind") not in ("DaemonSet", "Node"):
-                self.placing.evict(place, reason)
 
     def _taint(self, name: str, text: str) -> None:
         node = self._node(name)
@@ -171,40 +220,46 @@ class _Trial:
         if added:
             taints.append({"key": key, "value": value, "effect": effect})
         self.documents.put({**node, "spec": {**spec, "taints": taints}})
+        if not added:
+            self._create_daemons()
         if added and effect == "NoExecute":
             self._evict_intolerant(name, NodeTaint(key=key, value=value, effect=effect))
 
+    def _create_daemons(self) -> None:
+        """Creates the pods of DaemonSets that a node can take now."""
+        store = self.documents.classes()
+        for place, _ in self.documents.every("DaemonSet"):
+            reconcile(self.documents, self.placing, place, store)
+
     def _evict_intolerant(self, name: str, taint: NodeTaint) -> None:
+        """Evicts pods in the order in which their tolerations of a taint end. As in Kubernetes, the
+        first toleration of a pod that matches the taint counts.
+        """
+        leaving: list[tuple[int, Place]] = []
         for place in self._pods_on(name):
             tolerations: Any = (self.documents.at(place)["spec"]).get("tolerations") or ()
-            lasting = [t for t in tolerations if t.get("tolerationSeconds") is None]
-            if not tolerates_any(msgspec.convert(lasting, list[Toleration]), taint):
-                self.placing.evict(place, f"{name} is tainted with {taint.key}:NoExecute")
+            matching = (
+                toleration.get("tolerationSeconds")
+                for toleration in tolerations
+                if tolerates_any([msgspec.convert(toleration, Toleration)], taint)
+            )
+            seconds = next(matching, 0)
+            if seconds is not None:
+                leaving.append((max(seconds, 0), place))
+        for seconds, place in sorted(leaving):
+            after = f", tolerated for {seconds} seconds" if seconds else ""
+            self.placing.evict(place, f"{name} is tainted with {taint.key}:NoExecute{after}")
 
-    def _apply(self, path: Path) -> None:
+    def _apply(self, content: Content | None, paths: tuple[str, ...]) -> None:
         try:
-            manifests = read([path])
+            manifests = (
+                read(map(Path, paths))
+                if content is None
+                else read_objects(content.apply or (), "apply")
+            )
         except ManifestError as problem:
             raise SourceError(str(problem)) from None
-        store = classes_of(self.documents.all())
-        workloads: list[Place] = []
-        for kind, document in sorted(manifests.objects, key=lambda pair: pair[0] not in CLASSES):
-            full = completed_object(kind, document, store)
-            metadata = full["metadata"]
-            place = full["kind"], metadata.get("namespace") or "", metadata["name"]
-            before = self.documents.document(place[0], place[2], place[1])
-            if before is not None and place[0] == "Pod":
-                raise SourceError(f"Pod {place[1]}/{place[2]} exists already")
-            if before is not None:
-                full["metadata"] = {**metadata, "uid": before["metadata"].get("uid")}
-            if place[0] == "Pod":
-                self.placing.add(full)
-            else:
-                self.documents.put(full)
-            if place[0] in KINDS:
-                workloads.append(place)
-        for place in workloads:
-            reconcile(self.documents, self.placing, place, store)
+        apply(self.documents, self.placing, manifests.objects)
 
     def _scale(self, name: str, number: int) -> None:
         subject = Subject.parse(name, self._namespace)
@@ -215,28 +270,52 @@ class _Trial:
         place = subject.kind, namespace or subject.namespace, name
         document = self.documents.at(place)
         self.documents.put({**document, "spec": {**document["spec"], field: number}})
-        store = classes_of(self.documents.all())
+        store = self.documents.classes()
         reconcile(self.documents, self.placing, place, store)
 
 
-def _fullness(documents: Documents) -> dict[str, Fullness]:
-    return {name: _of(info) for name, info in documents.node_infos().items()}
+def apply(documents: Documents, placing: Placing, objects: Iterable[tuple[Kind, Document]]) -> None:
+    """Creates or replaces objects as a user writes them, with the pods of workloads. Raises
+    SourceError.
+    """
+    store = documents.classes()
+    workloads: list[Place] = []
+    for kind, document in sorted(objects, key=lambda pair: pair[0] not in CLASSES):
+        full = completed_object(kind, document, store)
+        metadata = full["metadata"]
+        place = full["kind"], metadata.get("namespace") or "", metadata["name"]
+        before = documents.document(place[0], place[2], place[1])
+        if before is not None and place[0] == "Pod":
+            raise SourceError(f"Pod {place[1]}/{place[2]} exists already")
+        if before is not None:
+            full["metadata"] = {**metadata, "uid": before["metadata"].get("uid")}
+        if place[0] == "Pod":
+            placing.add(full)
+        else:
+            documents.put(full)
+        if place[0] in KINDS:
+            workloads.append(place)
+    for place in workloads:
+        reconcile(documents, placing, place, store)
 
 
-def _of(info: NodeInfo) -> Fullness:
-    cpu, memory = (
-        100 * info.requested.get(of, 0) // max(info.allocatable.get(of, 0), 1)
-        for of in ("cpu", "memory")
-    )
-    return Fullness(cpu, memory, len(info.pods))
+def _left_alone(documents: Documents, placing: Placing) -> list[LeftAlone]:
+    pods: dict[str, list[str]] = {}
+    for _, namespace, name in placing.pending:
+        pod = documents.at(("Pod", namespace, name))
+        scheduler = pod["spec"].get("schedulerName", "")
+        if scheduler not in documents.schedulers:
+            pods.setdefault(scheduler, []).append(f"{namespace}/{name}")
+    return [LeftAlone(scheduler, names) for scheduler, names in sorted(pods.items())]
 
 
-def _pending(documents: Documents, placing: Placing) -> list[Pending]:
+def pending_of(documents: Documents, placing: Placing) -> list[Pending]:
     """Returns the pods that stay pending; pods of one template share a decision, which the pods of
     a StatefulSet do not.
     """
     groups: dict[object, list[Place]] = {}
     for place in placing.pending:
+        placing.check()
         try:
             info = documents.attempt(place).info
         except SourceError:  # It belongs to another scheduler.

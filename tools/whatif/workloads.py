@@ -25,11 +25,11 @@ from ..hollow.objects import (
     Deployment,
     Job,
     Node,
-    Pod,
     ReplicaSet,
     StatefulSet,
     read,
 )
+from ..hollow.pod_ranking import by_age, by_usefulness
 from ..hollow.writes import Create
 from .documents import Document, Documents, Place
 from .placing import Placing, controller_of
@@ -54,7 +54,7 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
         _daemons(documents, placing, owner, pods, workload, store)
         return
     desired = _desired(document)
-    for superfluous in _first_to_go(documents, pods)[: max(len(pods) - desired, 0)]:
+    for superfluous in _first_to_go(documents, owner, pods)[: max(len(pods) - desired, 0)]:
         placing.delete(superfluous)
     missing = desired - len(pods)
     if missing <= 0:
@@ -70,6 +70,17 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
         name = placing.new_name(f"{place[2]}-", place[1])
         metadata = {**pod["metadata"], "name": name, "uid": f"{place[1]}/{name}"}
         placing.add({**pod, "metadata": metadata}, workload)
+
+
+def runs_on(documents: Documents, pod: Document, node: Document) -> bool:
+    """False for a pod of a DaemonSet that its controller would not create on a new node."""
+    owner = controller_of(pod) or {}
+    namespace = pod["metadata"].get("namespace") or ""
+    document = documents.document(owner.get("kind", ""), owner.get("name", ""), namespace)
+    if document is None or document["kind"] != "DaemonSet":
+        return True
+    spec = daemon_set.daemon_spec(read(document, DaemonSet))
+    return daemon_set.fits(spec, read(node, Node))[0]
 
 
 def _replica_set(documents: Documents, owner: Deployment, store: Store) -> ReplicaSet:
@@ -114,22 +125,19 @@ def _pods_of(documents: Documents, workload: Document) -> list[Place]:
     ]
 
 
-def _first_to_go(documents: Documents, pods: list[Place]) -> list[Place]:
-    """Returns pods in the order of their deletion: pending ones, then the last ones by ordinal or
-    by age.
-    """
-
-    def rank(place: Place) -> tuple[bool, int, str]:
-        pod = documents.at(place)
-        tail = place[2].rpartition("-")[2]
-        ordinal = int(tail) if tail.isdecimal() else 0
-        return (
-            not (pod["spec"].get("nodeName")),
-            ordinal,
-            pod["metadata"].get("creationTimestamp") or "",
+def _first_to_go(documents: Documents, owner: Any, pods: list[Place]) -> list[Place]:
+    """Returns pods in the order in which the controller of their workload deletes them."""
+    read_pods = [documents.pod(place) for place in pods]
+    places = dict(zip((pod.metadata.uid for pod in read_pods), pods, strict=True))
+    if isinstance(owner, StatefulSet):
+        ranked = sorted(
+            read_pods, key=lambda pod: stateful_set.ordinal_of(owner, pod) or 0, reverse=True
         )
-
-    return sorted(pods, key=rank, reverse=True)
+    elif isinstance(owner, Job):
+        ranked = by_age(read_pods, datetime.now(UTC))
+    else:
+        ranked = by_usefulness(read_pods, read_pods, datetime.now(UTC))
+    return [places[pod.metadata.uid] for pod in ranked]
 
 
 def _stateful_pods(
@@ -167,7 +175,7 @@ def _daemons(
     store: Store,
 ) -> None:
     nodes = [read(document, Node) for _, document in documents.every("Node")]
-    present = [read(documents.at(place), Pod) for place in pods]
+    present = [documents.pod(place) for place in pods]
     for write in daemon_set.reconcile(owner, present, nodes, _EPOCH):
         if isinstance(write, Create) and write.document["kind"] == "Pod":
             name = placing.new_name(f"{owner.metadata.name}-", owner.metadata.namespace)

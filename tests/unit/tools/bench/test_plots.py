@@ -5,7 +5,7 @@ import re
 import pytest
 
 from berth.tools.bench.measure import Latency, Result, Throughput, Timeline
-from berth.tools.bench.plots import nice, plots
+from berth.tools.bench.plots import plots
 
 RESULT = Result(
     "<b>/w", 9, 3.0, Throughput(3, 3, 3, 3, 3), None, None, None, None,
@@ -33,10 +33,3 @@ def test_throughput_and_latency_are_drawn_over_time() -> None:
 
 def test_a_result_without_a_time_line_has_no_plot() -> None:
     assert plots(Result("w", 0, 0.0, RESULT.throughput, None, None, None, None)) == []
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"), [(0, 1), (1, 1), (1.1, 2), (4, 5), (99, 100), (100, 100), (0.03, 0.05)]
-)
-def test_axes_end_at_a_round_number(value: float, expected: float) -> None:
-    assert nice(value) == pytest.approx(expected)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.framework.status import Code, Status
 from berth.tools.whatif.command import whatif
 
 CLUSTER = """
@@ -96,11 +98,95 @@ def test_a_pod_moves_from_a_node_that_is_gone(folder: Path, step: str) -> None:
     assert [p["node"] for p in tried(step)["placed"]] == ["node-2"]
 
 
-def test_a_scaled_workload_loses_its_last_pods(folder: Path) -> None:
+def test_a_scaled_workload_loses_the_pods_that_share_a_node(folder: Path) -> None:
     answer = tried("apply web.yaml", "scale deployment/web 1")
-    assert "default/web-new-1" in [p["pod"] for p in answer["placed"]]
-    assert "default/web-new-3" not in [p["pod"] for p in answer["placed"]]
+    assert [p["pod"] for p in answer["placed"]] == ["default/web-new-3", "default/old-new-1"]
     assert answer["allPlaced"]  # the pod that was preempted fits again
+
+
+PROTECTED = """
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: keeper}
+spec: {minAvailable: MINIMUM, selector: {matchLabels: {app: web}}}
+"""
+
+
+@pytest.mark.parametrize(("minimum", "kept"), [(3, 2), (2, 0)])
+def test_a_drain_waits_for_disruption_budgets(folder: Path, minimum: int, kept: int) -> None:
+    (folder / "budget.yaml").write_text(PROTECTED.replace("MINIMUM", str(minimum)))
+    steps = ("apply budget.yaml", "apply web.yaml", "add 2 like node-1", "drain node-2")
+    answer = tried(*steps)
+    pods = [p["pod"] for p in answer["placed"] if p["node"] == "node-2"]
+    assert len(pods) == kept
+    assert [(each["pod"], each["node"], each["budgets"]) for each in answer["kept"]] == [
+        (pod, "node-2", ["keeper"]) for pod in sorted(pods)
+    ]
+    if kept:
+        shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", *steps]).stdout
+        assert "\n2 pods kept by disruption budgets: a drain waits\n" in shown
+
+
+def test_pods_of_other_schedulers_are_named(folder: Path) -> None:
+    spec = WEB.replace("      containers", "      schedulerName: other\n      containers")
+    (folder / "web.yaml").write_text(spec)
+    answer = tried("apply web.yaml")
+    pods = [f"default/web-new-{number}" for number in (1, 2, 3)]
+    assert answer["leftAlone"] == [{"scheduler": "other", "pods": pods}]
+    shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "apply web.yaml"]).stdout
+    assert "left alone: 3 pods of the scheduler other\n" in shown
+
+
+def test_a_pod_that_tolerates_a_taint_for_some_time_goes_after_that(folder: Path) -> None:
+    first = "{key: a, operator: Exists, effect: NoExecute, tolerationSeconds: SECONDS}"
+    tolerations = f"[{first}, {{operator: Exists}}]"
+    for seconds, evicted in (("60", True), ("null", False)):
+        spec = f"  spec:\n    tolerations: {tolerations.replace('SECONDS', seconds)}"
+        (folder / "cluster.yaml").write_text(CLUSTER.replace("  spec:", spec))
+        answer = tried("taint node-1 a=b:NoExecute")
+        assert [each["reason"] for each in answer["evicted"]] == (
+            ["node-1 is tainted with a:NoExecute, tolerated for 60 seconds"] if evicted else []
+        )
+
+
+def test_a_pod_that_waits_in_permit_counts_as_placed_and_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = (Status(Code.WAIT), {"Gang": 5.0})
+    monkeypatch.setattr(Profile, "permit", lambda *_: waits)
+    answer = tried("add 1 like node-1", "delete old")
+    assert [(each["pod"], each["waitsFor"]) for each in answer["placed"]] == [
+        ("default/old-new-1", ["Gang"])
+    ]
+    shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "delete old"]).stdout
+    assert "\n1 of the placed pods would wait for the Permit plugin Gang\n" in shown
+
+
+def test_steps_of_a_file_may_carry_objects(folder: Path) -> None:
+    (folder / "steps.yaml").write_text(
+        "- add 1 like node-1\n- apply:\n  - " + WEB.strip().replace("\n", "\n    ")
+    )
+    assert tried("--steps", "steps.yaml") == tried("add 1 like node-1", "apply web.yaml")
+
+
+DAEMON = """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {containers: [{name: c, image: nginx}]}
+"""
+
+
+@pytest.mark.parametrize(("taint", "pods"), [("", 2), ("taint node-2 a=b:NoSchedule", 0)])
+def test_a_new_node_has_the_daemon_pods_that_it_takes(folder: Path, taint: str, pods: int) -> None:
+    (folder / "daemon.yaml").write_text(DAEMON)
+    answer = tried("apply daemon.yaml", *filter(None, [taint]), "add 2 like node-2")
+    new = [node["after"]["pods"] for node in answer["nodes"] if "copy" in node["node"]]
+    assert sum(new) == pods
 
 
 def test_the_same_seed_gives_the_same_answer(folder: Path) -> None:

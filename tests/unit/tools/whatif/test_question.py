@@ -1,0 +1,129 @@
+"""What-ifs as questions in JSON: what is refused, and that the objects stay as they are."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.config.load import from_mapping
+from berth.tools.feature_gates import gates_from
+from berth.tools.whatif.documents import Documents, place_of
+from berth.tools.whatif.question import Question, RefusedError, answer, question_of, schema
+
+SCHEMA = Path(__file__).parents[4] / "docs" / "whatif-schema.json"
+
+
+def node(number: int) -> dict[str, Any]:
+    name = f"node-{number}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "topology.kubernetes.io/zone": f"z{number % 2}",
+            },
+        },
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    }
+
+
+def pod(name: str, cpu: int, on: str = "", **spec: Any) -> dict[str, Any]:
+    requests = {"resources": {"requests": {"cpu": str(cpu)}}}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "labels": {"app": "a"},
+            "ownerReferences": [{**owner, "controller": True}],
+        },
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [{"name": "c", "image": "nginx", **requests}],
+            **({"nodeName": on} if on else {}),
+            **spec,
+        },
+    }
+
+
+def cluster() -> Documents:
+    nodes = [node(number) for number in range(1, 6)]
+    running = [pod(f"r-{number}", 2, f"node-{number}") for number in range(1, 6)]
+    pending = [pod("big", 4), pod("high", 4, priority=9)]
+    others = [pod("other", 1, schedulerName="other")]
+    objects = [*nodes, *running, *pending, *others]
+    return Documents(objects, from_mapping(None), gates_from(()))
+
+
+def asked(documents: Documents, *steps: Any, seed: int = 0) -> bytes:
+    body = json.dumps({"steps": steps, "seed": seed}).encode()
+    return msgspec.json.encode(answer(documents, question_of(body)))
+
+
+CONFIGURATION = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+}
+STEPS = (
+    ["add 1 like node-2"],
+    ["drain node-1", "remove node-1"],
+    ["cordon node-3", "taint node-2 a=b:NoExecute"],
+    [{"apply": [{**pod("new", 2), "metadata": {"name": "new"}}]}, "delete new"],
+    [{"configure": {**CONFIGURATION, "percentageOfNodesToScore": 50}}, "remove node-5"],
+    ["uncordon node-1"],
+)
+
+
+def test_a_question_changes_no_answer_of_another_one() -> None:
+    documents = cluster()
+    for steps in STEPS:
+        assert asked(documents, *steps, seed=1) == asked(cluster(), *steps, seed=1), steps
+        with pytest.raises(RefusedError):
+            asked(documents, "remove node-2", "drain node-2")
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "problem"),
+    [
+        ({"steps": 3}, "steps", "array"),
+        ({"steps": ["flip node-1"]}, "steps[0]", "expected one of add, remove,"),
+        ({"steps": ["drain node-1", "drain node-9"]}, "steps[1]", "node-9 does not exist"),
+        ({"steps": [], "seed": "x"}, "seed", "int"),
+        ({"steps": [], "sede": 1}, "sede", "unknown"),
+        ({"steps": ["apply /etc/passwd"]}, "steps[0]", '{"apply": [OBJECT, ...]}'),
+        ({"steps": ["configure /etc/passwd"]}, "steps[0]", '{"configure":'),
+        ({"steps": [{}]}, "steps[0]", '{"apply":'),
+        ({"steps": [{"apply": [3]}]}, "steps[0].apply[0]", "object"),
+        ({"steps": [{"apply": [{"kind": "Pod"}]}]}, "steps[0]", "apiVersion, kind and metadata"),
+        ({"steps": [{"configure": {**CONFIGURATION, "profiles": 3}}]}, "steps[0]", "profiles"),
+    ],
+)
+def test_a_wrong_question_is_refused_by_its_field(body: Any, field: str, problem: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        answer(cluster(), question_of(json.dumps(body).encode()))
+    assert refused.value.status == HTTPStatus.BAD_REQUEST
+    assert refused.value.refusal.field == field
+    assert problem in refused.value.refusal.problem
+
+
+def test_a_question_that_takes_too_long_is_refused_and_changes_nothing() -> None:
+    documents = cluster()
+    before = sorted(documents.all(), key=place_of)
+    with pytest.raises(RefusedError) as refused:
+        answer(documents, Question(["add 1000000 like node-1"]), seconds=0.02)
+    assert refused.value.status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert sorted(documents.all(), key=place_of) == before
+
+
+def test_the_schema_of_the_page_is_that_of_the_program() -> None:
+    assert json.loads(SCHEMA.read_text()) == schema()

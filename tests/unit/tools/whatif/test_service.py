@@ -1,0 +1,116 @@
+"""What-ifs over HTTP about a live cluster, which is only read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from io import BytesIO
+from typing import Any
+
+import aiohttp
+import anyio
+import anyio.to_thread
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from berth.actors.client.rest import Connection
+from berth.config.load import from_mapping
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.app import Server
+from berth.tools.apiserver.http import Follow, Response, listen
+from berth.tools.apiserver.http_reader import Request
+from berth.tools.apiserver.requests import DeleteOptions
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Store
+from berth.tools.feature_gates import gates_from
+from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.whatif.command import whatif
+from berth.tools.whatif.documents import Documents
+from berth.tools.whatif.serve import serving
+from berth.tools.whatif.service import MOST_AT_ONCE, MOST_BYTES
+
+from .test_question import pod
+
+pytestmark = pytest.mark.full("long")
+POD, NODE = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
+
+
+class Live:
+    """A live cluster, and the requests that it got."""
+
+    def __init__(self) -> None:
+        self.api = Api(Store())
+        self.api.seed()
+        self.requests: list[tuple[str, str]] = []
+        self.url = ""
+        for number in (1, 2):
+            self.api.create(NODE, "", hollow_node(number))
+        self.api.create(POD, "default", pod("waiting", 100))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        server = Server(self.api.store)
+
+        def answer(request: Request) -> Response | Follow:
+            self.requests.append((request.method, request.path))
+            return server.answer(request)
+
+        async with listen(answer) as self.url:
+            yield
+
+
+async def ask(session: aiohttp.ClientSession, url: str, *steps: Any) -> tuple[int, Any]:
+    async with session.post(url, json={"steps": steps}) as answer:
+        return answer.status, msgspec.json.decode(await answer.read())
+
+
+async def test_a_live_cluster_is_followed_and_never_written() -> None:
+    live = Live()
+    documents = Documents((), from_mapping(None), gates_from(()))
+    async with (
+        live.running(),
+        serving(documents, Connection(live.url)) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        status, before = await ask(session, url)
+        assert (status, [p["pods"] for p in before["pending"]]) == (200, [["default/waiting"]])
+        live.api.create(NODE, "", hollow_node(3))
+        live.api.create(POD, "default", pod("small", 1))
+        live.api.delete(POD, "default", "waiting", DeleteOptions())
+        with anyio.fail_after(10):
+            while not (after := await ask(session, url))[1]["allPlaced"]:
+                await anyio.sleep(0.02)
+        assert [p["pod"] for p in after[1]["placed"]] == ["default/small"]
+        assert len(after[1]["nodes"]) == 3
+        status, refusal = await ask(session, url, "drain node-9")
+        assert (status, refusal["field"]) == (400, "steps[0]")
+    assert {method for method, _ in live.requests} == {"GET"}
+
+
+async def test_the_command_never_writes_to_a_live_cluster() -> None:
+    live = Live()
+    async with live.running():
+        steps = ["add 1 like node-1", "drain node-1", "remove node-2", "delete waiting"]
+        arguments = ["--master", live.url, *steps]
+        result = await anyio.to_thread.run_sync(partial(CliRunner().invoke, whatif, arguments))
+    assert result.exit_code in (0, 1), result.output
+    assert {method for method, _ in live.requests} == {"GET"}
+
+
+async def test_too_many_and_too_long_questions_are_refused_and_others_answered() -> None:
+    documents = Documents([hollow_node(1)], from_mapping(None), gates_from(()))
+    async with serving(documents, None) as url, aiohttp.ClientSession() as session:
+        many = ["add 1 like node-1", *["cordon node-1"] * 200]
+        answers = await asyncio.gather(*(ask(session, url, *many) for _ in range(40)))
+        statuses = [status for status, _ in answers]
+        assert set(statuses) == {200, 429}
+        assert statuses.count(200) >= MOST_AT_ONCE
+        async with session.post(url, data=BytesIO(b" " * (MOST_BYTES + 1))) as answer:
+            assert answer.status == 413
+        async with session.get(f"{url}/schema") as answer:
+            assert answer.status == 200
+        async with session.post(url, data=b"{}", headers={"Host": "evil.example"}) as answer:
+            assert answer.status == 403

@@ -1,0 +1,62 @@
+"""How full nodes are, before and after the steps of a what-if."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from berth.actors.scheduling.kube.quantity import MAX_INT64
+from berth.actors.scheduling.model.snapshot import Snapshot
+
+_MOST = MAX_INT64 // 100
+
+
+class Fullness(msgspec.Struct, frozen=True, gc=False):
+    """The percentages of a node's cpu and memory that pods request, and the number of its pods."""
+
+    cpu: int
+    memory: int
+    pods: int
+
+
+class NodeChange(msgspec.Struct, frozen=True, gc=False):
+    """A node before and after the steps: null where it does not exist."""
+
+    node: str
+    before: Fullness | None
+    after: Fullness | None
+
+
+def unchanged(snapshot: Snapshot) -> dict[str, NodeChange]:
+    """Returns all nodes by name, as if nothing changed."""
+    names = sorted(snapshot.columns.row_of)
+    return {
+        name: NodeChange(name, full, full)
+        for name, full in zip(names, _of(snapshot, names), strict=True)
+    }
+
+
+def changed(
+    before: dict[str, NodeChange], names: dict[str, None], snapshot: Snapshot
+) -> list[NodeChange]:
+    """Returns all nodes, of which those of these names may have changed, sorted by name."""
+    present = [name for name in names if name in snapshot.columns.row_of]
+    after = dict(zip(present, _of(snapshot, present), strict=True))
+    changes = dict(before)
+    for name in names:
+        old = before.get(name)
+        if old is not None or name in after:
+            changes[name] = NodeChange(name, None if old is None else old.before, after.get(name))
+    new = len(changes) > len(before)
+    return [changes[name] for name in sorted(changes)] if new else list(changes.values())
+
+
+def _of(snapshot: Snapshot, names: list[str]) -> list[Fullness]:
+    columns = snapshot.columns
+    rows = np.array([columns.row_of[name] for name in names], dtype=np.int64)
+    cpu, memory = (
+        100 * np.minimum(columns.requested(of)[rows], _MOST) // np.maximum(allocatable, 1)
+        for of in ("cpu", "memory")
+        for allocatable in [columns.allocatable(of)[rows]]
+    )
+    return list(map(Fullness, cpu.tolist(), memory.tolist(), columns.pods[rows].tolist()))

@@ -1,0 +1,88 @@
+"""A what-if as a question in JSON, and its answer: a plain function, whoever serves it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from berth.config.fields import path_first
+
+from .documents import Documents
+from .placing import TooLongError
+from .steps import StepError, Written, steps_of
+from .trying import Result, result_of
+
+MOST_SECONDS = 10.0
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Steps as in a file of steps, but none that reads a file. Names in steps are in `namespace`,
+    and ties between equally good nodes are broken by `seed`.
+    """
+
+    steps: list[Written]
+    seed: int = 0
+    namespace: str = "default"
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why there is no answer: the field that is wrong, "" if none is, and what was expected."""
+
+    field: str
+    problem: str
+
+
+class RefusedError(Exception):
+    def __init__(self, status: HTTPStatus, field: str, problem: str) -> None:
+        super().__init__(problem)
+        self.status = status
+        self.refusal = Refusal(field, problem)
+
+
+def question_of(body: bytes) -> Question:
+    """Returns the question in a body. Raises RefusedError."""
+    try:
+        return msgspec.json.decode(body, type=Question)
+    except msgspec.ValidationError as invalid:
+        field, _, problem = path_first(invalid, Question).rpartition(": ")
+        raise RefusedError(HTTPStatus.BAD_REQUEST, field, problem) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        message = f"expected JSON: {problem}"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "", message) from None
+
+
+def answer(documents: Documents, question: Question, seconds: float = MOST_SECONDS) -> Result:
+    """Returns the result of a question, which leaves the documents as they are. Raises
+    RefusedError, also if it takes longer than `seconds`.
+    """
+    try:
+        steps = steps_of(question.steps, files=False)
+        with documents.trial():
+            until = monotonic() + seconds
+            return result_of(documents, steps, question.seed, question.namespace, until)
+    except StepError as problem:
+        field = f"steps[{problem.number - 1}]"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, field, str(problem)) from None
+    except TooLongError:
+        message = f"the answer takes longer than {seconds:g} seconds: ask for less"
+        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", message) from None
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON Schema of the question, the answer and the refusal."""
+    kinds = {"question": Question, "answer": Result, "refusal": Refusal}
+    references, components = msgspec.json.schema_components(
+        kinds.values(), ref_template="#/$defs/{name}"
+    )
+    for component in components.values():
+        if "description" in component:
+            component["description"] = " ".join(component["description"].split())
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "berth whatif",
+        "properties": dict(zip(kinds, references, strict=True)),
+        "$defs": components,
+    }

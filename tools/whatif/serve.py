@@ -1,0 +1,162 @@
+"""`berth whatif serve`: what-ifs over HTTP, about a cluster that is kept in memory."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import click
+from aiohttp import web
+
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.kubeconfig import load
+from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
+from berth.actors.configuration.file import load_file
+from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.telemetry.logs import configure_logs
+from berth.config.feature_gates import FeatureGateError
+from berth.config.load import ConfigError, from_mapping
+
+from ..explain.source import SourceError, from_manifests
+from ..feature_gates import feature_gates_option, gates_from
+from .documents import Documents
+from .service import Service
+from .warm import Warm
+
+SHUTDOWN_SECONDS = 0.5
+COLLECT = (100_000, 50, 100)
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    help="The cluster: manifests, folders of them, or - for standard input; repeatable.",
+)
+@click.option(
+    "--kubeconfig",
+    default="",
+    metavar="FILE",
+    help="The cluster: a live one, which is watched. Without -f, $KUBECONFIG or ~/.kube/config.",
+)
+@click.option(
+    "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
+)
+@click.option(
+    "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
+)
+@feature_gates_option
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8085,
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Also answer requests for this host, such as those a proxy forwards; repeatable.",
+)
+def serve(
+    paths: tuple[Path, ...],
+    kubeconfig: str,
+    master: str,
+    file: str | None,
+    feature_gates: tuple[str, ...],
+    port: int,
+    allowed_hosts: tuple[str, ...],
+) -> None:
+    """Answer what-ifs over HTTP.
+
+    Listens on 127.0.0.1 until interrupted. POST /whatif takes {"steps": [...], "seed": 0} and
+    answers as `berth whatif -o json` does; GET /whatif/schema has the JSON Schema of both. A live
+    cluster is followed by its watch, and is only read.
+
+    \b
+    berth whatif serve --kubeconfig ~/.kube/config
+    curl -s localhost:8085/whatif -d '{"steps": ["add 1 like node-1"]}'
+    """
+    configure_logs(quiet=True)
+    gc.set_threshold(*COLLECT)
+    if paths and (kubeconfig or master):
+        raise click.UsageError("expected files or a live cluster, got both")
+    try:
+        gates = gates_from(feature_gates)
+        configuration = load_file(file) if file else from_mapping(None)
+        connection = None if paths else load(kubeconfig or None, master=master, home=not master)
+        documents = Documents(from_manifests(paths) if paths else (), configuration, gates)
+        anyio.run(
+            _run, documents, connection, port, allowed_hosts, backend_options={"use_uvloop": True}
+        )
+    except* (
+        ApiError,
+        SourceError,
+        ConfigError,
+        FeatureGateError,
+        RegistryError,
+        KubeconfigError,
+        ConnectionFailedError,
+    ) as problems:
+        failure = str(_first(problems))
+    except* OSError as problems:
+        failure = f"cannot listen on port {port}: {_first(problems)}"
+    else:
+        return
+    raise click.ClickException(failure)
+
+
+def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = problems.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+async def _run(
+    documents: Documents,
+    connection: Connection | None,
+    port: int,
+    allowed_hosts: Collection[str],
+) -> None:
+    async with serving(documents, connection, port, allowed_hosts) as url:
+        click.echo(f"what-ifs at {url}")
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                return
+
+
+@asynccontextmanager
+async def serving(
+    documents: Documents,
+    connection: Connection | None,
+    port: int = 0,
+    allowed_hosts: Collection[str] = (),
+) -> AsyncIterator[str]:
+    """Serves what-ifs about a cluster, which is followed if it is a live one; yields the URL."""
+    warm = Warm(documents)
+    async with anyio.create_task_group() as group:
+        if connection is not None:
+            await group.start(warm.follow, connection)
+        gc.collect()
+        gc.freeze()  # A collection would visit all objects of the cluster.
+        runner = web.AppRunner(
+            Service(warm, allowed_hosts).application(),
+            access_log=None,
+            shutdown_timeout=SHUTDOWN_SECONDS,
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}/whatif"
+        finally:
+            with anyio.CancelScope(shield=True):
+                await runner.cleanup()
+            group.cancel_scope.cancel()

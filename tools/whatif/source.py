@@ -1,0 +1,34 @@
+"""The cluster that a what-if starts from: a live one, files, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import anyio
+
+from berth.actors.client.kubeconfig import load
+from berth.actors.scheduling.kube.kinds import WatchedKind
+
+from ..apiserver.resources import KINDS
+from ..explain.source import ADMITTING, from_cluster, from_manifests
+from .documents import Document
+from .workloads import KINDS as WORKLOADS
+
+# What a what-if reads besides what a decision reads.
+BESIDES = (*ADMITTING, *(k for k in KINDS if k.kind in WORKLOADS and k.stored_as is None))
+
+
+def cluster_of(
+    paths: Collection[Path], kubeconfig: str, master: str, kinds: Collection[WatchedKind]
+) -> list[Document]:
+    """Returns the objects of files on top of those of a live cluster, which is read if one is named
+    or if there are no files. `kinds` are those that plugins declare.
+
+    Raises SourceError, KubeconfigError or ConnectionFailedError.
+    """
+    cluster: list[Document] = []
+    if kubeconfig or master or not paths:
+        connection = load(kubeconfig or None, master=master, home=not master)
+        cluster = anyio.run(from_cluster, connection, kinds, BESIDES)
+    return from_manifests(paths, kinds, cluster) if paths else cluster
