@@ -67,13 +67,21 @@ def why(
         chosen = tuple(each for each in chosen if each.number == attempt)
     if not chosen:
         raise NoAnswerError(_nothing(key, page, file))
-    shown = chosen if every else chosen[-1:]
+    shown = chosen if every else _last(chosen)
     if output == "json":
         click.echo(msgspec.json.encode(msgspec.structs.replace(page, attempts=shown)))
         return
     for line in lines_of(page, shown):
         for part in _WRAPPER.wrap(printable(line)):
             click.echo(part)
+
+
+def _last(attempts: tuple[RecordedAttempt, ...]) -> tuple[RecordedAttempt, ...]:
+    """Returns the last attempt, with its decision if it failed later."""
+    start = len(attempts) - 1
+    while start and attempts[start].result == "failed":
+        start -= 1
+    return attempts[start:]
 
 
 def _page(key: str, target: Target) -> AttemptsPage:
@@ -120,7 +128,8 @@ def lines_of(page: AttemptsPage, attempts: Sequence[RecordedAttempt]) -> Iterato
         yield f"{_date(attempt.at)}  attempt {attempt.number}: {conclusion(attempt)}"
         if woken := woken_by(page, attempt):
             yield f"  woken by: {woken}"
-        yield f"  waited {attempt.waited:.3f} s, decided in {attempt.seconds * 1000:.3f} ms"
+        if attempt.result != "failed":
+            yield f"  waited {attempt.waited:.3f} s, decided in {attempt.seconds * 1000:.3f} ms"
         if attempt.best:
             yield f"  {'NODE':<60} {'SCORE':>12}"
             yield from (f"  {best.node:<60} {best.score:>12}" for best in attempt.best)

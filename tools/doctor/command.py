@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import anyio
@@ -31,6 +32,8 @@ from ..explain.answering import Explainer
 from ..explain.source import SourceError, from_cluster
 from ..feature_gates import feature_gates_option, gates_from
 from .examining import FORGOTTEN, Examination, ParkedPod, diagnosed, examine, parked, registered
+
+MOST_OTHERS = 20  # rows
 
 
 @click.command()
@@ -136,19 +139,24 @@ def _examination(
 
 
 def show(pods: Sequence[ParkedPod], console: Console) -> None:
-    """Prints a row for each parked pod, and below what should have woken the forgotten ones."""
+    """Prints a row for each forgotten pod and for MOST_OTHERS others, and below what should have
+    woken the forgotten ones.
+    """
     if not pods:
         console.print("No pod stayed parked.")
         return
     table = Table(title="parked pods", title_justify="left")
     for column in ("pod", "parked for", "rejected by", "would it fit now?"):
         table.add_column(column, overflow="fold")
-    for pod in pods:
+    others = [pod for pod in pods if pod.verdict != FORGOTTEN]
+    for pod in [*(pod for pod in pods if pod.verdict == FORGOTTEN), *others[:MOST_OTHERS]]:
         waits = str(Duration(max(0, round(time.time() - pod.since)))) if pod.since else ""
         verdict = f"on {pod.node}: forgotten" if pod.verdict == FORGOTTEN else pod.verdict
         cells = (pod.key, waits, ", ".join(pod.rejected_by), verdict)
         table.add_row(*(escape(printable(cell)) for cell in cells))
     console.print(table)
+    for verdict, count in Counter(pod.verdict for pod in others[MOST_OTHERS:]).items():
+        console.print(f"and {count} more: {verdict}")
     for pod in pods:
         if pod.events:
             text = f"{pod.key}: one of these events should have woken it: {', '.join(pod.events)}"

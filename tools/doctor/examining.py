@@ -12,14 +12,18 @@ from time import monotonic
 import msgspec
 
 from berth.actors.messages.queue import Place, QueuedPodDump
+from berth.actors.scheduling.decision.failures import PluginError
 from berth.actors.scheduling.decision.outcome import Choice
+from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.sampling import every_node
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..explain.answering import Explainer, decided
+from ..explain.answering import Attempt, Explainer, decided
 from ..explain.decision import Decision, Failure
-from ..explain.source import Document, SourceError, question_about
-from ..explain.subject import Subject
+from ..explain.eviction import eviction
+from ..explain.source import Document, Question, SourceError
+from ..explain.subject import standing
 
 SUCCESS = "Success"
 FORGOTTEN = "forgotten"
@@ -75,19 +79,18 @@ def examine(
     end = monotonic() + seconds
     nodes: dict[str, tuple[str, ...]] = {}
     left: list[str] = []
+    pods = {_key(document): document for document in objects if document.get("kind") == "Pod"}
     for key in keys:
-        namespace, _, name = key.partition("/")
-        try:
-            question = question_about(Subject("Pod", namespace, name), objects, configuration)
-            if question.standing or monotonic() > end:
-                left.append(key)
-                continue
-            explained = decided(explainer.attempt(question, cluster))
-        except SourceError:
-            left.append(key)  # It is gone, or belongs to another scheduler.
+        pod = pods.get(key)
+        if pod is None or standing(pod) or eviction(pod, ()) or monotonic() > end:
+            left.append(key)
             continue
-        decision = explained.decision
-        nodes[key] = _feasible(decision) if isinstance(explained.outcome, Choice) else ()
+        try:
+            attempt = explainer.attempt(Question(pod, [], configuration), cluster)
+        except SourceError:
+            left.append(key)  # It belongs to another scheduler.
+            continue
+        nodes[key] = _fitting(attempt)
     return Examination(nodes, tuple(left))
 
 
@@ -131,6 +134,26 @@ def registered(profiles: Iterable[Profile]) -> dict[str, tuple[str, ...]]:
         for plugin, registrations in profile.hints().items():
             events.setdefault(plugin, set()).update(str(r.event) for r in registrations)
     return {plugin: tuple(sorted(names)) for plugin, names in events.items()}
+
+
+def _key(pod: Document) -> str:
+    metadata = pod["metadata"]
+    return f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
+
+
+def _fitting(attempt: Attempt) -> tuple[str, ...]:
+    """Returns the nodes that the pod fits on. Without extenders, neither scores nor verdicts in
+    words are needed: they would take most of the time.
+    """
+    if attempt.configuration.extenders:
+        explained = decided(attempt)
+        return _feasible(explained.decision) if isinstance(explained.outcome, Choice) else ()
+    try:
+        plain = Plain(attempt.profile, attempt.info, attempt.snapshot)
+        rows = plain.order[every_node(plain)[0]]
+    except PluginError:
+        return ()
+    return tuple(plain.snapshot.columns.names[row] for row in rows.tolist())
 
 
 def _feasible(decision: Decision | Failure) -> tuple[str, ...]:

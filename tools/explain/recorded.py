@@ -9,6 +9,8 @@ NO_REASONS = ("BackoffComplete", "PopFromBackoffQ", "ScheduleAttemptFailure")
 
 def woken_by(page: AttemptsPage, attempt: RecordedAttempt) -> str:
     """Returns what woke the pod for an attempt of the page; empty if that is no longer known."""
+    if attempt.result == "failed":
+        return ""
     if attempt.woken_late:
         return "no event, but the limit for parked pods"
     steps = [step for step in page.story if step.at <= attempt.at and step.event not in NO_REASONS]
@@ -20,6 +22,8 @@ def woken_by(page: AttemptsPage, attempt: RecordedAttempt) -> str:
 
 def conclusion(attempt: RecordedAttempt) -> str:
     """Returns how an attempt ended."""
+    if attempt.result == "failed":
+        return f"failed on {attempt.node} after the decision"
     if attempt.result != "placed":
         return attempt.result
     chosen = f"chose {attempt.node}"

@@ -55,6 +55,7 @@ CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES, LIMIT_RANGES)
 # Those of them that no decision reads.
 ADMITTING = (PRIORITY_CLASSES, RUNTIME_CLASSES, LIMIT_RANGES)
 VOLUMES = BY_KIND["v1", "PersistentVolume"]
+REQUIRED = tuple((kind.api_version, kind.kind) for kind in (NODES, WATCHED_PODS))
 Document = dict[str, Any]
 
 
@@ -139,16 +140,12 @@ async def from_cluster(
     on standard error. Raises SourceError or ConnectionFailedError.
     """
     documents: list[Document] = []
-    paths = {(kind.api_version, kind.kind): kind.path for kind in (*kinds, *WATCHED.values())}
-    required = [(kind.api_version, kind.kind) for kind in (NODES, WATCHED_PODS)]
-    for other in others:
-        paths.setdefault((other.api_version, other.kind), other.path())
     async with Client(connection) as client:
-        for (version, name), path in paths.items():
+        for (version, name), path in paths_of(kinds, others).items():
             try:
                 listed = await client.page(path, dict)
             except ApiError as refused:
-                if refused.code == 404 and (version, name) not in required:
+                if refused.code == 404 and (version, name) not in REQUIRED:
                     continue
                 if refused.code == 403 and name == PRIORITY_CLASSES.kind:
                     click.echo(printable(f"{name}: {refused}; no higher one is tried"), err=True)
@@ -157,11 +154,24 @@ async def from_cluster(
             items = [
                 {**item, "apiVersion": version, "kind": name} for item in listed.get("items") or ()
             ]
-            documents += [item for item in items if _can_be_read(item, kinds)]
+            documents += [item for item in items if can_be_read(item, kinds)]
     return documents
 
 
-def _can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
+def paths_of(
+    kinds: Collection[WatchedKind], others: Collection[Kind]
+) -> dict[tuple[str, str], str]:
+    """Returns the paths of the kinds that a decision reads, and of further ones, by apiVersion and
+    name.
+    """
+    paths = {(kind.api_version, kind.kind): kind.path for kind in (*kinds, *WATCHED.values())}
+    for other in others:
+        paths.setdefault((other.api_version, other.kind), other.path())
+    return paths
+
+
+def can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
+    """False, with the reason on standard error, if an object cannot be read."""
     problem = "metadata.name: expected a name"
     try:
         decodings = list(decoded(document, kinds))

@@ -1,4 +1,7 @@
-"""Make room on a node: the fewest pods that must leave it."""
+"""Make room on a node: the fewest pods that must leave it.
+
+Pods that their disruption budgets let go come first. If others must leave, the budgets are named.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.plugins.default_preemption.victims import Budgets, violating
 
 from ...hollow.kubelet.pressure.ranking import is_critical
+from ..words import listed
 from . import priority
 from .change import Change, Who
 from .edit import deletion_of
@@ -45,7 +50,7 @@ def _of(pod: PodInfo, resource: str) -> int:
 
 
 def _enough(
-    node: NodeInfo, lacks: dict[str, int], in_the_way: Sequence[PodInfo]
+    node: NodeInfo, lacks: dict[str, int], in_the_way: Sequence[PodInfo], budgets: Budgets
 ) -> list[PodInfo] | None:
     """Returns the fewest pods that have what the node lacks besides those `in_the_way`; all of its
     pods if there are none of these and it lacks no resource. None if too few may leave.
@@ -56,14 +61,15 @@ def _enough(
     there = [pod for pod in chosen if pod.key in node.pods]
     missing = _left(lacks, there)
     pods = [pod for pod in node.pods.values() if may_leave(pod) and pod not in there]
-    pods.sort(key=lambda pod: (pod.priority, pod.key))
+    held = {pod.key for pod in pods if budgets and violating([pod], budgets)}
+    pods.sort(key=lambda pod: (pod.key in held, pod.priority, pod.key))
     if not lacks and not chosen:
         return pods[:MOST_PODS]
     for pod in pods if missing else ():
         if not _left(missing, [pod]):
             return [*chosen, pod]
     while missing and pods and len(chosen) < MOST_PODS:
-        best = max(pods, key=lambda pod: _share(pod, missing))
+        best = max(pods, key=lambda pod: (pod.key not in held, _share(pod, missing)))
         pods.remove(best)
         chosen.append(best)
         missing = _left(missing, [best])
@@ -101,8 +107,18 @@ def _share_of(lacks: dict[str, int], node: NodeInfo) -> float:
     return sum(lack / max(node.allocatable.get(name, 0), 1) for name, lack in lacks.items())
 
 
-def _candidates(world: World) -> list[tuple[int, str, list[PodInfo]]]:
-    """Returns the nodes where the fewest pods would have to leave, among those that lack least."""
+def _broken(pods: Sequence[PodInfo], budgets: Budgets) -> list[str]:
+    """Returns the budgets that do not allow the pods to leave now."""
+    broken = violating(pods, budgets)
+    namespaces = {pod.key: pod.pod.metadata.namespace for pod in pods}
+    names = {f"{namespaces[key]}/{name}" for key, those in broken.items() for name in those}
+    return sorted(names)
+
+
+def _candidates(world: World, budgets: Budgets) -> list[tuple[str, list[PodInfo]]]:
+    """Returns the nodes where the fewest pods would have to leave, among those that lack least.
+    Nodes whose budgets do not allow it are last.
+    """
     pod, domains = world.info, repelling(world)
     short = []
     for name in world.helped_by_room():
@@ -116,25 +132,32 @@ def _candidates(world: World) -> list[tuple[int, str, list[PodInfo]]]:
         in_the_way = list({pod.key: pod for pod in domain}.values())
         if len(in_the_way) > MOST_PODS:
             continue
-        pods = _enough(info, lacks, in_the_way)
+        pods = _enough(info, lacks, in_the_way, budgets)
         if pods:
-            candidates.append((len(pods), name, pods))
-    return sorted(candidates, key=lambda each: each[:2])[:MOST_NODES]
+            candidates.append((len(_broken(pods, budgets)), len(pods), name, pods))
+    candidates.sort(key=lambda each: each[:3])
+    return [(name, pods) for _, _, name, pods in candidates[:MOST_NODES]]
 
 
 def changes(world: World) -> Iterator[Change]:
     results = []
-    for _, name, pods in _candidates(world):
+    budgets = world.budgets()
+    for name, pods in _candidates(world, budgets):
         needed = _needed(world, name, pods)
         if needed:
-            results.append((len(needed), name, needed))
-    for number, name, pods in sorted(results, key=lambda each: each[:2])[:1]:
+            results.append((_broken(needed, budgets), len(needed), name, needed))
+    results.sort(key=lambda each: (len(each[0]), *each[1:3]))
+    for broken, number, name, pods in results[:1]:
         keys = [pod.key for pod in pods]
         are_there = all(key in world.node_info(name).pods for key in keys)
         where = f"away from {name}" if are_there else "out of the way"
         size = number / (number + 2)
         edits = tuple(map(deletion_of, keys))
-        yield Change("room", Who.ADMIN, size, f"Move {worded_pods(keys)} {where}", edits)
+        sentence = f"Move {worded_pods(keys)} {where}"
+        if broken:
+            allow = "allows" if len(broken) == 1 else "allow"
+            sentence += f", once the disruption budget {listed(broken)} {allow} it"
+        yield Change("room", Who.ADMIN, size, sentence, edits)
         if world.preempted is None:
             yield from priority.raised(world, max(pod.priority for pod in pods))
 

@@ -20,9 +20,15 @@ from berth.actors.scheduling.framework.post_filter import Nomination
 from berth.actors.scheduling.framework.questions import unasked
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Namespace
+from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.vectors import Ints
+from berth.actors.scheduling.plugins.default_preemption.victims import (
+    Budgets,
+    by_namespace,
+    read_budget,
+)
 
 from ..answering import Attempt, Explainer
 from ..decision import First
@@ -102,6 +108,10 @@ class World:
         info = columns.infos[columns.row_of[name]]
         assert info is not None, name
         return info
+
+    def budgets(self) -> Budgets:
+        """Returns the disruption budgets that cover pods."""
+        return by_namespace(map(read_budget, self._snapshot.objects.every(PodDisruptionBudget)))
 
     def namespaces(self) -> dict[str, Mapping[str, str]]:
         """Returns the labels of the namespaces."""

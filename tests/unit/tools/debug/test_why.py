@@ -95,6 +95,22 @@ def test_a_file_that_is_not_there_or_of_something_else_is_no_answer(tmp_path: Pa
     )
 
 
+def test_a_failure_is_shown_below_its_decision(tmp_path: Path) -> None:
+    path = str(tmp_path / "attempts")
+    writer = FlightFile(path, 1 << 20, VirtualClock())
+    for number, at, result in ((1, 0.0, "placed"), (1, 60.0, "failed"), (1, 90.0, "placed")):
+        writer.put(KeptAttempt(1000, "default/web", "u", "1", number, at, 0.1, 0.2, False, result))
+    writer.flush(5.0)
+
+    def results(*arguments: str) -> list[str]:
+        result = ask("web", "--file", path, "-o", "json", *arguments)
+        return [attempt["result"] for attempt in json.loads(result.output)["attempts"]]
+
+    assert results() == ["placed"]
+    assert results("--at", "2026-01-01T00:01:00Z") == ["placed", "failed"]
+    assert results("--at", "2026-01-01T00:00:59Z") == ["placed"]
+
+
 def test_hostile_text_is_printed_printable(tmp_path: Path) -> None:
     file = tmp_path / "attempts"
     writer = FlightFile(str(file), 1 << 20, VirtualClock())

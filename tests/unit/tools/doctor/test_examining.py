@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -62,17 +64,44 @@ def test_pods_that_wait_for_something_else_are_not_parked(change: dict[str, Any]
 def test_examine_decides_again() -> None:
     pods = [_pod("small", "1"), _pod("large", "8"), _pod("gated", "1")]
     pods[2]["spec"]["schedulingGates"] = [{"name": "g"}]
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n"},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
-    }
     configuration = from_mapping(None)
     keys = ["shop/small", "shop/large", "shop/gated", "shop/gone"]
-    seen = examine(Explainer(configuration), configuration, [node, *pods], keys, 60.0)
+    seen = examine(Explainer(configuration), configuration, [_node("n"), *pods], keys, 60.0)
     assert seen.nodes == {"shop/small": ("n",), "shop/large": ()}
     assert seen.left == ("shop/gated", "shop/gone")
+
+
+def test_a_pod_costs_no_call_for_each_node() -> None:
+    nodes = [_node(f"n{number}") for number in range(400)]
+    configuration = from_mapping(None)
+    explainer = Explainer(configuration)
+
+    def calls(pods: int) -> int:
+        keys = [f"shop/{number}" for number in range(pods)]
+        objects = [*nodes, *(_pod(str(number), "2") for number in range(pods))]
+        count = 0
+
+        def note(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(note)
+        try:
+            examine(explainer, configuration, objects, keys, 60.0)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(12) - calls(2) < 10 * 1000
+
+
+def _node(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    }
 
 
 def _pod(name: str, cpu: str) -> dict[str, Any]:

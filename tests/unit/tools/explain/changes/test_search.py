@@ -317,6 +317,37 @@ def test_the_changes_place_the_pod(
         assert fits_after(change, objects, pending) == list(change.nodes)
 
 
+def budget(name: str, app: str, allowed: int) -> Document:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+@pytest.mark.parametrize(
+    ("objects", "sentence"),
+    [
+        ([budget("web", "web", 1)], "Move default/a away from n1"),
+        ([budget("web", "web", 0)], "Move default/b away from n1"),
+        (
+            [budget("web", "web", 0), budget("other", "other", 0)],
+            "Move default/a away from n1, once the disruption budget default/web allows it",
+        ),
+    ],
+    ids=["allowed", "another pod", "forbidden"],
+)
+def test_a_disruption_budget_is_respected_or_named(objects: list[Document], sentence: str) -> None:
+    pods = [placed("a", "1"), placed("b", "1", labels={"app": "other"})]
+    changes = suggested([node("n1", "2"), *pods, *objects], pod("new", "1"))
+    assert changes is not None
+    assert [change.sentence for change in changes if change.kind == "room"] == [
+        f"{sentence}: it fits on n1."
+    ]
+
+
 def test_many_taints_and_two_more_problems() -> None:
     nodes = [
         with_spec(node(f"n{number}"), taints=[{**TAINT, "key": f"t{number}-{k}"} for k in range(9)])
