@@ -12,10 +12,12 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
-# The address of each picture, its size, and the text that is there once all is shown.
+MAP = "[role=application]"
+# The address of each picture, its size, the text that is there once all is shown, and the keys that
+# are pressed on the map then.
 PICTURES = {
-    "page-cluster": ("cluster", 1200, 620, "13 pods placed"),
-    "page-pod": ("pod/default/checkout", 1200, 1000, "scores are weighed"),
+    "page-cluster": ("cluster", 1200, 620, "13 pods placed", ("End",)),
+    "page-pod": ("pod/default/checkout", 1200, 1000, "scores are weighed", ()),
 }
 
 
@@ -32,19 +34,24 @@ def main() -> None:
         try:
             assert running.stderr is not None
             url = next(line.split()[-1] for line in running.stderr if line.startswith("page at"))
-            for name, (view, width, height, text) in PICTURES.items():
-                take(browser, f"{url}#/{view}", (width, height), text, ROOT / f"docs/{name}.png")
+            for name, (view, width, height, text, keys) in PICTURES.items():
+                file = ROOT / f"docs/{name}.png"
+                take(browser, f"{url}#/{view}", (width, height), text, keys, file)
         finally:
             running.terminate()
             browser.close()
 
 
-def take(browser: Browser, url: str, size: tuple[int, int], text: str, file: Path) -> None:
+def take(
+    browser: Browser, url: str, size: tuple[int, int], text: str, keys: tuple[str, ...], file: Path
+) -> None:
     """Writes what a browser shows at an address, once the text is there and the rate has ended."""
     page = browser.new_page(viewport={"width": size[0], "height": size[1]})
     page.goto(url)
     page.get_by_text(text).wait_for()
     page.locator("#signs", has_text="rate0/s").wait_for()
+    for key in keys:
+        page.locator(MAP).press(key)
     page.screenshot(path=file)
     page.close()
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import anyio
 import pytest
+from msgspec import structs
 from playwright.async_api import Page, async_playwright, expect
 
 from berth.actors.attempt.flights import AttemptsPage
@@ -276,6 +277,19 @@ async def test_nodes_of_a_toy_cluster_are_changed_with_the_keyboard() -> None:
         await page.get_by_role("button", name="Delete", exact=True).press("Enter")
         await expect(said).to_have_text("node-1 is deleted.")
         await expect(page.locator(".summary")).to_contain_text("1 node ·")
+
+
+async def test_the_strip_of_each_view_says_what_is_wrong() -> None:
+    source = filled(6, 6)
+    wrong = {"leads": False, "problems": (f"pods: {HOSTILE}", "nodes: 403"), "still_seconds": 3.2}
+    source.quick = structs.replace(source.quick, **wrong)
+    async with served(source) as url, browsing() as page:
+        for view in ("#/cluster", "#/queue", "#/pod/shop/big"):
+            await page.goto(url + view)
+            signs = page.locator("#signs")
+            await expect(signs).to_contain_text("standing by")
+            await expect(signs).to_contain_text(f"informerspods: {HOSTILE}; nodes: 403")
+            await expect(signs).to_contain_text("healthblocked for 3 s")
 
 
 async def test_without_acts_there_are_no_buttons() -> None:

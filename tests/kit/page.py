@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -53,23 +53,18 @@ class FilledSource:
         self._changes += changes
         self._news.set()
 
-    async def nodes(self) -> AsyncGenerator[Change]:
+    async def follow(self, put: Callable[[Change], None]) -> None:
         self.following += 1
         seen = 0
         try:
             while True:
                 for change in self._changes[seen:]:
-                    yield change
+                    put(change)
                 seen = len(self._changes)
                 self._news = anyio.Event()
                 await self._news.wait()
         finally:
             self.following -= 1
-
-    async def pods(self) -> AsyncGenerator[Change]:
-        """Yields nothing: all changes come from `nodes`, in their order."""
-        await anyio.sleep_forever()
-        yield pod_of("")
 
     async def glance(self) -> Glance:
         return self.quick

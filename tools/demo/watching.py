@@ -28,7 +28,7 @@ FOLLOWED = tuple(
         ("v1", "Pod"),
     )
 )
-SETTLED_SECONDS = 0.5
+SETTLED_LOOKS = 5
 REFRESH_SECONDS = 0.1
 
 
@@ -69,12 +69,16 @@ class Watching:
                     self._placements.remove(name, item, now)
 
     async def settled(self) -> None:
-        """Waits until every pod is decided and nothing has changed for a moment."""
-        while (
-            not self._placements.is_decided
-            or self._now() - self._placements.changed < SETTLED_SECONDS
-        ):
+        """Waits until every pod is decided and nothing has changed for some looks.
+
+        Seconds would not do: on a busy machine they pass in one turn of the loop, in which all
+        parts of the cluster run.
+        """
+        changed, quiet = -1.0, 0
+        while quiet < SETTLED_LOOKS:
             await self._clock.sleep(REFRESH_SECONDS)
+            is_quiet = self._placements.is_decided and self._placements.changed == changed
+            changed, quiet = self._placements.changed, quiet + 1 if is_quiet else 0
 
     async def show(self) -> None:
         """Shows the cluster on standard error until cancelled, and leaves nothing there."""

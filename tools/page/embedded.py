@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-from anyio import CapacityLimiter, to_thread
+from anyio import TASK_STATUS_IGNORED, CapacityLimiter, to_thread
+from anyio.abc import TaskStatus
 
 from berth.actors.attempt.flights import AttemptsPage
 from berth.actors.client.rest import ApiError
@@ -53,53 +55,56 @@ class EmbeddedSource:
     async def glance(self) -> Glance:
         return await self._glance()
 
-    async def nodes(self) -> AsyncGenerator[Change]:
-        read = Reader(Node).convert
-        async for change in self._changes(
-            NODES,
-            lambda document: node_row(read(document)),
-            lambda document: NodeGone(_name(document)),
-        ):
-            yield change
+    async def follow(self, put: Callable[[Change], None]) -> None:
+        node, pod = Reader(Node).convert, Reader(Pod).convert
+        async with anyio.create_task_group() as group:
+            await group.start(
+                self._follow,
+                NODES,
+                lambda document: put(node_row(node(document))),
+                lambda document: put(NodeGone(_name(document))),
+            )
+            await self._follow(
+                PODS,
+                lambda document: put(pod_row(pod(document))),
+                lambda document: put(PodGone(_key(document))),
+            )
 
-    async def pods(self) -> AsyncGenerator[Change]:
-        read = Reader(Pod).convert
-        async for change in self._changes(
-            PODS, lambda document: pod_row(read(document)), lambda document: PodGone(_key(document))
-        ):
-            yield change
-
-    async def _changes(
+    async def _follow(
         self,
         path: str,
-        row: Callable[[Document], Change],
-        gone: Callable[[Document], Change],
-    ) -> AsyncGenerator[Change]:
-        """Yields the rows of the objects at a path, without those that cannot be read."""
+        put: Callable[[Document], None],
+        remove: Callable[[Document], None],
+        *,
+        task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
+    ) -> None:
+        """Puts the objects at a path, without those that cannot be read. Started means that all
+        are put as they were at the beginning.
+        """
         held: dict[str, Document] = {}
+        started = False
         async for change in self._access.follow(path, dict).changes():
             match change:
                 case ObjectsListed(items):
                     listed = {_key(item): item for item in items}
                     for name in held.keys() - listed.keys():
-                        yield gone(held[name])
+                        remove(held[name])
                     held = listed
                     for number, item in enumerate(items):
                         if number % PAUSE_EVERY == 0:
                             await anyio.lowlevel.checkpoint()
-                        try:
-                            yield row(item)
-                        except UNREADABLE:
-                            continue
+                        with suppress(*UNREADABLE):
+                            put(item)
+                    if not started:
+                        task_status.started()
+                        started = True
                 case ObjectChanged(item):
                     held[_key(item)] = item
-                    try:
-                        yield row(item)
-                    except UNREADABLE:
-                        continue
+                    with suppress(*UNREADABLE):
+                        put(item)
                 case ObjectDeleted(item):
                     held.pop(_key(item), None)
-                    yield gone(item)
+                    remove(item)
 
     async def story(self, namespace: str, name: str) -> Story | None:
         objects: list[Document] = []

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -24,7 +25,8 @@ from .source import Change, NodeGone, PodGone, Source
 FRAME_SECONDS = 0.1
 GLANCE_SECONDS = 1.0
 MOST_ROWS = 5000  # of a frame
-MOST_WAITING = 50  # frames of a viewer
+ROWS_AT_FIRST = 500  # of a frame for a new viewer
+MOST_WAITING = 300  # frames of a viewer
 MOST_VIEWERS = 64
 
 
@@ -35,6 +37,9 @@ class Frame(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     pods: list[PodRow] = []
     gone_nodes: list[str] = []
     gone_pods: list[str] = []
+
+
+Row = TypeVar("Row")
 
 
 class TooManyViewersError(Exception):
@@ -84,9 +89,13 @@ class Board:
         """Returns all rows as they are now."""
         nodes, pods = list(self._nodes.values()), list(self._pods.values())
         return [
-            *(Frame(nodes=nodes[i : i + MOST_ROWS]) for i in range(0, len(nodes), MOST_ROWS)),
-            *(Frame(pods=pods[i : i + MOST_ROWS]) for i in range(0, len(pods), MOST_ROWS)),
+            *(Frame(nodes=part) for part in _parts(nodes)),
+            *(Frame(pods=part) for part in _parts(pods)),
         ]
+
+
+def _parts(rows: list[Row]) -> Iterator[list[Row]]:
+    return (rows[i : i + ROWS_AT_FIRST] for i in range(0, len(rows), ROWS_AT_FIRST))
 
 
 def _first(names: dict[str, None], most: int) -> list[str]:
@@ -100,9 +109,10 @@ def _first(names: dict[str, None], most: int) -> list[str]:
 class Viewer:
     """Somebody who looks. `scope` is cancelled when the viewer is dropped."""
 
-    def __init__(self, whole: list[Frame]) -> None:
+    def __init__(self, whole: list[Frame], turn: anyio.Lock) -> None:
         self.scope = anyio.CancelScope()
         self._whole = whole
+        self._turn = turn
         self._waiting: deque[bytes] = deque()
         self._news = anyio.Event()
 
@@ -118,8 +128,10 @@ class Viewer:
         """Yields everything as it was at the beginning, and what changed since, without end."""
         yield event_of("begin", None)
         for frame in self._whole:
-            yield event_of("frame", frame)
-            await anyio.lowlevel.checkpoint()
+            async with self._turn:  # Many may come at once.
+                event = event_of("frame", frame)
+                await anyio.lowlevel.checkpoint()
+            yield event
         while True:
             while self._waiting:
                 yield self._waiting.popleft()
@@ -135,6 +147,7 @@ class Feed:
         self._clock = clock
         self._board = Board()
         self._viewers: set[Viewer] = set()
+        self._first_frames = anyio.Lock()  # Who has it encodes a frame for a new viewer.
         self._turn = anyio.Event()  # set when the first viewer comes or the last one goes
 
     @contextmanager
@@ -142,7 +155,7 @@ class Feed:
         """Counts a viewer during the block. Raises TooManyViewersError."""
         if len(self._viewers) >= MOST_VIEWERS:
             raise TooManyViewersError
-        viewer = Viewer(self._board.whole())
+        viewer = Viewer(self._board.whole(), self._first_frames)
         self._viewers.add(viewer)
         if len(self._viewers) == 1:
             self._turn.set()
@@ -162,8 +175,7 @@ class Feed:
                 continue
             self._board = Board()
             async with anyio.create_task_group() as group:
-                group.start_soon(self._follow, self._source.nodes())
-                group.start_soon(self._follow, self._source.pods())
+                group.start_soon(self._source.follow, self._board.put)
                 group.start_soon(self._send_frames)
                 group.start_soon(self._send_glances)
                 while self._viewers:
@@ -171,10 +183,6 @@ class Feed:
                     self._turn = anyio.Event()
                 group.cancel_scope.cancel()
             self._board = Board()
-
-    async def _follow(self, changes: AsyncGenerator[Change]) -> None:
-        async for change in changes:
-            self._board.put(change)
 
     async def _send_frames(self) -> None:
         while True:

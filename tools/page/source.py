@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -25,16 +25,10 @@ Change = NodeRow | PodRow | NodeGone | PodGone
 
 
 class Source(Protocol):
-    """A cluster and its scheduler, to be looked at. Nothing is followed before `changes` is
-    iterated, so that a page that nobody looks at costs nothing.
-    """
+    """A cluster and its scheduler, to be looked at. A page that nobody looks at calls nothing."""
 
-    def nodes(self) -> AsyncGenerator[Change]:
-        """Yields each node as it is now, then its changes, without end."""
-        ...
-
-    def pods(self) -> AsyncGenerator[Change]:
-        """Yields each pod as it is now, then its changes, without end."""
+    async def follow(self, put: Callable[[Change], None]) -> None:
+        """Puts each node as it is now, then each pod, and all their changes, until cancelled."""
         ...
 
     async def glance(self) -> Glance:

@@ -65,9 +65,9 @@ function strip() {
   const signs = [[kind, "feed", word]];
   if (glance) {
     signs.push(glance.leads ? ["good", "lease", "leading"] : ["idle", "lease", "standing by"]);
-    const problems = [...glance.problems];
-    if (glance.stillSeconds > 2) problems.push(`blocked for ${Math.round(glance.stillSeconds)} s`);
-    signs.push(problems.length ? ["bad", "health", problems.join("; ")] : ["good", "health", "ok"]);
+    const { problems, stillSeconds } = glance;
+    signs.push(problems.length ? ["bad", "informers", problems.join("; ")] : ["good", "informers", "ok"]);
+    signs.push(stillSeconds > 2 ? ["bad", "health", `blocked for ${Math.round(stillSeconds)} s`] : ["good", "health", "ok"]);
   }
   const pending = model.pending.size;
   signs.push(["none", "placed", count(model.pods.size - pending)]);

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
+from anyio import wait_all_tasks_blocked
+
 from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt, Rejection
 from berth.actors.messages.queue import Place, StoryStep
 from berth.config.feature_gates import DEFAULTS
@@ -12,8 +15,9 @@ from berth.tools.apiserver.store import Store
 from berth.tools.explain.decision import Decision
 from berth.tools.hollow.embedded import Embedded
 from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.page.embedded import NODES, EmbeddedSource
-from berth.tools.page.source import NodeGone
+from berth.tools.page.embedded import NODES, PAUSE_EVERY, EmbeddedSource
+from berth.tools.page.rows import NodeRow, PodRow
+from berth.tools.page.source import Change, NodeGone, PodGone
 from tests.kit.page import QUIET, FilledSource
 
 NAMESPACES = "/api/v1/namespaces"
@@ -42,15 +46,22 @@ async def recorded(key: str) -> AttemptsPage:
     return AttemptsPage(0.0, 10.0, attempts, steps)
 
 
-async def test_nodes_are_listed_and_followed() -> None:
+async def test_nodes_come_before_pods_and_all_are_followed() -> None:
     access = Embedded(Store())
-    await access.call("POST", NODES, dict, hollow_node(1))
-    changes = source_of(access).nodes()
-    first = await anext(changes)
-    assert getattr(first, "name", "") == "node-1"
-    await access.call("DELETE", f"{NODES}/node-1", dict)
-    assert await anext(changes) == NodeGone("node-1")
-    await changes.aclose()
+    await access.call("POST", NAMESPACES, dict, {"metadata": {"name": "default"}})
+    await access.call("POST", PODS, dict, BIG)
+    for number in range(1, PAUSE_EVERY + 2):
+        await access.call("POST", NODES, dict, hollow_node(number))
+    changes: list[Change] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(source_of(access).follow, changes.append)
+        await wait_all_tasks_blocked()
+        assert [type(change) for change in changes] == [NodeRow] * (PAUSE_EVERY + 1) + [PodRow]
+        await access.call("DELETE", f"{NODES}/node-1", dict)
+        await access.call("DELETE", f"{PODS}/big?gracePeriodSeconds=0", dict)
+        await wait_all_tasks_blocked()
+        assert set(changes[-2:]) == {NodeGone("node-1"), PodGone("default/big")}
+        group.cancel_scope.cancel()
 
 
 async def test_a_pod_s_story_has_the_verdict_of_each_node() -> None:

@@ -9,11 +9,14 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio import wait_all_tasks_blocked
+from anyio.lowlevel import checkpoint
 
 from berth.tools.page.feed import (
     MOST_ROWS,
     MOST_VIEWERS,
     MOST_WAITING,
+    ROWS_AT_FIRST,
     Board,
     Feed,
     Frame,
@@ -70,7 +73,26 @@ def test_many_rows_come_in_several_frames() -> None:
     assert first is not None
     assert second is not None
     assert (len(first.nodes), len(second.nodes)) == (MOST_ROWS, 1)
-    assert [len(frame.nodes) for frame in board.whole()] == [MOST_ROWS, 1]
+    sizes = [len(frame.nodes) for frame in board.whole()]
+    assert sizes == [ROWS_AT_FIRST] * (MOST_ROWS // ROWS_AT_FIRST) + [1]
+
+
+async def test_viewers_who_come_at_once_get_their_first_frames_in_turn() -> None:
+    nodes = [node_of(f"n{number}") for number in range(ROWS_AT_FIRST * 3)]
+    async with running(FilledSource(*nodes)) as (feed, _), anyio.create_task_group() as group:
+        with ExitStack() as stack:
+            stack.enter_context(feed.viewer())
+            await wait_all_tasks_blocked()
+            readings = [Reading(stack.enter_context(feed.viewer())) for _ in range(8)]
+            for reading in readings:
+                group.start_soon(reading.run)
+            most = before = 0
+            while before < 8 * 3:
+                await checkpoint()
+                frames = sum(name == "frame" for each in readings for name, _ in each.events)
+                most, before = max(most, frames - before), frames
+            assert most <= 2
+            group.cancel_scope.cancel()
 
 
 async def test_a_viewer_gets_everything_and_then_what_changes() -> None:
