@@ -15,6 +15,7 @@ from tests.kit.certificates import Authority
 from tests.kit.examples import load_profile
 from tests.kit.left_out import LeftOut
 from tests.kit.rights import RIGHTS
+from tests.kit.waits_first import WaitsFirst
 from tests.kit.whole_run import WholeRun
 
 # The objects of thousands of tests stay; the collector need not look at them again and again.
@@ -36,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.option.collectonly:
         config.pluginmanager.register(WholeRun())
     config.pluginmanager.register(LeftOut())
+    config.pluginmanager.register(WaitsFirst())
 
 
 def pytest_collection_finish() -> None:

@@ -14,6 +14,7 @@ import msgspec
 ROOT = Path(__file__).parents[2]
 EXPLAIN, PREEMPTION = ROOT / "docs/explain.md", ROOT / "docs/preemption.md"
 PLUGINS, BENCH = ROOT / "docs/plugins.md", ROOT / "docs/bench.md"
+WHATIF = ROOT / "docs/whatif.md"
 ARCHITECTURE = ROOT / "docs/architecture.md"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _FENCE = re.compile(r"^```(\w*)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -42,6 +43,12 @@ def blocks(page: Path, language: str | None = None) -> list[Block]:
         for match in _FENCE.finditer(text)
     ]
     return [block for block in every_block if language in (None, block.language)]
+
+
+def diagram(kind: str) -> Block:
+    """Returns the diagram on the architecture page that begins with a line."""
+    (block,) = (block for block in blocks(ARCHITECTURE, "mermaid") if block.text.startswith(kind))
+    return block
 
 
 def write_files(page: Path, folder: Path) -> None:

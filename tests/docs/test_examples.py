@@ -24,6 +24,7 @@ from tests.docs.blocks import (
     PLUGINS,
     PREEMPTION,
     ROOT,
+    WHATIF,
     Block,
     blocks,
     exchanges,
@@ -54,6 +55,14 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_explain_prints_what_the_page_shows(block: Block, explained: Path) -> None:
     for command, printed in exchanges(block):
         assert run_berth(command, explained) == printed
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", blocks(WHATIF, "console"), ids=str)
+def test_a_what_if_prints_what_the_page_shows(block: Block, tmp_path: Path) -> None:
+    write_files(WHATIF, tmp_path)
+    for command, printed in exchanges(block):
+        assert run_berth(command, tmp_path) == printed
 
 
 @pytest.mark.full

@@ -24,6 +24,8 @@ from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import Plugin
 from berth.tools.bench.measure import Result
 from berth.tools.explain.decision import Decision, Preemption
+from berth.tools.whatif.serve import serve
+from berth.tools.whatif.sweep.command import sweep
 from tests.docs import flag_tables
 from tests.docs.blocks import BENCH, EXPLAIN, PAGES, PREEMPTION, ROOT, Block, blocks
 from tests.kit.handle import NoApi
@@ -34,6 +36,8 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 ROW = re.compile(r"^\| (`[^|]*) \|([^|]*)\|", re.MULTILINE)
 OF_DEV = frozenset(("--static", "--all", "--golden", "--scheduler-perf"))
 REMOVED = {"--no-leader-elect"}  # the changelog names them
+# Commands whose name follows that of another one.
+WITHIN = {"whatif": (serve, sweep)}
 
 
 def commands() -> dict[str, frozenset[str]]:
@@ -45,7 +49,8 @@ def commands() -> dict[str, frozenset[str]]:
         assert command is not None
         flags = (
             flag
-            for parameter in command.params
+            for each in (command, *WITHIN.get(name, ()))
+            for parameter in each.params
             for flag in (*parameter.opts, *parameter.secondary_opts)
         )
         flags_of[name] = frozenset(flags)
