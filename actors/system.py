@@ -61,6 +61,7 @@ from .wiring.pages import Readiness, count_when_read, debug_of, health_of, metri
 from .wiring.profiles import ProfilesInUse, SchedulerHandle, first_rules
 from .wiring.reloader import Reloader
 from .wiring.swap import Swap
+from .wiring.view import Shown, pages_of_packages
 
 log = get_logger(__name__)
 
@@ -152,6 +153,9 @@ class Daemon:
                 self._profiles.completed,
                 self.debug,
                 instruments.registry,
+                pages_of_packages(
+                    Shown(informers, self._profiles, self.lookout, self.debug, gates)
+                ),
             )
             self._server = ServerActor(options.serving, options, shown, Random(rng.random()))
 

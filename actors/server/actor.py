@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from berth.config.options import (
     Authentication,
@@ -60,12 +60,15 @@ PROCESS_START = process_start()
 STARTED = ("Process-Start-Time-Unix", str(int(PROCESS_START.timestamp())))
 EVERY_PATH = "/*"
 Measure = Callable[[], Awaitable[bytes]]
+# Makes a page. It is given the scheduler's event loop, and tasks that end with the server.
+MakePage = Callable[[OtherLoop, TaskGroup], Page]
 
 
 class PageSources(NamedTuple):
     """The data that the pages show. `metrics` maps paths to functions that return their text, and
     are called in the scheduler's event loop. `configuration` returns what /configz shows. The
-    families about requests are added to `registry`.
+    families about requests are added to `registry`. `of_packages` makes the pages of packages by
+    name: each answers /NAME and all paths below it.
     """
 
     health: Health
@@ -73,6 +76,7 @@ class PageSources(NamedTuple):
     configuration: Callable[[], dict[str, Any]]
     debug: Debug
     registry: Registry
+    of_packages: Mapping[str, MakePage] = {}
 
 
 class Delegates(NamedTuple):
@@ -159,7 +163,13 @@ class ServerActor:
                 )
                 authorizer = Authorizer(always, access)
                 pages_by_path = pages(self._shown, options, self._clock, elsewhere)
-                site = Site(authenticator, authorizer, pages_by_path, measures, now)
+                of_packages = {
+                    path: page
+                    for name, make in self._shown.of_packages.items()
+                    for page in (make(elsewhere, group),)
+                    for path in (f"/{name}", f"/{name}/")
+                }
+                site = Site(authenticator, authorizer, pages_by_path, measures, now, of_packages)
                 await HttpsServer(listener, contexts, site.respond).run()
 
         address, port = serving.bind_address, serving.secure_port

@@ -3,7 +3,8 @@
 A client that is slow with its handshake, with the head of its request or with reading the answer is
 cut off. If there are too many connections, the host with the most connections loses the one that
 has waited longest: so a host that opens hundreds does not keep a probe out. The protocol is
-HTTP/1.1, and bodies of requests are never read.
+HTTP/1.1. The body of a request is received only if a page asks for it, which is after the
+authorization.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 
 import anyio
 import msgspec
@@ -23,7 +25,7 @@ from aiohttp import web
 from multidict import CIMultiDict, MultiMapping
 
 from ..runtime.logger import get_logger
-from .request import Answer, Request, text
+from .request import MOST_BYTES, Answer, BodyTooLongError, Request, text
 from .tls import ServingContexts
 
 log = get_logger(__name__)
@@ -233,7 +235,29 @@ def _request(carried: web.BaseRequest) -> Request:
     transport = carried.transport
     tls = None if transport is None else transport.get_extra_info("ssl_object")
     chain = () if tls is None else verified_chain(tls)
-    return Request(carried.path, carried.method, query, _unicode(carried.headers), chain)
+    return Request(
+        carried.path,
+        carried.method,
+        query,
+        _unicode(carried.headers),
+        chain,
+        partial(_received, carried),
+    )
+
+
+async def _received(carried: web.BaseRequest) -> bytes:
+    """Returns the body of a request. Raises BodyTooLongError."""
+    if (carried.content_length or 0) > MOST_BYTES:
+        raise BodyTooLongError
+    if carried.headers.get("Expect", "").lower() == "100-continue":
+        await carried.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        carried.writer.output_size = 0  # of the answer
+    body = bytearray()
+    async for part in carried.content.iter_any():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise BodyTooLongError
+    return bytes(body)
 
 
 def _unicode(headers: MultiMapping[str]) -> MultiMapping[str]:

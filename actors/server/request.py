@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
@@ -11,11 +11,22 @@ TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 NOSNIFF = (("X-Content-Type-Options", "nosniff"),)
 NO_HEADERS: MultiMapping[str] = CIMultiDictProxy(CIMultiDict())
+MOST_BYTES = 4 << 20  # of a body
+
+
+class BodyTooLongError(Exception):
+    """The body of a request is longer than MOST_BYTES."""
+
+
+async def _no_body() -> bytes:
+    return b""
 
 
 class Request(msgspec.Struct, frozen=True):
     """`path` is decoded; the same text is authorized and looked up. `certificates` is the client's
-    verified chain in DER, with its own certificate first, or empty.
+    verified chain in DER, with its own certificate first, or empty. `body` receives the body: only
+    a page that takes one calls it, so that nothing is received of those who may not ask. It raises
+    BodyTooLongError.
     """
 
     path: str
@@ -23,6 +34,7 @@ class Request(msgspec.Struct, frozen=True):
     query: Mapping[str, Sequence[str]] = {}
     headers: MultiMapping[str] = NO_HEADERS
     certificates: tuple[bytes, ...] = ()
+    body: Callable[[], Awaitable[bytes]] = _no_body
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -39,6 +51,7 @@ def text(words: str, status: int = 200) -> Answer:
 
 
 NOT_FOUND = text("404 page not found\n", 404)
+TOO_LONG = text(f"413 expected a body of at most {MOST_BYTES} bytes\n", 413)
 NOT_ALLOWED = Answer(b"405 only GET and HEAD\n", 405, headers=(*NOSNIFF, ("Allow", "GET, HEAD")))
 
 

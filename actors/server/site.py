@@ -1,6 +1,7 @@
 """The way of a request: authentication, authorization, and then the page.
 
-The same decoded path is authorized and looked up, and all pages are read-only.
+The same decoded path is authorized and looked up. The pages of packages decide themselves which
+methods they answer; all others are read-only.
 """
 
 from __future__ import annotations
@@ -8,13 +9,23 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from ..runtime.logger import get_logger
 from .authentication import Authenticator
 from .authorization import Authorizer, Decision
 from .identity import ANONYMOUS, User
 from .metrics.access import AccessMeasures
-from .request import NOT_ALLOWED, NOT_FOUND, Answer, Request, refused, text
+from .request import (
+    NOT_ALLOWED,
+    NOT_FOUND,
+    TOO_LONG,
+    Answer,
+    BodyTooLongError,
+    Request,
+    refused,
+    text,
+)
 from .reviews import ReviewFailedError
 
 log = get_logger(__name__)
@@ -25,8 +36,8 @@ ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class Site:
-    """`pages` maps paths to pages. A path that ends with `/` stands for all that begin with it, the
-    longest one first. `now` is in monotonic seconds.
+    """`pages` maps paths to pages, and `of_packages` to those of packages. A path that ends with
+    `/` stands for all that begin with it, the longest one first. `now` is in monotonic seconds.
     """
 
     def __init__(
@@ -36,7 +47,11 @@ class Site:
         pages: Mapping[str, Page],
         measures: AccessMeasures,
         now: Callable[[], float] = time.monotonic,
+        of_packages: Mapping[str, Page] | None = None,
     ) -> None:
+        pages = {path: partial(_read_only, page) for path, page in pages.items()} | (
+            dict(of_packages or {})
+        )
         self._measures = measures
         self._now = now
         self._authenticator = authenticator
@@ -69,14 +84,19 @@ class Site:
         page = self._page(request.path)
         if page is None:
             return NOT_FOUND
-        if request.method not in ("GET", "HEAD"):
-            return NOT_ALLOWED
-        return await page(request)
+        try:
+            return await page(request)
+        except BodyTooLongError:
+            return TOO_LONG
 
     def _page(self, path: str) -> Page | None:
         if path in self._pages:
             return self._pages[path]
         return next((page for each, page in self._folders.items() if path.startswith(each)), None)
+
+
+async def _read_only(page: Page, request: Request) -> Answer:
+    return await page(request) if request.method in ("GET", "HEAD") else NOT_ALLOWED
 
 
 def _result(decision: Decision) -> str:

@@ -111,6 +111,10 @@ class Informers:
             for kind in kinds
         )
 
+    def objects(self) -> dict[WatchedKind, dict[str, HasMetadata]]:
+        """Returns all objects as they are now, by kind and key."""
+        return {kind: dict(informer.objects()) for kind, informer in self._by_kind.items()}
+
     def problems(self) -> list[str]:
         """Returns the reasons of the API server for not listing a kind, for each such kind."""
         return [informer.problem() for informer in self._by_kind.values() if informer.problem()]

@@ -98,13 +98,15 @@ async def berth(
                 await process.aclose()
 
 
-def install(site: Path, package: str, source: str, **plugins: str) -> None:
-    """Writes a package of one module; `plugins` maps names of entry points to their values."""
+def install(
+    site: Path, package: str, source: str, *, group: str = "berth.plugins", **entries: str
+) -> None:
+    """Writes a package of one module; `entries` maps names of entry points to their values."""
     info = site / f"{package}-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Name: {package}\nVersion: 1\n")
-    entries = "".join(f"{name} = {value}\n" for name, value in plugins.items())
-    (info / "entry_points.txt").write_text(f"[berth.plugins]\n{entries}")
+    lines = "".join(f"{name} = {value}\n" for name, value in entries.items())
+    (info / "entry_points.txt").write_text(f"[{group}]\n{lines}")
     (site / f"{package}.py").write_text(source)
 
 

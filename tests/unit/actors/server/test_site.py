@@ -8,13 +8,14 @@ import json
 from random import Random
 
 import anyio
+import msgspec
 import pytest
 
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.server.authentication import Authenticator, Authorities
 from berth.actors.server.authorization import Authorizer, OpenPaths
 from berth.actors.server.metrics.access import AccessMeasures
-from berth.actors.server.request import Answer, Request, text
+from berth.actors.server.request import MOST_BYTES, Answer, BodyTooLongError, Request, text
 from berth.actors.server.reviews import AccessReviews, TokenReviews
 from berth.actors.server.site import Site
 from berth.actors.telemetry.measures import Counter, Registry
@@ -60,17 +61,34 @@ class Served:
         authorizer = Authorizer(OpenPaths(HEALTH_PATHS), access)
         paths = ("/metrics", "/debug/", *HEALTH_PATHS)
         pages = dict.fromkeys(paths, shown)
-        self.site = Site(authenticator, authorizer, pages, measures, clock.now)
+        self.received = 0  # bodies
+        of_packages = {"/whatif": echoed, "/whatif/": echoed}
+        self.site = Site(authenticator, authorizer, pages, measures, clock.now, of_packages)
 
-    async def ask(self, target: str, token: str = "", method: str = "GET") -> tuple[int, str]:
+    async def ask(
+        self, target: str, token: str = "", method: str = "GET", body: str | None = "hello"
+    ) -> tuple[int, str]:
+        """Asks with a body; None is one that is too long."""
+
+        async def receive() -> bytes:
+            self.received += 1
+            if body is None:
+                raise BodyTooLongError
+            return body.encode()
+
         headers = (("Authorization", f"Bearer {token}"),) if token else ()
-        answer = await self.site.respond(request_for(target, *headers, method=method))
+        request = request_for(target, *headers, method=method)
+        answer = await self.site.respond(msgspec.structs.replace(request, body=receive))
         assert isinstance(answer.body, bytes)
         return answer.status, answer.body.decode()
 
 
 async def shown(request: Request) -> Answer:
     return text(request.path)
+
+
+async def echoed(request: Request) -> Answer:
+    return text(f"{request.method} {request.path} {(await request.body()).decode()}")
 
 
 async def test_without_credentials_only_health_is_shown() -> None:
@@ -128,6 +146,33 @@ async def test_pages_only_show() -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
         assert (await served.ask("/debug/cache", "admin", method))[0] == 405
     assert (await served.ask("/debug/cache", "admin", "HEAD"))[0] == 200
+
+
+async def test_a_page_of_a_package_may_take_a_body_of_those_who_may_ask() -> None:
+    served = Served()
+    served.reviewer.add("admin", "admin", "system:masters")
+    served.reviewer.add("secret", NOBODY)
+    assert await served.ask("/whatif", "admin", "POST") == (200, "POST /whatif hello")
+    assert await served.ask("/whatif/schema", "admin") == (200, "GET /whatif/schema hello")
+    assert served.received == 2
+    assert (await served.ask("/whatif", "secret", "POST"))[0] == 403
+    assert (await served.ask("/whatif", "", "POST"))[0] == 401
+    assert (await served.ask("/debug/cache", "admin", "POST"))[0] == 405
+    assert served.received == 2
+
+
+async def test_the_right_to_post_is_not_that_to_get() -> None:
+    served = Served()
+    served.reviewer.add("secret", NOBODY)
+    await served.ask("/whatif", "secret", "POST")
+    assert served.reviewer.specs[-1]["nonResourceAttributes"] == {"path": "/whatif", "verb": "post"}
+
+
+async def test_a_body_that_is_too_long_is_refused() -> None:
+    served = Served()
+    served.reviewer.add("admin", "admin", "system:masters")
+    status, words = await served.ask("/whatif", "admin", "POST", None)
+    assert (status, words) == (413, f"413 expected a body of at most {MOST_BYTES} bytes\n")
 
 
 async def test_answers_are_remembered_for_their_time() -> None:
