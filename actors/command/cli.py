@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import sys
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import click
 import msgspec
 
+from ..process.packages import entries_of
 from ..process.version import Versions, described
 
 GROUP = "berth.commands"
@@ -31,7 +32,7 @@ class Commands(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *entry_points(group=GROUP).names})
+        return sorted({*super().list_commands(ctx), *entries_of(GROUP).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         own = super().get_command(ctx, cmd_name)
@@ -62,7 +63,7 @@ class Commands(click.Group):
 
 
 def _entry(name: str) -> EntryPoint | None:
-    return next(iter(entry_points(group=GROUP, name=name)), None)
+    return next(iter(entries_of(GROUP).select(name=name)), None)
 
 
 def _help_of(entry: EntryPoint) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from berth.plugin import Plugin
 
+from ..process.packages import entries_of
 from ..runtime.logger import get_logger
 from ..scheduling.decision.failures import CRASHES, let_pass, text_of
 from ..scheduling.decision.registry import OnDemand, RegistryError
@@ -30,7 +31,7 @@ def every_plugin() -> Mapping[str, type[Plugin]]:
     cannot replace an in-tree plugin: its entry is left out, and the log says so.
     """
     installed: dict[str, list[EntryPoint]] = defaultdict(list)
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
+    for entry in entries_of(ENTRY_POINT_GROUP):
         if entry.name in IN_TREE:
             fields = {
                 "plugin": entry.name,
