@@ -8,6 +8,7 @@ A pod below the partition is created from the template of the current revision.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
@@ -43,6 +44,9 @@ from .writes import (
 )
 
 Claims = Mapping[str, PersistentVolumeClaim]  # by name
+POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
+_NAME = re.compile(r"(.*)-([0-9]+)", re.ASCII)
+_MOST_INT32 = 2**31 - 1
 
 
 def reconcile(
@@ -57,7 +61,7 @@ def reconcile(
     Without a history, the owner counts as one without revisions.
     """
     history = history or unrecorded(owner)
-    mine, writes = claim(owner, candidates)
+    mine, writes = claim(owner, (pod for pod in candidates if _is_member(owner, pod)))
     pods = {ordinal: pod for pod in mine if (ordinal := ordinal_of(owner, pod)) is not None}
     if not deleting(owner):
         named = {each.metadata.name: each for each in claims}
@@ -66,9 +70,19 @@ def reconcile(
     return writes + _status(owner, list(pods.values()), now, history)
 
 
+def _is_member(owner: StatefulSet, pod: Pod) -> bool:
+    """True for a pod with a name of the set's pods. A set adopts no others, whatever it selects."""
+    name = _NAME.fullmatch(pod.metadata.name)
+    return name is not None and name[1] == owner.metadata.name
+
+
 def ordinal_of(owner: StatefulSet, pod: Pod) -> int | None:
-    prefix, _, number = pod.metadata.name.rpartition("-")
-    return int(number) if prefix == owner.metadata.name and number.isdigit() else None
+    """Returns the ordinal of a pod; None if it is no member, or its number exceeds 32 bits."""
+    name = _NAME.fullmatch(pod.metadata.name)
+    if name is None or name[1] != owner.metadata.name or len(name[2]) > len(str(_MOST_INT32)):
+        return None
+    ordinal = int(name[2])
+    return ordinal if ordinal <= _MOST_INT32 else None
 
 
 def makes_claim(owner: StatefulSet, name: str) -> bool:
@@ -145,7 +159,8 @@ def _step(
             writes += _claims(owner, pod.metadata.name, claims)
         elif is_finished(pod) and not deleting(pod):
             writes.append(_deletion(owner, pod))
-        elif _is_available(owner, pod, now):
+        elif _is_available(owner, pod, now) or not in_order:
+            writes += _identity(pod, ordinal)
             continue
         if in_order:
             return writes
@@ -159,6 +174,18 @@ def _step(
         if in_order:
             return writes
     return writes + _update(owner, pods, history.name, now)
+
+
+def _identity(pod: Pod, ordinal: int) -> list[Write]:
+    """Restores the labels by which a pod is known, for example those of a pod that was adopted."""
+    labels = _identity_labels(pod.metadata.name, ordinal)
+    if pod.metadata.labels.get(POD_NAME) == labels[POD_NAME]:
+        return []
+    return [patch(pod, {"metadata": {"labels": labels}}, guarded=True)]
+
+
+def _identity_labels(name: str, ordinal: int) -> dict[str, str]:
+    return {POD_NAME: name, POD_INDEX: str(ordinal)}
 
 
 def _update(owner: StatefulSet, pods: dict[int, Pod], revision: str, now: datetime) -> list[Write]:
@@ -208,11 +235,7 @@ def creation(
     """Creates the claims of a pod, and then the pod; it has to wait while its claim is deleted."""
     name = f"{owner.metadata.name}-{ordinal}"
     template, revision = _template_for(owner, ordinal, history or unrecorded(owner))
-    labels = {
-        HASH: revision,
-        "statefulset.kubernetes.io/pod-name": name,
-        "apps.kubernetes.io/pod-index": str(ordinal),
-    }
+    labels = {HASH: revision, **_identity_labels(name, ordinal)}
     spec = msgspec.structs.replace(owner.spec, template=template)
     pod = pod_from(msgspec.structs.replace(owner, spec=spec), name, labels)
     volumes: list[Document] = []
@@ -262,7 +285,9 @@ def _status(owner: StatefulSet, pods: list[Pod], now: datetime, history: History
     ready = sum(map(is_ready, pods))
     updated = _of_revision(pods, revision)
     current = owner.status.current_revision or revision
-    if updated == len(pods) == replicas_of(owner) == ready:
+    if owner.spec.update_strategy.type != "OnDelete" and (
+        updated == len(pods) == replicas_of(owner) == ready
+    ):
         current = revision
     status = {
         "observedGeneration": owner.metadata.generation,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from berth.tools.hollow.documents import reference_to
 from berth.tools.hollow.objects import Document, Pod, StatefulSet, read
 from berth.tools.hollow.revisions import HASH, unrecorded
-from berth.tools.hollow.stateful_set import reconcile
-from berth.tools.hollow.writes import Create, Delete
+from berth.tools.hollow.stateful_set import POD_INDEX, POD_NAME, reconcile
+from berth.tools.hollow.writes import Create, Delete, Patch
 
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 OLD = "w-old"
@@ -29,11 +31,12 @@ def pod(
     *,
     ready_since: str | None = "2026-01-01T00:00:00Z",
     ending: bool = False,
+    name: str = "",
 ) -> Pod:
     """Returns a pod of the set: of the update revision, ready for a minute."""
     owner = stateful_set()
     metadata: Document = {
-        "name": f"w-{ordinal}",
+        "name": name or f"w-{ordinal}",
         "namespace": "n",
         "uid": f"u{ordinal}",
         "labels": {"app": "x", HASH: revision or unrecorded(owner).name},
@@ -102,3 +105,41 @@ def test_a_surplus_pod_waits_for_lower_ones_that_are_not_ready() -> None:
     assert result(stateful_set(1), pod(0), lower, pod(2, ready_since=None)) == []
     assert result(stateful_set(1), pod(0), lower) == ["-w-1"]
     assert result(stateful_set(1), pod(0), pod(1), pod(2, ending=True)) == []
+
+
+def test_only_a_pod_with_the_name_of_a_replica_belongs_to_the_set() -> None:
+    def adopted(name: str) -> list[str]:
+        orphan = {"name": name, "namespace": "n", "uid": "o", "labels": {"app": "x"}}
+        writes = reconcile(stateful_set(0), [read({"metadata": orphan}, Pod)], [], NOW)
+        return [w.name for w in writes if isinstance(w, Patch) and w.kind == "Pod"]
+
+    assert adopted("w-0") == ["w-0"]
+    assert adopted("web-0") == adopted("w-0-1") == adopted("w-x") == adopted("w") == []
+    # a number of more than 32 bits is no ordinal
+    assert result(stateful_set(0), pod(0, name="w-2147483648")) == []
+    assert result(stateful_set(0), pod(0, name="w-2147483647")) == ["-w-2147483647"]
+
+
+def test_a_pod_that_lost_the_labels_of_its_identity_gets_them_back() -> None:
+    (patch,) = (
+        write
+        for write in reconcile(stateful_set(1), [pod(0)], [], NOW)
+        if isinstance(write, Patch) and write.kind == "Pod"
+    )
+    assert patch.body["metadata"]["labels"] == {POD_NAME: "w-0", POD_INDEX: "0"}
+
+
+def test_the_current_revision_follows_a_roll_out_but_not_deletions_by_hand() -> None:
+    def current(strategy: Document) -> str:
+        owner = stateful_set(1, updateStrategy=strategy)
+        status = msgspec.structs.replace(owner.status, current_revision=OLD)
+        owner = msgspec.structs.replace(owner, status=status)
+        (write,) = (
+            write
+            for write in reconcile(owner, [pod(0)], [], NOW)
+            if isinstance(write, Patch) and write.subresource == "status"
+        )
+        return str(write.body["status"].get("currentRevision", OLD))
+
+    assert current(rolling(0)) == unrecorded(stateful_set()).name
+    assert current({"type": "OnDelete"}) == OLD
