@@ -517,4 +517,4 @@ def _expire(job: Job, now: datetime) -> list[Write]:
     end: Condition | None = condition_of(conditions, "Complete")
     end = end or condition_of(conditions, "Failed")
     left = seconds - seconds_since(end.last_transition_time if end else None, now)
-    return [Again(left)] if left > 0 else [delete(job)]
+    return [Again(left)] if left > 0 else [delete(job, propagation="Foreground")]

@@ -8,7 +8,7 @@ import pytest
 
 from berth.tools.hollow.job.controller import FAILURES, FINALIZER, INDEX
 from berth.tools.hollow.objects import Document
-from berth.tools.hollow.writes import Create
+from berth.tools.hollow.writes import Delete
 from tests.unit.tools.hollow.job.world import World
 
 
@@ -293,4 +293,5 @@ def test_a_job_is_deleted_after_its_time_to_live() -> None:
     assert world.agains == [30]
     world.later(30)
     (deletion,) = world.decide()
-    assert not isinstance(deletion, Create)
+    assert isinstance(deletion, Delete)
+    assert deletion.propagation == "Foreground"  # the job is seen until its pods are gone
