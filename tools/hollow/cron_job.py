@@ -20,6 +20,7 @@ SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 REPORTER = Reporter("cronjob-controller")
 _CREATED = Notice("SuccessfulCreate", "Created job {name}")
 PADDING = 0.1  # seconds after a time at which the controller decides
+MANY = 100  # missed times, from which on an event warns of them
 
 
 def reconcile(
@@ -47,7 +48,11 @@ def reconcile(
 
 def _unexpected(owner: CronJob, job: Job, now: datetime) -> Create:
     why = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
-    return Create("Event", about(owner, "Warning", "UnexpectedJob", why, REPORTER, now))
+    return _warning(owner, "UnexpectedJob", why, now)
+
+
+def _warning(owner: CronJob, reason: str, why: str, now: datetime) -> Create:
+    return Create("Event", about(owner, "Warning", reason, why, REPORTER, now))
 
 
 def _ended(owner: CronJob, jobs: list[Job]) -> Iterator[Notice]:
@@ -121,7 +126,11 @@ def _run(
     deadline = spec.starting_deadline_seconds
     if deadline is not None and deadline < (now - start).total_seconds():
         start = now - timedelta(seconds=deadline)
-    due = latest(schedule, zone, start, now)
+    first = schedule.after(start, zone)
+    if first is None:
+        why = f"invalid schedule: {spec.schedule} : it names no time"
+        return [_warning(owner, "InvalidSchedule", why, now)]
+    due, missed = latest(schedule, zone, first, now)
     following = schedule.after(due or max(start, now - timedelta(seconds=1)), zone)
     while following is not None and following <= now:
         following = schedule.after(following, zone)
@@ -138,31 +147,36 @@ def _run(
         event = about(owner, "Normal", "JobAlreadyActive", why, REPORTER, now)
         return [Create("Event", event), *again]
     replaced = active if spec.concurrency_policy == "Replace" else []
-    return [*map(_deletion, replaced), Create("Job", job, (_CREATED,)), *again]
+    why = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check "
+    why += "clock skew"
+    warnings = [_warning(owner, "TooManyMissedTimes", why, now)] if missed > MANY else []
+    return [*warnings, *map(_deletion, replaced), Create("Job", job, (_CREATED,)), *again]
 
 
 def _deletion(job: Job) -> Delete:
     return delete(job, notices=(Notice("SuccessfulDelete", "Deleted job {name}"),))
 
 
-def latest(schedule: Schedule, zone: ZoneInfo, start: datetime, now: datetime) -> datetime | None:
-    """Returns the latest time of a schedule after `start` that has passed; None if there is none.
+def latest(
+    schedule: Schedule, zone: ZoneInfo, first: datetime, now: datetime
+) -> tuple[datetime | None, int]:
+    """Returns the latest time of a schedule that has passed, None if not even the `first` has, and
+    about how many have.
 
     If many have passed, it skips most of them by the interval between the first two.
     """
-    first = schedule.after(start, zone)
-    second = None if first is None else schedule.after(first, zone)
-    if first is None or first > now:
-        return None
+    second = schedule.after(first, zone)
+    if first > now:
+        return None, 0
     if second is None or second > now:
-        return first
+        return first, 1
     interval = second - first
     missed = (now - first) // interval + 1
     time = schedule.after(first + (missed - 2) * interval, zone)
     due = None
     while time is not None and time <= now:
         due, time = time, schedule.after(time, zone)
-    return due
+    return due, missed
 
 
 def _job(owner: CronJob, time: datetime, zone: ZoneInfo) -> Document:

@@ -156,3 +156,18 @@ def test_a_job_that_was_created_by_hand_is_not_counted() -> None:
         "Created job {name}",
     ]
     assert not any(isinstance(w, Patch) for w in reconcile(owner, [by_hand], at(60), none))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "schedule", "reasons"),
+    [
+        (0, "0 0 30 2 *", ["InvalidSchedule"]),
+        (98, "* * * * *", []),
+        (120, "* * * * *", ["TooManyMissedTimes"]),
+    ],
+)
+def test_events_warn_of_a_schedule(minutes: float, schedule: str, reasons: list[str]) -> None:
+    since = {"lastScheduleTime": "2026-01-01T11:00:00Z"}
+    writes = reconcile(cron(since, schedule=schedule), [], at(minutes), none)
+    events = [w.document for w in writes if isinstance(w, Create) and w.kind == "Event"]
+    assert [event["reason"] for event in events] == reasons
