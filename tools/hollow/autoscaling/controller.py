@@ -99,6 +99,7 @@ class Decision:
         self._desired = autoscaler.status.desired_replicas
         self._events: list[tuple[str, str, str]] = []  # type, reason, message
         self.target: int | None = None  # the new scale
+        self.reason = ""  # of the new scale
 
     @property
     def warnings(self) -> frozenset[tuple[str, str]]:
@@ -112,12 +113,12 @@ class Decision:
         self._warn("FailedGetScale", why)
         return self._writes(self._obj.status.current_replicas)
 
-    def after_failure(self, target: int, why: str) -> list[Write]:
-        """Reports that the server refused the last change of the scale."""
+    def after_failure(self, target: int, reason: str, why: str) -> list[Write]:
+        """Reports that the server refused the last change of the scale, which had this reason."""
         message = f"the HPA controller was unable to update the target scale: {why}"
         self._set("AbleToScale", Verdict(False, "FailedUpdateScale", message))
         self._metrics = list(self._obj.status.current_metrics)
-        self._warn("FailedRescale", f"New size: {target}; error: {why}")
+        self._warn("FailedRescale", f"New size: {target}; reason: {reason}; error: {why}")
         return self._writes(self._obj.status.current_replicas)
 
     def decide(self, scale: Scale) -> list[Write]:
@@ -152,7 +153,7 @@ class Decision:
         self._desired = desired
         if desired == current:
             return self._writes(current)
-        self.target = desired
+        self.target, self.reason = desired, reason
         message = f"the HPA controller was able to update the target scale to {desired}"
         self._set("AbleToScale", Verdict(True, "SucceededRescale", message))
         self._events.append(

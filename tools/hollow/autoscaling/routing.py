@@ -51,6 +51,7 @@ class _Rescaled(msgspec.Struct, frozen=True):
     before: int
     after: int
     at: float
+    reason: str
 
 
 class _State:
@@ -93,7 +94,7 @@ class Autoscalers:
             state.history.scaled(rescaled.before, rescaled.after, rescaled.at)
         elif rescaled is not None:
             decision = Decision(obj, state.history, lambda _: None, now)
-            writes = decision.after_failure(rescaled.after, refusal)
+            writes = decision.after_failure(rescaled.after, rescaled.reason, refusal)
         elif seconds >= state.due:
             state.due = seconds + SYNC_SECONDS
             writes = self._decide(cluster, obj, key, state, now)
@@ -120,7 +121,9 @@ class Autoscalers:
         else:
             writes = decision.decide(scale)
             if decision.target is not None:
-                state.rescaled = _Rescaled(scale.replicas, decision.target, now.timestamp())
+                state.rescaled = _Rescaled(
+                    scale.replicas, decision.target, now.timestamp(), decision.reason
+                )
         state.reported = decision.warnings
         return writes
 

@@ -154,7 +154,9 @@ def test_a_refused_scale_is_reported_and_tried_again() -> None:
     scene.synced(obj)
     scene.cluster.refusals["HorizontalPodAutoscaler", "n", "a"] = "denied"
     writes = scene.decide(obj, 16)
-    assert events(writes) == [("FailedRescale", "New size: 3; error: denied")]
+    reason = "cpu resource utilization (percentage of request) above target"
+    message = f"New size: 3; reason: {reason}; error: denied"
+    assert events(writes) == [("FailedRescale", message)]
     assert conditions(writes)[0] == ("AbleToScale", "False", "FailedUpdateScale")
     del scene.cluster.refusals["HorizontalPodAutoscaler", "n", "a"]
     assert scaled(scene.decide(obj, 30)) == [("Deployment", "web", 3)]
