@@ -1,8 +1,10 @@
-"""Routes changes to the disruption controller: to budgets, and to pods that should be gone."""
+"""Routes changes to the disruption controller: to budgets, and to pods that should be gone or
+that several budgets select."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 from berth.actors.scheduling.kube.meta import HasMetadata
 
@@ -10,10 +12,13 @@ from . import disruption
 from .budget_index import anything_in, budget_labels, pod_labels
 from .claim import selector_from
 from .cluster import Change, Cluster
+from .events import about
 from .items import Item, item_of
 from .objects import Pod, PodDisruptionBudget, ReplicaSet, Replicated, controller_of, replicas_of
+from .writes import Create, Write
 
 TARGET = "disruption-target"
+SEVERAL = "several-budgets"  # over one pod, of which evictions know nothing to do
 
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
@@ -26,12 +31,17 @@ def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
         case PodDisruptionBudget() as budget:
             yield item_of("PodDisruptionBudget", budget)
         case Pod():
-            pods = [pod for pod in (before, after) if isinstance(pod, Pod)]
-            yield from _budgets_of(cluster, pods)
+            for pod in _different(each for each in (before, after) if isinstance(each, Pod)):
+                budgets = _covering(cluster, pod)
+                yield from (item_of("PodDisruptionBudget", each) for each in budgets)
+                if pod is after and len(budgets) > 1:
+                    yield item_of(SEVERAL, pod)
             if isinstance(after, Pod) and disruption.may_be_stale(after):
                 yield item_of(TARGET, after)
         case workload if isinstance(workload, Replicated) and _scale(before) != _scale(after):
-            yield from _budgets_of(cluster, _pods_under(cluster, workload))
+            for pod in _different(_pods_under(cluster, workload)):
+                for budget in _covering(cluster, pod):
+                    yield item_of("PodDisruptionBudget", budget)
 
 
 def candidates(cluster: Cluster, budget: PodDisruptionBudget) -> list[Pod]:
@@ -42,14 +52,32 @@ def candidates(cluster: Cluster, budget: PodDisruptionBudget) -> list[Pod]:
     return [pod for label in labels for pod in cluster.by(Pod, "label", label)]
 
 
-def _budgets_of(cluster: Cluster, pods: Iterable[Pod]) -> Iterator[Item]:
-    """Yields the budgets over these pods. Pods with the same labels have the same budgets."""
-    different = {tuple(pod.metadata.labels.items()): pod for pod in pods}
-    for pod in different.values():
-        for label in (anything_in(pod.metadata.namespace), *pod_labels(pod)):
-            for budget in cluster.by(PodDisruptionBudget, "label", label):
-                if selector_from(budget.spec.selector).matches(pod.metadata.labels):
-                    yield item_of("PodDisruptionBudget", budget)
+def _different(pods: Iterable[Pod]) -> Iterable[Pod]:
+    """Returns the last pod of each set of labels: pods with equal ones have the same budgets."""
+    return {tuple(pod.metadata.labels.items()): pod for pod in pods}.values()
+
+
+def _covering(cluster: Cluster, pod: Pod) -> list[PodDisruptionBudget]:
+    """Returns the budgets that select a pod."""
+    return [
+        budget
+        for label in (anything_in(pod.metadata.namespace), *pod_labels(pod))
+        for budget in cluster.by(PodDisruptionBudget, "label", label)
+        if selector_from(budget.spec.selector).matches(pod.metadata.labels)
+    ]
+
+
+def report_several(cluster: Cluster, pod: Pod, now: datetime) -> list[Write]:
+    """Reports that several budgets select a pod, which the API therefore does not evict."""
+    budgets = sorted(budget.metadata.name for budget in _covering(cluster, pod))
+    if len(budgets) < 2:
+        return []
+    message = (
+        f'Pod "{pod.metadata.namespace}"/"{pod.metadata.name}" matches multiple '
+        f'PodDisruptionBudgets.  Chose "{budgets[0]}" arbitrarily.'
+    )
+    why = "Warning", "MultiplePodDisruptionBudgets", message
+    return [Create("Event", about(pod, *why, disruption.REPORTER, now))]
 
 
 def _pods_under(cluster: Cluster, workload: HasMetadata) -> Iterator[Pod]:

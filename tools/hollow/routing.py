@@ -158,6 +158,9 @@ class Controllers:
         if item.controller == disruption_routing.TARGET:
             assert isinstance(obj, Pod)
             return disruption.clear_stale_target(obj, now)
+        if item.controller == disruption_routing.SEVERAL:
+            assert isinstance(obj, Pod)
+            return disruption_routing.report_several(cluster, obj, now)
         if isinstance(obj, Job):
             return self._job(obj, cluster.candidates(Pod, obj), now)
         if isinstance(obj, DaemonSet):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -22,6 +23,9 @@ from berth.tools.hollow.objects import (
     ReplicaSet,
     read,
 )
+from berth.tools.hollow.writes import Create
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def metadata(name: str, *owners: HasMetadata, namespace: str = "n", **more: Any) -> Document:
@@ -66,10 +70,12 @@ def test_a_pod_touches_the_budgets_that_select_it_before_and_after_a_change() ->
         budget("web", {}, namespace="other"),
     )
     of = "PodDisruptionBudget"
-    assert touched(cluster, None, pod("p", WEB)) == [f"{of} all", f"{of} web"]
+    several = f"{disruption_routing.SEVERAL} p"
+    assert touched(cluster, None, pod("p", WEB)) == [f"{of} all", f"{of} web", several]
     assert touched(cluster, pod("p", DB), None) == [f"{of} all", f"{of} db"]
     assert touched(cluster, pod("p", WEB), pod("p", DB)) == [
-        f"{of} {n}" for n in ("all", "db", "web")
+        *(f"{of} {n}" for n in ("all", "db", "web")),
+        several,
     ]
     assert touched(cluster, None, pod("p", {})) == [f"{of} all"]
 
@@ -171,3 +177,19 @@ def test_a_change_looks_at_few_of_many_budgets_and_pods(monkeypatch: pytest.Monk
     assert touched(cluster, None, pods[7]) == ["PodDisruptionBudget b7"]
     assert read_selectors == [budgets[7].spec.selector]
     assert disruption_routing.candidates(cluster, budgets[7]) == [pods[7]]
+
+
+def test_a_pod_of_several_budgets_gets_an_event() -> None:
+    both = pod("p", WEB)
+    budgets = budget("web", {"matchLabels": {"app": "web"}}), budget("all", {})
+    assert touched(filled(budgets[0], both), None, both) == ["PodDisruptionBudget web"]
+    cluster = filled(*budgets, both)
+    assert "several-budgets p" in touched(cluster, None, both)
+    (event,) = disruption_routing.report_several(cluster, both, NOW)
+    assert isinstance(event, Create)
+    assert event.document["reason"] == "MultiplePodDisruptionBudgets"
+    assert event.document["message"] == (
+        'Pod "n"/"p" matches multiple PodDisruptionBudgets.  Chose "all" arbitrarily.'
+    )
+    # one of them may have gone meanwhile
+    assert disruption_routing.report_several(filled(budgets[0], both), both, NOW) == []
