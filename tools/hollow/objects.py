@@ -89,7 +89,12 @@ class Container(core.Container, frozen=True, kw_only=True):
     resize_policy: tuple[ContainerResizePolicy, ...] = ()
 
 
+class PodOS(Object, frozen=True, kw_only=True):
+    name: str = ""
+
+
 class PodSpec(core.PodSpec, frozen=True, kw_only=True):
+    os: PodOS | None = None
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()

@@ -26,6 +26,7 @@ from .thresholds import MEMORY_PRESSURE
 
 PREEMPTING, PREEMPTED = "Preempting", "Preempted in order to admit critical pod"
 MOST_PODS = 110  # of a kubelet, by default
+_OS = "kubernetes.io/os"  # a label
 _FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
 _ORDER = ("BestEffort", "Burstable", "Guaranteed")
 _STATIC_MANAGERS = (("cpu", "CPU", "static"), ("memory", "Memory", "Static"))
@@ -66,6 +67,18 @@ def under_pressure(pod: Pod, qos: str, conditions: Sequence[str]) -> Rejection |
         if qos != "BestEffort" or tolerates_any(pod.spec.tolerations, taint):
             return None
     return Rejection(EVICTED, f"The node had condition: [{' '.join(conditions)}]. ")
+
+
+def wrong_os(pod: Pod, node: Node) -> Rejection | None:
+    """Returns why the operating system of the node is not that of the pod; None if it is."""
+    system = node.metadata.labels.get(_OS, "linux")
+    if pod.metadata.labels.get(_OS, system) != system:
+        message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
+        return Rejection("PodOSSelectorNodeLabelDoesNotMatch", message)
+    if pod.spec.os is not None and pod.spec.os.name != system:
+        message = "Failed to admit pod as the OS field doesn't match node OS"
+        return Rejection("PodOSNotSupported", message)
+    return None
 
 
 def infeasible(
@@ -138,7 +151,8 @@ def _selects(pod: Pod, node: Node) -> bool:
 
 
 def _ports(pod: Pod) -> Iterable[tuple[str, int, str]]:
-    for container in pod.spec.containers:
+    sidecars = [each for each in pod.spec.init_containers if each.restart_policy == "Always"]
+    for container in (*sidecars, *pod.spec.containers):
         for port in container.ports:
             if port.host_port > 0:
                 yield port.protocol or "TCP", port.host_port, port.host_ip or ""

@@ -38,7 +38,7 @@ from ..usage import (
 )
 from ..writes import KubeletWrite, StatusPatch
 from . import oom, statuses
-from .admission import PREEMPTED, PREEMPTING, infeasible, under_pressure
+from .admission import PREEMPTED, PREEMPTING, infeasible, under_pressure, wrong_os
 from .configuration import MONITORING_SECONDS, Settings
 from .image_garbage import PERIOD_SECONDS, Collector, used_images
 from .local_storage import limit_exceeded
@@ -189,7 +189,9 @@ class NodePressure:
         if uid in self._refused:
             return False, []
         writes: list[KubeletWrite] = []
-        problem = under_pressure(pod, qos_of(pod), self._manager.conditions)
+        problem = under_pressure(pod, qos_of(pod), self._manager.conditions) or wrong_os(
+            pod, self._node
+        )
         if problem is None:
             problem, victims = self._room.check(pod, self._node)
             writes = self._preempt(victims, now)

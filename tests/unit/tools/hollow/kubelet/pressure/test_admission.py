@@ -13,6 +13,7 @@ from berth.tools.hollow.kubelet.pressure.admission import (
     shortages,
     under_pressure,
     victims_of,
+    wrong_os,
 )
 from berth.tools.hollow.objects import Node, Pod, read
 
@@ -124,6 +125,28 @@ def test_a_host_port_is_claimed_once() -> None:
     assert reason(http, node(), local) == "NodePorts"
     assert reason(claims({"hostPort": 80, "hostIP": "10.0.0.1"}), node(), local) == ""
     assert reason(pod("p"), node(), http) == ""
+    port = {"hostPort": 80, "containerPort": 80}
+    init = {**container("i"), "ports": [port]}
+    sidecar = pod("p", initContainers=[{**init, "restartPolicy": "Always"}])
+    assert reason(http, node(), sidecar) == reason(sidecar, node(), http) == "NodePorts"
+    assert reason(http, node(), pod("p", initContainers=[init])) == ""
+
+
+def test_a_pod_runs_on_its_operating_system_only() -> None:
+    def problem(node_: Node, label: str = "", **spec: Any) -> str:
+        labels = {"kubernetes.io/os": label} if label else {}
+        document = {"metadata": {"name": "p", "labels": labels}, "spec": spec}
+        rejection = wrong_os(read(document, Pod), node_)
+        return "" if rejection is None else rejection.reason
+
+    windows = node(metadata={"name": "n", "labels": {"kubernetes.io/os": "windows"}})
+    assert problem(node()) == problem(windows) == ""
+    assert problem(node(), os={"name": "linux"}) == ""
+    assert problem(windows, os={"name": "windows"}) == ""
+    assert problem(node(), os={"name": "windows"}) == "PodOSNotSupported"
+    assert problem(windows, os={"name": "linux"}) == "PodOSNotSupported"
+    assert problem(node(), "linux") == ""
+    assert problem(node(), "windows") == "PodOSSelectorNodeLabelDoesNotMatch"
 
 
 def test_a_pod_must_tolerate_taints_that_evict_unless_it_is_static() -> None:
