@@ -45,11 +45,12 @@ def admitted_pod(store: Store, pod: Document) -> Document:
     Raises RefusedError with 403 if an admission plugin rejects the pod.
     """
     spec = dict(pod["spec"])
-    _give_priority(store, spec)
+    name = pod["metadata"].get("name", "")
+    _give_priority(store, spec, name)
     if spec.get("runtimeClassName"):
-        _give_overhead(store, spec, pod["metadata"]["name"])
+        _give_overhead(store, spec, name)
     elif spec.get("overhead"):
-        raise _without_overhead(pod["metadata"]["name"])
+        raise _without_overhead(name)
     spec["tolerations"] = _tolerations(spec)
     status: Document = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
@@ -156,68 +157,80 @@ def qos_class(spec: dict[str, Any]) -> str:
     return "Guaranteed" if guaranteed else "Burstable" if any_amount else "BestEffort"
 
 
-def _give_priority(store: Store, spec: dict[str, Any]) -> None:
+def _give_priority(store: Store, spec: dict[str, Any], pod: str) -> None:
     name = spec.get("priorityClassName", "")
     if name:
         priority_class = store.find(PRIORITY_CLASSES, "", name)
         if priority_class is None:
-            raise RefusedError(403, "Forbidden", f"no PriorityClass with name {name} was found")
+            raise _forbidden_pod(pod, f"no PriorityClass with name {name} was found")
     else:
-        classes = [stored.document for stored in store.list(PRIORITY_CLASSES)]
-        priority_class = min(
-            (c for c in classes if c.get("globalDefault")),
-            key=lambda c: int(c.get("value", 0)),
-            default=None,
-        )
+        priority_class = _default_class(store)
         if priority_class is not None:
             spec["priorityClassName"] = priority_class["metadata"]["name"]
     value = (priority_class or {}).get("value", 0)
     if spec.get("priority", value) != value:
-        message = (
-            "the integer value of priority must not be provided in pod spec; "
-            "priority admission controller computes it from the given PriorityClass name"
+        raise _forbidden_pod(
+            pod,
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name",
         )
-        raise RefusedError(403, "Forbidden", message)
     spec["priority"] = value
     policy = (priority_class or {}).get("preemptionPolicy", "PreemptLowerPriority")
     if spec.get("preemptionPolicy", policy) != policy:
-        message = (
+        raise _forbidden_pod(
+            pod,
             f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) "
             "must not be provided in pod spec; "
-            f"priority admission controller computed {policy} from the given PriorityClass name"
+            f"priority admission controller computed {policy} from the given PriorityClass name",
+        )
+    spec["preemptionPolicy"] = policy
+
+
+def _default_class(store: Store) -> Document | None:
+    """Returns the default PriorityClass, of several the one of the least value."""
+    classes = (stored.document for stored in store.list(PRIORITY_CLASSES))
+    return min(
+        (each for each in classes if each.get("globalDefault")),
+        key=lambda each: int(each.get("value", 0)),
+        default=None,
+    )
+
+
+def check_default_class(store: Store, priority_class: Document) -> None:
+    """Raises RefusedError with 403 if another PriorityClass is the default already."""
+    default = _default_class(store) if priority_class.get("globalDefault") else None
+    name = priority_class["metadata"]["name"]
+    if default is not None and default["metadata"]["name"] != name:
+        message = (
+            f'priorityclasses.scheduling.k8s.io "{name}" is forbidden: PriorityClass '
+            f"{default['metadata']['name']} is already marked as default. Only one default can "
+            "exist"
         )
         raise RefusedError(403, "Forbidden", message)
-    spec["preemptionPolicy"] = policy
 
 
 def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
     name = spec["runtimeClassName"]
     runtime_class = store.find(RUNTIME_CLASSES, "", name)
     if runtime_class is None:
-        message = f'pods "{pod}" is forbidden: pod rejected: RuntimeClass "{name}" not found'
-        raise RefusedError(403, "Forbidden", message)
+        raise _forbidden_pod(pod, f'pod rejected: RuntimeClass "{name}" not found')
     overhead = (runtime_class.get("overhead") or {}).get("podFixed") or {}
     if spec.get("overhead") and not overhead:
         raise _without_overhead(pod)
     if spec.get("overhead") and _amounts(spec["overhead"]) != _amounts(overhead):
-        raise RefusedError(
-            403,
-            "Forbidden",
-            f"pods \"{pod}\" is forbidden: pod rejected: Pod's Overhead doesn't match "
-            "RuntimeClass's defined Overhead",
-        )
+        why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+        raise _forbidden_pod(pod, why)
     if overhead:
         spec["overhead"] = overhead
     scheduling = runtime_class.get("scheduling") or {}
     selector, own = scheduling.get("nodeSelector") or {}, spec.get("nodeSelector") or {}
     for key, value in selector.items():
         if own.get(key, value) != value:
-            message = (
-                f'pods "{pod}" is forbidden: conflict: '
-                f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
-                f"pod.spec.nodeSelector[{key}] = {own[key]}"
+            raise _forbidden_pod(
+                pod,
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                f"pod.spec.nodeSelector[{key}] = {own[key]}",
             )
-            raise RefusedError(403, "Forbidden", message)
     if selector:
         spec["nodeSelector"] = {**own, **selector}
     if scheduling.get("tolerations"):
@@ -231,6 +244,10 @@ def _amounts(overhead: dict[str, Any]) -> dict[str, int]:
 
 def _without_overhead(pod: str) -> RefusedError:
     why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+    return _forbidden_pod(pod, why)
+
+
+def _forbidden_pod(pod: str, why: str) -> RefusedError:
     return RefusedError(403, "Forbidden", f'pods "{pod}" is forbidden: {why}')
 
 

@@ -18,9 +18,11 @@ from .admission import (
     CLAIMS,
     DEVICE_CLAIMS,
     NAMESPACES,
+    PRIORITY_CLASSES,
     admin_access_problems,
     admitted_claim,
     admitted_pod,
+    check_default_class,
     check_namespace,
     qos_class,
     readmitted_pod,
@@ -107,9 +109,9 @@ class Api:
         before: Document | None,
         subresource: str = "",
     ) -> None:
-        """Raises RefusedError if an admission policy refuses a write, of which nothing is stored
-        yet.
-        """
+        """Raises RefusedError if admission refuses a write, of which nothing is stored yet."""
+        if kind == PRIORITY_CLASSES and after is not None:
+            check_default_class(self.store, after)
         if self._caller is not None:
             self.warnings += self._caller.warnings(
                 self.store, operation, kind, (namespace, name), after, before, subresource

@@ -82,7 +82,7 @@ tolerations: [{operator: Equal}] => spec.tolerations[0].operator =>
 schedulingGates: [{name: ''}] => spec.schedulingGates[0] => name part must be non-empty
 schedulingGates: [{name: a}, {name: a}] => spec.schedulingGates[1] => Duplicate value
 priorityClassName: none-such => => no PriorityClass with name none-such was found
-priority: 5 => => the integer value of priority must not be provided in pod spec
+priority: 5 => => the integer value of priority (5) must not be provided in pod spec
 runtimeClassName: none-such => => RuntimeClass "none-such" not found
 """)
     ),

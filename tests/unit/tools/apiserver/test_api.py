@@ -593,10 +593,13 @@ def test_a_pod_gets_the_priority_of_its_class(api: Api) -> None:
     spec = create(api, "usual")["spec"]
     assert (spec["priority"], spec["priorityClassName"]) == (3, "usual")
     for spec, why in (
-        ({"priorityClassName": "nope"}, "no PriorityClass with name nope was found"),
+        (
+            {"priorityClassName": "nope"},
+            '^pods "refused" is forbidden: no PriorityClass with name nope was found$',
+        ),
         (
             {"priorityClassName": "high", "priority": 9},
-            "the integer value of priority must not be provided",
+            '^pods "refused" is forbidden: the integer value of priority .9. must not be provided',
         ),
         (
             {"priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"},
@@ -606,6 +609,21 @@ def test_a_pod_gets_the_priority_of_its_class(api: Api) -> None:
         with pytest.raises(RefusedError, match=why) as refused:
             create(api, "refused", **spec)
         assert code(refused) == (403, "Forbidden")
+
+
+def test_one_priority_class_is_the_default(api: Api) -> None:
+    def default(name: str) -> Document:
+        return {"metadata": {"name": name}, "value": 3, "globalDefault": True}
+
+    api.create(CLASSES, "", default("usual"))
+    api.create(CLASSES, "", {"metadata": {"name": "other"}, "value": 3})
+    why = "PriorityClass usual is already marked as default. Only one default can exist"
+    with pytest.raises(RefusedError, match=why) as refused:
+        api.create(CLASSES, "", default("second"))
+    assert code(refused) == (403, "Forbidden")
+    with pytest.raises(RefusedError, match=why):
+        api.update(CLASSES, "", "other", default("other"), "")
+    api.update(CLASSES, "", "usual", {**default("usual"), "description": "d"}, "")
 
 
 def test_a_pod_gets_the_overhead_and_the_node_selector_of_its_runtime_class(api: Api) -> None:
