@@ -367,9 +367,10 @@ class Api:
         pod = self.store.get(PODS, namespace, name)
         options = request.delete_options or DeleteOptions()
         self.admit("CREATE", PODS, namespace, name, eviction, None, "eviction")
-        take_permission(self.store, pod)
+        why = take_permission(self.store, pod)
         check_deletion(PODS, pod, options)
-        mark_disrupted(self.store, pod)
+        user = f"{self._caller.user.name} asked for it; " if self._caller is not None else ""
+        mark_disrupted(self.store, pod, user + why)
         options = msgspec.structs.replace(options, preconditions=None)
         self._delete(PODS, self.store.stored(PODS, namespace, name), options)
 

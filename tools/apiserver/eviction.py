@@ -26,6 +26,7 @@ RETRY_SECONDS = 10
 # A budget with more evictions than this that its controller has not seen yet allows no other.
 MOST_DISRUPTED = 2000
 ALLOWED = "DisruptionAllowed"
+EVICTION = "berth.dev/eviction"  # the annotation with who evicted a pod, and its budget then
 FORBIDS = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -43,35 +44,61 @@ def read_eviction(document: Document) -> Eviction:
     return eviction
 
 
-def take_permission(store: Store, pod: Document) -> None:
+def take_permission(store: Store, pod: Document) -> str:
     """Takes the permission to evict this pod from its budget, if one protects it.
 
-    Raises RefusedError: 429 if the budget forbids it, 403 if its status is out of bounds, 500 if
-    several budgets cover the pod.
+    Returns why the pod may go, with the numbers of the budget at that moment. Raises RefusedError:
+    429 if the budget forbids it, 403 if its status is out of bounds, 500 if several budgets cover
+    the pod.
     """
     if _goes_anyway(pod):
-        return
+        return f"no budget protects a pod that is {_state(pod)}"
     budgets = _budgets_of(store, pod)
     if not budgets:
-        return
+        return "no budget covers it"
     if len(budgets) > 1:
         message = (
             "This pod has more than one PodDisruptionBudget, "
             "which the eviction subresource does not support."
         )
         raise RefusedError(500, "InternalError", message)
-    budget = budgets[0]
-    if _ready(pod) or not _lets_unhealthy_go(budget):
-        _check_status(budget)
-        store.update(BUDGETS, {**budget, "status": _after_eviction(budget["status"], pod)})
+    budget, policy = budgets[0], budgets[0]["spec"].get("unhealthyPodEvictionPolicy")
+    if not _ready(pod) and _lets_unhealthy_go(budget):
+        return (
+            f"the budget {_counts(budget)}, and its policy {policy or 'IfHealthyBudget'} "
+            "let a pod that was not ready go without a permission"
+        )
+    _check_status(budget)
+    status = _after_eviction(budget["status"], pod)
+    store.update(BUDGETS, {**budget, "status": status})
+    left = status["disruptionsAllowed"]
+    return f"the budget {_counts(budget)}; its allowed disruptions fell from {left + 1} to {left}"
 
 
-def mark_disrupted(store: Store, pod: Document) -> None:
-    """Sets the condition DisruptionTarget, which gives eviction as the reason for the deletion."""
+def mark_disrupted(store: Store, pod: Document, told: str) -> None:
+    """Sets the condition DisruptionTarget, which gives eviction as the reason for the deletion.
+
+    The annotation EVICTION keeps what is told of the first eviction.
+    """
     why = ("EvictionByEvictionAPI", "Eviction API: evicting")
-    store.update(
-        PODS, {**pod, "status": with_condition(pod["status"], "DisruptionTarget", "True", *why)}
-    )
+    status = with_condition(pod["status"], "DisruptionTarget", "True", *why)
+    metadata: Document = pod["metadata"]
+    if "deletionTimestamp" not in metadata:
+        annotations = {**(metadata.get("annotations") or {}), EVICTION: told}
+        metadata = {**metadata, "annotations": annotations}
+    store.update(PODS, {**pod, "metadata": metadata, "status": status})
+
+
+def _counts(budget: Document) -> str:
+    """Returns the name of a budget, and the pods that it counts and needs."""
+    status = budget.get("status") or {}
+    has, needs = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+    return f"{budget['metadata']['name']} had {has} healthy pods, needed {needs}"
+
+
+def _state(pod: Document) -> str:
+    ending = "deletionTimestamp" in pod["metadata"]
+    return "being deleted" if ending else str(pod["status"].get("phase")).lower()
 
 
 def _goes_anyway(pod: Document) -> bool:

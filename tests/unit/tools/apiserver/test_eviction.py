@@ -9,7 +9,7 @@ import pytest
 
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.eviction import MOST_DISRUPTED, PODS
+from berth.tools.apiserver.eviction import EVICTION, MOST_DISRUPTED, PODS
 from berth.tools.apiserver.http import Response
 from berth.tools.apiserver.http_reader import Request
 from berth.tools.apiserver.patch import MERGE
@@ -88,6 +88,34 @@ def test_an_eviction_takes_a_permission_and_sets_a_condition(api: Api) -> None:
     assert refused(api, "c").code == 429
     assert is_there(api, "c")
     assert condition(api, "c") is None
+
+
+def told(api: Api, name: str) -> str:
+    return str(api.store.get(PODS, NS, name)["metadata"].get("annotations", {}).get(EVICTION, ""))
+
+
+def test_the_numbers_of_an_eviction_are_kept(api: Api) -> None:
+    for name in "abc":
+        pod(api, name)
+    pod(api, "pending", phase="Pending")
+    pod(api, "sick", ready=False)
+    evict(api, "c")
+    assert told(api, "c") == "no budget covers it"
+    budget(api, "x", 1)
+    evict(api, "a")
+    numbers = "the budget x had 2 healthy pods, needed 1; its allowed disruptions fell from 1 to 0"
+    assert told(api, "a") == numbers
+    evict(api, "a")  # it is being deleted already
+    assert told(api, "a") == numbers
+    assert refused(api, "b").code == 429
+    assert told(api, "b") == ""
+    evict(api, "pending")
+    assert told(api, "pending") == "no budget protects a pod that is pending"
+    evict(api, "sick")
+    assert told(api, "sick") == (
+        "the budget x had 2 healthy pods, needed 1, and its policy IfHealthyBudget let a pod that "
+        "was not ready go without a permission"
+    )
 
 
 PLAIN = "x needs 1 healthy pods and has 1 currently"

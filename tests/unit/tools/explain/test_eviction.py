@@ -153,3 +153,44 @@ def test_a_pod_without_a_controller_is_not_replaced() -> None:
     assert eviction(gone, [pod("b", "node-2")])[1] == (
         "has no replacement, because no controller owns it"
     )
+
+
+def budget(name: str, app: str, namespace: str = "default") -> Document:
+    return {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"currentHealthy": 2, "desiredHealthy": 2, "disruptionsAllowed": 0},
+    }
+
+
+def test_an_eviction_through_the_api_has_the_numbers_of_its_budget() -> None:
+    gone = disrupted("EvictionByEvictionAPI", "Eviction API: evicting", phase="Running")
+    gone["metadata"]["labels"] = {"app": "web"}
+    before = f"was evicted from node-1 through the API, as by kubectl drain, at {AT}: "
+    budgets = [budget("web", "web"), budget("db", "db"), budget("far", "web", "other")]
+    now = "the budget web now has 2 healthy pods, needs 2 and allows 0 disruptions"
+    assert eviction(gone, budgets)[0] == before + now
+    then = "ann asked for it; the budget web had 3 healthy pods, needed 2"
+    gone["metadata"]["annotations"] = {"berth.dev/eviction": then}
+    assert eviction(gone, budgets)[0] == before + then
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "why"),
+    [
+        ([], "the taint key=value:NoExecute since 2026-01-01T00:00:30Z, not tolerated"),
+        (
+            [{"key": "key", "operator": "Exists", "tolerationSeconds": 20}],
+            "the taint key=value:NoExecute since 2026-01-01T00:00:30Z, tolerated for 20 seconds",
+        ),
+        ([{"key": "key", "operator": "Exists"}], "Taint manager: deleting"),
+    ],
+)
+def test_an_eviction_by_taints_names_them(tolerations: list[Document], why: str) -> None:
+    gone = disrupted("DeletionByTaintManager", "Taint manager: deleting", phase="Running")
+    gone["spec"]["tolerations"] = tolerations
+    taint = {"key": "key", "value": "value", "effect": "NoExecute"}
+    taints = [{**taint, "timeAdded": "2026-01-01T00:00:30Z"}, {"key": "x", "effect": "NoSchedule"}]
+    node = {"kind": "Node", "metadata": {"name": "node-1"}, "spec": {"taints": taints}}
+    assert eviction(gone, [node])[0].endswith(f"controller at {AT}: {why}")
