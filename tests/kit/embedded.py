@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import partial
 from random import Random
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -51,10 +50,21 @@ async def running(
         group.cancel_scope.cancel()
 
 
-def run_virtually(story: Callable[[], Coroutine[Any, Any, T]], seed: int = 1) -> T:
-    """Runs a story in virtual time, which is also the server's; the seed is that of its names."""
+def virtual_loop() -> VirtualLoop:
+    """Returns a loop in virtual time whose parts do not talk through sockets."""
+    return VirtualLoop(transit=0.0)
+
+
+def run_virtually(
+    story: Callable[[], Coroutine[Any, Any, T]],
+    seed: int = 1,
+    loop: Callable[[], asyncio.AbstractEventLoop] = virtual_loop,
+) -> T:
+    """Runs a story in the time of a loop, which is also the server's; the seed is that of its
+    names.
+    """
     random.seed(seed)
-    with asyncio.Runner(loop_factory=partial(VirtualLoop, transit=0.0)) as runner:
+    with asyncio.Runner(loop_factory=loop) as runner:
         now, began = runner.get_loop().time, BEGAN.timestamp()
         with patch("berth.tools.apiserver.clock.seconds", lambda: began + now()):
             return runner.run(story())
