@@ -96,6 +96,21 @@ class Shelf:
         self.compacted = compacted  # the last revision that was dropped from the history
         self.waiting: list[asyncio.Future[None]] = []  # of those who wait for the next write
 
+    def remember(self, event: Event) -> None:
+        """Adds an event to the history."""
+        history = self.history
+        if len(history) == history.maxlen and history:
+            self.compacted = history[0].after.revision
+        history.append(event)
+
+    def wake(self) -> None:
+        """Wakes who waits for the next write."""
+        if self.waiting:
+            waiting, self.waiting = self.waiting, []
+            for news in waiting:
+                if not news.done():
+                    news.set_result(None)
+
 
 class Store:
     """The objects of all kinds. Calls `journal` with the kind and the event of every write, before
@@ -237,17 +252,24 @@ class Store:
         """Sets the renewTime of leases, and nothing else. Returns the names of those that do not
         exist.
         """
-        shelf = self._shelf(kind)
-        missing = []
-        for name in names:
-            key = namespace, name
-            before = shelf.objects.get(key)
-            if before is None:
-                missing.append(name)
-                continue
-            after = before.renewed(time, self.revision + 1)
-            self._append(kind, shelf, Event("MODIFIED", after, before, key))
-            shelf.objects[key] = after
+        shelf, journal = self._shelf(kind), self._journal
+        objects, missing = shelf.objects, []
+        try:
+            for name in names:
+                key = namespace, name
+                before = objects.get(key)
+                if before is None:
+                    missing.append(name)
+                    continue
+                after = before.renewed(time, self.revision + 1)
+                event = Event("MODIFIED", after, before, key)
+                if journal is not None:
+                    journal(kind, event)
+                self.revision = after.revision
+                shelf.remember(event)
+                objects[key] = after
+        finally:
+            shelf.wake()
         return missing
 
     def delete(self, kind: Kind, namespace: str, name: str) -> StoredObject:
@@ -320,22 +342,14 @@ class Store:
         revision = self.revision + 1
         metadata = {**document["metadata"], "resourceVersion": str(revision)}
         written = StoredObject({**document, "metadata": metadata}, revision)
-        self._append(kind, self._shelf(kind), Event(happened, written, before))
-        return written
-
-    def _append(self, kind: Kind, shelf: Shelf, record: Event) -> None:
-        """Adds an event to the history and to the journal, and wakes who waits for one."""
+        event = Event(happened, written, before)
         if self._journal is not None:
-            self._journal(kind, record)
-        self.revision = record.after.revision
-        if shelf.history.maxlen and len(shelf.history) == shelf.history.maxlen:
-            shelf.compacted = shelf.history[0].after.revision
-        shelf.history.append(record)
-        if shelf.waiting:
-            waiting, shelf.waiting = shelf.waiting, []
-            for news in waiting:
-                if not news.done():
-                    news.set_result(None)
+            self._journal(kind, event)
+        self.revision = revision
+        shelf = self._shelf(kind)
+        shelf.remember(event)
+        shelf.wake()
+        return written
 
 
 def _key(document: Document) -> Key:

@@ -9,7 +9,7 @@ once.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 
 import anyio
 from anyio.abc import TaskGroup
@@ -68,12 +68,15 @@ class Leases:
     def _take_due(self, now: float) -> list[tuple[str, str]]:
         """Returns the names and uids of the nodes whose leases are due, and notes the next time."""
         batch: list[tuple[str, str]] = []
-        while self._times and self._times[0][0] <= now:
-            due, name, uid = heappop(self._times)
+        times = self._times
+        while times and times[0][0] <= now:
+            due, name, uid = times[0]
             if self._uids.get(name) == uid:
                 batch.append((name, uid))
                 later = due + self._interval
-                heappush(self._times, (later if later > now else now + self._interval, name, uid))
+                heapreplace(times, (later if later > now else now + self._interval, name, uid))
+            else:
+                heappop(times)
         return batch
 
     async def _renew(self, batch: list[tuple[str, str]]) -> None:
