@@ -21,7 +21,7 @@ MOST_OPERATIONS = 10_000
 MOST_COPIED_BYTES = 3 << 20
 # raised when a patch expects a value of another type
 _UNFIT = (TypeError, LookupError, AttributeError, ValueError)
-_SCALARS = (str, bool, int, float)
+_SCALARS = frozenset((str, bool, int, float))
 DELETE_FROM = "$deleteFromPrimitiveList/"
 ORDER = "$setElementOrder/"
 
@@ -106,16 +106,19 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
     if isinstance(retained, list):
         result = {key: value for key, value in result.items() if key in retained}
     fields = shape.fields if shape is not None and shape.fields is not None else {}
+    orders: list[str] = []
     for key, value in patch.items():
-        if type(value) in _SCALARS and key[:1] != "$":
+        if key[:1] == "$":
+            if key.startswith(DELETE_FROM):
+                name = key.removeprefix(DELETE_FROM)
+                unwanted = set(map(_identity, _listed(key, value)))
+                result[name] = [
+                    item for item in result.get(name) or () if _identity(item) not in unwanted
+                ]
+            elif key.startswith(ORDER):
+                orders.append(key)
+        elif type(value) in _SCALARS:
             result[key] = value
-        elif key.startswith(DELETE_FROM):
-            name, unwanted = key.removeprefix(DELETE_FROM), set(map(_identity, _listed(key, value)))
-            result[name] = [
-                item for item in result.get(name) or () if _identity(item) not in unwanted
-            ]
-        elif key.startswith("$"):
-            continue
         elif value is None or (isinstance(value, dict) and value.get("$patch") == "delete"):
             result.pop(key, None)
         else:
@@ -126,8 +129,8 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
                 result[key] = _merge_list(item, result.get(key) or [], value, field.merge_key)
             else:
                 result[key] = _merge_strategic(below, result.get(key), value)
-    for key in patch:
-        if key.startswith(ORDER) and (name := key.removeprefix(ORDER)) in fields and name in result:
+    for key in orders:
+        if (name := key.removeprefix(ORDER)) in fields and name in result:
             old_list = (old if isinstance(old, dict) else {}).get(name) or []
             merge_key = fields[name].merge_key or BY_VALUE
             result[name] = _ordered(result[name], old_list, _listed(key, patch[key]), merge_key)
@@ -143,14 +146,20 @@ def _listed(directive: str, value: Any) -> list[Any]:
 def _identity(item: Any, key: str = BY_VALUE) -> Any:
     """Returns the identity of an item in a list: the value of its merge key, or the item itself."""
     value = item.get(key) if key != BY_VALUE and isinstance(item, dict) else item
-    return value if isinstance(value, str | int | float | None) else msgspec.json.encode(value)
+    if value is None or type(value) in _SCALARS:
+        return value
+    return msgspec.json.encode(value)
 
 
 def _places(items: list[Any], key: str) -> dict[Any, list[int]]:
     """Returns the indices of the items with each identity."""
     places: dict[Any, list[int]] = {}
     for i, item in enumerate(items):
-        places.setdefault(_identity(item, key), []).append(i)
+        identity = _identity(item, key)
+        if identity in places:
+            places[identity].append(i)
+        else:
+            places[identity] = [i]
     return places
 
 
@@ -208,4 +217,4 @@ def _merge_list(shape: Shape | None, old: list[Any], patch: list[Any], key: str)
             if key in item:
                 places[_identity(item, key)] = [len(result)]
             result.append(_merge_strategic(shape, {}, item))
-    return [item for i, item in enumerate(result) if i not in gone]
+    return [item for i, item in enumerate(result) if i not in gone] if gone else result

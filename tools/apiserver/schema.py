@@ -37,6 +37,7 @@ _EXACT: dict[str, type] = {"string": str, "bool": bool}
 _JSON = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 _GO = {"time": "string", "microtime": "string", "intstr": "int32", "bytes": "[]uint8"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_NESTED = (dict, list)  # the types of JSON values that have parts
 _LAYOUTS = {"time": "2006-01-02T15:04:05Z07:00", "microtime": "2006-01-02T15:04:05.000000Z07:00"}
 _QUANTITY_RULE = (
     r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -179,31 +180,41 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
 
 def replaced(document: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     """Returns a document without the fields that hold the very same values as in an earlier one,
-    as they do after a patch of other fields.
+    as they do after a patch of other fields. Items of lists stay in their places.
     """
     news: dict[str, Any] = {}
     for key, value in document.items():
         old = before.get(key)
-        if isinstance(value, dict) and isinstance(old, dict) and value is not old:
+        if value is old and value is not None:
+            continue
+        kind = type(value)
+        if kind is dict and type(old) is dict:
             news[key] = replaced(value, old)
-        elif value is not old or value is None:
+        elif kind is list and type(old) is list and len(value) == len(old):
+            news[key] = [
+                replaced(item, was) if type(item) is dict and type(was) is dict else item
+                for item, was in zip(value, old, strict=True)
+            ]
+        else:
             news[key] = value
     return news
 
 
 def pruned(shape: Shape, value: Any) -> Any:
     """Returns a well-typed value as Kubernetes reads it: without nulls and unknown fields."""
-    if type(value) is dict and shape.fields is not None:
+    kind = type(value)
+    if kind is dict and shape.fields is not None:
         fields = shape.fields
-        items = (
-            (key, below) for key, below in value.items() if below is not None and key in fields
-        )
-        return {key: pruned(fields[key].shape, below) for key, below in items}
-    if type(value) is dict and shape.values is not None:
+        return {
+            key: pruned(fields[key].shape, below) if type(below) in _NESTED else below
+            for key, below in value.items()
+            if below is not None and key in fields
+        }
+    if kind is dict and shape.values is not None:
         return {
             key: pruned(shape.values, below) for key, below in value.items() if below is not None
         }
-    if type(value) is list and shape.item is not None:
+    if kind is list and shape.item is not None:
         return [pruned(shape.item, below) for below in value if below is not None]
     return value
 
@@ -284,6 +295,13 @@ class _Walk:
     def _scalar(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
         kind = type(value)
         match shape.name:
+            case "time" | "microtime" if kind is str:
+                if _TIME.fullmatch(value) is None:
+                    layout = _LAYOUTS[shape.name]
+                    self._report(
+                        f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"',
+                        path,
+                    )
             case "int32" | "int64" | "intstr":
                 bits = 63 if shape.name == "int64" else 31
                 fits = kind is int and -(1 << bits) <= value < 1 << bits
@@ -293,13 +311,6 @@ class _Walk:
                 pass
             case "quantity":
                 self._report(_quantity_problem(value), path)
-            case "time" | "microtime" if kind is str:
-                if _TIME.fullmatch(value) is None:
-                    layout = _LAYOUTS[shape.name]
-                    self._report(
-                        f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"',
-                        path,
-                    )
             case "bytes" if kind is str:
                 try:
                     binascii.a2b_base64(value, strict_mode=True)

@@ -317,7 +317,13 @@ def test_the_replaced_part_of_a_document_has_the_values_that_are_not_the_same() 
     # a null is reported wherever it is
     news = {"metadata": {"name": "b", "creationTimestamp": None}, "status": {"phase": None}}
     assert schema.replaced(after, before) == news
-    equal = [dict(before["spec"]["containers"][0])]
-    assert schema.replaced({"spec": {"containers": equal}}, before) == {
-        "spec": {"containers": equal}
-    }
+
+
+def test_the_replaced_items_of_a_list_stay_in_their_places() -> None:
+    first, second = {"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}
+    before = {"containers": [first, second], "args": ["a", "b"]}
+    after = {"containers": [dict(first), {**second, "image": "b:2"}], "args": ["a", "c"]}
+    news = {"containers": [{}, {"image": "b:2"}], "args": ["a", "c"]}
+    assert schema.replaced(after, before) == news
+    longer = {"containers": [first, second, {"name": "c"}]}
+    assert schema.replaced(longer, before) == longer
