@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from time import monotonic
 from typing import Any
@@ -16,6 +18,8 @@ from .steps import StepError, Written, steps_of
 from .trying import Result, result_of
 
 MOST_SECONDS = 10.0
+MOST_AT_ONCE = 4
+RETRY_SECONDS = 1
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +44,31 @@ class RefusedError(Exception):
         super().__init__(problem)
         self.status = status
         self.refusal = Refusal(field, problem)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of an answer over HTTP with this status."""
+        again = self.status is HTTPStatus.TOO_MANY_REQUESTS
+        return {"Retry-After": str(RETRY_SECONDS)} if again else {}
+
+
+class Turns:
+    """The questions that wait or are answered, of which there are MOST_AT_ONCE at most."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Takes a turn for the block. Raises RefusedError if there is none."""
+        if self._taken == MOST_AT_ONCE:
+            message = f"{MOST_AT_ONCE} questions are asked already: ask again later"
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "", message)
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
 
 
 def question_of(body: bytes) -> Question:

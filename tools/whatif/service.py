@@ -13,12 +13,10 @@ from ..apiserver import guard
 from ..apiserver.http_reader import Request
 from ..apiserver.store import RefusedError as Forbidden
 from .documents import Documents
-from .question import Question, RefusedError, answer, question_of, schema
+from .question import Question, RefusedError, Turns, answer, question_of, schema
 from .warm import Warm
 
 MOST_BYTES = 4 << 20  # of a question
-MOST_AT_ONCE = 4
-RETRY_SECONDS = 1
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -30,7 +28,7 @@ class Service:
     def __init__(self, warm: Warm, allowed_hosts: Collection[str] = ()) -> None:
         self._warm = warm
         self._guard = guard.Guard(allowed_hosts)
-        self._questions = 0
+        self._turns = Turns()
 
     def application(self) -> web.Application:
         application = web.Application(middlewares=[self._guarded], client_max_size=MOST_BYTES)
@@ -56,15 +54,9 @@ class Service:
         return web.json_response(schema())
 
     async def _ask(self, request: web.Request) -> web.StreamResponse:
-        if self._questions == MOST_AT_ONCE:
-            message = f"{MOST_AT_ONCE} questions are asked already: ask again later"
-            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "", message)
-        self._questions += 1
-        try:
+        with self._turns.taken():
             question = question_of(await request.read())
             body = await self._warm.ask(partial(_answered, question))
-        finally:
-            self._questions -= 1
         return web.Response(body=body, content_type="application/json")
 
 
@@ -73,11 +65,9 @@ def _answered(question: Question, documents: Documents) -> bytes:
 
 
 def _refused(refused: RefusedError) -> web.Response:
-    response = web.Response(
+    return web.Response(
         status=refused.status,
         body=msgspec.json.encode(refused.refusal),
         content_type="application/json",
+        headers=refused.headers,
     )
-    if refused.status is HTTPStatus.TOO_MANY_REQUESTS:
-        response.headers["Retry-After"] = str(RETRY_SECONDS)
-    return response

@@ -29,8 +29,9 @@ from berth.tools.feature_gates import gates_from
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.whatif.command import whatif
 from berth.tools.whatif.documents import Documents
+from berth.tools.whatif.question import MOST_AT_ONCE
 from berth.tools.whatif.serve import serving
-from berth.tools.whatif.service import MOST_AT_ONCE, MOST_BYTES
+from berth.tools.whatif.service import MOST_BYTES
 
 from .test_question import pod
 

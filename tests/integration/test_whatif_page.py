@@ -1,0 +1,96 @@
+"""What-ifs on the port of a running scheduler, about the cluster as it sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+import msgspec
+import pytest
+
+from berth.config.load import from_mapping
+from berth.tools.feature_gates import gates_from
+from berth.tools.whatif.documents import Documents
+from berth.tools.whatif.question import Question, answer
+from tests.kit.daemon import daemon, node, pod
+from tests.kit.serving import open_to_all, url_of
+
+pytestmark = pytest.mark.full("processes")
+Document = dict[str, Any]
+
+
+async def ask(session: aiohttp.ClientSession, url: str, *steps: Any) -> tuple[int, Document]:
+    question = {"steps": steps, "seed": 3}
+    async with session.post(f"{url}/whatif", json=question, ssl=False) as response:
+        return response.status, await response.json()
+
+
+def workers() -> list[int]:
+    """Returns the processes of this one that answer what-ifs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes()
+            parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:  # It has ended.
+            continue
+        if b"berth.tools.whatif.worker" in words and int(parent) == os.getpid():
+            found.append(int(path.name))
+    return found
+
+
+async def test_the_scheduler_answers_what_ifs_about_its_own_cluster() -> None:
+    options = open_to_all()
+    url = url_of(options)
+    documents = [node("node-1"), node("node-2"), pod("web-1", "3"), pod("big", "8")]
+    async with daemon(options=options) as running, aiohttp.ClientSession() as session:
+        running.put_node("node-1")
+        running.put_pod("web-1", "3")
+        running.put_pod("big", "8")
+        await running.advance(3)
+        status, first = await ask(session, url, "add 1 like node-1", "drain node-1")
+        assert status == 200
+        assert (first["placed"], first["evicted"][0]["pod"]) == ([], "default/web-1")
+        assert [of["pods"] for of in first["pending"]] == [["default/big"]]
+
+        (worker,) = workers()
+        running.put_node("node-2")
+        running.put_pod("small", "2")
+        running.api.delete("/api/v1/pods", "default/big")
+        await running.advance(3)
+        bound = {of["metadata"]["name"]: of for of in running.api.documents("/api/v1/pods").values()}
+        assert bound["small"]["spec"]["nodeName"] == "node-2"
+        status, second = await ask(session, url, "drain node-2")
+        own = Documents(
+            [
+                *documents[:2],
+                {**bound["web-1"], "apiVersion": "v1", "kind": "Pod"},
+                {**bound["small"], "apiVersion": "v1", "kind": "Pod"},
+            ],
+            from_mapping(None),
+            gates_from(()),
+        )
+        expected = answer(own, Question(["drain node-2"], seed=3))
+        assert second == msgspec.to_builtins(expected)
+        assert workers() == [worker]
+
+        assert await ask(session, url, "drain node-9") == (
+            400,
+            {"field": "steps[0]", "problem": "Node node-9 does not exist"},
+        )
+        async with session.get(f"{url}/whatif/schema", ssl=False) as schema:
+            assert (await schema.json())["title"] == "berth whatif"
+        async with session.get(f"{url}/whatif", ssl=False) as response:
+            assert (response.status, response.headers["Allow"]) == (405, "POST")
+
+        os.kill(worker, signal.SIGKILL)
+        with anyio.fail_after(20):
+            while (again := await ask(session, url, "drain node-2"))[0] != 200:
+                assert again[1]["problem"].endswith("ask again")
+        assert again[1] == second
+        assert workers() != [worker]
+    assert workers() == []

@@ -1,0 +1,143 @@
+"""A process that answers what-ifs about the cluster of another one, which tells it all changes.
+
+Frames come through standard input and leave through standard output: four bytes with the length,
+and JSON. The process ends with its input, and gives way to the scheduler beside it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from typing import Any, BinaryIO
+
+import msgspec
+
+from berth.actors.telemetry.logs import configure_logs
+from berth.config.load import from_mapping
+
+from .documents import Document, Documents, Place, place_of
+from .question import Question, RefusedError, answer
+
+COLLECT = (100_000, 50, 100)
+LENGTH = 4
+NICENESS = 10
+
+
+class Configured(msgspec.Struct, frozen=True, tag=True):
+    """The configuration and the feature gates that decide from now on."""
+
+    configuration: dict[str, Any]
+    gates: dict[str, bool]
+
+
+class Changed(msgspec.Struct, frozen=True, tag=True):
+    """Objects of a kind that are new or have changed, and those that are gone as (namespace,
+    name).
+    """
+
+    api_version: str
+    kind: str
+    objects: list[msgspec.Raw] = []
+    gone: list[tuple[str, str]] = []
+
+
+class Asked(msgspec.Struct, frozen=True, tag=True):
+    """A question, which is answered by a frame with an Answered."""
+
+    question: Question
+
+
+class Answered(msgspec.Struct, frozen=True):
+    status: int
+    body: msgspec.Raw
+
+
+Frame = Configured | Changed | Asked
+_DECODER = msgspec.json.Decoder(Frame)
+
+
+def framed(frame: msgspec.Struct) -> bytes:
+    """Returns a frame as it is sent. Keys of the configuration may be of any type."""
+    body = msgspec.json.encode(frame, enc_hook=str)
+    return len(body).to_bytes(LENGTH, "big") + body
+
+
+class Replica:
+    """The cluster as it was told."""
+
+    def __init__(self) -> None:
+        self._first: dict[Place, Document] = {}
+        self._configured: Configured | None = None
+        self._documents: Documents | None = None
+
+    def take(self, frame: Frame) -> Answered | None:
+        """Takes a frame. Returns the answer if it is a question."""
+        match frame:
+            case Configured():
+                self._configured = frame
+                if self._documents is not None:
+                    self._documents = self._made(self._documents.all())
+            case Changed():
+                self._change(frame)
+            case Asked(question):
+                return self._answer(question)
+        return None
+
+    def _change(self, frame: Changed) -> None:
+        for raw in frame.objects:
+            document: Document = msgspec.json.decode(raw)
+            document |= {"apiVersion": frame.api_version, "kind": frame.kind}
+            if self._documents is None:
+                self._first[place_of(document)] = document
+            else:
+                self._documents.put(document)
+        for namespace, name in frame.gone:
+            place = frame.kind, namespace, name
+            if self._documents is None:
+                self._first.pop(place, None)
+            elif self._documents.document(frame.kind, name, namespace) is not None:
+                self._documents.remove(place)
+
+    def _answer(self, question: Question) -> Answered:
+        if self._documents is None:
+            self._documents = self._made(self._first.values())
+            self._first = {}
+            gc.collect()
+            gc.freeze()  # A collection would visit all objects of the cluster.
+        try:
+            result = answer(self._documents, question)
+        except RefusedError as refused:
+            return Answered(refused.status, msgspec.Raw(msgspec.json.encode(refused.refusal)))
+        return Answered(HTTPStatus.OK, msgspec.Raw(msgspec.json.encode(result)))
+
+    def _made(self, documents: Any) -> Documents:
+        assert self._configured is not None
+        configuration = from_mapping(self._configured.configuration)
+        return Documents(documents, configuration, self._configured.gates)
+
+
+def frames(read: Callable[[int], bytes]) -> Iterator[Frame]:
+    """Yields the frames of an input until it ends."""
+    while len(length := read(LENGTH)) == LENGTH:
+        yield _DECODER.decode(read(int.from_bytes(length, "big")))
+
+
+def main(source: BinaryIO, out: BinaryIO) -> None:
+    replica = Replica()
+    for frame in frames(source.read):
+        answered = replica.take(frame)
+        if answered is not None:
+            out.write(framed(answered))
+            out.flush()
+
+
+if __name__ == "__main__":
+    configure_logs(quiet=True)
+    gc.set_threshold(*COLLECT)
+    os.nice(NICENESS)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # What a plugin prints is no answer.
+    main(sys.stdin.buffer, answers)
