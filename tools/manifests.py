@@ -68,6 +68,11 @@ def read_objects(objects: Iterable[Any], where: str) -> Manifests:
     return _sorted_out(chain.from_iterable(pairs), ())
 
 
+def read_text(text: bytes, where: str) -> Manifests:
+    """Reads the objects of a YAML text, which messages name `where`. Raises ManifestError."""
+    return _sorted_out(_objects_in(text, where), ())
+
+
 def _sorted_out(
     objects: Iterable[tuple[Document, str]], declared: Collection[tuple[str, str]]
 ) -> Manifests:
@@ -104,16 +109,24 @@ def _objects_of(file: Path) -> Iterator[tuple[Document, str]]:
     place = "standard input" if file == STANDARD_INPUT else str(file)
     try:
         text = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
-        contents = [document for document in documents(text) if document is not None]
     except OSError as problem:
         raise ManifestError(f"{place}: cannot be read: {problem.strerror}") from None
+    return _objects_in(text, place, is_kustomization=file.stem == "kustomization")
+
+
+def _objects_in(
+    text: bytes, place: str, *, is_kustomization: bool = False
+) -> Iterator[tuple[Document, str]]:
+    """Yields the objects of a text with their places. Raises ManifestError, also if it is empty."""
+    try:
+        contents = [document for document in documents(text) if document is not None]
     except YamlError as problem:
         raise ManifestError(f"{place}: cannot be read: {problem}") from None
     if not contents:
         raise ManifestError(
             f"{place}: expected an object with apiVersion, kind and metadata, got nothing"
         )
-    if file.stem == "kustomization":
+    if is_kustomization:
         contents = [{**_KUSTOMIZATION, **part} for part in contents if isinstance(part, dict)]
     for number, document in enumerate(contents, 1):
         yield from _objects(document, f"{place}, document {number}")

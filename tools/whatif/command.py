@@ -135,6 +135,7 @@ def whatif(
       "cordon NODE"            "uncordon NODE"  "taint NODE KEY[=VALUE]:EFFECT[-]"
       "apply FILE"             "scale KIND/NAME NUMBER"
       "delete [NAMESPACE/]POD" "priority CLASS NUMBER"
+      "weight [PROFILE/]PLUGIN NUMBER"
       "configure FILE"         (another scheduler configuration)
 
     \b

@@ -25,6 +25,7 @@ FORMS = {
     "scale": ("scale", "KIND/NAME", "NUMBER"),
     "delete": ("delete", "[NAMESPACE/]POD"),
     "priority": ("priority", "CLASS", "NUMBER"),
+    "weight": ("weight", "[PROFILE/]PLUGIN", "NUMBER"),
     "configure": ("configure", "FILE"),
 }
 NUMBER = "NUMBER"
@@ -32,12 +33,16 @@ _CONTENTS = {
     "apply": '{"apply": [OBJECT, ...]}',
     "configure": '{"configure": KUBESCHEDULERCONFIGURATION}',
 }
+_MANIFESTS = '{"manifests": "YAML"}'
 
 
 class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A step with the content of a file: objects to apply, or a KubeSchedulerConfiguration."""
+    """A step with the content of a file: objects to apply, the YAML text of such objects, or a
+    KubeSchedulerConfiguration.
+    """
 
     apply: list[dict[str, Any]] | None = None
+    manifests: str | None = None
     configure: dict[str, Any] | None = None
 
 
@@ -95,8 +100,8 @@ def parsed(written: Written, *, files: bool = True) -> Step:
 
 
 def _with_content(content: Content) -> Step:
-    if (content.apply is None) == (content.configure is None):
-        raise SourceError(f"expected {' or '.join(_CONTENTS.values())}")
+    if [content.apply, content.manifests, content.configure].count(None) != 2:
+        raise SourceError(f"expected {', '.join(_CONTENTS.values())} or {_MANIFESTS}")
     return Step("apply" if content.configure is None else "configure", (), content)
 
 
@@ -133,4 +138,6 @@ def sentence_of(written: Written) -> str:
     """Returns a step in one line."""
     if isinstance(written, str):
         return written
-    return "configure" if written.apply is None else f"apply {len(written.apply)} objects"
+    if written.configure is not None:
+        return "configure"
+    return f"apply {len(written.apply)} objects" if written.apply is not None else "apply manifests"

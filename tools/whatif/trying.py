@@ -23,12 +23,13 @@ from ..explain.changes.another_node import copy_of
 from ..explain.report import conclusion
 from ..explain.source import CLASSES, SourceError, completed_object
 from ..explain.subject import Subject, standing
-from ..manifests import ManifestError, read, read_objects
+from ..manifests import ManifestError, read, read_objects, read_text
 from .budgets import keeping
 from .documents import Document, Documents, Place
 from .fullness import NodeChange, changed
 from .placing import Evicted, Placed, Placing, controller_of
 from .steps import Content, Step, StepError
+from .weights import weighed
 from .workloads import KINDS, reconcile, runs_on
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -158,6 +159,10 @@ class _Trial:
             case "priority", (name, _):
                 place = "PriorityClass", "", name
                 self.documents.put({**self.documents.at(place), "value": step.number})
+            case "weight", (name, _):
+                weighed_so = weighed(self.documents.configuration, name, step.number)
+                self.documents.configure(weighed_so)
+                self.placing.configured()
             case "configure", path:
                 content = step.content
                 self.documents.configure(
@@ -252,11 +257,12 @@ class _Trial:
 
     def _apply(self, content: Content | None, paths: tuple[str, ...]) -> None:
         try:
-            manifests = (
-                read(map(Path, paths))
-                if content is None
-                else read_objects(content.apply or (), "apply")
-            )
+            if content is None:
+                manifests = read(map(Path, paths))
+            elif content.manifests is not None:
+                manifests = read_text(content.manifests.encode(), "manifests")
+            else:
+                manifests = read_objects(content.apply or (), "apply")
         except ManifestError as problem:
             raise SourceError(str(problem)) from None
         apply(self.documents, self.placing, manifests.objects)

@@ -9,11 +9,14 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
+from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.tools.feature_gates import gates_from
 from berth.tools.whatif.documents import Documents, place_of
 from berth.tools.whatif.question import Question, RefusedError, answer, question_of, schema
+from berth.tools.whatif.weights import weighed, weights_of
 
 SCHEMA = Path(__file__).parents[4] / "docs" / "whatif-schema.json"
 
@@ -74,6 +77,12 @@ CONFIGURATION = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
 }
+MISTYPED = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {containers: [{name: c, img: nginx}]}
+"""
 STEPS = (
     ["add 1 like node-2"],
     ["drain node-1", "remove node-1"],
@@ -81,6 +90,8 @@ STEPS = (
     [{"apply": [{**pod("new", 2), "metadata": {"name": "new"}}]}, "delete new"],
     [{"configure": {**CONFIGURATION, "percentageOfNodesToScore": 50}}, "remove node-5"],
     ["uncordon node-1"],
+    ["weight NodeResourcesFit 7", "weight default-scheduler/ImageLocality 0", "remove node-5"],
+    [{"manifests": yaml.safe_dump_all([pod("a", 1), pod("b", 1)])}],
 )
 
 
@@ -106,6 +117,18 @@ def test_a_question_changes_no_answer_of_another_one() -> None:
         ({"steps": [{"apply": [3]}]}, "steps[0].apply[0]", "object"),
         ({"steps": [{"apply": [{"kind": "Pod"}]}]}, "steps[0]", "apiVersion, kind and metadata"),
         ({"steps": [{"configure": {**CONFIGURATION, "profiles": 3}}]}, "steps[0]", "profiles"),
+        ({"steps": [{"manifests": "kind: Pod"}]}, "steps[0]", "apiVersion, kind and metadata"),
+        ({"steps": [{"manifests": ""}]}, "steps[0]", "manifests: expected an object"),
+        ({"steps": [{"manifests": "a: [}"}]}, "steps[0]", "manifests: cannot be read: line 1"),
+        (
+            {"steps": [{"manifests": MISTYPED}]},
+            "steps[0]",
+            'Pod p: unknown field "spec.containers[0].img"',
+        ),
+        ({"steps": ["weight NodeName 5"]}, "steps[0]", "NodeName does not implement score"),
+        ({"steps": ["weight ImageLocalty 5"]}, "steps[0]", "unknown plugin 'ImageLocalty'"),
+        ({"steps": ["weight x/ImageLocality 5"]}, "steps[0]", "profile of default-scheduler"),
+        ({"steps": ["weight ImageLocality -1"]}, "steps[0]", "expected a number, got '-1'"),
     ],
 )
 def test_a_wrong_question_is_refused_by_its_field(body: Any, field: str, problem: str) -> None:
@@ -114,6 +137,31 @@ def test_a_wrong_question_is_refused_by_its_field(body: Any, field: str, problem
     assert refused.value.status == HTTPStatus.BAD_REQUEST
     assert refused.value.refusal.field == field
     assert problem in refused.value.refusal.problem
+
+
+def test_weights_decide_where_a_pod_lands() -> None:
+    """The image is on node-2, which is fuller than node-1."""
+    image = {"names": ["nginx:latest"], "sizeBytes": 120 << 20}
+    status = {**node(2)["status"], "images": [image]}
+    objects = [node(1), {**node(2), "status": status}, pod("runs", 1, "node-2")]
+    documents = Documents(objects, from_mapping(None), gates_from(()))
+    new = {"manifests": yaml.safe_dump(pod("new", 1))}
+    landed = [
+        json.loads(asked(documents, *weights, new))["placed"][0]["node"]
+        for weights in ([], ["weight ImageLocality 90"], ["weight ImageLocality 0"])
+    ]
+    assert landed == ["node-1", "node-2", "node-1"]
+
+
+def test_the_weights_of_a_configuration_are_those_of_each_profile() -> None:
+    weights = weights_of(from_mapping(None), DEFAULTS)["default-scheduler"]
+    assert weights["TaintToleration"] == 3
+    assert weights["ImageLocality"] == 1
+    changed = weighed(from_mapping(None), "ImageLocality", 4)
+    changed = weighed(changed, "default-scheduler/TaintToleration", 0)
+    after = weights_of(changed, DEFAULTS)["default-scheduler"]
+    kept = {name: weight for name, weight in weights.items() if name != "TaintToleration"}
+    assert after == {**kept, "ImageLocality": 4}
 
 
 def test_a_question_that_takes_too_long_is_refused_and_changes_nothing() -> None:
