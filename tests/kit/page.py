@@ -42,6 +42,8 @@ def pod_of(key: str, node: str = "", **fields: Any) -> PodRow:
 class FilledSource:
     """The rows of these changes and of those put later. `following` counts who follows."""
 
+    schedules = True
+
     def __init__(self, *changes: Change) -> None:
         self.following = 0
         self.quick = QUIET

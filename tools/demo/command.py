@@ -61,6 +61,9 @@ from ..manifests import read as read_manifests
 from ..page.acting import act
 from ..page.embedded import EmbeddedSource
 from ..page.server import serve_page
+from ..whatif.listed import Listed
+from ..whatif.service import Service
+from ..whatif.weights import weights_of
 from .placements import Summary
 from .tables import closing_lines, pods_table
 from .watching import Watching
@@ -346,8 +349,13 @@ async def _run(settings: Settings) -> Summary:
         page = EmbeddedSource(
             access, daemon.lookout.glance, daemon.debug.recorded, configuration, settings.gates
         )
+        asks = Service(
+            Listed(access, configuration, settings.gates),
+            weights_of(configuration, settings.gates),
+        )
+        hosts = settings.allowed_hosts
         page_url = await group.start(
-            serve_page, page, clock, page_listener, settings.allowed_hosts, partial(act, access)
+            serve_page, page, clock, page_listener, hosts, partial(act, access), asks
         )
         click.echo(f"page at {page_url}", err=True)
         if settings.look:

@@ -37,6 +37,8 @@ class EmbeddedSource:
     configuration and feature gates the stories use. One story is told at a time, in a thread.
     """
 
+    schedules = True
+
     def __init__(
         self,
         access: Embedded,

@@ -1,16 +1,15 @@
 """Serves the page over HTTP: its files, the feed as server-sent events, and the stories of pods.
 
-No method but GET and HEAD has a route, unless the page is served with `Acts`: then nodes are
-changed by POST, with a token that only pages of the same origin can read. Scripts and styles come
-from here alone, and no text can become markup.
+No method but GET and HEAD has a route, unless the page is served with `Acts` or `Asks`: then nodes
+are changed, or what-ifs asked, by POST, with a token that only pages of the same origin can read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from pathlib import Path
 from secrets import compare_digest, token_urlsafe
 from socket import socket
+from typing import Protocol
 
 import anyio
 import msgspec
@@ -25,41 +24,26 @@ from ..apiserver.http_reader import Request
 from ..apiserver.store import RefusedError
 from .acting import VERBS
 from .feed import Feed, TooManyViewersError
+from .files import FILES, HEADERS, INDEX
+from .offers import Offers, Weights
 from .source import Source
 
-STATIC = Path(__file__).parent / "static"
-CONTENT_TYPES = {
-    ".html": "text/html",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 SHUTDOWN_SECONDS = 0.5
+MOST_BYTES = 4 << 20  # of a what-if
 PROOF_HEADER = "X-Berth-Token"
 Acts = Callable[[str, str], Awaitable[str]]  # does one of VERBS to a node; see acting
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Asks(Protocol):
+    """Answers what-ifs. `weights` are those of score plugins, by profile."""
+
+    @property
+    def weights(self) -> Weights: ...
+
+    async def respond(self, request: web.Request) -> web.StreamResponse:
+        """Answers a question in the body of a request."""
+        ...
 
 
 class Page:
@@ -71,27 +55,34 @@ class Page:
         feed: Feed,
         allowed_hosts: Collection[str] = (),
         acts: Acts | None = None,
+        asks: Asks | None = None,
     ) -> None:
         self._source = source
         self._acts = acts
-        self._token = "" if acts is None else token_urlsafe()
+        self._asks = asks
+        self._token = token_urlsafe()
         self._feed = feed
         self._guard = Guard(allowed_hosts)
-        self._files = {path.name: path.read_bytes() for path in STATIC.iterdir()}
 
     def application(self) -> web.Application:
-        application = web.Application(middlewares=[self._guarded])
+        application = web.Application(middlewares=[self._guarded], client_max_size=MOST_BYTES)
+        self.add_to(application)
+        return application
+
+    def add_to(self, application: web.Application) -> None:
+        """Adds the page to an application that is guarded."""
         application.router.add_get("/", self._to_page)
         application.router.add_get("/ui", self._to_page)
         application.router.add_get("/ui/", self._file)
         application.router.add_get("/ui/feed", self._events, allow_head=False)
         application.router.add_get("/ui/pods/{namespace}/{name}", self._story)
-        application.router.add_get("/ui/token", self._show_token)
+        application.router.add_get("/ui/offers", self._show_offers)
         application.router.add_get("/ui/{file}", self._file)
         if self._acts is not None:
             application.router.add_post("/ui/nodes/{node}/{verb}", self._act)
+        if self._asks is not None:
+            application.router.add_post("/ui/whatif", self._ask)
         application.on_response_prepare.append(_add_headers)
-        return application
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -106,12 +97,10 @@ class Page:
         raise web.HTTPFound("/ui/")
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
-        name = request.match_info.get("file", "index.html")
-        body = self._files.get(name)
-        if body is None:
+        file = FILES.get(request.match_info.get("file", INDEX))
+        if file is None:
             raise web.HTTPNotFound
-        kind = CONTENT_TYPES[Path(name).suffix]
-        return web.Response(body=body, content_type=kind, charset="utf-8")
+        return web.Response(body=file.body, headers={"Content-Type": file.content_type})
 
     async def _story(self, request: web.Request) -> web.StreamResponse:
         story = await self._source.story(
@@ -121,15 +110,28 @@ class Page:
             raise web.HTTPNotFound
         return web.Response(body=msgspec.json.encode(story), content_type="application/json")
 
-    async def _show_token(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(text=self._token)
+    async def _show_offers(self, request: web.Request) -> web.StreamResponse:
+        asks = self._asks
+        weights = {} if asks is None else asks.weights
+        offers = Offers(
+            self._token, self._acts is not None, asks is not None, self._source.schedules, weights
+        )
+        return web.Response(body=msgspec.json.encode(offers), content_type="application/json")
 
-    async def _act(self, request: web.Request) -> web.StreamResponse:
-        assert self._acts is not None
+    def _prove(self, request: web.Request) -> None:
         if not compare_digest(request.headers.get(PROOF_HEADER, "").encode(), self._token.encode()):
             raise web.HTTPForbidden(
                 text=f"{PROOF_HEADER}: reload the page, which has another token"
             )
+
+    async def _ask(self, request: web.Request) -> web.StreamResponse:
+        assert self._asks is not None
+        self._prove(request)
+        return await self._asks.respond(request)
+
+    async def _act(self, request: web.Request) -> web.StreamResponse:
+        assert self._acts is not None
+        self._prove(request)
         verb = request.match_info["verb"]
         if verb not in VERBS:
             raise web.HTTPNotFound
@@ -165,14 +167,15 @@ async def serve_page(
     listener: socket,
     allowed_hosts: Collection[str] = (),
     acts: Acts | None = None,
+    asks: Asks | None = None,
     *,
     task_status: TaskStatus[str],
 ) -> None:
     """Serves the page on a bound socket until cancelled; started with its URL. It changes nodes
-    only if there are `acts`.
+    only if there are `acts`, and answers what-ifs only if there are `asks`.
     """
     feed = Feed(source, clock)
-    application = Page(source, feed, allowed_hosts, acts).application()
+    application = Page(source, feed, allowed_hosts, acts, asks).application()
     runner = web.AppRunner(
         application,
         access_log=None,

@@ -25,13 +25,18 @@ Change = NodeRow | PodRow | NodeGone | PodGone
 
 
 class Source(Protocol):
-    """A cluster and its scheduler, to be looked at. A page that nobody looks at calls nothing."""
+    """A cluster and its scheduler, to be looked at. A page that nobody looks at calls nothing.
+    `schedules` is False if there is no scheduler, and then no glance.
+    """
+
+    @property
+    def schedules(self) -> bool: ...
 
     async def follow(self, put: Callable[[Change], None]) -> None:
         """Puts each node as it is now, then each pod, and all their changes, until cancelled."""
         ...
 
-    async def glance(self) -> Glance:
+    async def glance(self) -> Glance | None:
         """Returns the queue's counts, and how the scheduler is."""
         ...
 

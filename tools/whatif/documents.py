@@ -91,7 +91,7 @@ class Documents:
         self.touched: dict[str, None] = {}  # nodes of objects that changed since it was emptied
         for document in documents:
             self._keep(place_of(document), document)
-        self._gates = gates
+        self.gates = gates
         self._deciding = self._decided_by(configuration)
 
     @property
@@ -117,7 +117,7 @@ class Documents:
 
     def _decided_by(self, configuration: KubeSchedulerConfiguration) -> _Deciding:
         objects = _AssumingObjects(self._changes)
-        explainer = Explainer(configuration, self._gates, objects)
+        explainer = Explainer(configuration, self.gates, objects)
         try:
             cluster = explainer.cluster(self.all())
         except msgspec.ValidationError as invalid:

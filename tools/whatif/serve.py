@@ -16,6 +16,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
 from berth.actors.configuration.file import load_file
+from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
@@ -23,9 +24,13 @@ from berth.config.load import ConfigError, from_mapping
 
 from ..explain.source import SourceError, from_manifests
 from ..feature_gates import feature_gates_option, gates_from
+from ..page.feed import Feed
+from ..page.server import Page
 from .documents import Documents
+from .looking import WarmSource
 from .service import Service
 from .warm import Warm
+from .weights import weights_of
 
 SHUTDOWN_SECONDS = 0.5
 COLLECT = (100_000, 50, 100)
@@ -76,11 +81,11 @@ def serve(
     port: int,
     allowed_hosts: tuple[str, ...],
 ) -> None:
-    """Answer what-ifs over HTTP.
+    """Answer what-ifs over HTTP, and on a page.
 
-    Listens on 127.0.0.1 until interrupted. POST /whatif takes {"steps": [...], "seed": 0} and
-    answers as `berth whatif -o json` does; GET /whatif/schema has the JSON Schema of both. A live
-    cluster is followed by its watch, and is only read.
+    Listens on 127.0.0.1 until interrupted; the page is at /ui. POST /whatif takes
+    {"steps": [...], "seed": 0} and answers as `berth whatif -o json` does; GET /whatif/schema has
+    the JSON Schema of both. A live cluster is followed by its watch, and is only read.
 
     \b
     berth whatif serve --kubeconfig ~/.kube/config
@@ -128,6 +133,7 @@ async def _run(
 ) -> None:
     async with serving(documents, connection, port, allowed_hosts) as url:
         click.echo(f"what-ifs at {url}")
+        click.echo(f"page at {url.removesuffix('whatif')}ui/")
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for _ in signals:
                 return
@@ -147,8 +153,15 @@ async def serving(
             await group.start(warm.follow, connection)
         gc.collect()
         gc.freeze()  # A collection would visit all objects of the cluster.
+        clock, configuration, gates = SystemClock(), documents.configuration, documents.gates
+        service = Service(warm, weights_of(configuration, gates), allowed_hosts)
+        source = WarmSource(warm, configuration, gates, clock)
+        feed = Feed(source, clock)
+        group.start_soon(feed.run)
+        application = service.application()
+        Page(source, feed, asks=service).add_to(application)
         runner = web.AppRunner(
-            Service(warm, allowed_hosts).application(),
+            application,
             access_log=None,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )

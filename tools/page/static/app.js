@@ -4,8 +4,11 @@ import { ClusterView } from "./cluster.js";
 import { count, h } from "./dom.js";
 import { Feed } from "./feed.js";
 import { Model } from "./model.js";
+import { offers } from "./offers.js";
 import { PodView } from "./pod.js";
 import { QueueView } from "./queue.js";
+import { stepsOf } from "./steps.js";
+import { WhatIfView } from "./whatif.js";
 
 const main = document.getElementById("main");
 const model = new Model();
@@ -33,6 +36,7 @@ function route() {
   view?.close?.();
   shown = where;
   if (name === "queue") view = new QueueView(model);
+  else if (name === "whatif") view = new WhatIfView(model, stepsOf(rest));
   else if (name === "pod" && rest.length === 2) {
     let names = rest;
     try {
@@ -99,4 +103,8 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   redraw();
 });
 setInterval(redraw, 1000);
+offers().then(({ asks, schedules = true }) => {
+  document.querySelector('nav [data-view="whatif"]').hidden = !asks;
+  document.querySelector('nav [data-view="queue"]').hidden = !schedules;
+});
 route();

@@ -1,9 +1,12 @@
-// The buttons that change a node, where the page is served with them: in `berth demo`. A token that
-// only pages of the same origin can read goes with each request.
+// The buttons that change a node, where the page is served with them: in `berth demo`; and the links
+// to what-ifs about it.
 
 import { h } from "./dom.js";
+import { offers, post } from "./offers.js";
+import { linkTo, sentence } from "./steps.js";
 
 const VERBS = [["cordon", "Cordon"], ["uncordon", "Uncordon"], ["drain", "Drain"], ["delete", "Delete"]];
+const ASKED = [["drain", "drained"], ["cordon", "cordoned"], ["remove", "removed"]];
 const QUESTIONS = {
   drain: (name) => `Drain ${name}? Its pods are evicted; those without a controller do not come back.`,
   delete: (name) => `Delete ${name}? Its pods are deleted with it.`,
@@ -14,16 +17,23 @@ export class Buttons {
     this.said = h("p", { class: "hint", role: "status" });
     this.buttons = Object.fromEntries(VERBS.map(([verb, name]) => [verb, h("button", { type: "button", onclick: () => this.act(verb) }, name)]));
     this.group = h("div", { role: "group", "aria-label": "Change the node", hidden: true }, Object.values(this.buttons));
-    this.element = h("div", { class: "acts" }, this.group, this.said);
-    token().then((text) => { this.allowed = Boolean(text); }, () => {});
+    this.links = h("p", { class: "links", hidden: true });
+    this.element = h("div", { class: "acts" }, this.group, this.links, this.said);
+    offers().then((offered) => { this.offered = offered; this.show(this.node); });
   }
 
   show(node) {
+    this.node = node;
     const name = node?.name ?? "";
     if (name && name !== this.name) this.said.textContent = "";
+    this.group.hidden = !node || !this.offered?.acts;
+    this.links.hidden = !node || !this.offered?.asks;
+    if (!node) { this.name = name; return; }
+    if (name !== this.name) {
+      this.links.replaceChildren("What if it is ", ...ASKED.flatMap(([verb, word], index) =>
+        [index ? ", " : "", h("a", { href: linkTo([sentence(verb, name)]) }, word)]), "?");
+    }
     this.name = name;
-    this.group.hidden = !node || !this.allowed;
-    if (!node) return;
     const [now, next] = node.cordoned ? ["cordon", "uncordon"] : ["uncordon", "cordon"];
     const focused = document.activeElement === this.buttons[now];
     this.buttons[now].hidden = true;
@@ -36,14 +46,8 @@ export class Buttons {
     if (QUESTIONS[verb] && !confirm(QUESTIONS[verb](name))) return;
     let text = "no connection";
     try {
-      const answer = await fetch(`nodes/${encodeURIComponent(name)}/${verb}`, { method: "POST", headers: { "X-Berth-Token": await token() } });
-      text = await answer.text();
+      text = await (await post(`nodes/${encodeURIComponent(name)}/${verb}`)).text();
     } catch { /* said below */ }
     if (!this.name || this.name === name) this.said.textContent = text;
   }
-}
-
-async function token() {
-  const answer = await fetch("token");
-  return answer.ok ? answer.text() : "";
 }

@@ -2,7 +2,7 @@
 
 import { Buttons } from "./buttons.js";
 import { Colours } from "./colours.js";
-import { amount, ago, count, h, plural, podLink, variable } from "./dom.js";
+import { amount, ago, count, fitted, h, plural, podLink, variable } from "./dom.js";
 import { arrange, tiles } from "./layout.js";
 import { share } from "./model.js";
 
@@ -392,14 +392,4 @@ export class ClusterView {
 function describe(node) {
   return [node.name, ...["cpu", "memory"].map((name) => `${name} ${Math.round(share(node, name) * 100)} %`),
     plural(node.pods.size, "pod"), ...(node.cordoned ? ["cordoned"] : []), ...node.problems, ...node.taints].join(", ");
-}
-
-// The beginning of a text that fits a width.
-function fitted(pen, text, width) {
-  if (width < 8) return "";
-  let wide = pen.measureText(text).width;
-  if (wide <= width) return text;
-  let length = Math.floor((text.length * width) / wide);
-  while (length > 0 && (wide = pen.measureText(`${text.slice(0, length)}…`).width) > width) length -= 1;
-  return length > 1 ? `${text.slice(0, length)}…` : "";
 }

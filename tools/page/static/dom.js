@@ -50,3 +50,21 @@ export const podLink = (key) => {
   const slash = key.indexOf("/");
   return `#/pod/${encodeURIComponent(key.slice(0, slash))}/${encodeURIComponent(key.slice(slash + 1))}`;
 };
+
+// The beginning of a text that fits a width of a canvas.
+export function fitted(pen, text, width) {
+  if (width < 8) return "";
+  let wide = pen.measureText(text).width;
+  if (wide <= width) return text;
+  let length = Math.floor((text.length * width) / wide);
+  while (length > 0 && (wide = pen.measureText(`${text.slice(0, length)}…`).width) > width) length -= 1;
+  return length > 1 ? `${text.slice(0, length)}…` : "";
+}
+
+// The column "why", or else the last one, wraps its texts.
+export function table(columns, rows, label) {
+  const wrapped = columns.includes("why") ? columns.indexOf("why") : columns.length - 1;
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", {},
+    h("thead", {}, h("tr", {}, columns.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, index) => h("td", { class: index === wrapped ? "why" : undefined }, cell)))))));
+}

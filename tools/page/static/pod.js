@@ -1,7 +1,7 @@
 // The story of a pod: conditions, events, recorded attempts, what would change its decision, and the
 // verdict and scores of every node.
 
-import { ago, count, h, plural } from "./dom.js";
+import { ago, count, h, plural, table } from "./dom.js";
 
 const MOST_ROWS = 200;
 const natural = new Intl.Collator("en", { numeric: true }).compare;
@@ -160,12 +160,4 @@ function attempts(recorded) {
   return table(["no.", "when", "result", "why", "woken by", "waited", "took"], recorded.map((attempt) => [
     attempt.number, time(attempt), h("b", { class: attempt.result === "placed" ? "good" : "warn" }, attempt.result), why(attempt),
     attempt.wokenBy, `${attempt.waited.toFixed(2)} s`, `${(attempt.seconds * 1000).toFixed(2)} ms`]), "Recorded attempts");
-}
-
-// The column "why", or else the last one, wraps its texts.
-function table(columns, rows, label) {
-  const wrapped = columns.includes("why") ? columns.indexOf("why") : columns.length - 1;
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", {},
-    h("thead", {}, h("tr", {}, columns.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, index) => h("td", { class: index === wrapped ? "why" : undefined }, cell)))))));
 }

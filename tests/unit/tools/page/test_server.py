@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from typing import ClassVar
 
 import pytest
 from aiohttp import web
@@ -68,7 +69,9 @@ async def test_a_node_is_changed_with_the_page_s_token_alone() -> None:
     source = FilledSource()
     page = Page(source, Feed(source, VirtualClock()), (), act)
     async with TestClient(TestServer(page.application())) as client:
-        token = {PROOF_HEADER: await (await client.get("/ui/token")).text()}
+        offers = await (await client.get("/ui/offers")).json()
+        assert (offers["acts"], offers["asks"]) == (True, False)
+        token = {PROOF_HEADER: offers["token"]}
         for headers in ({}, {PROOF_HEADER: ""}, {PROOF_HEADER: "é"}):
             assert (await client.post("/ui/nodes/a/drain", headers=headers)).status == 403
         foreign = {**token, "Origin": "http://evil.example"}
@@ -80,10 +83,29 @@ async def test_a_node_is_changed_with_the_page_s_token_alone() -> None:
         assert done == [("drain", "a")]
 
 
-async def test_without_acts_there_is_no_token(client: Client) -> None:
-    assert await (await client.get("/ui/token")).text() == ""
-    response = await client.post("/ui/nodes/a/drain", headers={PROOF_HEADER: ""})
-    assert response.status == 404
+async def test_without_acts_and_asks_there_is_nothing_to_post(client: Client) -> None:
+    offers = await (await client.get("/ui/offers")).json()
+    assert (offers["acts"], offers["asks"], offers["weights"]) == (False, False, {})
+    for path, status in (("/ui/nodes/a/drain", 404), ("/ui/whatif", 405)):
+        response = await client.post(path, headers={PROOF_HEADER: offers["token"]})
+        assert response.status == status
+
+
+async def test_a_what_if_is_asked_with_the_page_s_token_alone() -> None:
+    class Echo:
+        weights: ClassVar = {"default-scheduler": {"ImageLocality": 1}}
+
+        async def respond(self, request: web.Request) -> web.StreamResponse:
+            return web.Response(body=await request.read())
+
+    source = FilledSource()
+    page = Page(source, Feed(source, VirtualClock()), (), asks=Echo())
+    async with TestClient(TestServer(page.application())) as client:
+        offers = await (await client.get("/ui/offers")).json()
+        assert (offers["asks"], offers["weights"]) == (True, Echo.weights)
+        assert (await client.post("/ui/whatif", data=b"{}")).status == 403
+        token = {PROOF_HEADER: offers["token"]}
+        assert await (await client.post("/ui/whatif", data=b"{}", headers=token)).text() == "{}"
 
 
 async def test_a_foreign_host_or_origin_gets_nothing(client: Client) -> None:

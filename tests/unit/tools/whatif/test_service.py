@@ -27,11 +27,11 @@ from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
 from berth.tools.feature_gates import gates_from
 from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.page.server import MOST_BYTES
 from berth.tools.whatif.command import whatif
 from berth.tools.whatif.documents import Documents
 from berth.tools.whatif.question import MOST_AT_ONCE
 from berth.tools.whatif.serve import serving
-from berth.tools.whatif.service import MOST_BYTES
 
 from .test_question import pod
 
@@ -88,6 +88,22 @@ async def test_a_live_cluster_is_followed_and_never_written() -> None:
         assert len(after[1]["nodes"]) == 3
         status, refusal = await ask(session, url, "drain node-9")
         assert (status, refusal["field"]) == (400, "steps[0]")
+        page = f"{url.removesuffix('whatif')}ui"
+        async with session.get(f"{page}/offers") as answer:
+            offers = await answer.json()
+        assert (offers["asks"], offers["acts"], offers["schedules"]) == (True, False, False)
+        assert offers["weights"]["default-scheduler"]["ImageLocality"] == 1
+        async with session.get(f"{page}/pods/default/small") as answer:
+            assert (await answer.json())["decision"]["hosts"]
+        headers = {"X-Berth-Token": offers["token"]}
+        async with session.post(
+            f"{page}/whatif", json={"steps": ["drain node-9"]}, headers=headers
+        ) as answer:
+            assert (answer.status, await answer.json()) == (status, refusal)
+        async with session.get(f"{page}/feed") as feed, asyncio.timeout(10):
+            told = b""
+            while b"default/small" not in told:
+                told += await feed.content.readany()
     assert {method for method, _ in live.requests} == {"GET"}
 
 

@@ -1,0 +1,21 @@
+"""What a page offers besides looking, which differs from server to server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+Weights = Mapping[str, Mapping[str, int]]
+
+
+class Offers(msgspec.Struct, frozen=True):
+    """`token` goes with each POST. With `acts` nodes can be changed, with `asks` what-ifs asked.
+    `schedules` is False without a scheduler. `weights` are those of score plugins, by profile.
+    """
+
+    token: str = ""
+    acts: bool = False
+    asks: bool = False
+    schedules: bool = True
+    weights: Weights = {}
