@@ -43,6 +43,7 @@ from berth.config.options import LoggingOptions
 from ..runtime.logger import Logger
 from .klog import TextLines, render_json
 from .line_writer import LineWriter
+from .problems import latest_problems
 
 DEFAULTS = LoggingOptions()
 Write = Callable[[str], None]  # writes a line
@@ -90,6 +91,7 @@ class Repeats:
 class Streams(msgspec.Struct, frozen=True):
     """Where the lines of one module go, by their level, and up to which verbosity."""
 
+    module: str
     verbosity: int
     info: Write
     warning: Write
@@ -145,13 +147,14 @@ def configure_logs(
     def streams(module: str = "") -> Streams:
         raised = (level for pattern, level in patterns if _fits(pattern, module))
         shown = max(verbosity, next(raised, verbosity))
-        return Streams(shown, write_info, write_warning, write_error)
+        return Streams(module, shown, write_info, write_warning, write_error)
 
     colours = errors is not None and errors.isatty()
     structlog.configure(
         processors=[
             Repeats(),
             ExceptionRenderer(_trace),
+            latest_problems,
             render_json if is_json else TextLines(os.getpid(), colours=colours),
         ],
         wrapper_class=Logger,

@@ -12,6 +12,7 @@ from ..mailboxes import Mailboxes
 from ..messages.queue import DumpQueued, ListQueued, MeasureQueue, QueuedPodDump
 from ..process.heartbeat import Heartbeat
 from ..runtime.ask import ask
+from ..telemetry.problems import LoggedProblem, latest_problems
 from .informers import Informers
 
 MOST_SHOWN = 200
@@ -39,7 +40,8 @@ class Glance(msgspec.Struct, frozen=True, rename="camel"):
     """The pods by place, the first of them, and how the scheduler is.
 
     `in_flight` are being decided or bound; of these, `on_permit` wait for a plugin's permission,
-    and `in_pre_bind` for their volumes and devices.
+    and `in_pre_bind` for their volumes and devices. `problems` are those of the informers, `logged`
+    the latest warnings and errors of the log, oldest first.
     """
 
     active: int
@@ -54,6 +56,7 @@ class Glance(msgspec.Struct, frozen=True, rename="camel"):
     leads: bool
     problems: tuple[str, ...]
     still_seconds: float
+    logged: tuple[LoggedProblem, ...] = ()
 
 
 class Lookout:
@@ -96,6 +99,7 @@ class Lookout:
             self._tenure.permits(),
             tuple(self._informers.problems()),
             self._heartbeat.still_for(),
+            latest_problems.lines(),
         )
 
 

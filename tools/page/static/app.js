@@ -1,7 +1,7 @@
 // The page: chooses the view by the address, and draws what changed, at most once a frame.
 
 import { ClusterView } from "./cluster.js";
-import { count, h } from "./dom.js";
+import { count, h, plural } from "./dom.js";
 import { Feed } from "./feed.js";
 import { Model } from "./model.js";
 import { offers } from "./offers.js";
@@ -83,6 +83,7 @@ function strip() {
     document.getElementById("signs").replaceChildren(...signs.map(([sign, name, value]) =>
       h("li", { class: `sign ${sign}` }, h("span", { class: "what" }, name), h("b", {}, value))));
   }
+  logged(glance?.logged ?? []);
   const note = document.getElementById("stale");
   const old = feed.state === "lost" || feed.state === "stale";
   note.hidden = !old;
@@ -90,6 +91,24 @@ function strip() {
   const quiet = Math.floor(feed.quiet() / 5) * 5;
   const said = `No news for ${quiet ? `${quiet} s` : "a moment"}: what you see may be out of date. Connecting again.`;
   if (old && note.textContent !== said) note.textContent = said;
+}
+
+// The scheduler's recent errors and warnings, newest first.
+let lines = "";
+function logged(problems) {
+  const text = JSON.stringify(problems);
+  if (text === lines) return;
+  lines = text;
+  const details = document.getElementById("logged");
+  const errors = problems.filter(({ level }) => level === "error").length;
+  const counts = [[errors, "error"], [problems.length - errors, "warning"]].filter(([number]) => number);
+  details.hidden = !problems.length;
+  details.classList.toggle("bad", errors > 0);
+  details.querySelector("b").textContent = counts.map(([number, word]) => plural(number, word)).join(", ");
+  details.querySelector("ol").replaceChildren(...problems.toReversed().map(({ at, level, text: said }) => {
+    const date = new Date(at * 1000);
+    return h("li", { class: level }, h("time", { datetime: date.toISOString() }, date.toLocaleTimeString()), h("b", {}, level), h("span", {}, said));
+  }));
 }
 
 document.getElementById("skip").addEventListener("click", (event) => {

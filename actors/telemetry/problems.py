@@ -1,0 +1,59 @@
+"""The latest warnings and errors of the log, for those who look at the scheduler.
+
+Those of the workshop are left out: in a toy cluster its kubelets log in the same process.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from time import time
+
+import msgspec
+from structlog.typing import EventDict
+
+from .klog import RENAMED, pair, printable
+
+MOST_KEPT = 20
+MOST_CHARACTERS = 500  # of a line
+OTHERS = "berth.tools."
+
+
+class LoggedProblem(msgspec.Struct, frozen=True):
+    """A line of the log: when, in seconds of Unix time, `warning` or `error`, and its text."""
+
+    at: float
+    level: str
+    text: str
+
+
+class LatestProblems:
+    """A processor of structlog that keeps the last MOST_KEPT problems. Any thread may call it."""
+
+    def __init__(self) -> None:
+        self._lines: deque[LoggedProblem] = deque(maxlen=MOST_KEPT)
+
+    def __call__(self, logger: object, level: str, fields: EventDict) -> EventDict:
+        if level != "info" and not getattr(logger, "module", "").startswith(OTHERS):
+            severity = "warning" if level == "warning" else "error"
+            self._lines.append(LoggedProblem(time(), severity, _text(fields)))
+        return fields
+
+    def lines(self) -> tuple[LoggedProblem, ...]:
+        """Returns the problems, oldest first."""
+        return tuple(self._lines)
+
+
+def _text(fields: EventDict) -> str:
+    message = fields["event"]
+    pairs = (
+        pair(RENAMED.get(name, name), value)
+        for name, value in fields.items()
+        if name not in ("event", "exception", "v")
+    )
+    last = str(fields.get("exception", "")).strip().rpartition("\n")[2]  # of a traceback
+    text = f"{message}{''.join(pairs)}{f': {last}' if last else ''}"
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+latest_problems = LatestProblems()
