@@ -62,7 +62,9 @@ async def test_the_scheduler_answers_what_ifs_about_its_own_cluster() -> None:
         running.put_pod("small", "2")
         running.api.delete("/api/v1/pods", "default/big")
         await running.advance(3)
-        bound = {of["metadata"]["name"]: of for of in running.api.documents("/api/v1/pods").values()}
+        bound = {
+            of["metadata"]["name"]: of for of in running.api.documents("/api/v1/pods").values()
+        }
         assert bound["small"]["spec"]["nodeName"] == "node-2"
         status, second = await ask(session, url, "drain node-2")
         own = Documents(
