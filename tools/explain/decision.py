@@ -213,12 +213,13 @@ def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
     if diagnosis is None or live is None:
         return Decision(prefilter=_verdict(prefilter.status))
     names = None if prefilter.node_names is None else sorted(prefilter.node_names)
-    verdicts = {
-        diagnosis.view.name(i): _verdict(diagnosis.status(i)) for i in np.flatnonzero(live).tolist()
-    }
-    outside = _verdict(unresolvable(prefilter.reason_outside))
+    found, of_node, statuses = diagnosis.distinct(live)
+    distinct = list(map(_verdict, statuses))
+    verdicts = dict(zip(found, map(distinct.__getitem__, of_node), strict=True))
     every = plain.snapshot.columns.row_of
-    verdicts |= {name: outside for name in every if name not in verdicts}
+    if len(verdicts) < len(every):
+        outside = _verdict(unresolvable(prefilter.reason_outside))
+        verdicts |= {name: outside for name in every if name not in verdicts}
     skipped = SkippedPlugins(sorted(evaluation.state.skip_filter))
     return Decision(prefilter_nodes=names, filter=verdicts, skipped=skipped)
 

@@ -65,12 +65,13 @@ class Settled(msgspec.Struct, frozen=True):
 
 class _Trial:
     """What to restore at the end of a trial: the objects that changed, None for those that are new,
-    the order of the nodes, and the plugins if the configuration changed.
+    the order of the nodes if one of them was removed, and the plugins if the configuration changed.
     """
 
     def __init__(self, nodes: Iterable[Place]) -> None:
         self.originals: dict[Place, Document | None] = {}
         self.nodes = tuple(nodes)
+        self.lost_node = False
         self.deciding: _Deciding | None = None
 
 
@@ -178,6 +179,8 @@ class Documents:
         """Removes and returns an object."""
         document = self.at(place)
         self._changes(place)
+        if place[0] == "Node" and self._trial and self._trial.originals[place] is not None:
+            self._trial.lost_node = True
         self._deciding.explainer.replace(document, None)
         if place[0] != "Pod" or _counts(document):
             self._deciding.cluster.remove(document)
@@ -232,8 +235,7 @@ class Documents:
     def _restore(self, trial: _Trial) -> None:
         if trial.deciding is not None:
             self._deciding = trial.deciding
-        nodes = self._kinds.get("Node", {})
-        lost = any(place not in nodes for place in trial.nodes)
+        lost = trial.lost_node
         for place, original in trial.originals.items():
             present = place in self._kinds.get(place[0], {})
             if present and (original is None or place[0] == "Pod"):

@@ -37,18 +37,30 @@ def unchanged(snapshot: Snapshot) -> dict[str, NodeChange]:
 
 
 def changed(
-    before: dict[str, NodeChange], names: dict[str, None], snapshot: Snapshot
+    before: dict[str, NodeChange],
+    names: dict[str, None],
+    snapshot: Snapshot,
+    *,
+    every_node: bool = True,
 ) -> list[NodeChange]:
-    """Returns all nodes, of which those of these names may have changed, sorted by name."""
+    """Returns the nodes sorted by name: all of them, of which those of these names may have changed,
+    or only those that did.
+    """
     present = [name for name in names if name in snapshot.columns.row_of]
     after = dict(zip(present, _of(snapshot, present), strict=True))
-    changes = dict(before)
+    changes: dict[str, NodeChange] = {}
     for name in names:
         old = before.get(name)
         if old is not None or name in after:
             changes[name] = NodeChange(name, None if old is None else old.before, after.get(name))
-    new = len(changes) > len(before)
-    return [changes[name] for name in sorted(changes)] if new else list(changes.values())
+    if not every_node:
+        return [changes[name] for name in sorted(changes) if _differs(changes[name])]
+    all_ = {**before, **changes}
+    return [all_[name] for name in sorted(all_)] if len(all_) > len(before) else list(all_.values())
+
+
+def _differs(change: NodeChange) -> bool:
+    return change.before != change.after
 
 
 def _of(snapshot: Snapshot, names: list[str]) -> list[Fullness]:

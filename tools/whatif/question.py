@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,12 +24,14 @@ RETRY_SECONDS = 1
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Steps as in a file of steps, but none that reads a file. Names in steps are in `namespace`,
-    and ties between equally good nodes are broken by `seed`.
+    and ties between equally good nodes are broken by `seed`. `nodes` says which nodes the answer
+    lists.
     """
 
     steps: list[Written]
     seed: int = 0
     namespace: str = "default"
+    nodes: Literal["all", "changed"] = "all"
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -91,7 +93,14 @@ def answer(documents: Documents, question: Question, seconds: float = MOST_SECON
         steps = steps_of(question.steps, files=False)
         with documents.trial():
             until = monotonic() + seconds
-            return result_of(documents, steps, question.seed, question.namespace, until)
+            return result_of(
+                documents,
+                steps,
+                question.seed,
+                question.namespace,
+                until,
+                every_node=question.nodes == "all",
+            )
     except StepError as problem:
         field = f"steps[{problem.number - 1}]"
         raise RefusedError(HTTPStatus.BAD_REQUEST, field, str(problem)) from None

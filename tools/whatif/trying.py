@@ -74,9 +74,12 @@ def result_of(
     seed: int = 0,
     namespace: str = "default",
     until: float = inf,
+    *,
+    every_node: bool = True,
 ) -> Result:
     """Returns the result of steps, which change the documents. Before them, the pods that are
     pending are placed as they would be without the steps. `until` is a time of time.monotonic.
+    Unless `every_node`, the result has only the nodes that change.
 
     Raises StepError, SourceError, or TooLongError.
     """
@@ -94,7 +97,7 @@ def result_of(
             placing.settle()
             while trial.drain_on():
                 placing.settle()
-        nodes = changed(before, documents.touched, documents.snapshot())
+        nodes = changed(before, documents.touched, documents.snapshot(), every_node=every_node)
         pending = pending_of(documents, placing)
     finally:
         placing.unreserve()

@@ -148,6 +148,20 @@ class Diagnosis:
         reasons = self._explain[by](int(self.keys[position]))
         return Status(Code(int(self.codes[position])), reasons, self.plugins[by])
 
+    def distinct(self, live: Bools) -> tuple[list[str], list[int], list[Status]]:
+        """Returns the names of the `live` nodes, for each of them the position of its status in the
+        third list, and the distinct statuses.
+        """
+        positions = np.flatnonzero(live)
+        rows = positions if isinstance(self.view.rows, slice) else self.view.rows[positions]
+        names = list(map(self.view.columns.names.__getitem__, rows.tolist()))
+        _, keys = np.unique(self.keys[positions], return_inverse=True)
+        combined = keys * (len(self.plugins) + 1) + self.by[positions] + 1
+        combined = combined * (1 << 8) + self.codes[positions]
+        _, firsts, inverse = np.unique(combined, return_index=True, return_inverse=True)
+        statuses = [self.status(int(position)) for position in positions[firsts]]
+        return names, inverse.tolist(), statuses
+
     def reasons(self, live: Bools) -> Counter[str]:
         """Returns how many of the `live` positions were rejected for each reason; explains each
         distinct key once.

@@ -7,7 +7,7 @@ they appeared.
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from ..kube.core import Node
 
@@ -52,8 +52,8 @@ class NodeTree:
 
     def names(self) -> list[str]:
         """Returns all names: the first of each zone, then the second of each zone, and so on."""
-        turns = zip_longest(*self._zones.values())
-        return [name for turn in turns for name in turn if name is not None]
+        turns = chain.from_iterable(zip_longest(*self._zones.values()))
+        return [name for name in turns if name is not None]
 
     def __len__(self) -> int:
         return sum(map(len, self._zones.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -11,6 +11,7 @@ from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 K = TypeVar("K")
+Rejected = Mapping[tuple[str, ...], Sequence[str]]  # nodes by the reasons of a plugin
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -34,6 +35,10 @@ class Question(msgspec.Struct, frozen=True):
     info: PodInfo
     nodes: Mapping[str, NodeInfo]
     namespaces: Mapping[str, Mapping[str, str]]
+
+
+def nodes_of(rejected: Rejected) -> list[str]:
+    return [node for nodes in rejected.values() for node in nodes]
 
 
 def grouped(pairs: Iterable[tuple[str, K]]) -> dict[K, tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from berth.actors.scheduling.kube.core import Namespace
 from berth.actors.scheduling.model.node_info import NodeInfo
@@ -12,18 +12,8 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 
 from ..decision import Decision, Failure, Verdict
 from . import nodes, pods, resources
-from .ask import Ask, Question, grouped
+from .ask import Ask, Question, Rejected
 
-_ASKS = {
-    "NodeResourcesFit": resources.asks,
-    "NodeUnschedulable": nodes.cordon_asks,
-    "NodeName": nodes.name_asks,
-    "TaintToleration": nodes.taint_asks,
-    "NodeAffinity": nodes.label_asks,
-    "InterPodAffinity": pods.affinity_asks,
-    "PodTopologySpread": pods.spread_asks,
-    "NodePorts": pods.port_asks,
-}
 SUCCESS = "Success"
 # The verdict about the nodes that the names in matchFields leave out.
 OUTSIDE = ["node(s) didn't satisfy plugin(s) [NodeAffinity]"]
@@ -34,26 +24,45 @@ def asks_of(info: PodInfo, snapshot: Snapshot, decision: Decision | Failure) -> 
     its first node. Plugins that are not known here speak for themselves, by their reasons.
     """
     verdicts = {} if isinstance(decision, Failure) else decision.filter
-    rows, infos = snapshot.columns.row_of, dict[str, NodeInfo]()
-    for name, row in rows.items():
-        node_info = snapshot.columns.infos[row]
-        if node_info is not None:
-            infos[name] = node_info
+    columns = snapshot.columns
+    every = zip(
+        columns.row_of, map(columns.infos.__getitem__, columns.row_of.values()), strict=True
+    )
+    infos: dict[str, NodeInfo] = {name: info for name, info in every if info is not None}
     namespaces = {n.metadata.name: n.metadata.labels for n in snapshot.objects.every(Namespace)}
     question = Question(info, infos, namespaces)
-    reasons: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    same: dict[int, tuple[Verdict, list[str]]] = {}  # Many nodes share a verdict.
     for node, verdict in verdicts.items():
+        known = same.get(id(verdict))
+        if known is None:
+            known = same[id(verdict)] = verdict, []
+        known[1].append(node)
+    rejected: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(dict)
+    for verdict, names in same.values():
         if verdict.code != SUCCESS:
             plugin = verdict.plugin or ("NodeAffinity" if verdict.reasons == OUTSIDE else "")
-            reasons[plugin][node] = verdict.reasons
+            rejected[plugin].setdefault(tuple(verdict.reasons), []).extend(names)
     asks = [
         ask
-        for plugin, by_node in reasons.items()
-        for ask in (_ASKS[plugin](question, by_node) if plugin in _ASKS else _by_reasons(by_node))
+        for plugin, by_reasons in rejected.items()
+        for ask in _ASKS.get(plugin, _by_reasons)(question, by_reasons)
     ]
     return {ask: verdicts[ask.nodes[0]] for ask in sorted(asks, key=lambda ask: -len(ask.nodes))}
 
 
-def _by_reasons(reasons: Mapping[str, list[str]]) -> list[Ask]:
-    groups = grouped((node, "; ".join(of)) for node, of in reasons.items())
-    return [Ask(names, text, text) for text, names in groups.items()]
+def _by_reasons(_: Question, rejected: Rejected) -> Iterator[Ask]:
+    for reasons, names in rejected.items():
+        text = "; ".join(reasons)
+        yield Ask(tuple(names), text, text)
+
+
+_ASKS: Mapping[str, Callable[[Question, Rejected], Iterator[Ask]]] = {
+    "NodeResourcesFit": resources.asks,
+    "NodeUnschedulable": nodes.cordon_asks,
+    "NodeName": nodes.name_asks,
+    "TaintToleration": nodes.taint_asks,
+    "NodeAffinity": nodes.label_asks,
+    "InterPodAffinity": pods.affinity_asks,
+    "PodTopologySpread": pods.spread_asks,
+    "NodePorts": pods.port_asks,
+}

@@ -12,7 +12,7 @@ from berth.actors.scheduling.kube.node_selector import requirement_matches
 from berth.actors.scheduling.kube.taints import HARD_EFFECTS
 
 from ..words import MOST_NAMES, listed, required
-from .ask import Ask, Question, grouped
+from .ask import Ask, Question, Rejected, grouped, nodes_of
 
 HOSTNAME = "metadata.name"
 # The values of these labels are near each other and mean different things.
@@ -26,8 +26,8 @@ class _Lack(msgspec.Struct, frozen=True):
     of_name: bool = False
 
 
-def cordon_asks(_: Question, nodes: Iterable[str]) -> Iterator[Ask]:
-    cordoned = tuple(nodes)
+def cordon_asks(_: Question, rejected: Rejected) -> Iterator[Ask]:
+    cordoned = tuple(nodes_of(rejected))
     yield Ask(
         cordoned,
         "is cordoned",
@@ -36,17 +36,17 @@ def cordon_asks(_: Question, nodes: Iterable[str]) -> Iterator[Ask]:
     )
 
 
-def name_asks(question: Question, nodes: Iterable[str]) -> Iterator[Ask]:
+def name_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     name = question.info.pod.spec.node_name
     yield Ask(
-        tuple(nodes),
+        tuple(nodes_of(rejected)),
         f"is not {name}, which the pod's spec.nodeName names",
         f"are not {name}, which the pod's spec.nodeName names",
         "remove spec.nodeName",
     )
 
 
-def taint_asks(question: Question, nodes: Iterable[str]) -> Iterator[Ask]:
+def taint_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     """Yields an ask for each taint that is the first one of a node that the pod does not
     tolerate.
     """
@@ -60,17 +60,18 @@ def taint_asks(question: Question, nodes: Iterable[str]) -> Iterator[Ask]:
             if taint.effect in HARD_EFFECTS and not tolerations.tolerate(taint)
         )
 
-    for (key, value, effect), names in grouped((n, first_taint(n)) for n in nodes).items():
+    taints = ((name, first_taint(name)) for name in nodes_of(rejected))
+    for (key, value, effect), names in grouped(taints).items():
         taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
         operator = f"operator: Equal, value: {value}" if value else "operator: Exists"
         toleration = f"tolerations: [{{key: {key}, {operator}, effect: {effect}}}]"
         yield Ask(names, f"has the taint {taint}", f"have the taint {taint}", toleration)
 
 
-def label_asks(question: Question, nodes: Iterable[str]) -> Iterator[Ask]:
+def label_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     """Yields an ask for each requirement of node selector and node affinity that nodes fail."""
     groups = grouped(
-        (node, _first_lack(question.info.pod, _node(question, node))) for node in nodes
+        (node, _first_lack(question.info.pod, _node(question, node))) for node in nodes_of(rejected)
     )
     for lack, names in groups.items():
         if lack is None:

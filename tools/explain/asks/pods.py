@@ -18,7 +18,7 @@ from berth.actors.scheduling.plugins.inter_pod_affinity import (
 from berth.actors.scheduling.plugins.pod_topology_spread import HARD, REASON_LABEL
 
 from ..words import all_of, required
-from .ask import Ask, Question, grouped
+from .ask import Ask, Question, Rejected, grouped, nodes_of
 
 
 class _Lack(msgspec.Struct, frozen=True):
@@ -40,9 +40,13 @@ class _Lack(msgspec.Struct, frozen=True):
         )
 
 
-def affinity_asks(question: Question, reasons: Mapping[str, Sequence[str]]) -> Iterator[Ask]:
-    """Yields the asks of InterPodAffinity, by its `reasons` for each node."""
-    lacks = {node: _affinity_lack(question, node, of) for node, of in reasons.items()}
+def affinity_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
+    others = _Others(question)
+    lacks = {
+        node: _affinity_lack(question, others, node, reasons)
+        for reasons, nodes in rejected.items()
+        for node in nodes
+    }
     for lack, nodes in grouped((node, lack) for node, (lack, _) in lacks.items()).items():
         obstacles = list(dict.fromkeys(pod for node in nodes if (pod := lacks[node][1])))
         if not obstacles:
@@ -54,7 +58,52 @@ def affinity_asks(question: Question, reasons: Mapping[str, Sequence[str]]) -> I
         yield Ask(nodes, f"{lack.one}{way}", f"{lack.many}{way}", remedy)
 
 
-def _affinity_lack(question: Question, node: str, reasons: Sequence[str]) -> tuple[_Lack, str]:
+class _Others:
+    """The pods of the cluster that count for the pod's affinity; each term looks at them once."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._selected: dict[AffinityTerm, dict[str | None, str]] = {}
+        self._refusing: dict[str, dict[str | None, tuple[int, str]]] | None = None
+
+    def selected(self, term: AffinityTerm) -> dict[str | None, str]:
+        """Returns the first pod that a term selects in each topology, by the value of the label;
+        None stands for the nodes without the label.
+        """
+        known = self._selected.get(term)
+        if known is None:
+            known = self._selected[term] = {}
+            for info in self._question.nodes.values():
+                value = info.labels.get(term.topology_key)
+                if value not in known:
+                    for pod in info.pods.values():
+                        if _selects(self._question, term, pod):
+                            known[value] = pod.key
+                            break
+        return known
+
+    def refusing(self, labels: Mapping[str, str]) -> str:
+        """Returns the first pod whose anti-affinity keeps the pod off nodes with these labels, or
+        "".
+        """
+        if self._refusing is None:
+            self._refusing = {}
+            number = 0
+            for info in self._question.nodes.values():
+                for pod in info.pods.values():
+                    for term in pod.template.affinity_terms.required_anti:
+                        if _selects(self._question, term, self._question.info):
+                            number += 1
+                            values = self._refusing.setdefault(term.topology_key, {})
+                            value = info.labels.get(term.topology_key)
+                            values.setdefault(value, (number, pod.key))
+        of_key = (of.get(labels.get(key)) for key, of in self._refusing.items())
+        return min(filter(None, of_key), default=(0, ""))[1]
+
+
+def _affinity_lack(
+    question: Question, others: _Others, node: str, reasons: Sequence[str]
+) -> tuple[_Lack, str]:
     """Returns what the node lacks, and a pod that is in the way, or ""."""
     terms, labels = question.info.template.affinity_terms, question.nodes[node].labels
     if REASON_AFFINITY in reasons:
@@ -62,27 +111,24 @@ def _affinity_lack(question: Question, node: str, reasons: Sequence[str]) -> tup
             if term.topology_key not in labels:
                 return _Lack.of_label(term.topology_key, "the pod affinity"), ""
         for term in terms.required:
-            if not any(_selects(question, term, pod) for pod in _domain(question, term, node)):
-                return _friendless(question, term), ""
+            if labels[term.topology_key] not in others.selected(term):
+                return _friendless(term, is_somewhere=bool(others.selected(term))), ""
     if REASON_ANTI_AFFINITY in reasons:
         for term in terms.required_anti:
-            for pod in _domain(question, term, node):
-                if _selects(question, term, pod):
-                    what = f"{selection(term.selector)} in the same {term.topology_key}"
-                    return _Lack.of_room(f"the pod's anti-affinity to {what}"), pod.key
-    for other in question.nodes.values():
-        for pod in other.pods.values():
-            for term in pod.template.affinity_terms.required_anti:
-                same = labels.get(term.topology_key) == other.labels.get(term.topology_key)
-                if same and _selects(question, term, question.info):
-                    return _Lack.of_room("another pod's anti-affinity"), pod.key
+            pod = others.selected(term).get(labels.get(term.topology_key), "")
+            if pod and term.topology_key in labels:
+                what = f"{selection(term.selector)} in the same {term.topology_key}"
+                return _Lack.of_room(f"the pod's anti-affinity to {what}"), pod
+    pod = others.refusing(labels)
+    if pod:
+        return _Lack.of_room("another pod's anti-affinity"), pod
     text = "; ".join(reasons)
     return _Lack(text, text), ""
 
 
-def _friendless(question: Question, term: AffinityTerm) -> _Lack:
+def _friendless(term: AffinityTerm, *, is_somewhere: bool) -> _Lack:
     what = selection(term.selector)
-    if any(_selects(question, term, pod) for pod in _all_pods(question)):
+    if is_somewhere:
         lack = f"no pod with {what} in the same {term.topology_key}"
         return _Lack(f"has {lack}", f"have {lack}", "start such a pod there, or move the others")
     namespaces = ", ".join(sorted(term.namespaces))
@@ -90,19 +136,6 @@ def _friendless(question: Question, term: AffinityTerm) -> _Lack:
     lack = f"no pod with {what}: there is none{where}"
     remedy = f"start a pod with {what}, or change the affinity"
     return _Lack(f"has {lack}", f"have {lack}", remedy)
-
-
-def _domain(question: Question, term: AffinityTerm, node: str) -> Iterator[PodInfo]:
-    """Yields the pods in the same topology as a node."""
-    value = question.nodes[node].labels.get(term.topology_key)
-    if value is not None:
-        for info in question.nodes.values():
-            if info.labels.get(term.topology_key) == value:
-                yield from info.pods.values()
-
-
-def _all_pods(question: Question) -> Iterator[PodInfo]:
-    return (pod for info in question.nodes.values() for pod in info.pods.values())
 
 
 def _selects(question: Question, term: AffinityTerm, pod: PodInfo) -> bool:
@@ -119,8 +152,7 @@ def selection(selector: Selector) -> str:
     return all_of(parts)
 
 
-def spread_asks(question: Question, reasons: Mapping[str, Sequence[str]]) -> Iterator[Ask]:
-    """Yields the asks of PodTopologySpread, by its `reasons` for each node."""
+def spread_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     constraints = question.info.pod.spec.topology_spread_constraints
     hard = [c for c in constraints if c.when_unsatisfiable == HARD]
 
@@ -135,11 +167,12 @@ def spread_asks(question: Question, reasons: Mapping[str, Sequence[str]]) -> Ite
         missing = next((c.topology_key for c in hard if c.topology_key not in labels), "")
         return _Lack.of_label(missing, "the spreading")
 
-    for what, nodes in grouped((n, lack(n, of)) for n, of in reasons.items()).items():
+    lacks = ((node, lack(node, of)) for of, nodes in rejected.items() for node in nodes)
+    for what, nodes in grouped(lacks).items():
         yield Ask(nodes, what.one, what.many, what.remedy)
 
 
-def port_asks(question: Question, reasons: Mapping[str, Sequence[str]]) -> Iterator[Ask]:
+def port_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     """Yields the asks of NodePorts: the host ports in use, and a pod that has each."""
     ports = question.info.template.host_ports
 
@@ -153,7 +186,7 @@ def port_asks(question: Question, reasons: Mapping[str, Sequence[str]]) -> Itera
         return "", ""
 
     by_port: dict[str, list[tuple[str, str]]] = {}
-    for node in reasons:
+    for node in nodes_of(rejected):
         port, pod = user(question.nodes[node])
         by_port.setdefault(port, []).append((node, pod))
     for port, users in by_port.items():

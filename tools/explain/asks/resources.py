@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ..words import amount
-from .ask import Ask, Question, grouped
+from .ask import Ask, Question, Rejected
 
 INSUFFICIENT = "Insufficient "
 TOO_MANY_PODS = "Too many pods"
 PODS = "pods"
 
 
-def asks(question: Question, reasons: Mapping[str, Sequence[str]]) -> Iterator[Ask]:
-    """Yields an ask for each set of resources that nodes lack. `reasons` are those of
-    NodeResourcesFit, by node.
-    """
-    for lacks, nodes in grouped((node, tuple(sorted(of))) for node, of in reasons.items()).items():
+def asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
+    """Yields an ask for each set of resources that nodes lack."""
+    for reasons, nodes in rejected.items():
+        lacks = sorted(reasons)
         names = [reason.removeprefix(INSUFFICIENT) for reason in lacks if reason != TOO_MANY_PODS]
         words = [_shortage(question, name, nodes) for name in names]
         one, many = ("lacks ", "lack ") if words else ("", "")
@@ -30,24 +29,25 @@ def asks(question: Question, reasons: Mapping[str, Sequence[str]]) -> Iterator[A
         else:
             one, many = one + what, many + what
         remedies = [remedy for _, remedy in words] + ["remove a pod from one of them"] * full
-        yield Ask(nodes, one, many, "; ".join(remedies))
+        yield Ask(tuple(nodes), one, many, "; ".join(remedies))
 
 
 def _shortage(question: Question, name: str, nodes: Sequence[str]) -> tuple[str, str]:
     """Returns what is short in words, and the remedy."""
     requested = question.info.template.spec_requests.get(name, 0)
-    sizes = {node: info.allocatable.get(name, 0) for node, info in question.nodes.items()}
-    largest = max(sizes, key=lambda node: sizes[node])
-    if not sizes[largest]:
+    largest = max(info.allocatable.get(name, 0) for info in question.nodes.values())
+    if not largest:
         return f"{name} (no node has any)", f"add a node with {name}, or do not request it"
-    if sizes[largest] < requested:
-        most = _amount(name, sizes[largest])
+    if largest < requested:
+        most = _amount(name, largest)
         lack = f"{name} ({_amount(name, requested)} requested, the largest node has {most})"
         return lack, f"request at most {most} {name}, or add a larger node"
-    free = {node: sizes[node] - question.nodes[node].requested[name] for node in nodes}
-    closest = max(free, key=lambda node: free[node])
+    infos = map(question.nodes.__getitem__, nodes)
+    amounts = [info.allocatable.get(name, 0) - info.requested.get(name, 0) for info in infos]
+    free = dict(zip(nodes, amounts, strict=True))
+    closest = max(free, key=free.__getitem__)
     short = _amount(name, requested - free[closest])
-    if sizes[closest] < requested:
+    if question.nodes[closest].allocatable.get(name, 0) < requested:
         remedy = f"request at most {_amount(name, max(free[closest], 0))} {name}"
     else:
         remedy = f"free {short} {name} on {closest}"

@@ -86,6 +86,7 @@ spec: {containers: [{name: c, img: nginx}]}
 STEPS = (
     ["add 1 like node-2"],
     ["drain node-1", "remove node-1"],
+    ["remove node-1", {"apply": [{**node(1), "status": {**node(1)["status"], "capacity": {}}}]}],
     ["cordon node-3", "taint node-2 a=b:NoExecute"],
     [{"apply": [{**pod("new", 2), "metadata": {"name": "new"}}]}, "delete new"],
     [{"configure": {**CONFIGURATION, "percentageOfNodesToScore": 50}}, "remove node-5"],
@@ -111,6 +112,7 @@ def test_a_question_changes_no_answer_of_another_one() -> None:
         ({"steps": ["drain node-1", "drain node-9"]}, "steps[1]", "node-9 does not exist"),
         ({"steps": [], "seed": "x"}, "seed", "int"),
         ({"steps": [], "sede": 1}, "sede", "unknown"),
+        ({"steps": [], "nodes": "some"}, "nodes", "'some'"),
         ({"steps": ["apply /etc/passwd"]}, "steps[0]", '{"apply": [OBJECT, ...]}'),
         ({"steps": ["configure /etc/passwd"]}, "steps[0]", '{"configure":'),
         ({"steps": [{}]}, "steps[0]", '{"apply":'),
@@ -162,6 +164,19 @@ def test_the_weights_of_a_configuration_are_those_of_each_profile() -> None:
     after = weights_of(changed, DEFAULTS)["default-scheduler"]
     kept = {name: weight for name, weight in weights.items() if name != "TaintToleration"}
     assert after == {**kept, "ImageLocality": 4}
+
+
+def test_a_question_may_ask_for_the_nodes_that_change() -> None:
+    steps: list[Any] = ["remove node-4", "add 1 like node-2", "cordon node-3"]
+    every = answer(cluster(), Question(steps))
+    some = answer(cluster(), Question(steps, nodes="changed"))
+    assert (
+        {"node-2-copy-1", "node-4"}
+        <= {of.node for of in some.nodes}
+        < {of.node for of in every.nodes}
+    )
+    assert some.nodes == [of for of in every.nodes if of.before != of.after]
+    assert msgspec.structs.replace(some, nodes=every.nodes) == every
 
 
 def test_a_question_that_takes_too_long_is_refused_and_changes_nothing() -> None:
