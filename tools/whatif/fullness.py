@@ -43,8 +43,8 @@ def changed(
     *,
     every_node: bool = True,
 ) -> list[NodeChange]:
-    """Returns the nodes sorted by name: all of them, of which those of these names may have changed,
-    or only those that did.
+    """Returns all nodes sorted by name, of which those of these names may have changed; or only
+    those that did, unless `every_node`.
     """
     present = [name for name in names if name in snapshot.columns.row_of]
     after = dict(zip(present, _of(snapshot, present), strict=True))
