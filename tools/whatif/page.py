@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from functools import partial
 from http import HTTPStatus
+from itertools import compress
+from operator import is_not
 
 import anyio
 import anyio.lowlevel
@@ -18,7 +20,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.meta import HasMetadata, key
 from berth.actors.scheduling.kube.whole import json_of
 from berth.actors.server.request import (
     JSON,
@@ -176,15 +178,16 @@ class _Worker:
         objects = await view.objects()
         for kind, now in objects.items():
             before = self._told.get(kind, {})
+            names, items = list(now), list(now.values())
             new: list[HasMetadata] = []
-            for number, (name, item) in enumerate(now.items()):
-                if before.get(name) is not item:
-                    new.append(item)
-                if number % LOOKED_AT == 0:
-                    await anyio.lowlevel.checkpoint()
-            places = [before[name].metadata for name in before.keys() - now.keys()]
-            gone = [(place.namespace, place.name) for place in places]
-            if gone:
+            for start in range(0, len(names), LOOKED_AT):
+                part = slice(start, start + LOOKED_AT)
+                differ = map(is_not, map(before.get, names[part]), items[part])
+                new += compress(items[part], differ)
+                await anyio.lowlevel.checkpoint()
+            if len(before) + sum(key(item) not in before for item in new) > len(now):
+                places = [before[name].metadata for name in before.keys() - now.keys()]
+                gone = [(place.namespace, place.name) for place in places]
                 await self._frames.send(framed(Changed(kind.api_version, kind.kind, gone=gone)))
             for start in range(0, len(new), SLICE):
                 documents = [_json_of(item) for item in new[start : start + SLICE]]
