@@ -154,7 +154,14 @@ class Daemon:
                 self.debug,
                 instruments.registry,
                 pages_of_packages(
-                    Shown(informers, self._profiles, self.lookout, self.debug, gates)
+                    Shown(
+                        informers,
+                        self._profiles,
+                        self.lookout,
+                        self.debug,
+                        gates,
+                        self._heartbeat,
+                    )
                 ),
             )
             self._server = ServerActor(options.serving, options, shown, Random(rng.random()))

@@ -204,9 +204,9 @@ class HttpsServer:
     async def _handle(self, carried: web.BaseRequest) -> web.StreamResponse:
         async with self._busy(carried.transport):
             try:
-                async with asyncio.timeout(ANSWER_SECONDS):
+                async with asyncio.timeout(ANSWER_SECONDS) as limit:
                     answer = await self._respond(_request(carried))
-                    return await _sent(carried, answer)
+                    return await _sent(carried, answer, limit)
             except (ConnectionError, TimeoutError):
                 raise  # aiohttp ends the connection
             except Exception:
@@ -292,8 +292,12 @@ def _response(answer: Answer) -> web.Response:
     return response
 
 
-async def _sent(carried: web.BaseRequest, answer: Answer) -> web.StreamResponse:
-    """Sends the parts of an answer as they come; an error in between ends the connection."""
+async def _sent(
+    carried: web.BaseRequest, answer: Answer, limit: asyncio.Timeout
+) -> web.StreamResponse:
+    """Sends the parts of an answer as they come; an error in between ends the connection. The limit
+    of an endless answer counts for each part.
+    """
     if isinstance(answer.body, bytes):
         return _response(answer)
     stream = web.StreamResponse(status=answer.status, headers=_headers(answer))
@@ -303,6 +307,8 @@ async def _sent(carried: web.BaseRequest, answer: Answer) -> web.StreamResponse:
             if carried.method == "HEAD":
                 break
             await stream.write(part)
+            if answer.is_endless:
+                limit.reschedule(asyncio.get_running_loop().time() + ANSWER_SECONDS)
     await stream.write_eof()
     return stream
 

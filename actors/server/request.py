@@ -38,12 +38,15 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An answer. The body may be sent in parts as they come."""
+    """An answer. The body may be sent in parts as they come; an endless one goes on until the
+    client leaves, or may no longer have it.
+    """
 
     body: bytes | AsyncGenerator[bytes, None]
     status: int = 200
     content_type: str = TEXT
     headers: tuple[tuple[str, str], ...] = NOSNIFF
+    is_endless: bool = False
 
 
 def text(words: str, status: int = 200) -> Answer:

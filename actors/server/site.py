@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from functools import partial
+
+import msgspec
 
 from ..runtime.logger import get_logger
 from .authentication import Authenticator
@@ -31,6 +34,7 @@ from .reviews import ReviewFailedError
 log = get_logger(__name__)
 
 Page = Callable[[Request], Awaitable[Answer]]
+RECHECK_SECONDS = 30.0  # of an endless answer
 UNAUTHORIZED = refused(401, "Unauthorized", "Unauthorized")
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -61,6 +65,35 @@ class Site:
         self._folders = {path: pages[path] for path in sorted(folders, key=len, reverse=True)}
 
     async def respond(self, request: Request) -> Answer:
+        refusal = await self._refusal(request)
+        if refusal is not None:
+            return refusal
+        page = self._page(request.path)
+        if page is None:
+            return NOT_FOUND
+        try:
+            answer = await page(request)
+        except BodyTooLongError:
+            return TOO_LONG
+        if answer.is_endless and not isinstance(answer.body, bytes):
+            return msgspec.structs.replace(answer, body=self._while_allowed(request, answer.body))
+        return answer
+
+    async def _while_allowed(
+        self, request: Request, parts: AsyncGenerator[bytes, None]
+    ) -> AsyncGenerator[bytes, None]:
+        """Yields the parts of an answer until its client may no longer have it."""
+        checked = self._now()
+        async with aclosing(parts):
+            async for part in parts:
+                if self._now() - checked >= RECHECK_SECONDS:
+                    checked = self._now()
+                    if await self._refusal(request) is not None:
+                        return
+                yield part
+
+    async def _refusal(self, request: Request) -> Answer | None:
+        """Returns why a client may not have what it requests; None if it may."""
         began = self._now()
         user = await self._authenticator.identify(request)
         identified = self._now()
@@ -81,13 +114,7 @@ class Site:
             if user is ANONYMOUS:
                 return UNAUTHORIZED
             return _forbidden(user, request, decision.reason)
-        page = self._page(request.path)
-        if page is None:
-            return NOT_FOUND
-        try:
-            return await page(request)
-        except BodyTooLongError:
-            return TOO_LONG
+        return None
 
     def _page(self, path: str) -> Page | None:
         if path in self._pages:

@@ -111,9 +111,13 @@ class Informers:
             for kind in kinds
         )
 
-    def objects(self) -> dict[WatchedKind, dict[str, HasMetadata]]:
-        """Returns all objects as they are now, by kind and key."""
-        return {kind: dict(informer.objects()) for kind, informer in self._by_kind.items()}
+    def objects(self, kinds: Collection[WatchedKind]) -> dict[WatchedKind, dict[str, HasMetadata]]:
+        """Returns the objects of these kinds as they are now, by kind and key; no kinds are all."""
+        return {
+            kind: dict(informer.objects())
+            for kind, informer in self._by_kind.items()
+            if not kinds or kind in kinds
+        }
 
     def problems(self) -> list[str]:
         """Returns the reasons of the API server for not listing a kind, for each such kind."""

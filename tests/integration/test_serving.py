@@ -101,6 +101,8 @@ async def test_every_page_is_served() -> None:
             ("/statusz", "Paths:  /configz /debug /flagz /healthz /livez /metrics /readyz\n"),
             ("/debug/cache", '"key":"default/p"'),
             ("/debug/queue", '{"pods":[]}'),
+            ("/ui", "<title>berth</title>"),
+            ("/ui/offers", '"asks":false'),
         ):
             status, body = await ask(options, path, session)
             assert (status, words in body) == (200, True), (path, body)
@@ -111,6 +113,9 @@ async def test_every_page_is_served() -> None:
             "/debug/none",
             "/debug/pods/a",
             "/healthz/shutdown",
+            "/ui/none.js",
+            "/ui/pods/default/none",
+            "/ui/nodes/n/drain",
         ):
             assert await ask(options, path, session) == (404, "404 page not found\n"), path
         async with session.get(f"{url_of(options)}/configz", ssl=False) as response:
@@ -162,6 +167,58 @@ async def test_an_api_server_is_asked_who_may(tmp_path: Path) -> None:
             ("/livez", "wrong", 401),
         ):
             assert (await ask(options, path, session, token))[0] == status, (path, token)
+
+
+METHODS = ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+
+
+async def test_the_page_is_for_those_who_may_and_changes_nothing(tmp_path: Path) -> None:
+    reviewer = Reviewer()
+    reviewer.add("viewer", "viewer")
+    reviewer.add("other", "somebody")
+    reviewer.add("admin", "admin", "system:masters")
+    shown = ("/ui", "/ui/", "/ui/app.js", "/ui/offers", "/ui/pods/default/p")
+    reviewer.rights |= {("viewer", path) for path in shown}
+    async with (
+        delegating(tmp_path, reviewer) as options,
+        daemon(options=options) as running,
+        aiohttp.ClientSession() as session,
+    ):
+        running.put_node("n")
+        running.put_pod("p")
+        await running.advance(2)
+        for path in (*shown, "/ui/feed"):
+            for token, status in (("", 401), ("wrong", 401), ("other", 403)):
+                assert (await ask(options, path, session, token))[0] == status, (path, token)
+        for path in shown:
+            assert (await ask(options, path, session, "viewer"))[0] == 200, path
+        assert (await ask(options, "/ui/feed", session, "viewer"))[0] == 403
+        story = msgspec.json.decode((await ask(options, shown[-1], session, "viewer"))[1])
+        assert (story["node"], story["attempts"][0]["result"]) == ("n", "placed")
+        for path in (*shown, "/ui/feed", "/ui/nodes/n/drain", "/ui/whatif"):
+            for method in METHODS:
+                headers = {"Authorization": "Bearer admin"}
+                async with session.request(
+                    method, url_of(options) + path, headers=headers, ssl=False
+                ) as response:
+                    assert response.status == 405, (method, path)
+        async with session.get(f"{url_of(options)}/ui/", ssl=False, headers=headers) as response:
+            assert "script-src 'self'" in response.headers["Content-Security-Policy"]
+
+
+async def test_the_page_s_feed_has_nodes_pods_and_a_glance() -> None:
+    options = open_to_all()
+    async with daemon(options=options) as running, aiohttp.ClientSession() as session:
+        running.put_node("<b>")
+        running.put_pod("p")
+        await running.advance(2)
+        told = b""
+        async with session.get(f"{url_of(options)}/ui/feed", ssl=False) as response:
+            assert response.content_type == "text/event-stream"
+            with anyio.fail_after(5):
+                while not (b"event: glance" in told and b'["default/p","<b>"' in told):
+                    told += await response.content.readany()
+        assert told.startswith(b"event: begin\n")
 
 
 async def test_a_lookup_that_must_not_fail_ends_the_process(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def _first(names: dict[str, None], most: int) -> list[str]:
 
 
 class Viewer:
-    """Somebody who looks. `scope` is cancelled when the viewer is dropped."""
+    """Somebody who looks. `scope` is cancelled when the viewer is dropped, so that events end."""
 
     def __init__(self, whole: list[Frame], turn: anyio.Lock) -> None:
         self.scope = anyio.CancelScope()
@@ -125,14 +125,14 @@ class Viewer:
         self._news.set()
 
     async def events(self) -> AsyncGenerator[bytes]:
-        """Yields everything as it was at the beginning, and what changed since, without end."""
+        """Yields everything as it was at the beginning, and what changed since."""
         yield event_of("begin", None)
         for frame in self._whole:
             async with self._turn:  # Many may come at once.
                 event = event_of("frame", frame)
                 await anyio.lowlevel.checkpoint()
             yield event
-        while True:
+        while not self.scope.cancel_called:
             while self._waiting:
                 yield self._waiting.popleft()
             self._news = anyio.Event()
@@ -150,10 +150,14 @@ class Feed:
         self._first_frames = anyio.Lock()  # Who has it encodes a frame for a new viewer.
         self._turn = anyio.Event()  # set when the first viewer comes or the last one goes
 
+    @property
+    def is_full(self) -> bool:
+        return len(self._viewers) >= MOST_VIEWERS
+
     @contextmanager
     def viewer(self) -> Iterator[Viewer]:
         """Counts a viewer during the block. Raises TooManyViewersError."""
-        if len(self._viewers) >= MOST_VIEWERS:
+        if self.is_full:
             raise TooManyViewersError
         viewer = Viewer(self._board.whole(), self._first_frames)
         self._viewers.add(viewer)

@@ -11,6 +11,7 @@ import msgspec
 
 from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt, Score
 from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.scheduling.kube.core import Pod
 from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 
@@ -78,7 +79,8 @@ class Change(msgspec.Struct, frozen=True):
 class Story(msgspec.Struct, frozen=True, rename="camel"):
     """A pod. `attempts` are the latest, newest first. `decision` treats the pod as if it were
     pending now; `problem` says why there is none. `changes` are those after which a pending pod
-    fits, None if it fits as it is; `changes_problem` says why there may be more.
+    fits, None if it fits as it is; `changes_problem` says why there may be more. `events` is None
+    if they are not read.
     """
 
     key: str
@@ -89,7 +91,7 @@ class Story(msgspec.Struct, frozen=True, rename="camel"):
     created: str
     labels: dict[str, str]
     conditions: list[Condition]
-    events: list[Happening]
+    events: list[Happening] | None
     decision: Decision | Failure | None = None
     problem: str = ""
     attempts: list[PastAttempt] = []
@@ -153,10 +155,38 @@ def story_of(
         sorted(happenings, key=lambda happening: happening.time),
         decision,
         problem,
-        [_past(recorded, each) for each in recorded.attempts[: -MOST_ATTEMPTS - 1 : -1]],
+        _latest(recorded),
         changes,
         changes_problem,
     )
+
+
+def told(pod: Pod, recorded: AttemptsPage, problem: str) -> Story:
+    """Returns the story of a pod without events and without a decision; `problem` says why."""
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    return Story(
+        f"{metadata.namespace}/{metadata.name}",
+        spec.node_name,
+        status.phase,
+        spec.scheduler_name,
+        spec.priority or 0,
+        metadata.creation_timestamp or "",
+        dict(metadata.labels),
+        [
+            Condition(
+                each.type, each.status, each.reason, each.message, each.last_transition_time or ""
+            )
+            for each in status.conditions
+        ],
+        None,
+        None,
+        problem,
+        _latest(recorded),
+    )
+
+
+def _latest(recorded: AttemptsPage) -> list[PastAttempt]:
+    return [_past(recorded, each) for each in recorded.attempts[: -MOST_ATTEMPTS - 1 : -1]]
 
 
 def _past(page: AttemptsPage, attempt: RecordedAttempt) -> PastAttempt:

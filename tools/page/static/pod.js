@@ -65,7 +65,7 @@ export class PodView {
       h("div", { class: "pair" },
         h("section", {}, h("h2", {}, "Conditions"), table(["type", "status", "since", "message"],
           story.conditions.map((c) => [c.type, h("b", { class: c.status === "True" ? "good" : "warn" }, c.status), when(c.time), [c.reason, c === pending ? "" : c.message].filter(Boolean).join(": ")]), "Conditions")),
-        h("section", {}, h("h2", {}, "Events"), story.events.length ? table(["when", "reason", "message"],
+        story.events && h("section", {}, h("h2", {}, "Events"), story.events.length ? table(["when", "reason", "message"],
           story.events.map((e) => [when(e.time), e.count > 1 ? `${e.reason} × ${count(e.count)}` : e.reason, e.message]), "Events") : h("p", { class: "hint" }, "No event."))),
       ...(story.changes ? [h("h2", {}, "What would change it"), changes(story)] : []),
       h("h2", {}, "Recorded attempts"), attempts(story.attempts),

@@ -5,6 +5,7 @@ that answers reviews, and refusals as kube-scheduler 1.36.2 printed them.
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator
 from random import Random
 
 import anyio
@@ -17,7 +18,7 @@ from berth.actors.server.authorization import Authorizer, OpenPaths
 from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.request import MOST_BYTES, Answer, BodyTooLongError, Request, text
 from berth.actors.server.reviews import AccessReviews, TokenReviews
-from berth.actors.server.site import Site
+from berth.actors.server.site import RECHECK_SECONDS, Site
 from berth.actors.telemetry.measures import Counter, Registry
 from berth.config.options import HEALTH_PATHS
 from tests.kit.clock import VirtualClock
@@ -62,8 +63,19 @@ class Served:
         paths = ("/metrics", "/debug/", *HEALTH_PATHS)
         pages = dict.fromkeys(paths, shown)
         self.received = 0  # bodies
-        of_packages = {"/whatif": echoed, "/whatif/": echoed}
+        of_packages = {"/whatif": echoed, "/whatif/": echoed, "/ui/": self.counted}
         self.site = Site(authenticator, authorizer, pages, measures, clock.now, of_packages)
+        self.closed: list[str] = []
+
+    async def counted(self, request: Request) -> Answer:
+        async def numbers() -> AsyncGenerator[bytes, None]:
+            try:
+                for number in range(1, 10):
+                    yield b"%d" % number
+            finally:
+                self.closed.append(request.path)
+
+        return Answer(numbers(), is_endless=True)
 
     async def ask(
         self, target: str, token: str = "", method: str = "GET", body: str | None = "hello"
@@ -89,6 +101,23 @@ async def shown(request: Request) -> Answer:
 
 async def echoed(request: Request) -> Answer:
     return text(f"{request.method} {request.path} {(await request.body()).decode()}")
+
+
+async def test_an_endless_answer_ends_with_the_rights_of_its_client() -> None:
+    served = Served()
+    served.reviewer.add("t", "viewer")
+    served.reviewer.rights.add(("viewer", "/ui/feed"))
+    headers = ("Authorization", "Bearer t")
+    answer = await served.site.respond(request_for("/ui/feed", headers))
+    assert not isinstance(answer.body, bytes)
+    assert await anext(answer.body) == b"1"
+    await served.clock.advance(RECHECK_SECONDS)
+    assert await anext(answer.body) == b"2"
+    served.reviewer.rights.clear()
+    assert await anext(answer.body) == b"3"
+    await served.clock.advance(RECHECK_SECONDS)
+    assert [part async for part in answer.body] == []
+    assert served.closed == ["/ui/feed"]
 
 
 async def test_without_credentials_only_health_is_shown() -> None:

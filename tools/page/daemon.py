@@ -1,0 +1,159 @@
+"""The page of a running scheduler, on the port of its debug pages: it only reads.
+
+It works in the thread of the server. Only while somebody looks, the scheduler's event loop gives it
+copies: of the tables of nodes and pods twice a second, and a glance once a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import cast
+
+import anyio
+import msgspec
+
+from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.runtime.clock import Clock, SystemClock
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.kinds import NODES, PODS
+from berth.actors.server.debug import NoAnswerError
+from berth.actors.server.request import (
+    JSON,
+    NOSNIFF,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    Answer,
+    Request,
+    text,
+)
+from berth.actors.server.site import Page
+from berth.actors.wiring.glance import Glance
+from berth.actors.wiring.view import View
+
+from .feed import Feed, TooManyViewersError
+from .files import FILES, HEADERS, INDEX
+from .offers import Offers
+from .polling import Look, follow
+from .rows import NodeRow, PodRow, node_row, pod_row
+from .source import Change
+from .story import Story, told
+
+GLANCE_SECONDS = 2.0
+EVENTS = "text/event-stream"
+NOTHING_RECORDED = AttemptsPage(0.0, None, ())
+NO_DECISION = (
+    "The scheduler does not decide again for a page. berth explain {namespace}/{name} makes the "
+    "decision as if the pod were pending now, with the verdict and the scores of each node."
+)
+TO_INDEX = Answer(b"", 302, headers=(("Location", "ui/"), *NOSNIFF))
+_headers = tuple((name, value) for name, value in HEADERS.items() if name != "Cache-Control")
+
+
+class DaemonSource:
+    """The Source of a running scheduler."""
+
+    schedules = True
+
+    def __init__(self, view: View, clock: Clock) -> None:
+        self._view = view
+        self._clock = clock
+        self._last: Glance | None = None
+
+    async def glance(self) -> Glance | None:
+        """Returns the last glance if the scheduler does not answer, with the time for which its
+        event loop has stood still.
+        """
+        try:
+            with anyio.fail_after(GLANCE_SECONDS):
+                self._last = await self._view.glance()
+        except (TimeoutError, NoAnswerError):
+            if self._last is not None:
+                self._last = msgspec.structs.replace(
+                    self._last, still_seconds=self._view.still_for()
+                )
+        return self._last
+
+    async def follow(self, put: Callable[[Change], None]) -> None:
+        async def look() -> Look[Node | Pod]:
+            objects = await self._view.objects(NODES, PODS)
+            return (
+                cast("Mapping[str, Node]", objects[NODES]),
+                cast("Mapping[str, Pod]", objects[PODS]),
+            )
+
+        await follow(look, _node_row, _pod_row, put, self._clock)
+
+    async def story(self, namespace: str, name: str) -> Story | None:
+        """Returns the story of a pod without events, which the scheduler does not read."""
+        key = f"{namespace}/{name}"
+        pod = (await self._view.objects(PODS))[PODS].get(key)
+        if pod is None:
+            return None
+        assert isinstance(pod, Pod)
+        recorded = await self._view.recorded(key) or NOTHING_RECORDED
+        return told(pod, recorded, NO_DECISION.format(namespace=namespace, name=name))
+
+
+def _node_row(item: Node | Pod) -> NodeRow:
+    assert isinstance(item, Node)
+    return node_row(item)
+
+
+def _pod_row(item: Node | Pod) -> PodRow:
+    assert isinstance(item, Pod)
+    return pod_row(item)
+
+
+def make(view: View) -> Page:
+    """Returns the page /ui, whose feed works as long as the server."""
+    page = DaemonPage(view, SystemClock())
+    view.start(page.run)
+    return page.show
+
+
+class DaemonPage:
+    """The answers at /ui and below. Who may have them is decided before."""
+
+    def __init__(self, view: View, clock: Clock) -> None:
+        self._source = DaemonSource(view, clock)
+        self._feed = Feed(self._source, clock)
+
+    async def run(self) -> None:
+        """Serves viewers until cancelled."""
+        await self._feed.run()
+
+    async def show(self, request: Request) -> Answer:
+        """Raises NoAnswerError."""
+        if request.method not in ("GET", "HEAD"):
+            return NOT_ALLOWED
+        match request.path.split("/")[2:]:
+            case []:
+                return TO_INDEX
+            case ["feed"]:
+                if self._feed.is_full:
+                    return text("too many viewers\n", 503)
+                return Answer(
+                    self._events(), content_type=EVENTS, headers=_headers, is_endless=True
+                )
+            case ["offers"]:
+                return _json(Offers())
+            case ["pods", namespace, name]:
+                story = await self._source.story(namespace, name)
+                return NOT_FOUND if story is None else _json(story)
+            case [name] if (name or INDEX) in FILES:
+                file = FILES[name or INDEX]
+                return Answer(file.body, content_type=file.content_type, headers=_headers)
+            case _:
+                return NOT_FOUND
+
+    async def _events(self) -> AsyncGenerator[bytes, None]:
+        try:
+            with self._feed.viewer() as viewer:
+                async for event in viewer.events():
+                    yield event
+        except TooManyViewersError:
+            return
+
+
+def _json(document: msgspec.Struct) -> Answer:
+    return Answer(msgspec.json.encode(document), content_type=JSON, headers=_headers)
