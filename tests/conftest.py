@@ -14,6 +14,7 @@ import structlog
 from tests.kit.certificates import Authority
 from tests.kit.examples import load_profile
 from tests.kit.left_out import LeftOut
+from tests.kit.measured import Measured
 from tests.kit.rights import RIGHTS
 from tests.kit.waits_first import WaitsFirst
 from tests.kit.whole_run import WholeRun
@@ -36,6 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.option.collectonly:
         config.pluginmanager.register(WholeRun())
+    coverage = config.pluginmanager.getplugin("_cov")
+    if coverage is not None and coverage.cov_controller is not None:
+        config.pluginmanager.register(Measured(coverage))
     config.pluginmanager.register(LeftOut())
     config.pluginmanager.register(WaitsFirst())
 

@@ -98,7 +98,7 @@ def run(program: str, *arguments: str) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Runs the quick tests; with --all every test, and then with coverage where it is measured.
+    """Runs the quick tests; with --all every test, and measures the lines of the states.
 
     BERTH_PROFILE=long repeats the property tests with other examples, until one fails.
     """
@@ -123,24 +123,7 @@ def test(arguments: list[str]) -> int:
         return run(*pytest, *arguments)
     if sys.version_info >= (3, 12):
         os.environ.setdefault("COVERAGE_CORE", "sysmon")
-    states = state_tests()
-    measured = run(*pytest, "--cov", "--cov-report=term-missing", *states)
-    others = run(*pytest, *(f"--ignore={path}" for path in states))
-    if measured:
-        print("dev.py: the tests of the states failed or miss too much (above)", file=sys.stderr)
-    return measured or others
-
-
-def state_tests() -> list[str]:
-    """Returns the unit tests and the property tests of each folder of actors/ that has a state.py.
-
-    Only they are measured: on Python 3.11, measuring makes a test twice as slow.
-    """
-    rooms = sorted(state.parent.name for state in ROOT.glob("actors/*/state.py"))
-    tests = (
-        test for room in rooms for test in (f"unit/actors/{room}", f"properties/test_{room}.py")
-    )
-    return [f"tests/{test}" for test in tests if (ROOT / "tests" / test).exists()]
+    return run(*pytest, "--cov", "--cov-report=term-missing")
 
 
 def check(arguments: list[str]) -> int:

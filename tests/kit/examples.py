@@ -1,7 +1,7 @@
 """How many examples the property tests draw: each takes a share of those of the current profile.
 
 BERTH_PROFILE names the profile. `quick` (the default) and `full` draw the same examples in each
-run; `long` draws others each time and prints how to repeat those that fail.
+run, whichever tests run; `long` draws others each time and prints how to repeat those that fail.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
-EXAMPLES = {"quick": 40, "full": 100, "long": 1000}
+EXAMPLES = {"quick": 25, "full": 60, "long": 1000}
 
 
 def load_profile() -> None:
@@ -28,6 +30,10 @@ def load_profile() -> None:
             suppress_health_check=[HealthCheck.too_slow],
         )
     settings.load_profile(name)
+    if settings().derandomize:
+        # Hypothesis also draws constants of the modules that are imported so far: those depend on
+        # the tests that ran before, and reading them takes a second.
+        vars(providers)["_get_local_constants"] = Constants
 
 
 def examples(share: float = 1.0, steps: int = 30) -> settings:
