@@ -19,6 +19,7 @@ import os
 import subprocess
 import sys
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,6 +98,18 @@ def run(program: str, *arguments: str) -> int:
         return 130
 
 
+def told(command: tuple[str, ...]) -> tuple[int, str]:
+    """Runs a program of the environment; returns its exit code and what it printed."""
+    ended = subprocess.run(
+        [VENV / "bin" / command[0], *command[1:]],
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return ended.returncode, ended.stdout
+
+
 def test(arguments: list[str]) -> int:
     """Runs the quick tests; with --all every test, and measures the lines of the states.
 
@@ -129,16 +142,21 @@ def test(arguments: list[str]) -> int:
 def check(arguments: list[str]) -> int:
     static = "--static" in arguments
     os.chdir(ROOT)
-    steps = [
-        ("ruff", "check", "--quiet", "."),
-        ("ruff", "format", "--check", "--quiet", "."),
+    steps = [  # side by side, and the longest first
         ("mypy",),
         ("lint-imports",),
         ("deptry", "src", "actors", "config", "tools"),
         # Nobody installs the tests: they may import what only `dev` declares.
         ("deptry", "tests", "--ignore", "DEP002,DEP004"),
+        ("ruff", "check", "--quiet", "."),
+        ("ruff", "format", "--check", "--quiet", "."),
     ]
-    failed = [" ".join(step) for step in steps if run(*step) != 0]
+    failed = []
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for step, (code, output) in zip(steps, threads.map(told, steps), strict=True):
+            print(output, end="", flush=True)
+            if code:
+                failed.append(" ".join(step))
     if failed:
         print(f"dev.py: check failed: {'; '.join(failed)}", file=sys.stderr)
         return 1

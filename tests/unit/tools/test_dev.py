@@ -83,8 +83,19 @@ def test_a_suitable_environment_is_used(environments: Environments) -> None:
     assert sys.implementation.cache_tag in dev.STAMP.read_text()
 
 
-def test_coverage_runs_the_tests_of_every_state() -> None:
-    tests = dev.state_tests()
-    assert {"tests/unit/actors/queue", "tests/properties/test_queue.py"} <= set(tests)
-    for state in (dev.ROOT / "actors").glob("*/state.py"):
-        assert any(state.parent.name in test for test in tests), state
+def test_a_check_runs_every_step_and_names_those_that_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps: list[str] = []
+
+    def told(step: tuple[str, ...]) -> tuple[int, str]:
+        steps.append(step[0])
+        return int(step[0] == "ruff"), f"{step[0]} says so\n"
+
+    monkeypatch.setattr(dev, "told", told)
+    monkeypatch.chdir(dev.ROOT)
+    assert dev.check(["--static"]) == 1
+    assert set(steps) == {"mypy", "lint-imports", "deptry", "ruff"}
+    printed, error = capsys.readouterr()
+    assert printed.count("ruff says so") == 2
+    assert "check failed: ruff check --quiet .; ruff format --check --quiet ." in error
