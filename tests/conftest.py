@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from berth.actors.process import collector
 from tests.kit.certificates import Authority
 from tests.kit.examples import load_profile
 from tests.kit.left_out import LeftOut
@@ -62,9 +63,12 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(autouse=True)
-def default_log_configuration() -> None:
-    """Undoes the log configuration of a command that ran in this process."""
+def no_settings_of_a_command() -> None:
+    """Undoes what a command that ran in this process has set up: its log and its collector."""
     structlog.reset_defaults()
+    if gc.get_threshold() != COLLECT:
+        gc.set_threshold(*COLLECT)
+        gc.callbacks[:] = [each for each in gc.callbacks if each is not collector._set_aside]
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ are right.
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -40,6 +41,7 @@ REMOVED = {"--no-leader-elect"}  # the changelog names them
 WITHIN = {"whatif": (serve, sweep)}
 
 
+@cache
 def commands() -> dict[str, frozenset[str]]:
     """Returns the flags of every `berth` subcommand."""
     flags_of = {}

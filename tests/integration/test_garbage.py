@@ -39,6 +39,7 @@ def collected_by_hand() -> Iterator[None]:
     gc.disable()
     yield
     gc.unfreeze()
+    gc.freeze()  # as the tests began
     gc.enable()
 
 

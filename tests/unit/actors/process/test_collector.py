@@ -32,6 +32,7 @@ def tuned() -> Iterator[None]:
         gc.set_threshold(*thresholds)
         gc.callbacks[:] = callbacks
         gc.unfreeze()
+        gc.freeze()  # as the tests began
 
 
 @pytest.fixture
@@ -76,13 +77,11 @@ def test_few_objects_are_not_set_aside_and_their_cycles_are_freed() -> None:
     assert gone() is None
 
 
+@pytest.mark.full("long")
 @pytest.mark.usefixtures("tuned", "few_are_many")
 @pytest.mark.parametrize(
     ("busy", "patience"),
-    [
-        pytest.param(0.0, 1, id="idle"),
-        pytest.param(1.0, PATIENCE, id="busy", marks=pytest.mark.full("long")),
-    ],
+    [pytest.param(0.0, 1, id="idle"), pytest.param(1.0, PATIENCE, id="busy")],
 )
 def test_a_cycle_that_was_set_aside_is_freed_when_a_pause_does_not_matter(
     busy: float, patience: int

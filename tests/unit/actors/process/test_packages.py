@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ def names(group: str) -> set[str]:
 
 def test_each_group_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    original = packages.entry_points
-    monkeypatch.setattr(
-        packages, "entry_points", lambda group: read.append(group) or original(group=group)
-    )
+
+    def counted(group: str) -> EntryPoints:
+        read.append(group)
+        return entry_points(group=group)
+
+    monkeypatch.setattr(packages, "entry_points", counted)
     monkeypatch.syspath_prepend(tmp_path)
     for _ in range(2):
         assert "run" in names("berth.commands")
