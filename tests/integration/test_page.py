@@ -17,6 +17,7 @@ from playwright.async_api import Page, async_playwright, expect
 
 from berth.actors.attempt.flights import AttemptsPage
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.telemetry.problems import LoggedProblem
 from berth.actors.wiring.glance import Glance, QueuedPod, Rejections
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
@@ -26,7 +27,7 @@ from berth.tools.hollow.embedded import Embedded
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.page.acting import act
 from berth.tools.page.embedded import EmbeddedSource
-from berth.tools.page.server import Acts, serve_page
+from berth.tools.page.server import Acts, Asks, serve_page
 from berth.tools.page.source import Source
 from berth.tools.page.story import Change, Condition, Happening, PastAttempt, Reason, Story
 from tests.kit.page import FilledSource, node_of, pod_of
@@ -109,10 +110,12 @@ async def nothing_recorded(key: str) -> AttemptsPage:
 
 
 @asynccontextmanager
-async def served(source: Source, port: int = 0, acts: Acts | None = None) -> AsyncIterator[str]:
+async def served(
+    source: Source, port: int = 0, acts: Acts | None = None, asks: Asks | None = None
+) -> AsyncIterator[str]:
     async with anyio.create_task_group() as group:
         listener = socket.create_server(("127.0.0.1", port))
-        yield await group.start(serve_page, source, SystemClock(), listener, (), acts)
+        yield await group.start(serve_page, source, SystemClock(), listener, (), acts, asks)
         group.cancel_scope.cancel()
 
 
@@ -281,7 +284,9 @@ async def test_nodes_of_a_toy_cluster_are_changed_with_the_keyboard() -> None:
 
 async def test_the_strip_of_each_view_says_what_is_wrong() -> None:
     source = filled(6, 6)
-    wrong = {"leads": False, "problems": (f"pods: {HOSTILE}", "nodes: 403"), "still_seconds": 3.2}
+    logged = (LoggedProblem(0.0, "warning", "slow"), LoggedProblem(1.0, "error", HOSTILE))
+    problems = (f"pods: {HOSTILE}", "nodes: 403")
+    wrong = {"leads": False, "problems": problems, "still_seconds": 3.2, "logged": logged}
     source.quick = structs.replace(source.quick, **wrong)
     async with served(source) as url, browsing() as page:
         for view in ("#/cluster", "#/queue", "#/pod/shop/big"):
@@ -290,6 +295,10 @@ async def test_the_strip_of_each_view_says_what_is_wrong() -> None:
             await expect(signs).to_contain_text("standing by")
             await expect(signs).to_contain_text(f"informerspods: {HOSTILE}; nodes: 403")
             await expect(signs).to_contain_text("healthblocked for 3 s")
+        log = page.locator("#logged")
+        await expect(log.locator("summary")).to_have_text("log 1 error, 1 warning")
+        await log.locator("summary").press("Enter")
+        await expect(log.get_by_role("listitem").first).to_contain_text(HOSTILE)
 
 
 async def test_without_acts_there_are_no_buttons() -> None:

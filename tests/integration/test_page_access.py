@@ -9,18 +9,28 @@ from __future__ import annotations
 import subprocess
 import tarfile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+import msgspec
 import pytest
+from aiohttp import web
 from playwright.async_api import expect
 
+from berth.tools.whatif.fullness import Fullness, NodeChange
+from berth.tools.whatif.placing import Evicted, Placed
+from berth.tools.whatif.trying import Kept, Pending, Result
 from tests.integration.test_page import MESSAGE, browsing, filled, served
 from tests.kit.programs import needs
 
 pytestmark = [pytest.mark.full("starts a browser"), needs("chromium"), needs("npm")]
 
 PACKAGE = "axe-core@4.10.3"
-VIEWS = {"#/cluster": "6 nodes", "#/queue": "NodeResourcesFit", "#/pod/shop/big": MESSAGE}
+VIEWS = {
+    "#/cluster": "6 nodes",
+    "#/queue": "NodeResourcesFit",
+    "#/pod/shop/big": MESSAGE,
+    "#/whatif/drain%20node-0/weight%20ImageLocality%205": "Nodes that change",
+}
 RUN = "() => axe.run(document, { resultTypes: ['violations'] })"
 
 
@@ -38,6 +48,27 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         return source.read().decode()
 
 
+class Canned:
+    """The same answer for each question."""
+
+    weights: ClassVar = {"default-scheduler": {"ImageLocality": 1, "NodeAffinity": 2}}
+
+    async def respond(self, request: web.Request) -> web.StreamResponse:
+        half, empty = Fullness(50, 50, 2), Fullness(0, 0, 0)
+        steady = [NodeChange(f"node-{number}", half, half) for number in range(2, 6)]
+        nodes = [NodeChange("node-0", half, empty), NodeChange("node-1", half, half), *steady]
+        result = Result(
+            False,
+            [Placed("shop/a", "ReplicaSet shop/web", "node-1", 1)],
+            [Pending("ReplicaSet shop/web", ["shop/b"], MESSAGE)],
+            [Evicted("shop/web-0", "node-0", "node-0 is drained", "shop/a", 1)],
+            nodes,
+            [Kept("shop/web-6", "node-0", ["web"])],
+            [],
+        )
+        return web.Response(body=msgspec.json.encode(result))
+
+
 async def nothing(verb: str, node: str) -> str:
     return "nothing is done"
 
@@ -49,7 +80,7 @@ async def test_axe_finds_nothing_serious(
 ) -> None:
     viewport = {"width": width, "height": 800}
     async with (
-        served(filled(6, 12), acts=nothing) as url,
+        served(filled(6, 12), acts=nothing, asks=Canned()) as url,
         browsing(viewport=viewport, color_scheme=scheme) as page,
     ):
         for view, text in VIEWS.items():
