@@ -8,6 +8,7 @@ const HUES = 10;
 const ZONE = "topology.kubernetes.io/zone";
 const FILLS = [["cpu", "cpu"], ["memory", "memory"], ["pods", "pods"]];
 const natural = new Intl.Collator("en", { numeric: true }).compare;
+const MOST_DRAWN = 300; // nodes; of more, only those that change are drawn at first
 let fill = "cpu";
 
 export class Compare {
@@ -15,6 +16,8 @@ export class Compare {
     this.model = model;
     this.select = h("select", { onchange: () => { fill = this.select.value; this.paint(); } },
       FILLS.map(([value, name]) => h("option", { value, selected: value === fill }, name)));
+    this.which = h("select", { onchange: () => { this.all = this.which.value === "all"; this.paint(); } },
+      [["all", "all"], ["changed", "that change"]].map(([value, name]) => h("option", { value }, name)));
     this.sides = ["before", "after"].map((side) => {
       const canvas = h("canvas", { "aria-hidden": "true" });
       canvas.addEventListener("pointermove", (event) => this.over(event, canvas));
@@ -23,7 +26,7 @@ export class Compare {
     });
     this.legend = h("ul", { class: "legend", "aria-label": "Colours" });
     this.element = h("div", { class: "compare" },
-      h("div", { class: "tools" }, h("label", {}, h("span", {}, "Fill"), this.select)),
+      h("div", { class: "tools" }, h("label", {}, h("span", {}, "Fill"), this.select), h("label", {}, h("span", {}, "Nodes"), this.which)),
       h("div", { class: "pair" }, this.sides.map(({ element }) => element)), this.legend);
   }
 
@@ -41,6 +44,8 @@ export class Compare {
       name: node, before, after, gained: gained.get(node) ?? [],
       changed: JSON.stringify(before) !== JSON.stringify(after) || gained.has(node),
     }));
+    this.all = this.nodes.length <= MOST_DRAWN || !this.nodes.some((node) => node.changed);
+    this.which.value = this.all ? "all" : "changed";
     this.paint();
   }
 
@@ -56,6 +61,7 @@ export class Compare {
   groups() {
     const groups = new Map();
     for (const node of this.nodes) {
+      if (!this.all && !node.changed) continue;
       const name = node.before ? this.model.nodes.get(node.name)?.labels[ZONE] ?? "no zone" : "new nodes";
       if (!groups.has(name)) groups.set(name, { name, nodes: [] });
       groups.get(name).nodes.push(node);
@@ -75,7 +81,7 @@ export class Compare {
     this.palette = Array.from({ length: HUES }, (_, index) => variable(`--hue-${index}`));
     for (const side of this.sides) this.side(side);
     const changed = this.nodes.filter((node) => node.changed).length;
-    this.sides[1].text.textContent = changed ? `${plural(changed, "node")} ${changed === 1 ? "changes" : "change"}.` : "No node changes.";
+    this.sides[1].text.textContent = `${changed ? `${plural(changed, "node")} ${changed === 1 ? "changes" : "change"}` : "No node changes"}${this.all ? "" : ", and only they are drawn"}.`;
     this.sides[0].text.textContent = `${plural(this.nodes.filter((node) => node.before).length, "node")}.`;
     const swatch = (colour, text) => {
       const mark = h("i");
