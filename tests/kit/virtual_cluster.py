@@ -32,6 +32,7 @@ from berth.actors.scheduling.kube.kinds import PODS, WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.server.debug import Debug
 from berth.actors.system import Daemon
 from berth.config.load import from_mapping
 from berth.config.options import Options
@@ -114,7 +115,8 @@ class VirtualCluster:
 
     A watch is as late as the second half of a call, or by the seconds in `lags`, by kind.
     `fault` is called before each write, with its method, its path and its body; `fails_read` before
-    the answer to each read, with its path.
+    the answer to each read, with its path. `looks` is called before each decision, with its
+    snapshot. `debug` has the scheduler's debug pages.
     """
 
     def __init__(
@@ -132,6 +134,8 @@ class VirtualCluster:
         self.tracker = PodTracker()
         self.api = InProcess(self.tracker)
         self.snapshot: Snapshot | None = None
+        self.looks: Callable[[PodInfo, Snapshot], None] = lambda _info, _snapshot: None
+        self.debug: Debug | None = None
         self.writes: list[Write] = []
         self.decisions: list[Decision] = []
         self._fault = fault
@@ -273,6 +277,7 @@ class _Decisions(DecisionObserver):
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
     ) -> None:
         self._cluster.snapshot = snapshot
+        self._cluster.looks(info, snapshot)
 
     def decided(self, info: PodInfo, outcome: Outcome) -> None:
         cluster = self._cluster
@@ -325,6 +330,7 @@ async def virtual_cluster(
             observer=_Decisions(cluster),
             file=file,
         )
+        cluster.debug = daemon.debug
         async with anyio.create_task_group() as scheduler:
             started = anyio.Event()
 

@@ -55,10 +55,10 @@ def test_a_recorded_attempt_tells_what_explain_finds(
             cache.handle(NodeDeleted(made.pop()))
     for key, explained in expected:  # only now, when the cluster is another
         (attempt,) = recorder.page(key).attempts
-        _agree(attempt, explained)
+        agree(attempt, explained)
 
 
-def _agree(attempt: RecordedAttempt, explained: Decision) -> None:
+def agree(attempt: RecordedAttempt, explained: Decision) -> None:
     if attempt.result == "placed":
         assert attempt.node in explained.hosts
         if attempt.best:
