@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ def suggested(objects: Sequence[Document], pod: Document) -> list[Suggestion] | 
     explained = decided(attempt)
     if not is_pending(attempt, explained.decision):
         return None
-    result = search(EXPLAINER, question, attempt, explained.outcome)
+    result = search(EXPLAINER, question, attempt, explained.outcome, inf)
     again = decided(attempt).decision
     # Among equally important victims, the last to come to the node counts, also if it came back.
     assert _without_victims(again) == _without_victims(explained.decision)

@@ -35,6 +35,7 @@ from .handle import HeldObjects, ReadOnlyHandle
 from .source import Document, Question, SourceError, from_scenario
 
 CHUNK = 8
+BETWEEN_SECONDS = 60.0  # decisions: no search is cut short because of earlier ones
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -80,6 +81,7 @@ class Explainer:
         Raises SourceError.
         """
         whole = bool(self._configuration.extenders)
+        self.handle.passed += BETWEEN_SECONDS
         try:
             pod = GatedFields(self._gates).drop(Reader(Pod).convert(question.pod))
             info = PodInfo(with_json(pod, msgspec.json.encode(question.pod)) if whole else pod)

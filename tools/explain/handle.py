@@ -78,14 +78,21 @@ class HeldObjects:
 
 
 class ReadOnlyHandle:
+    """The handle of plugins that decide for an answer. `passed` are seconds between decisions that
+    the answer does not wait for: they let plugins earn what long searches may take.
+    """
+
     measures = NO_MEASURES
-    now = staticmethod(time.monotonic)
     wall = staticmethod(partial(datetime.now, UTC))
 
     def __init__(
         self, feature_gates: Mapping[str, bool] = DEFAULTS, objects: HeldObjects | None = None
     ) -> None:
         self.feature_gates = feature_gates
+        self.passed = 0.0
         self.api = ApiObjects(_NoCalls(), SystemClock(), Random())
         self.objects = HeldObjects() if objects is None else objects
         self.waiting = PodsInBinding()
+
+    def now(self) -> float:
+        return time.monotonic() + self.passed

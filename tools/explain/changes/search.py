@@ -39,6 +39,7 @@ from .world import World
 MOST_SHOWN = 5
 OF_EACH = 3  # that are shown of those of one side, if the other side has some
 MOST_PAIRS = 8
+MOST_SECONDS = 5.0  # for plugins and devices of which a decision takes long
 WAYS: tuple[Way, ...] = (
     gates.WAY,
     leaving.WAY,
@@ -73,11 +74,17 @@ class Search(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-def search(explainer: Explainer, question: Question, attempt: Attempt, outcome: Outcome) -> Search:
+def search(
+    explainer: Explainer,
+    question: Question,
+    attempt: Attempt,
+    outcome: Outcome,
+    seconds: float = MOST_SECONDS,
+) -> Search:
     """Searches what would change an attempt with this outcome."""
     if attempt.configuration.extenders:
         return Search([], "no change is tried, as extenders would be asked about each")
-    world = World(explainer, question, attempt, outcome)
+    world = World(explainer, question, attempt, outcome, seconds)
     alone = {each[0].sentence: each for way in WAYS for each in _proven(world, way)}
     proven = list(alone.values()) or _pairs(world) or _many(world)
     suggestions = [suggestion for _, suggestion in sorted(proven, key=_rank)]

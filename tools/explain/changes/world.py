@@ -44,16 +44,20 @@ UNREADABLE = (
     jsonpatch.JsonPointerException,
 )
 MOST_DECISIONS = 300
-MOST_SECONDS = 5.0  # for plugins and devices of which a decision takes long
 
 
 class World:
     """The pod and the cluster as they are after the changes so far. After MOST_DECISIONS decisions
-    or MOST_SECONDS it is `spent`: the pod fits nowhere.
+    or these seconds it is `spent`: the pod fits nowhere.
     """
 
     def __init__(
-        self, explainer: Explainer, question: Question, attempt: Attempt, outcome: Outcome
+        self,
+        explainer: Explainer,
+        question: Question,
+        attempt: Attempt,
+        outcome: Outcome,
+        seconds: float,
     ) -> None:
         self._explainer = explainer
         self._question = question
@@ -67,7 +71,7 @@ class World:
         self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
         self._easings: tuple[Edit, ...] = ()
         self._decisions = 0
-        self._end = monotonic() + MOST_SECONDS
+        self._end = monotonic() + seconds
         self.spent = False
 
     @property

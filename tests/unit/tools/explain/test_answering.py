@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.plugins.steps import STEPS_PER_SECOND, Budget
 from berth.config.load import from_mapping
 from berth.tools.explain.answering import Explainer
 from berth.tools.explain.source import Question
@@ -20,3 +23,16 @@ def test_plugins_find_all_pods_and_nodes_in_their_handle() -> None:
     assert objects.get(Pod, "b", "default") is None
     explainer.attempt(Question(pod("asked"), [], configuration))
     assert [item.metadata.name for item in objects.every(Pod)] == ["asked"]
+
+
+def test_a_decision_has_all_the_steps_that_long_searches_may_take() -> None:
+    configuration = from_mapping(None)
+    explainer = Explainer(configuration)
+    budget = Budget(explainer.handle.now)
+    taken = []
+    for _ in range(3):
+        explainer.attempt(Question(pod("asked"), [node("a")], configuration))
+        left = budget.attempt("default", STEPS_PER_SECOND)
+        taken.append(next(number for number in count() if left.take(10_000)))
+    assert taken[0] > 40
+    assert taken == [taken[0]] * 3
