@@ -2,8 +2,8 @@
 
 An object that stages select is in one of them, chosen by their weights. While the same stages
 select it, it stays in that one, and its delay goes on, whatever else changes in the object. When
-the delay is over, `take_due` hands the object out once; `ended` begins its next stage. Objects that
-wait for nothing are not kept.
+the delay is over, `take_due` hands the object out once; `ended` begins its next stage. Of an object
+that waits for nothing, only the version is kept, so that the same version is not looked at again.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Lives:
         self._rng = rng
         self._step_due = step_due
         self._lives: dict[str, _Life] = {}
+        self._idle: dict[str, str] = {}  # the versions of objects that wait for nothing, by uid
         self._times: list[tuple[float, int, str]] = []
         self._number = 0
 
@@ -66,7 +67,8 @@ class Lives:
         uid = uid_of(document)
         life = self._lives.get(uid)
         if life is None:
-            self._begin(document, now if since is None else since)
+            if self._idle.get(uid) != document["metadata"]["resourceVersion"]:
+                self._begin(document, now if since is None else since)
         elif version_of(document) > version_of(life.document):
             if life.due is None:
                 life.document = document
@@ -75,11 +77,12 @@ class Lives:
 
     def remove(self, uid: str) -> None:
         self._lives.pop(uid, None)
+        self._idle.pop(uid, None)
 
     def replace(self, documents: Iterable[Document], now: float) -> None:
         """Takes all objects that there are. Delays of new ones began with their last transition."""
         listed = {uid_of(document): document for document in documents}
-        for uid in self._lives.keys() - listed.keys():
+        for uid in (self._lives.keys() | self._idle.keys()) - listed.keys():
             self.remove(uid)
         for document in listed.values():
             self.put(document, now, min(now, last_transition(document)))
@@ -134,20 +137,23 @@ class Lives:
     def validate(self) -> None:
         """Raises AssertionError if the state contradicts itself."""
         timed = {entry[2] for entry in self._times if self._is_current(entry)}
+        assert not self._idle.keys() & self._lives.keys()
         for uid, life in self._lives.items():
             assert life.stage in life.selected_by
             assert (uid in timed) == (life.due is not None and life.due < inf)
         assert len(self._times) <= 2 * len(self._lives) + _SPARE
 
     def _begin(self, document: Document, since: float) -> None:
-        selected_by = selecting(self._stages, document)
-        if selected_by:
-            stage = self._choose(selected_by, document)
-            share = self._rng.random() if stage.has_jitter else 0.0
-            uid = uid_of(document)
-            life = _Life(document, selected_by, stage, share, since, inf)
-            self._lives[uid] = life
-            self._set_due(uid, life)
+        selected_by, uid = selecting(self._stages, document), uid_of(document)
+        if not selected_by:
+            self._idle[uid] = document["metadata"]["resourceVersion"]
+            return
+        self._idle.pop(uid, None)
+        stage = self._choose(selected_by, document)
+        share = self._rng.random() if stage.has_jitter else 0.0
+        life = _Life(document, selected_by, stage, share, since, inf)
+        self._lives[uid] = life
+        self._set_due(uid, life)
 
     def _change(self, uid: str, life: _Life, document: Document, now: float) -> None:
         if selecting(self._stages, document) == life.selected_by:
@@ -165,6 +171,7 @@ class Lives:
             due = self._step_due(stage.step, life.document, life.since)
         if due is None:
             del self._lives[uid]
+            self._idle[uid] = life.document["metadata"]["resourceVersion"]
             return
         if due == life.due:
             return

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from math import isfinite
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -167,11 +168,16 @@ class PythonStep(msgspec.Struct, frozen=True):
 Step = Event | Finalizers | Delete | Patch | PythonStep
 
 
-class Test(NamedTuple):
-    """A requirement of a selector: a query of the object, and which results it accepts."""
+class Test:
+    """A requirement of a selector: a query of the object, and which results it accepts. Stages with
+    an equal requirement share the test.
+    """
 
-    query: Query
-    accepts: Callable[[list[Any] | None], bool]
+    __slots__ = ("accepts", "query")
+
+    def __init__(self, query: Query, accepts: Callable[[list[Any] | None], bool]) -> None:
+        self.query = query
+        self.accepts = accepts
 
 
 class Stage:
@@ -234,16 +240,23 @@ class Stage:
 
 
 def selecting(stages: Iterable[Stage], document: Document) -> tuple[Stage, ...]:
-    """Returns the stages that select an object. A query that stages share is evaluated once."""
+    """Returns the stages that select an object. What stages share is evaluated once."""
     results: dict[Query, list[Any] | None] = {}
-
-    def passes(test: Test) -> bool:
-        query = test.query
-        if query not in results:
-            results[query] = query(document)
-        return test.accepts(results[query])
-
-    return tuple(stage for stage in stages if all(map(passes, stage.tests)))
+    passed: dict[Test, bool] = {}
+    selected: list[Stage] = []
+    for stage in stages:
+        for test in stage.tests:
+            passes = passed.get(test)
+            if passes is None:
+                query = test.query
+                if query not in results:
+                    results[query] = query(document)
+                passes = passed[test] = test.accepts(results[query])
+            if not passes:
+                break
+        else:
+            selected.append(stage)
+    return tuple(selected)
 
 
 def read(document: Document, steps: Mapping[str, Collection[str]]) -> Stage:
@@ -343,16 +356,21 @@ def _tests(selector: Selector | None) -> list[Test]:
             case "In" | "NotIn":
                 if not jq.values:
                     raise StageError(f"{where}.values: expected values for {jq.operator}")
-                accepts = _in(frozenset(jq.values), jq.operator == "In")
             case "Exists" | "DoesNotExist":
                 if jq.values:
                     raise StageError(f"{where}.values: expected none for {jq.operator}")
-                accepts = _exists(jq.operator == "Exists")
             case operator:
                 expected = "In, NotIn, Exists or DoesNotExist"
                 raise StageError(f"{where}.operator: expected {expected}, got {operator!r}")
-        tests.append(Test(evaluate, accepts))
+        tests.append(_test(evaluate, jq.operator, frozenset(jq.values)))
     return tests
+
+
+@cache
+def _test(evaluate: Query, operator: str, values: frozenset[str]) -> Test:
+    if operator in ("In", "NotIn"):
+        return Test(evaluate, _in(values, operator == "In"))
+    return Test(evaluate, _exists(operator == "Exists"))
 
 
 def _has(field: str, key: str, value: str) -> Test:

@@ -49,6 +49,29 @@ def names(state: Lives, now: float) -> list[str]:
     return taken
 
 
+def test_a_version_that_waits_for_nothing_is_not_looked_at_again() -> None:
+    state = lives(stage("a", "Pending", 5))
+    state.put(pod(1, "Running"), 100)
+    state.put(pod(1, "Pending"), 101)  # the version says that nothing has changed
+    assert state.next_due() is None
+    state.put(pod(2, "Pending"), 102)
+    assert state.next_due() == 107
+    state.validate()
+
+
+def test_an_object_that_comes_again_is_looked_at_again() -> None:
+    state = lives(stage("a", "Pending", 5))
+    state.put(pod(1, "Running"), 100)
+    state.remove("u")
+    state.put(pod(1, "Pending"), 100)
+    assert state.next_due() == 105
+    state.put(pod(2, "Running"), 101)
+    state.replace([], 102)
+    state.put(pod(2, "Pending"), 103)
+    assert state.next_due() == 108
+    state.validate()
+
+
 def test_a_stage_is_over_once_after_its_delay() -> None:
     state = lives(stage("a", "Pending", 5))
     state.put(pod(1, "Pending"), 100)
