@@ -30,6 +30,7 @@ from berth.actors.runtime.logger import get_logger
 
 from ..apiserver.resources import KINDS
 from .access import Access
+from .alarm import Alarm
 from .cluster import Change, Cluster
 from .devices import routing as devices
 from .events import about, refused_creation, reporter_of
@@ -133,7 +134,7 @@ class _Runner:
         # A heap of times and items; times of which _due knows better stay in it.
         self._times: list[tuple[float, int, Item]] = []
         self._numbers = count()
-        self._alarms: set[float] = set()
+        self._alarm = Alarm(group, clock.sleep, clock.now, self._next_time, self._decide_due)
         self._last_time = clock.wall(), clock.now()
 
     def _time(self) -> datetime:
@@ -236,41 +237,27 @@ class _Runner:
         due = self._clock.now() + max(seconds, 0.0)
         if due < self._due.get(item, inf):
             self._put_due(item, due)
-            if (alarm := self._next_alarm()) is not None:
-                self._group.start_soon(self._ring, alarm)
+            self._alarm.set()
 
     def _put_due(self, item: Item, due: float) -> None:
         self._due[item] = due
         heappush(self._times, (due, next(self._numbers), item))
 
-    def _next_alarm(self) -> float | None:
-        """Returns the next time at which an item is due, unless a task waits for that time or for
-        an earlier one.
-        """
-        due = self._times[0][0] if self._times else inf
-        if due >= min(self._alarms, default=inf):
-            return None
-        self._alarms.add(due)
-        return due
+    def _next_time(self) -> float:
+        return self._times[0][0] if self._times else inf
 
-    async def _ring(self, due: float | None) -> None:
-        """Waits until a time, and decides again on the items that are due; then goes on with the
-        next time.
-        """
-        while due is not None:
-            await self._clock.sleep(max(due - self._clock.now(), 0.0))
-            self._alarms.discard(due)
-            while self._times and self._times[0][0] <= max(due, self._clock.now()):
-                at, _, item = heappop(self._times)
-                if self._due.get(item) != at:
-                    continue
-                seconds = self._controllers.postponed(item, self._time())
-                if seconds > 0:
-                    self._put_due(item, self._clock.now() + seconds)
-                    continue
-                del self._due[item]
-                self._look_again(item)
-            due = self._next_alarm()
+    def _decide_due(self, time: float) -> None:
+        """Decides again on the items that are due at a time, or already now."""
+        while self._times and self._times[0][0] <= max(time, self._clock.now()):
+            at, _, item = heappop(self._times)
+            if self._due.get(item) != at:
+                continue
+            seconds = self._controllers.postponed(item, self._time())
+            if seconds > 0:
+                self._put_due(item, self._clock.now() + seconds)
+                continue
+            del self._due[item]
+            self._look_again(item)
 
     def _look_again(self, item: Item) -> None:
         """Decides on an item; a task is started only if there is something to write."""

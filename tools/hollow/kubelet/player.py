@@ -13,6 +13,7 @@ from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
 
+from ..alarm import Alarm
 from ..documents import stamp
 from ..objects import Document
 from .container_events import Allowance
@@ -63,7 +64,9 @@ class Player:
         self._clock = clock
         self._group = group
         self._events = Allowance()
-        self._alarms: set[float] = set()
+        self._alarm = Alarm(
+            group, clock.sleep, self._now, self._next_due, self._start_due, LEAST_SECONDS
+        )
         self._reported: set[str] = set()
 
     def put(self, document: Document) -> None:
@@ -90,28 +93,17 @@ class Player:
         return self._clock.wall().timestamp()
 
     def _play(self) -> None:
-        """Starts the steps of the stages that are over, and an alarm for the next one."""
-        if (alarm := self._start_due()) is not None:
-            self._group.start_soon(self._ring, alarm)
+        """Starts the steps of the stages that are over, and sets the alarm for the next one."""
+        self._start_due()
+        self._alarm.set()
 
-    def _start_due(self) -> float | None:
-        """Starts the steps of the stages that are over. Returns the time of the next one, unless a
-        task waits for that time or for an earlier one.
-        """
+    def _next_due(self) -> float:
+        due = self._lives.next_due()
+        return inf if due is None else due
+
+    def _start_due(self, _: float = 0.0) -> None:
         for due in self._lives.take_due(self._now()):
             self._group.start_soon(self._carry_out, due)
-        next_due = self._lives.next_due()
-        if next_due is None or next_due >= min(self._alarms, default=inf):
-            return None
-        self._alarms.add(next_due)
-        return next_due
-
-    async def _ring(self, due: float | None) -> None:
-        """Waits until a time and starts what is due; then goes on with the next time."""
-        while due is not None:
-            await self._clock.sleep(max(due - self._now(), LEAST_SECONDS))
-            self._alarms.discard(due)
-            due = self._start_due()
 
     async def _carry_out(self, due: Due) -> None:
         document = due.document
