@@ -27,9 +27,9 @@ from .admission import (
     qos_class,
     readmitted_pod,
 )
+from .binding import bound
 from .caller import Caller
 from .clock import now
-from .conditions import with_condition
 from .conversion import served_form, stored_form
 from .defaults import defaulted
 from .deletion import check_deletion, finalizers_for, grace_seconds
@@ -39,22 +39,15 @@ from .limits import check_limits, with_default_limits
 from .patch import STRATEGIC, patched
 from .quotas import QUOTAS, check_quotas, limited, open_ledgers, settle
 from .refusals import conflict, expected_version, other_uid, refuse
-from .requests import (
-    Binding,
-    DeleteOptions,
-    NamedObject,
-    Replicas,
-    Scale,
-    converted,
-)
+from .requests import DeleteOptions, NamedObject
 from .resources import BY_KIND, KINDS, Kind
 from .rules.device_claims import without_deallocated
 from .rules.pod_resize import resized
 from .rules.quotas import quota_warnings
+from .scale import rescaled, scale_of
 from .schema import TYPES, pruned, replaced, strict_message, unknown_and_mistyped
 from .selectors import Matches
 from .store import Document, RefusedError, Store, StoredObject
-from .tables.column import selector_text
 from .template_generation import DAEMON_SETS, numbered
 from .validation import problems, resize_problems, status_problems
 
@@ -328,34 +321,10 @@ class Api:
         return [self.delete(kind, *_place(stored), options) for stored in selected]
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
-        """Binds the pod to a node. Raises RefusedError with 409 if the pod is bound, deleting or
-        gated, or has another uid.
-        """
-        pod = self.store.get(PODS, namespace, name)
-        request = converted(binding, Binding)
-        node, uid = (request.target or NamedObject()).name, (request.metadata or NamedObject()).uid
-        problem = ""
-        if not node:
-            raise RefusedError(
-                422, "Invalid", f'Binding "{name}" is invalid: target.name: Required value'
-            )
-        if uid and uid != pod["metadata"]["uid"]:
-            problem = other_uid(uid, pod)
-        elif "deletionTimestamp" in pod["metadata"]:
-            problem = f"pod {name} is being deleted, cannot be assigned to a host"
-        elif pod["spec"].get("nodeName"):
-            problem = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
-        elif pod["spec"].get("schedulingGates"):
-            problem = f"pod {name} has non-empty .spec.schedulingGates"
-        if problem:
-            message = f'Operation cannot be fulfilled on pods/binding "{name}": {problem}'
-            raise RefusedError(409, "Conflict", message)
+        """Binds the pod to a node."""
+        after = bound(self.store.get(PODS, namespace, name), binding)
         self.admit("CREATE", PODS, namespace, name, binding, None, "binding")
-        status = with_condition(pod["status"], "PodScheduled", "True")
-        status.pop("nominatedNodeName", None)
-        self.store.update(
-            PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status}
-        )
+        self.store.update(PODS, after)
 
     def evict(self, namespace: str, name: str, eviction: Document) -> None:
         """Deletes a pod if its disruption budget allows it. Raises RefusedError with 429 if not."""
@@ -376,43 +345,15 @@ class Api:
 
     def scale_of(self, kind: Kind, namespace: str, name: str) -> Document:
         """Returns the Scale of a workload."""
-        document = self.store.get(kind, namespace, name)
-        kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        selector = document["spec"].get("selector") or {}
-        if kind.group == "":
-            selector = {"matchLabels": selector}
-        return {
-            "apiVersion": "autoscaling/v1",
-            "kind": "Scale",
-            "metadata": {field: document["metadata"][field] for field in kept},
-            "spec": {"replicas": document["spec"].get("replicas", 0)},
-            "status": {
-                "replicas": (document.get("status") or {}).get("replicas", 0),
-                "selector": selector_text(selector),
-            },
-        }
+        return scale_of(kind, self.store.get(kind, namespace, name))
 
     def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> StoredObject:
         """Sets a workload's replicas from its Scale."""
-        document = self.store.get(kind, namespace, name)
-        request = converted(scale, Scale)
-        replicas = (request.spec or Replicas()).replicas
-        if replicas < 0:
-            problem = (
-                f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
-            )
-            raise RefusedError(422, "Invalid", f'Scale "{name}" is invalid: {problem}')
-        version = (request.metadata or NamedObject()).resource_version or document["metadata"][
-            "resourceVersion"
-        ]
-        before = self.scale_of(kind, namespace, name)
-        after = {**before, "spec": {"replicas": replicas}}
-        self.admit("UPDATE", kind, namespace, name, after, before, "scale")
-        metadata = {**document["metadata"], "resourceVersion": version}
-        spec = {**document["spec"], "replicas": replicas}
-        return Api(self.store).update(
-            kind, namespace, name, {**document, "metadata": metadata, "spec": spec}, ""
-        )
+        before = self.store.get(kind, namespace, name)
+        after, scale_before = rescaled(before, scale), scale_of(kind, before)
+        scale_after = {**scale_before, "spec": {"replicas": after["spec"]["replicas"]}}
+        self.admit("UPDATE", kind, namespace, name, scale_after, scale_before, "scale")
+        return Api(self.store).update(kind, namespace, name, after, "")
 
     def _decoded(
         self,
