@@ -340,16 +340,19 @@ def _modelled(pod: Pod, model: Model, now: datetime) -> Curves:
 
 
 def _check_names(pod: Pod, usage: Curves) -> None:
-    containers = {container.name for container in _containers(pod)}
-    volumes = {volume.name for volume in pod.spec.volumes if volume.empty_dir is not None}
     for container, resource in usage:
-        volume = _volume_in(resource)
-        if container and container not in containers:
-            expected = ", ".join(sorted(containers))
-            raise UsageError(f"expected a container of the pod ({expected}), got {container!r}")
-        if volume and volume not in volumes:
-            expected = ", ".join(sorted(volumes)) or "it has none"
-            raise UsageError(f"expected an emptyDir of the pod ({expected}), got {volume!r}")
+        volume = "" if resource in _FIELDS else _volume_in(resource)
+        if container:
+            _check_name("a container", container, {each.name for each in _containers(pod)})
+        if volume:
+            own = {each.name for each in pod.spec.volumes if each.empty_dir is not None}
+            _check_name("an emptyDir", volume, own)
+
+
+def _check_name(what: str, name: str, own: set[str]) -> None:
+    if name not in own:
+        expected = ", ".join(sorted(own)) or "it has none"
+        raise UsageError(f"expected {what} of the pod ({expected}), got {name!r}")
 
 
 def _containers(pod: Pod) -> tuple[Container, ...]:

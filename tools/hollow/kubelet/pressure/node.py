@@ -44,7 +44,7 @@ from .image_garbage import PERIOD_SECONDS, Collector, used_images
 from .local_storage import limit_exceeded
 from .manager import CONTAINERS, IMAGES, Eviction, Manager
 from .messages import EVICTED
-from .observations import machine_of, observe
+from .observations import has_same_machine, machine_of, observe
 from .room import Room, qos_of
 from .thresholds import CONDITIONS, IMAGEFS, Observation
 
@@ -112,7 +112,8 @@ class NodePressure:
 
     def put_node(self, node: Node, now: datetime) -> list[KubeletWrite]:
         """Stores a new version of the node."""
-        self._node, machine = node, machine_of(node)
+        before, self._node = self._node, node
+        machine = self._machine if has_same_machine(before, node) else machine_of(node)
         if machine != self._machine:
             if machine.layout is not self._machine.layout:
                 self._manager = Manager(self._settings, machine.layout)

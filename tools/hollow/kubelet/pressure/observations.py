@@ -73,6 +73,15 @@ def machine_of(node: Node) -> Machine:
     )
 
 
+def has_same_machine(before: Node, after: Node) -> bool:
+    """True if `machine_of` reads the same from two versions of a node, as after a heartbeat."""
+    return (
+        before.status.capacity == after.status.capacity
+        and before.status.allocatable == after.status.allocatable
+        and before.metadata.annotations == after.metadata.annotations
+    )
+
+
 def _size(text: str) -> int:
     try:
         return value(text)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from berth.tools.hollow.kubelet.pressure.observations import Machine, machine_of, observe
+from berth.tools.hollow.kubelet.pressure.observations import (
+    Machine,
+    has_same_machine,
+    machine_of,
+    observe,
+)
 from berth.tools.hollow.kubelet.pressure.ranking import Layout
 from berth.tools.hollow.kubelet.pressure.thresholds import Observation
 from berth.tools.hollow.kubelet.usage import DeadContainer
@@ -16,6 +22,10 @@ Gi = 1 << 30
 
 
 def machine(**annotations: str) -> Machine:
+    return machine_of(node(**annotations))
+
+
+def node(**annotations: str) -> Node:
     document = {
         "metadata": {
             "name": "n",
@@ -26,7 +36,7 @@ def machine(**annotations: str) -> Machine:
             "allocatable": {"memory": "15Gi", "ephemeral-storage": "90Gi"},
         },
     }
-    return machine_of(read(document, Node))
+    return read(document, Node)
 
 
 def available(machine_: Machine) -> dict[str, int]:
@@ -41,6 +51,15 @@ def available(machine_: Machine) -> dict[str, int]:
         for signal, observation in observed.items()
         if signal.endswith("fs.available")
     }
+
+
+def test_what_a_machine_is_read_from_is_compared() -> None:
+    assert has_same_machine(node(imagefs="50Gi"), node(imagefs="50Gi"))
+    assert not has_same_machine(node(imagefs="50Gi"), node(imagefs="60Gi"))
+    before = node()
+    for field in ("capacity", "allocatable"):
+        more = msgspec.structs.replace(before.status, **{field: {"memory": "32Gi"}})
+        assert not has_same_machine(before, msgspec.structs.replace(before, status=more))
 
 
 def test_one_file_system_holds_everything() -> None:
