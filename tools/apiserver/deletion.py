@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from .refusals import conflict
 from .requests import DeleteOptions, Preconditions, check_dry_run
 from .resources import Kind
+from .rules.cluster import SYSTEM_CLASSES
 from .store import Document, RefusedError
 
 FINISHED = ("Succeeded", "Failed")
@@ -19,10 +20,18 @@ _UNSUPPORTED = ("Event",)
 
 
 def check_deletion(kind: Kind, document: Document, options: DeleteOptions) -> None:
-    """Raises RefusedError: 422 for invalid options, 409 if a precondition does not hold."""
+    """Raises RefusedError: 422 for invalid options, 409 if a precondition does not hold, 403 for the
+    priority classes of the system.
+    """
     check_dry_run("DeleteOptions", options.dry_run or ())
     check_propagation(options)
     metadata = document["metadata"]
+    if kind.kind == "PriorityClass" and metadata["name"] in SYSTEM_CLASSES:
+        message = (
+            f'priorityclasses.scheduling.k8s.io "{metadata["name"]}" is forbidden: '
+            "this is a system priority class and cannot be deleted"
+        )
+        raise RefusedError(403, "Forbidden", message)
     preconditions = options.preconditions or Preconditions()
     for field, expected, have, else_ in (
         ("UID", preconditions.uid, metadata["uid"], "deleted and then recreated"),

@@ -626,6 +626,15 @@ def test_one_priority_class_is_the_default(api: Api) -> None:
     api.update(CLASSES, "", "usual", {**default("usual"), "description": "d"}, "")
 
 
+def test_the_priority_classes_of_the_system_stay(api: Api) -> None:
+    api.create(CLASSES, "", {"metadata": {"name": "mine"}, "value": 3})
+    why = '"system-node-critical" is forbidden: this is a system priority class and cannot be'
+    with pytest.raises(RefusedError, match=why) as refused:
+        api.delete(CLASSES, "", "system-node-critical", DeleteOptions())
+    assert code(refused) == (403, "Forbidden")
+    api.delete(CLASSES, "", "mine", DeleteOptions())
+
+
 def test_a_pod_gets_the_overhead_and_the_node_selector_of_its_runtime_class(api: Api) -> None:
     scheduling = {
         "nodeSelector": {"vm": "yes"},
