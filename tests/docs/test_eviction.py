@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,7 @@ from tests.kit.kubectl import Daemon, Kubectl
 
 EVICTION = ROOT / "docs/eviction.md"
 SECONDS = 60.0
+PROGRAMS = Path(sys.executable).parent  # with berth
 
 pytestmark = [
     pytest.mark.full("waits"),
@@ -28,6 +32,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("eviction")
     write_files(EVICTION, folder)
     daemon = Daemon(folder, "demo", "--keep", "--nodes", "3", "-f", str(folder / "zk.yaml"))
+    daemon.kubectl.environment["PATH"] = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
     yield daemon.kubectl
     assert daemon.end() == 0
 

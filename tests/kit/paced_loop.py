@@ -10,7 +10,7 @@ import asyncio
 import selectors
 import time
 
-SPEED = 20.0
+SPEED = 40.0
 
 
 class _Selector(selectors.DefaultSelector):
