@@ -20,8 +20,8 @@ _UNSUPPORTED = ("Event",)
 
 
 def check_deletion(kind: Kind, document: Document, options: DeleteOptions) -> None:
-    """Raises RefusedError: 422 for invalid options, 409 if a precondition does not hold, 403 for the
-    priority classes of the system.
+    """Raises RefusedError: 422 for invalid options, 409 if a precondition does not hold, 403 for
+    the priority classes of the system.
     """
     check_dry_run("DeleteOptions", options.dry_run or ())
     check_propagation(options)
