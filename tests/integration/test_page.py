@@ -27,7 +27,7 @@ from berth.tools.hollow.embedded import Embedded
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.page.acting import act
 from berth.tools.page.embedded import EmbeddedSource
-from berth.tools.page.server import Acts, Asks, serve_page
+from berth.tools.page.server import Acts, Asks, Handler, serve_page
 from berth.tools.page.source import Source
 from berth.tools.page.story import Change, Condition, Happening, PastAttempt, Reason, Story
 from tests.kit.page import FilledSource, node_of, pod_of
@@ -111,11 +111,15 @@ async def nothing_recorded(key: str) -> AttemptsPage:
 
 @asynccontextmanager
 async def served(
-    source: Source, port: int = 0, acts: Acts | None = None, asks: Asks | None = None
+    source: Source,
+    port: int = 0,
+    acts: Acts | None = None,
+    asks: Asks | None = None,
+    does: Handler | None = None,
 ) -> AsyncIterator[str]:
     async with anyio.create_task_group() as group:
         listener = socket.create_server(("127.0.0.1", port))
-        yield await group.start(serve_page, source, SystemClock(), listener, (), acts, asks)
+        yield await group.start(serve_page, source, SystemClock(), listener, (), acts, asks, does)
         group.cancel_scope.cancel()
 
 

@@ -17,6 +17,7 @@ from berth.tools.hollow.embedded import Embedded
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.page.acting import act
 from berth.tools.page.embedded import EmbeddedSource
+from berth.tools.whatif.acting import Doing
 from berth.tools.whatif.listed import Listed
 from berth.tools.whatif.service import Service
 from berth.tools.whatif.weights import weights_of
@@ -77,7 +78,8 @@ async def toy() -> AsyncIterator[str]:
         access, FilledSource().glance, nothing_recorded, configuration, DEFAULTS
     )
     asks = Service(Listed(access, configuration, DEFAULTS), weights_of(configuration, DEFAULTS))
-    async with served(source, acts=partial(act, access), asks=asks) as url:
+    acts, does = partial(act, access), Doing(access).respond
+    async with served(source, acts=acts, asks=asks, does=does) as url:
         yield url
 
 
@@ -117,16 +119,21 @@ async def asks_with_the_keyboard(page: Page, url: str) -> None:
     await expect(page.locator(".steps li").first).to_contain_text("weight ImageLocality 2")
     await expect(page.get_by_label("Weight of ImageLocality", exact=True)).to_have_value("2")
     await expect(said).to_have_text("All pods have a node: 1 placed, 1 evicted.")
+    real = page.get_by_role("button", name="Do it for real")
+    await expect(real).to_be_disabled()
     await slider.press("ArrowLeft")
     await expect(page.locator(".steps li")).to_have_count(2)
     await page.reload()  # The address has the steps.
     await expect(changed).to_contain_text("node-3-copy-2")
 
-    await expect(page.get_by_role("button", name="Do it for real")).to_be_disabled()
-    await page.get_by_role("button", name="Remove step 2").press("Enter")
     page.on("dialog", lambda dialog: dialog.accept())
-    await page.get_by_role("button", name="Do it for real").press("Enter")
-    await expect(said).to_have_text("node-1 is cordoned, 1 of its pods are evicted.")
+    await real.press("Enter")
+    await expect(said).to_have_text(
+        "node-1 is cordoned, 1 of its pods are evicted. 2 nodes like node-3 are added."
+    )
+    await expect(page.locator("#signs")).to_contain_text("placed0")
+    await page.goto(f"{url}#/cluster")
+    await expect(page.locator(".summary")).to_contain_text("5 nodes")
 
 
 async def says_what_is_wrong(page: Page, url: str) -> None:

@@ -61,6 +61,7 @@ from ..manifests import read as read_manifests
 from ..page.acting import act
 from ..page.embedded import EmbeddedSource
 from ..page.server import serve_page
+from ..whatif.acting import Doing
 from ..whatif.listed import Listed
 from ..whatif.service import Service
 from ..whatif.weights import weights_of
@@ -354,8 +355,9 @@ async def _run(settings: Settings) -> Summary:
             weights_of(configuration, settings.gates),
         )
         hosts = settings.allowed_hosts
+        acts, does = partial(act, access), Doing(access).respond
         page_url = await group.start(
-            serve_page, page, clock, page_listener, hosts, partial(act, access), asks
+            serve_page, page, clock, page_listener, hosts, acts, asks, does
         )
         click.echo(f"page at {page_url}", err=True)
         if settings.look:

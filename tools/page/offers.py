@@ -10,12 +10,14 @@ Weights = Mapping[str, Mapping[str, int]]
 
 
 class Offers(msgspec.Struct, frozen=True):
-    """`token` goes with each POST. With `acts` nodes can be changed, with `asks` what-ifs asked.
-    `schedules` is False without a scheduler. `weights` are those of score plugins, by profile.
+    """`token` goes with each POST. With `acts` nodes can be changed, with `asks` what-ifs asked,
+    with `does` their steps taken for real. `schedules` is False without a scheduler. `weights` are
+    those of score plugins, by profile.
     """
 
     token: str = ""
     acts: bool = False
     asks: bool = False
+    does: bool = False
     schedules: bool = True
     weights: Weights = {}

@@ -1,7 +1,8 @@
 """Serves the page over HTTP: its files, the feed as server-sent events, and the stories of pods.
 
-No method but GET and HEAD has a route, unless the page is served with `Acts` or `Asks`: then nodes
-are changed, or what-ifs asked, by POST, with a token that only pages of the same origin can read.
+No method but GET and HEAD has a route, unless the page is served with more: then nodes are changed,
+what-ifs asked, or their steps taken, by POST, with a token that only pages of the same origin can
+read.
 """
 
 from __future__ import annotations
@@ -56,10 +57,12 @@ class Page:
         allowed_hosts: Collection[str] = (),
         acts: Acts | None = None,
         asks: Asks | None = None,
+        does: Handler | None = None,
     ) -> None:
         self._source = source
         self._acts = acts
         self._asks = asks
+        self._does = does
         self._token = token_urlsafe()
         self._feed = feed
         self._guard = Guard(allowed_hosts)
@@ -82,6 +85,8 @@ class Page:
             application.router.add_post("/ui/nodes/{node}/{verb}", self._act)
         if self._asks is not None:
             application.router.add_post("/ui/whatif", self._ask)
+        if self._does is not None:
+            application.router.add_post("/ui/steps", self._do)
         application.on_response_prepare.append(_add_headers)
 
     @web.middleware
@@ -114,7 +119,12 @@ class Page:
         asks = self._asks
         weights = {} if asks is None else asks.weights
         offers = Offers(
-            self._token, self._acts is not None, asks is not None, self._source.schedules, weights
+            self._token,
+            self._acts is not None,
+            asks is not None,
+            self._does is not None,
+            self._source.schedules,
+            weights,
         )
         return web.Response(body=msgspec.json.encode(offers), content_type="application/json")
 
@@ -128,6 +138,11 @@ class Page:
         assert self._asks is not None
         self._prove(request)
         return await self._asks.respond(request)
+
+    async def _do(self, request: web.Request) -> web.StreamResponse:
+        assert self._does is not None
+        self._prove(request)
+        return await self._does(request)
 
     async def _act(self, request: web.Request) -> web.StreamResponse:
         assert self._acts is not None
@@ -168,14 +183,16 @@ async def serve_page(
     allowed_hosts: Collection[str] = (),
     acts: Acts | None = None,
     asks: Asks | None = None,
+    does: Handler | None = None,
     *,
     task_status: TaskStatus[str],
 ) -> None:
     """Serves the page on a bound socket until cancelled; started with its URL. It changes nodes
-    only if there are `acts`, and answers what-ifs only if there are `asks`.
+    only if there are `acts`, answers what-ifs only if there are `asks`, and takes their steps for
+    real only if `does` answers such requests.
     """
     feed = Feed(source, clock)
-    application = Page(source, feed, allowed_hosts, acts, asks).application()
+    application = Page(source, feed, allowed_hosts, acts, asks, does).application()
     runner = web.AppRunner(
         application,
         access_log=None,

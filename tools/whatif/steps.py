@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from berth.actors.scheduling.kube.core import Taint
 from berth.config.fields import path_first
 
 from ..explain.source import SourceError
@@ -29,6 +30,7 @@ FORMS = {
     "configure": ("configure", "FILE"),
 }
 NUMBER = "NUMBER"
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _CONTENTS = {
     "apply": '{"apply": [OBJECT, ...]}',
     "configure": '{"configure": KUBESCHEDULERCONFIGURATION}',
@@ -103,6 +105,17 @@ def _with_content(content: Content) -> Step:
     if [content.apply, content.manifests, content.configure].count(None) != 2:
         raise SourceError(f"expected {', '.join(_CONTENTS.values())} or {_MANIFESTS}")
     return Step("apply" if content.configure is None else "configure", (), content)
+
+
+def taint_of(text: str) -> tuple[Taint, bool]:
+    """Returns the taint in KEY[=VALUE]:EFFECT, and False if a `-` at the end removes it. Raises
+    SourceError.
+    """
+    pair, _, effect = text.removesuffix("-").rpartition(":")
+    key, _, value = pair.partition("=")
+    if effect not in EFFECTS or not key:
+        raise SourceError(f"taint {text!r}: expected KEY[=VALUE]:EFFECT of {', '.join(EFFECTS)}")
+    return Taint(key=key, value=value, effect=effect), not text.endswith("-")
 
 
 def _is_number(word: str, *, negative: bool) -> bool:

@@ -28,11 +28,9 @@ from .budgets import keeping
 from .documents import Document, Documents, Place
 from .fullness import NodeChange, changed
 from .placing import Evicted, Placed, Placing, controller_of
-from .steps import Content, Step, StepError
+from .steps import Content, Step, StepError, taint_of
 from .weights import weighed
-from .workloads import KINDS, reconcile, runs_on
-
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+from .workloads import KINDS, reconcile, runs_on, scaled
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -216,22 +214,20 @@ class _Trial:
 
     def _taint(self, name: str, text: str) -> None:
         node = self._node(name)
-        pair, _, effect = text.removesuffix("-").rpartition(":")
-        key, _, value = pair.partition("=")
-        if effect not in EFFECTS or not key:
-            raise SourceError(
-                f"taint {text!r}: expected KEY[=VALUE]:EFFECT of {', '.join(EFFECTS)}"
-            )
+        taint, added = taint_of(text)
         spec = dict(node.get("spec") or {})
-        taints = [t for t in spec.get("taints") or () if (t["key"], t["effect"]) != (key, effect)]
-        added = not text.endswith("-")
+        taints = [
+            t
+            for t in spec.get("taints") or ()
+            if (t["key"], t["effect"]) != (taint.key, taint.effect)
+        ]
         if added:
-            taints.append({"key": key, "value": value, "effect": effect})
+            taints.append({"key": taint.key, "value": taint.value, "effect": taint.effect})
         self.documents.put({**node, "spec": {**spec, "taints": taints}})
         if not added:
             self._create_daemons()
-        if added and effect == "NoExecute":
-            self._evict_intolerant(name, NodeTaint(key=key, value=value, effect=effect))
+        if added and taint.effect == "NoExecute":
+            self._evict_intolerant(name, taint)
 
     def _create_daemons(self) -> None:
         """Creates the pods of DaemonSets that a node can take now."""
@@ -271,12 +267,7 @@ class _Trial:
         apply(self.documents, self.placing, manifests.objects)
 
     def _scale(self, name: str, number: int) -> None:
-        subject = Subject.parse(name, self._namespace)
-        field = "parallelism" if subject.kind == "Job" else "replicas"
-        if subject.kind not in KINDS or subject.kind == "DaemonSet":
-            raise SourceError(f"scale {name}: expected KIND/NAME of a workload with {field}")
-        namespace, _, name = subject.name.rpartition("/")
-        place = subject.kind, namespace or subject.namespace, name
+        place, field = scaled(name, self._namespace)
         document = self.documents.at(place)
         self.documents.put({**document, "spec": {**document["spec"], field: number}})
         store = self.documents.classes()

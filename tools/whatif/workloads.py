@@ -15,6 +15,7 @@ from ..apiserver.eviction import PODS
 from ..apiserver.resources import BY_KIND
 from ..apiserver.store import Store
 from ..explain.source import SourceError, completed_object
+from ..explain.subject import Subject
 from ..hollow import daemon_set, stateful_set
 from ..hollow.deployment.replica_sets import new_replica_set, next_revision, of_template
 from ..hollow.documents import pod_from
@@ -37,6 +38,18 @@ from .placing import Placing, controller_of
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController")
 REPLICA_SETS = BY_KIND["apps/v1", "ReplicaSet"]
 _EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def scaled(name: str, namespace: str) -> tuple[Place, str]:
+    """Returns the workload that KIND/NAME or KIND/NAMESPACE/NAME means, and the field with its
+    number of pods. Raises SourceError.
+    """
+    subject = Subject.parse(name, namespace)
+    field = "parallelism" if subject.kind == "Job" else "replicas"
+    if subject.kind not in KINDS or subject.kind == "DaemonSet":
+        raise SourceError(f"scale {name}: expected KIND/NAME of a workload with {field}")
+    within, _, name = subject.name.rpartition("/")
+    return (subject.kind, within or subject.namespace, name), field
 
 
 def reconcile(documents: Documents, placing: Placing, place: Place, store: Store) -> None:

@@ -25,7 +25,7 @@ const WORDS = {
 };
 const TITLES = { add: "add nodes", apply: "apply manifests", delete: "delete a pod", scale: "scale", drain: "drain", remove: "remove",
   cordon: "cordon", uncordon: "uncordon", taint: "taint" };
-const REAL = { drain: "drain", cordon: "cordon", uncordon: "uncordon", remove: "delete" }; // by the buttons of the demo
+const TRIED = ["weight", "priority", "configure"]; // steps that cannot be taken for real
 const kept = { steps: [], result: null, problem: null };
 
 export class WhatIfView {
@@ -131,10 +131,9 @@ export class WhatIfView {
       step.manifests === undefined ? null : h("button", { type: "button", "aria-label": `Edit step ${index + 1}`, onclick: () => this.edit(index) }, "Edit"),
       h("button", { type: "button", "aria-label": `Remove step ${index + 1}`, onclick: () => this.drop(index) }, "×"))));
     this.steps.hidden = !kept.steps.length;
-    const verbs = kept.steps.map((step) => wordsOf(step)[0]);
-    this.reals.hidden = !this.offered?.acts || !verbs.length;
-    this.reals.disabled = !verbs.every((verb) => REAL[verb]);
-    this.reals.title = this.reals.disabled ? "Here, nodes are cordoned, uncordoned, drained and removed; kubectl does the rest." : "";
+    this.reals.hidden = !this.offered?.does || !kept.steps.length;
+    this.reals.disabled = kept.steps.some((step) => TRIED.includes(wordsOf(step)[0]));
+    this.reals.title = this.reals.disabled ? "Weights, priorities and configurations are only tried." : "";
   }
 
   drop(index) {
@@ -186,16 +185,24 @@ export class WhatIfView {
   }
 
   async ask() {
+    const answer = await this.send("whatif", "Placing the pods of a copy of the cluster.");
+    if (!answer) return;
+    Object.assign(kept, answer);
+    this.list();
+    this.tell();
+  }
+
+  // Sends the steps. Returns the result, or the problem; nothing if something else was asked since.
+  async send(path, said = "") {
     this.abort?.abort();
     const abort = (this.abort = new AbortController());
-    const { steps } = kept;
-    this.said.textContent = "Placing the pods of a copy of the cluster.";
+    this.said.textContent = said;
     this.wrong.hidden = true;
     this.element.setAttribute("aria-busy", "true");
     let problem = { field: "", problem: "no connection" };
     let result = null;
     try {
-      const answer = await post("whatif", JSON.stringify({ steps }));
+      const answer = await post(path, JSON.stringify({ steps: kept.steps }));
       const text = await answer.text();
       try {
         if (answer.ok) result = JSON.parse(text);
@@ -204,29 +211,20 @@ export class WhatIfView {
         problem = { field: "", problem: text || String(answer.status) };
       }
     } catch { /* said below */ }
-    if (abort.signal.aborted) return;
+    if (abort.signal.aborted) return null;
     this.element.removeAttribute("aria-busy");
-    Object.assign(kept, { result, problem: result ? null : problem });
-    this.list();
-    this.tell();
+    return { result, problem: result ? null : problem };
   }
 
   async act() {
-    const steps = kept.steps.map(wordsOf);
-    if (!confirm(`Do this to the cluster for real: ${kept.steps.join("; ")}?`)) return;
-    const said = [];
-    for (const [verb, node] of steps) {
-      let text = "no connection";
-      let done = false;
-      try {
-        const answer = await post(`nodes/${encodeURIComponent(node)}/${REAL[verb]}`);
-        text = await answer.text();
-        done = answer.ok;
-      } catch { /* said below */ }
-      said.push(text);
-      this.said.textContent = said.join(" ");
-      if (!done) return;
-    }
+    if (!confirm(`Do this to the cluster for real: ${kept.steps.map(title).join("; ")}?`)) return;
+    const answer = await this.send("steps");
+    if (!answer) return;
+    const { result, problem } = answer;
+    if (problem) Object.assign(kept, { problem });
+    this.list();
+    this.tell();
+    if (result) this.said.textContent = result.join(" ");
   }
 
   close() {
