@@ -17,6 +17,13 @@ MAP = "[role=application]"
 # are pressed on the map then.
 PICTURES = {
     "page-cluster": ("cluster", 1200, 620, "13 pods placed", ("End",)),
+    "page-whatif": (
+        "whatif/add%201%20like%20node-1/scale%20deployment%2Fweb%2012",
+        1200,
+        960,
+        "nodes change.",
+        (),
+    ),
     "page-pod": ("pod/default/checkout", 1200, 1000, "scores are weighed", ()),
 }
 

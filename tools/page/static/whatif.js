@@ -277,7 +277,7 @@ function sections(result) {
     (before && after ? [name, ...["cpu", "memory", "pods"].map((of) => arrow(before[of], after[of])), ""]
       : after ? [name, after.cpu, after.memory, after.pods, "new"] : [name, before.cpu, before.memory, before.pods, h("b", { class: "warn" }, "removed")]));
   return [
-    ...section("Stay pending", ["workload", "pods", "why"], pending),
+    ...section("Stay pending", ["workload", "pods", "why"], pending, result.pending.reduce((sum, { pods }) => sum + pods.length, 0)),
     ...section("Moved or evicted", ["pod", "from", "to", "replaced by", "why"], moved),
     ...section("Placed", ["pod", "workload", "node", "in step", "note"], placed),
     ...section("A drain still waits for", ["pod", "on", "disruption budget"], result.kept.map((of) => [link(of.pod), of.node, of.budgets.join(", ")])),
@@ -286,9 +286,9 @@ function sections(result) {
   ];
 }
 
-function section(name, columns, rows) {
+function section(name, columns, rows, number = rows.length) {
   if (!rows.length) return [];
   const more = rows.length - MOST_ROWS;
-  return [h("h2", {}, more > 0 ? `${name}: the first ${count(MOST_ROWS)} of ${count(rows.length)}` : `${name}: ${count(rows.length)}`),
+  return [h("h2", {}, more > 0 ? `${name}: the first ${count(MOST_ROWS)} of ${count(number)}` : `${name}: ${count(number)}`),
     table(columns, rows.slice(0, MOST_ROWS), name)];
 }
