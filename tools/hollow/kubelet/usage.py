@@ -377,6 +377,10 @@ class _Reading:
         self._first = pod.spec.containers[0].name if pod.spec.containers else ""
         reported = (*pod.status.container_statuses, *pod.status.init_container_statuses)
         self._statuses = {status.name: status for status in reported}
+        self._by_container: dict[str, dict[str, Curve]] = {}
+        for (container, resource), curve in curves.items():
+            if resource in _FIELDS:
+                self._by_container.setdefault(container, {})[resource] = curve
 
     def whole(self) -> PodUsage:
         left = () if is_finished(self._pod) else self._pod.spec.volumes
@@ -410,13 +414,9 @@ class _Reading:
 
     def _of(self, container: str) -> dict[str, Curve]:
         """Returns the curves of a container by resource."""
-        mine = (container, "") if container == self._first else (container,)
-        return {
-            resource: curve
-            for of in reversed(mine)
-            for (place, resource), curve in self._curves.items()
-            if place == of and resource in _FIELDS
-        }
+        mine = self._by_container.get(container, {})
+        unnamed = self._by_container.get("", {}) if container == self._first else {}
+        return unnamed | mine
 
     def _dead(self, name: str, ended: Terminated) -> DeadContainer:
         """Returns what a container had on the disk when it ended."""

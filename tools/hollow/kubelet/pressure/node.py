@@ -50,6 +50,7 @@ from .thresholds import CONDITIONS, IMAGEFS, Observation
 
 CLEANUP_SECONDS = 1.0  # until the kubelet sees that an evicted pod is gone
 OOM_SECONDS = 1.0
+MOST_KILLS = 16  # of containers at a look; others follow at the next one
 MOST_STRIDE = 256  # intervals; the longest time that the kubelet does not look
 NEVER = float("inf")
 NOTHING = PodUsage()
@@ -374,9 +375,17 @@ class NodePressure:
     # ------------------------------------------------------------------------------- memory
 
     def _kill(self, usages: dict[str, PodUsage], now: datetime) -> list[KubeletWrite]:
-        """Kills containers until the memory suffices, and reads the usage of their pods again."""
+        """Kills containers until the memory suffices, and reads the usage of their pods again.
+
+        A pod may have a thousand containers to kill, and each kill looks at all of them. So a look
+        kills some of them, and writes the status of each pod once.
+        """
         writes: list[KubeletWrite] = []
-        while (victim := self._next_victim(usages)) is not None:
+        after: dict[str, tuple[Pod, PodStatus]] = {}
+        for _ in range(MOST_KILLS):
+            victim = self._next_victim(usages)
+            if victim is None:
+                break
             pod = self._room.pods[victim.pod.metadata.uid]
             uid, name = pod.metadata.uid, victim.container
             if victim.of_node:
@@ -391,11 +400,12 @@ class NodePressure:
                     writes.append(self._about(pod, "BackOff", message, now))
                 else:
                     status = statuses.restarted(status, name, stamp(now))
-            writes.append(self._store(pod, status, now))
+            self._keep(pod, status)
+            after[uid] = pod, status
             usage = usage_of(self._room.pods[uid], now, self._scenario)
             assert usage is not None
             usages[uid] = usage
-        return writes
+        return [*writes, *(self._store(pod, status, now) for pod, status in after.values())]
 
     def _next_victim(self, usages: Usages) -> oom.Victim | None:
         used = [(pod, usages[uid]) for uid, pod in self._room.pods.items() if uid in usages]
@@ -408,10 +418,13 @@ class NodePressure:
             if pod is not None and self._starts_again:
                 yield self._store(pod, statuses.restarted(pod.status, name, stamp(now)), now)
 
-    def _store(self, pod: Pod, status: PodStatus, now: datetime) -> StatusPatch:
-        """Stores a new status of a pod's containers, and returns the write of it."""
+    def _keep(self, pod: Pod, status: PodStatus) -> None:
         uid = pod.metadata.uid
         self._room.pods[uid] = self._using[uid] = msgspec.structs.replace(pod, status=status)
+
+    def _store(self, pod: Pod, status: PodStatus, now: datetime) -> StatusPatch:
+        """Stores a new status of a pod's containers, and returns the write of it."""
+        self._keep(pod, status)
         return _patch_pod(pod, statuses.containers_patch(status, stamp(now)))
 
     # ----------------------------------------------------------------------------- planning

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from berth.tools.hollow.kubelet.pressure.configuration import DEFAULTS
-from berth.tools.hollow.kubelet.pressure.node import NEVER
+from berth.tools.hollow.kubelet.pressure.node import MOST_KILLS, NEVER
 from berth.tools.hollow.kubelet.pressure.thresholds import Amount, Threshold
 from berth.tools.hollow.kubelet.usage import Rule, Scenario
 from berth.tools.hollow.objects import Pod
@@ -288,3 +288,16 @@ def test_a_kubelet_sees_the_same_as_if_it_looked_every_second(usages: tuple[str,
         histories.append(world.history)
     assert histories[0] == histories[1]
     assert histories[0] != []
+
+
+def test_many_containers_are_killed_over_several_looks() -> None:
+    world = Kubelets(1)
+    names = [f"c{number}" for number in range(60)]
+    usage = ", ".join(f"{name}/memory=1Gi" for name in names)
+    containers = [{"name": name} for name in names]
+    name = world.start(NODE, usage, restartPolicy="Never", containers=containers)
+    world.run(1)
+    assert len(times(world, "SystemOOM")) == 60 - 32  # Gi
+    assert world.looks >= (60 - 32) / MOST_KILLS
+    ends = [status["state"] for status in world.pods[name]["status"]["containerStatuses"]]
+    assert sum("terminated" in end for end in ends) == 60 - 32
