@@ -95,7 +95,7 @@ def makes_claim(owner: StatefulSet, name: str) -> bool:
 
 
 def _name(template: Document) -> str:
-    return str(template["metadata"]["name"])
+    return str((template.get("metadata") or {}).get("name") or "")
 
 
 def _ordinals(owner: StatefulSet) -> range:
@@ -214,7 +214,7 @@ def _claims(owner: StatefulSet, pod: str, claims: Claims) -> list[Write]:
         if name in claims:
             continue
         metadata = {
-            **template["metadata"],
+            **(template.get("metadata") or {}),
             "name": name,
             "namespace": owner.metadata.namespace,
             "labels": {**labels_in(template), **selected},
@@ -224,7 +224,7 @@ def _claims(owner: StatefulSet, pod: str, claims: Claims) -> list[Write]:
         document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
         message = f"Create Claim {name} Pod {pod} in StatefulSet {owner.metadata.name} success"
         notices = (Notice("SuccessfulCreate", message),)
-        claim_ = {**document, "spec": template["spec"]}
+        claim_ = {**document, "spec": template.get("spec") or {}}
         writes.append(Create("PersistentVolumeClaim", claim_, notices))
     return writes
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from .. import cron
 from .fields import (
-    NEGATIVE,
     Document,
     forbidden,
     invalid,
@@ -22,13 +20,10 @@ from .fields import (
     unchanged,
     unsupported,
 )
+from .percentages import int_or_percent
 from .pods import pod_template
+from .strategies import strategy
 
-_PERCENT = re.compile("[0-9]+%")
-_PERCENT_RULE = (
-    "a valid percent string must be a numeric string followed by an ending '%' "
-    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-)
 _STATEFUL = (
     "replicas",
     "ordinals",
@@ -73,12 +68,19 @@ def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
         restart = (template.get("spec") or {}).get("restartPolicy")
         if restart in ("Never", "OnFailure"):
             problems.append(unsupported("spec.template.spec.restartPolicy", restart, ("Always",)))
+    problems += strategy(kind, spec)
+    deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
+    if deadline is not None and deadline <= ready:
+        detail = "must be greater than minReadySeconds"
+        problems.append(invalid("spec.progressDeadlineSeconds", deadline, detail))
     if kind == "StatefulSet":
         problems += one_of(
             "spec.podManagementPolicy",
             spec.get("podManagementPolicy"),
             ("OrderedReady", "Parallel"),
         )
+        start = (spec.get("ordinals") or {}).get("start")
+        problems += non_negative("spec.ordinals.start", start)
         policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
         for field in ("whenDeleted", "whenScaled"):
             path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
@@ -265,18 +267,8 @@ def disruption_budget(spec: Document) -> list[str]:
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         problems.append(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
     for field in ("minAvailable", "maxUnavailable"):
-        problems += _int_or_percent(f"spec.{field}", spec.get(field))
+        problems += int_or_percent(f"spec.{field}", spec.get(field))
     policies = ("AlwaysAllow", "IfHealthyBudget")
     return problems + one_of(
         "spec.unhealthyPodEvictionPolicy", spec.get("unhealthyPodEvictionPolicy"), policies
     )
-
-
-def _int_or_percent(path: str, value: Any) -> list[str]:
-    if value is None:
-        return []
-    if isinstance(value, int):
-        return [] if value >= 0 else [invalid(path, value, NEGATIVE)]
-    if _PERCENT.fullmatch(value) is None:
-        return [invalid(path, value, _PERCENT_RULE)]
-    return [] if int(value[:-1]) <= 100 else [invalid(path, value, "must not be greater than 100%")]

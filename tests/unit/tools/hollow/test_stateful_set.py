@@ -143,3 +143,10 @@ def test_the_current_revision_follows_a_roll_out_but_not_deletions_by_hand() -> 
 
     assert current(rolling(0)) == unrecorded(stateful_set()).name
     assert current({"type": "OnDelete"}) == OLD
+
+
+def test_a_claim_without_a_name_is_left_to_the_server_to_refuse() -> None:
+    owner = stateful_set(1, volumeClaimTemplates=[{}])
+    claim, pod_ = (write for write in reconcile(owner, [], [], NOW) if isinstance(write, Create))
+    assert (claim.kind, claim.document["metadata"]["name"]) == ("PersistentVolumeClaim", "-w-0")
+    assert pod_.kind == "Pod"

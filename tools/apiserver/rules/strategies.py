@@ -1,0 +1,60 @@
+"""Rules for the update strategies of Deployments, DaemonSets and StatefulSets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .fields import Document, forbidden, invalid, non_negative, required, unsupported
+from .percentages import int_or_percent, number_of
+
+_TYPES = {
+    "Deployment": ("Recreate", "RollingUpdate"),
+    "DaemonSet": ("RollingUpdate", "OnDelete"),
+    "StatefulSet": ("RollingUpdate", "OnDelete"),
+}
+
+
+def strategy(kind: str, spec: Document) -> list[str]:
+    """Checks how a workload of this kind replaces its pods. What is absent gets a default."""
+    if kind not in _TYPES:
+        return []
+    place = "spec.strategy" if kind == "Deployment" else "spec.updateStrategy"
+    written = spec.get(place.removeprefix("spec.")) or {}
+    type_, rolling = written.get("type"), written.get("rollingUpdate")
+    if type_ is not None and type_ not in _TYPES[kind]:
+        return [unsupported(f"{place}.type", type_, _TYPES[kind])]
+    if type_ == "Recreate" and rolling is not None:
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        return [forbidden(f"{place}.rollingUpdate", detail)]
+    if kind == "StatefulSet":
+        return _stateful(f"{place}.rollingUpdate", type_, rolling)
+    if type_ != "RollingUpdate" or rolling is None:
+        return []
+    return _rolling(kind, f"{place}.rollingUpdate", rolling)
+
+
+def _stateful(place: str, type_: str | None, rolling: Document | None) -> list[str]:
+    if type_ == "OnDelete" and rolling is not None:
+        return [invalid(place, rolling, "only allowed for updateStrategy 'RollingUpdate'")]
+    return non_negative(f"{place}.partition", (rolling or {}).get("partition"))
+
+
+def _rolling(kind: str, place: str, rolling: Document) -> list[str]:
+    surge, unavailable = rolling.get("maxSurge"), rolling.get("maxUnavailable")
+    at_surge, at_unavailable = f"{place}.maxSurge", f"{place}.maxUnavailable"
+    problems = int_or_percent(at_unavailable, unavailable)
+    problems += int_or_percent(at_surge, surge, most=None if kind == "Deployment" else 100)
+    if problems:
+        return problems
+    surges, lacks = _is_some(surge), _is_some(unavailable)
+    if kind == "Deployment" and not surges and not lacks:
+        return [invalid(at_unavailable, unavailable, "may not be 0 when `maxSurge` is 0")]
+    if kind == "DaemonSet" and surges and lacks:
+        return [invalid(at_surge, surge, "may not be set when maxUnavailable is non-zero")]
+    if kind == "DaemonSet" and not surges and not lacks:
+        return [required(at_unavailable, "cannot be 0 when maxSurge is 0")]
+    return []
+
+
+def _is_some(value: Any) -> bool:
+    return value is not None and number_of(value) != 0
