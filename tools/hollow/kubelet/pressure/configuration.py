@@ -36,6 +36,7 @@ SELECTOR = "berth.dev/node-selector"
 MONITORING_SECONDS = 10.0
 TRANSITION_SECONDS = 300.0
 FILE_CHECK_SECONDS = 20.0
+LEAST_FILE_CHECK_SECONDS = 0.1
 IMAGE_SECONDS = 120.0
 # The other fields of kubelet.config.k8s.io/v1beta1.
 _UNUSED_TEXT = """
@@ -163,7 +164,7 @@ def _configuration(document: object, folder: Path) -> Configuration:
     """Reads a document; paths in it are relative to the folder. Raises ConfigurationError."""
     fields = _read(document)
     static_pods = folder / fields.static_pod_path if fields.static_pod_path else None
-    if static_pods is not None and not static_pods.exists():
+    if static_pods is not None and not (static_pods.is_dir() or static_pods.is_file()):
         raise ConfigurationError(f"staticPodPath: expected a folder or a file, got {static_pods}")
     hard = fields.eviction_hard
     if hard is None or fields.merge_default_eviction_settings:
@@ -230,6 +231,10 @@ def _read(document: object) -> _Document:
     ):
         if seconds < 0:
             raise ConfigurationError(f"{field}: expected at least 0")
+    if 0 < read.file_check_frequency < LEAST_FILE_CHECK_SECONDS:
+        raise ConfigurationError(
+            f"fileCheckFrequency: expected at least 100ms, got {shown(used['fileCheckFrequency'])}"
+        )
     high, low = read.image_gc_high_threshold_percent, read.image_gc_low_threshold_percent
     if not 0 <= high <= 100:
         raise ConfigurationError(f"imageGCHighThresholdPercent: expected 0 to 100, got {high}")
