@@ -19,6 +19,7 @@ from anyio.abc import TaskStatus
 
 from berth.actors.client.rest import ApiError
 from berth.actors.runtime.clock import Clock
+from berth.actors.server.request import MOST_BYTES
 
 from ..apiserver.guard import Guard
 from ..apiserver.http_reader import Request
@@ -30,7 +31,6 @@ from .offers import Offers, Weights
 from .source import Source
 
 SHUTDOWN_SECONDS = 0.5
-MOST_BYTES = 4 << 20  # of a what-if
 PROOF_HEADER = "X-Berth-Token"
 Acts = Callable[[str, str], Awaitable[str]]  # does one of VERBS to a node; see acting
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -10,11 +10,12 @@ from typing import Protocol, TypeVar
 import msgspec
 from aiohttp import web
 
+from berth.actors.server.request import MOST_BYTES
+
 from ..apiserver import guard
 from ..apiserver.http_reader import Request
 from ..apiserver.store import RefusedError as Forbidden
 from ..page.offers import Weights
-from ..page.server import MOST_BYTES
 from .documents import Documents
 from .question import Question, RefusedError, Turns, answer, question_of, schema
 

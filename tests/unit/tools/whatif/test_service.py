@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from berth.actors.client.rest import Connection
+from berth.actors.server.request import MOST_BYTES
 from berth.config.load import from_mapping
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.app import Server
@@ -27,7 +28,6 @@ from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
 from berth.tools.feature_gates import gates_from
 from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.page.server import MOST_BYTES
 from berth.tools.whatif.command import whatif
 from berth.tools.whatif.documents import Documents
 from berth.tools.whatif.question import MOST_AT_ONCE
