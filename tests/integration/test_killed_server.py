@@ -30,9 +30,9 @@ from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.cluster import UNLIMITED, ClusterClient, path_of
 from tests.kit.processes import berth, free_port
 
-NODES = 20
-REPLICAS = 300
-UNAVAILABLE = 20
+NODES = 10
+REPLICAS = 150
+UNAVAILABLE = 10
 LIVES = 3  # of the server, each ended by a kill
 AT_ONCE = 8  # clients that evict
 SECONDS = 240.0
