@@ -206,6 +206,7 @@ async def test_the_page_is_for_those_who_may_and_changes_nothing(tmp_path: Path)
             assert "script-src 'self'" in response.headers["Content-Security-Policy"]
 
 
+@pytest.mark.full("waits for a connection to end")
 async def test_the_page_s_feed_has_nodes_pods_and_a_glance() -> None:
     options = open_to_all()
     async with daemon(options=options) as running, aiohttp.ClientSession() as session:
