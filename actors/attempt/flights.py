@@ -21,6 +21,7 @@ from ..scheduling.decision.outcome import Choice, Outcome, Unfit
 from ..scheduling.decision.profile import Profile
 from ..scheduling.framework.questions import FilteredNodes
 from ..scheduling.framework.status import Code, Status, unresolvable
+from ..scheduling.kube.core import Pod, PodCondition
 from ..scheduling.model.pod_info import PodInfo
 from ..scheduling.model.snapshot import Snapshot
 from ..scheduling.model.vectors import Ints
@@ -78,16 +79,50 @@ class RecordedAttempt(msgspec.Struct, frozen=True, rename="camel"):
     victims: tuple[str, ...] = ()
 
 
+class PodNow(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod as the API server shows it, whoever decided about it. The last four are those of its
+    condition PodScheduled, "" if it has none; `since` is as the API server wrote it.
+    """
+
+    uid: str
+    node: str
+    phase: str
+    scheduler: str
+    nominated: str
+    scheduled: str = ""
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+
+    @classmethod
+    def of(cls, pod: Pod) -> PodNow:
+        spec, status = pod.spec, pod.status
+        condition = next((c for c in status.conditions if c.type == "PodScheduled"), PodCondition())
+        return cls(
+            pod.metadata.uid,
+            spec.node_name,
+            status.phase,
+            spec.scheduler_name,
+            status.nominated_node_name,
+            condition.status,
+            condition.reason,
+            condition.message,
+            condition.last_transition_time or "",
+        )
+
+
 class AttemptsPage(msgspec.Struct, frozen=True):
-    """The recorded attempts of a pod, oldest first, and its latest moves in the queue. `since` is
-    the time of the oldest attempt that is kept of any pod, None if there is none. `started` is when
-    this process began to record; of a file, it is `since`.
+    """The recorded attempts of a pod, oldest first, its latest moves in the queue, and the pod now,
+    None if it is gone or unknown. `since` is the time of the oldest attempt that is kept of any
+    pod, None if there is none. `started` is when this process began to record; of a file, it is
+    `since`.
     """
 
     started: float
     since: float | None
     attempts: tuple[RecordedAttempt, ...]
     story: tuple[StoryStep, ...] = ()
+    pod: PodNow | None = None
 
 
 class Names(msgspec.Struct):

@@ -24,7 +24,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from ..attempt.flights import AttemptsPage
+from ..attempt.flights import AttemptsPage, PodNow
 from ..messages.binding import WaitingPodDump
 from ..messages.cache import NodeDump
 from ..messages.comparison import Difference
@@ -40,6 +40,7 @@ from ..runtime.ask import ask
 from ..runtime.clock import Clock
 from ..runtime.mailbox import Mailbox, MailboxClosedError
 from ..runtime.other_loop import OtherLoop
+from ..scheduling.kube.core import Pod
 from ..scheduling.kube.reading import UnreadableObject
 from .request import JSON, NOT_FOUND, Answer, Request, text
 
@@ -80,11 +81,16 @@ class NoAnswerError(Exception):
     """An actor has stopped, or does not answer in time."""
 
 
+def _unknown(_key: str) -> Pod | None:
+    return None
+
+
 class Debug(msgspec.Struct, frozen=True):
     """`nodes` returns the cache's nodes in parts, `compare` the differences from the API server,
     `waiting` the pods that wait on Permit, `unreadable` the objects that cannot be read, and
     `attempts` the recorded attempts of a pod; it is None without a flight recorder. `glance`
-    returns how the queue and the scheduler are. All are called in the scheduler's event loop, which
+    returns how the queue and the scheduler are, and `pod` a pod as the API server shows it. All are
+    called in the scheduler's event loop, which
     is `elsewhere`.
     """
 
@@ -96,6 +102,7 @@ class Debug(msgspec.Struct, frozen=True):
     unreadable: Callable[[], Iterable[UnreadableObject]] = tuple
     attempts: Callable[[str], AttemptsPage] | None = None
     glance: Callable[[], Awaitable[msgspec.Struct]] | None = None
+    pod: Callable[[str], Pod | None] = _unknown
 
     async def show(self, request: Request, elsewhere: OtherLoop) -> Answer:
         """Returns the page at a path below /debug/."""
@@ -128,9 +135,10 @@ class Debug(msgspec.Struct, frozen=True):
         recorder.
         """
         assert self.attempts is not None
-        return msgspec.structs.replace(
-            self.attempts(key), story=self._in_unix_time(await self._story(key))
-        )
+        story = self._in_unix_time(await self._story(key))
+        pod = self.pod(key)
+        now = None if pod is None else PodNow.of(pod)
+        return msgspec.structs.replace(self.attempts(key), story=story, pod=now)
 
     async def _show_pod(self, key: str, elsewhere: OtherLoop) -> Answer:
         story = await answered(elsewhere, partial(self._story, key))

@@ -136,6 +136,7 @@ def debug_of(
         informers.unreadable,
         None if flights is None else flights.page,
         lookout.glance,
+        informers.pods.objects().get,
     )
 
 

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
+from random import Random
 
 import anyio
 import pytest
 from click.testing import CliRunner
 
+from berth.actors.client.rest import Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.system import run_scheduler
 from berth.actors.telemetry.logs import configure_logs
 from berth.tools.debug.why import why
-from tests.kit.cluster import cluster
+from tests.kit.cluster import UNLIMITED, cluster
 from tests.kit.daemon import node, pod
 from tests.kit.serving import open_to_all, url_of
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "URL"}}]
+contexts: [{name: c, context: {cluster: c}}]
+current-context: c
+"""
 
 
 async def ask_why(server: str, *arguments: str) -> tuple[int, str]:
@@ -52,3 +66,44 @@ async def test_a_pod_that_waited_for_a_node() -> None:
         code, text = await ask_why(server, "nobody")
         assert code == 2
         assert "default/nobody: no such attempt is recorded; this scheduler started at" in text
+
+
+@pytest.mark.full("long")
+async def test_a_new_leader_tells_what_it_knows(tmp_path: Path) -> None:
+    options = open_to_all()
+    server = url_of(options)
+    async with cluster() as running:
+        await running.create("Node", node("n"))
+        await running.create("Pod", pod("web"))
+        async with anyio.create_task_group() as first:
+            connection = Connection(running.url)
+            await first.start(run_scheduler, UNLIMITED, connection, SystemClock(), Random(1))
+            await running.node_of("web")
+            await running.until_all("Event", lambda events: bool(events))
+            first.cancel_scope.cancel()
+        await running.schedule(options=options)
+        await running.create("Pod", pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
+        config = tmp_path / "config"
+        config.write_text(KUBECONFIG.replace("URL", running.url))
+
+        code, text = await ask_why(server, "web", "--kubeconfig", str(config))
+        assert code == 0, text
+        said = " ".join(text.split())
+        assert re.match(
+            r"default/web: this scheduler started at \S+Z and has made no attempt", said
+        )
+        assert "it is on n since 20" in said
+        assert "another scheduler process placed it" in said
+        assert re.search(r"Scheduled by \S+: Successfully assigned default/web to n", said), said
+        assert max(map(len, text.splitlines())) <= 80
+
+        code, text = await ask_why(server, "web", "-o", "json", "--kubeconfig", str(config))
+        page = json.loads(text)
+        assert (code, page["attempts"], page["pod"]["node"]) == (0, [], "n")
+        assert [event["reason"] for event in page["events"]] == ["Scheduled"]
+
+        assert (await ask_why(server, "web", "--attempt", "1"))[0] == 2
+        with anyio.fail_after(20):
+            while (told := await ask_why(server, "gated"))[0]:
+                await anyio.sleep(0.1)
+        assert "it is pending" in told[1]

@@ -11,11 +11,12 @@ import click
 import msgspec
 
 from berth.actors.attempt.flight_file import page_of_files
-from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt
+from berth.actors.attempt.flights import AttemptsPage, PodNow, RecordedAttempt
 from berth.actors.telemetry.klog import printable
 
 from ..explain.recorded import conclusion, woken_by
 from .asking import NoAnswerError, Target, failures_in_words, target_options
+from .events import EventNow, events_about
 
 MOST_NODES = 3  # that are named for a reason
 _WRAPPER = TextWrapper(80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
@@ -48,7 +49,8 @@ def why(
 
     Shows the last attempt unless --at, --attempt or --all says which. A scheduler knows the
     attempts that it made itself, within --berth-recorder-bytes; the files of --berth-recorder-file
-    go back further. The exit code is 2 without an answer.
+    go back further. Of a pod without an attempt it tells what the API server shows. The exit code
+    is 2 without an answer.
 
     \b
     berth why shop/web-1 --leader
@@ -59,12 +61,16 @@ def why(
         raise click.UsageError("--at, --attempt and --all cannot be combined")
     limit = None if at is None else _time(at)
     key = pod if "/" in pod else f"default/{pod}"
-    page = _page(key, msgspec.convert(target, Target)) if file is None else _page_of(key, file)
+    scheduler = msgspec.convert(target, Target)
+    page = _page(key, scheduler) if file is None else _page_of(key, file)
     chosen = page.attempts
     if limit is not None:
         chosen = tuple(each for each in chosen if each.at <= limit)
     if attempt is not None:
         chosen = tuple(each for each in chosen if each.number == attempt)
+    if not page.attempts and page.pod is not None and at is None and attempt is None:
+        _tell_of_pod(key, page, events_about(key, page.pod.uid, scheduler), output)
+        return
     if not chosen:
         raise NoAnswerError(_nothing(key, page, file))
     shown = chosen if every else _last(chosen)
@@ -120,6 +126,36 @@ def _nothing(key: str, page: AttemptsPage, file: str | None) -> str:
         "has made no attempt" if page.since is None else f"knows attempts since {_date(page.since)}"
     )
     return f"{nothing}this scheduler started at {_date(page.started)} and {since}"
+
+
+def _tell_of_pod(key: str, page: AttemptsPage, events: Sequence[EventNow], output: str) -> None:
+    """Tells of a pod of which this scheduler has made no attempt."""
+    if output == "json":
+        told = {**msgspec.to_builtins(page), "events": events}
+        click.echo(msgspec.json.encode(told))
+        return
+    assert page.pod is not None
+    for line in lines_of_pod(key, page, page.pod, events):
+        for part in _WRAPPER.wrap(printable(line)):
+            click.echo(part)
+
+
+def lines_of_pod(
+    key: str, page: AttemptsPage, pod: PodNow, events: Sequence[EventNow]
+) -> Iterator[str]:
+    """Returns the lines that tell of a pod without an attempt."""
+    yield f"{key}: this scheduler started at {_date(page.started)} and has made no attempt at it"
+    since = f" since {pod.since}" if pod.since else ""
+    if pod.node:
+        yield f"  it is on {pod.node}{since}: another scheduler process placed it, or its creator"
+    elif pod.scheduled == "False":
+        yield f"  it is pending{since}; its condition says: {pod.reason}: {pod.message}"
+    else:
+        yield f"  it is pending: no scheduler has said why; it asks for {pod.scheduler}"
+    if pod.nominated:
+        yield f"  nominated to {pod.nominated}"
+    for event in events:
+        yield f"  {event.time} {event.reason} by {event.by}: {event.message}"
 
 
 def lines_of(page: AttemptsPage, attempts: Sequence[RecordedAttempt]) -> Iterator[str]:

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from berth.actors.attempt.flight_file import FlightFile
-from berth.actors.attempt.flights import AttemptsPage, KeptAttempt, RecordedAttempt
+from berth.actors.attempt.flights import AttemptsPage, KeptAttempt, PodNow, RecordedAttempt
 from berth.actors.messages.queue import Place, StoryStep
-from berth.tools.debug.why import lines_of, why
+from berth.tools.debug.why import lines_of, lines_of_pod, why
 from tests.kit.clock import VirtualClock
 
 ESCAPE = "\x1b]0;owned\x07"
@@ -134,3 +134,18 @@ def test_the_event_that_woke_the_pod_is_the_last_before_the_attempt() -> None:
     )
     lines = list(lines_of(AttemptsPage(0.0, 0.0, (RECORDED,), story), (RECORDED,)))
     assert "  woken by: NodeAdd (NodeResourcesFit)" in lines
+
+
+def test_a_pod_that_is_pending_for_another_reason_is_told_by_its_condition() -> None:
+    page = AttemptsPage(0.0, None, ())
+    waits = PodNow(
+        "u", "", "Pending", "default-scheduler", "n", "False", "SchedulingGated", "gated"
+    )
+    assert list(lines_of_pod("ns/p", page, waits, ()))[1:] == [
+        "  it is pending; its condition says: SchedulingGated: gated",
+        "  nominated to n",
+    ]
+    unseen = PodNow("u", "", "Pending", "volcano", "")
+    assert list(lines_of_pod("ns/p", page, unseen, ()))[1:] == [
+        "  it is pending: no scheduler has said why; it asks for volcano"
+    ]

@@ -1,0 +1,68 @@
+"""The latest events about a pod, read from the API server with the user's own rights."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import msgspec
+
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+
+from .access import connection_of
+from .asking import Target
+
+MOST = 5
+SECONDS = 10.0
+
+
+class EventNow(msgspec.Struct, frozen=True):
+    """An event. `by` is the process that reported it."""
+
+    time: str
+    reason: str
+    by: str
+    message: str
+
+
+def events_about(key: str, uid: str, target: Target) -> list[EventNow]:
+    """Returns the last events about a pod (namespace/name), oldest first; none if the user has no
+    kubeconfig or may not list events.
+    """
+    with suppress(KubeconfigError, ApiError, ConnectionFailedError):
+        connection = connection_of(target.kubeconfig, target.context)
+        if connection is not None:
+            return anyio.run(_events, connection, key, uid)
+    return []
+
+
+async def _events(connection: Connection, key: str, uid: str) -> list[EventNow]:
+    namespace, _, name = key.partition("/")
+    chosen = quote(f"regarding.name={name},regarding.uid={uid}")
+    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldSelector={chosen}"
+    async with Client(connection, SECONDS) as client:
+        listed = await client.call("GET", path, dict)
+    events = sorted(map(_event, listed.get("items") or ()), key=lambda event: event.time)
+    return events[-MOST:]
+
+
+def _event(document: dict[str, Any]) -> EventNow:
+    source = document.get("deprecatedSource") or {}
+    times = (
+        (document.get("series") or {}).get("lastObservedTime"),
+        document.get("eventTime"),
+        document.get("deprecatedLastTimestamp"),
+        (document.get("metadata") or {}).get("creationTimestamp"),
+    )
+    return EventNow(
+        next((time[:19] + "Z" for time in times if time), ""),
+        document.get("reason") or "",
+        document.get("reportingInstance")
+        or document.get("reportingController")
+        or source.get("component")
+        or "",
+        document.get("note") or "",
+    )
