@@ -19,7 +19,6 @@ from berth.config.load import ConfigError, from_mapping
 from ..apiserver.resources import Kind
 from ..explain.answering import decided
 from ..explain.asks.asking import asks_of
-from ..explain.changes.another_node import copy_of
 from ..explain.report import conclusion
 from ..explain.source import CLASSES, SourceError, completed_object
 from ..explain.subject import Subject, standing
@@ -30,7 +29,7 @@ from .fullness import NodeChange, changed
 from .placing import Evicted, Placed, Placing, controller_of
 from .steps import Content, Step, StepError, taint_of
 from .weights import weighed
-from .workloads import KINDS, reconcile, runs_on, scaled
+from .workloads import KINDS, add_like, reconcile, scaled
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -178,16 +177,7 @@ class _Trial:
 
     def _add(self, number: int, like: str) -> None:
         self._node(like)
-        info = self.documents.node_info(like)
-        for copy in range(1, number + 1):
-            self.placing.check()
-            node, *pods = (edit.document for edit in copy_of(self.documents, info, f"copy-{copy}"))
-            assert node is not None
-            self.documents.put(node)
-            for pod in pods:
-                assert pod is not None
-                if runs_on(self.documents, pod, node):
-                    self.documents.put(pod)
+        add_like(self.documents, like, number, self.placing.check)
 
     def _remove(self, name: str) -> None:
         self._node(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from ..apiserver.admission import CLAIMS
 from ..apiserver.eviction import PODS
 from ..apiserver.resources import BY_KIND
 from ..apiserver.store import Store
+from ..explain.changes.another_node import copy_of
 from ..explain.source import SourceError, completed_object
 from ..explain.subject import Subject
 from ..hollow import daemon_set, stateful_set
@@ -85,7 +88,27 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
         placing.add({**pod, "metadata": metadata}, workload)
 
 
-def runs_on(documents: Documents, pod: Document, node: Document) -> bool:
+def add_like(
+    documents: Documents, like: str, number: int, check: Callable[[], None] = lambda: None
+) -> None:
+    """Adds copies of a node, with those of its pods that each node has. `check` is called before
+    each copy.
+    """
+    info = documents.node_info(like)
+    stays: list[bool] = []
+    for copy in range(1, number + 1):
+        check()
+        node, *pods = (edit.document for edit in copy_of(documents, info, f"copy-{copy}"))
+        assert node is not None
+        documents.put(node)
+        if copy == 1:
+            stays = [pod is not None and _runs_on(documents, pod, node) for pod in pods]
+        for pod in compress(pods, stays):
+            assert pod is not None
+            documents.put(pod)
+
+
+def _runs_on(documents: Documents, pod: Document, node: Document) -> bool:
     """False for a pod of a DaemonSet that its controller would not create on a new node."""
     owner = controller_of(pod) or {}
     namespace = pod["metadata"].get("namespace") or ""

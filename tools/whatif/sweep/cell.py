@@ -11,12 +11,11 @@ from berth.actors.scheduling.decision.registry import RegistryError
 from berth.config.load import ConfigError, from_mapping
 
 from ...apiserver.resources import BY_KIND
-from ...explain.changes.another_node import copy_of
 from ...explain.source import SourceError, classes_of
 from ..documents import Documents, is_pending
 from ..placing import Placing
 from ..trying import apply, pending_of
-from ..workloads import reconcile
+from ..workloads import add_like, reconcile
 from .plan import Cell, Fleet, Plan, PlannedType
 
 
@@ -128,11 +127,7 @@ def _add(documents: Documents, of: PlannedType, count: int) -> None:
     if not count:
         return
     places = [documents.put(document) for document in of.objects]
-    info = documents.node_infos()[of.like]
-    for copy in range(1, count + 1):
-        for edit in copy_of(documents, info, f"copy-{copy}"):
-            assert edit.document is not None
-            documents.put(edit.document)
+    add_like(documents, of.like, count)
     for place in reversed(places):
         documents.remove(place)
 

@@ -170,6 +170,32 @@ def test_a_type_of_a_manifest_gets_the_pods_of_daemon_sets(done: Done) -> None:
     assert (shared["nodes"], shared["cpu"]) == (3, 77)  # 32 of 76 for the agent
 
 
+# The agent came before the taint: its controller leaves it there, and creates none on a new node.
+TAINTED = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-3, labels: {kubernetes.io/hostname: node-3, size: huge}}
+spec: {taints: [{key: a, effect: NoSchedule}]}
+status: {allocatable: {cpu: "32", memory: 8Gi, pods: "10"}}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: agent-1
+  labels: {app: agent}
+  ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: a, controller: true}]
+spec: {nodeName: node-3, containers: [{name: c, image: i, resources: {requests: {cpu: "32"}}}]}
+"""
+
+
+def test_a_copy_of_a_node_has_the_daemon_pods_that_it_takes(done: Done, tmp_path: Path) -> None:
+    (tmp_path / "tainted.yaml").write_text(TAINTED)
+    files = ["-f", "cluster.yaml", "-f", "agent.yaml", "-f", "tainted.yaml"]
+    arguments = [*files, "--type", "like=node-3:1", "--counts", "2", "--workload", "web.yaml"]
+    (of,) = answer(*arguments, code=1)["results"]
+    assert (of["nodes"], of["cpu"]) == (5, 100 * (32 + 9) // (32 * 3 + 12))
+
+
 def test_configurations_and_seeds_are_cells(done: Done, tmp_path: Path) -> None:
     (tmp_path / "packed.yaml").write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
