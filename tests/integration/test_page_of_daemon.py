@@ -57,6 +57,7 @@ async def test_it_shows_the_scheduler_to_those_who_may(tmp_path: Path) -> None:
             attempts = page.get_by_role("region", name="Recorded attempts")
             await expect(attempts).to_contain_text("chose node-1")
             await expect(page.locator("main")).to_contain_text("berth explain default/p")
+            await expect(page.get_by_role("button", name="Load again")).to_be_enabled()
             await page.goto(f"{url}#/cluster")
         await expect(signs).to_contain_text("connection lost")
         async with daemon(options=options) as running:

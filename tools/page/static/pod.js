@@ -54,6 +54,7 @@ export class PodView {
 
   show(story) {
     const { decision } = story;
+    this.again.textContent = story.events ? "Decide again" : "Load again";
     const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
     const when = (text) => (text ? h("time", { datetime: text, title: text }, `${ago(Date.parse(text) / 1000)} ago`) : "");
     const pending = story.conditions.find((c) => c.type === "PodScheduled" && c.status !== "True");
