@@ -246,7 +246,7 @@ async def test_the_keyboard_alone_is_enough() -> None:
         await expect(live).to_contain_text("node-3, cpu")
         assert await page.locator(".ring:not(.over)").is_visible()
         await page.keyboard.press("Enter")
-        await expect(page.locator(".details a").first).to_be_focused()
+        await expect(page.locator(".details .pods a").first).to_be_focused()
         await page.keyboard.press("Enter")
         await expect(page).to_have_url(re.compile(r"#/pod/shop/web-\d+$"))
         await expect(page.locator("main")).to_contain_text("There is no such pod.")

@@ -316,7 +316,7 @@ export class ClusterView {
       this.ring.hidden = true;
       this.map.blur();
       this.detail();
-    } else if (event.key === "Enter") this.details.querySelector("a")?.focus();
+    } else if (event.key === "Enter") this.facts.querySelector("a")?.focus();
     else if (to !== undefined && boxes.length) {
       event.preventDefault();
       this.focus(Math.max(0, Math.min(last, to)));
