@@ -24,6 +24,9 @@ _WRAPPER = TextWrapper(80, subsequent_indent="    ", break_long_words=False, bre
 
 @click.command()
 @click.argument("pod", metavar="[NAMESPACE/]NAME")
+@click.option(
+    "-n", "--namespace", default="default", metavar="NAMESPACE", help="That of a NAME alone."
+)
 @click.option("--at", metavar="TIME", help="The last attempt up to this time, in ISO 8601.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="The attempt of this number.")
 @click.option("--all", "every", is_flag=True, help="All recorded attempts.")
@@ -38,6 +41,7 @@ _WRAPPER = TextWrapper(80, subsequent_indent="    ", break_long_words=False, bre
 )
 def why(
     pod: str,
+    namespace: str,
     at: str | None,
     attempt: int | None,
     every: bool,
@@ -60,7 +64,9 @@ def why(
     if (at is not None) + (attempt is not None) + every > 1:
         raise click.UsageError("--at, --attempt and --all cannot be combined")
     limit = None if at is None else _time(at)
-    key = pod if "/" in pod else f"default/{pod}"
+    key = pod if "/" in pod else f"{namespace}/{pod}"
+    if key.count("/") != 1 or not all(key.split("/")):
+        raise click.UsageError(f"expected [NAMESPACE/]NAME of a pod, got {pod!r}")
     scheduler = msgspec.convert(target, Target)
     page = _page(key, scheduler) if file is None else _page_of(key, file)
     chosen = page.attempts

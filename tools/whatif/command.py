@@ -28,7 +28,7 @@ from ..sheet import Sheet
 from .documents import Documents
 from .fullness import Fullness, NodeChange
 from .source import cluster_of
-from .steps import from_file, sentence_of, steps_of
+from .steps import StepError, from_file, sentence_of, steps_of
 from .trying import Result, result_of
 
 
@@ -152,6 +152,9 @@ def whatif(
         configuration = load_file(file) if file else from_mapping(None)
         objects = cluster_of(paths, kubeconfig, master, Explainer(configuration, gates).kinds)
         result = result_of(Documents(objects, configuration, gates), parsed, seed, namespace)
+    except StepError as problem:
+        sentence = sentence_of(written[problem.number - 1])
+        raise _Problem(f"step {problem.number}, {sentence!r}: {problem}") from None
     except (
         SourceError,
         ConfigError,

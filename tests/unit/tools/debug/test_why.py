@@ -79,6 +79,19 @@ def test_an_attempt_that_is_not_there_is_no_answer(path: str, arguments: list[st
     assert since in result.output
 
 
+@pytest.mark.parametrize("name", ["", "a/b/c", "/web", "default/"])
+def test_another_form_of_a_name_is_refused(path: str, name: str) -> None:
+    result = ask(name, "--file", path)
+    assert result.exit_code == 2
+    assert f"expected [NAMESPACE/]NAME of a pod, got {name!r}" in result.output
+
+
+def test_the_namespace_is_given_as_to_kubectl(path: str) -> None:
+    assert attempts(path, "-n", "default") == [3]
+    result = ask("web", "-n", "shop", "--file", path)
+    assert (result.exit_code, "shop/web: no such attempt" in result.output) == (2, True)
+
+
 def test_two_choices_of_an_attempt_are_refused(path: str) -> None:
     result = ask("web", "--file", path, "--all", "--attempt", "1")
     assert (result.exit_code, "cannot be combined" in result.output) == (2, True)

@@ -225,3 +225,9 @@ def test_the_result_as_html(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "<h1>what if: apply web.yaml; add 1 like node-1</h1>" in result.stdout
     assert "<p>all pods have a node: 4 placed, 1 evicted</p>" in result.stdout
+
+
+def test_an_error_names_its_step(folder: Path) -> None:
+    result = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "drain node-1", "drain node-9"])
+    assert result.exit_code == 2
+    assert "Error: step 2, 'drain node-9': Node node-9 does not exist" in result.output
