@@ -39,6 +39,7 @@ IDLE_SECONDS = 90.0  # as kube-scheduler: between two requests
 ANSWER_SECONDS = 120.0
 SWEEP_SECONDS = 5.0
 STOP_SECONDS = 0.5
+CUT_SECONDS = 0.01  # turns of the event loop in which sockets are closed
 LONGEST_HEADER = 32 << 10  # tokens are long
 ALWAYS = (("Cache-Control", "no-cache, private"), ("Server", "berth"))
 WORTH_COMPRESSING = 4 << 10
@@ -121,6 +122,9 @@ class HttpsServer:
         finally:
             with anyio.CancelScope(shield=True):
                 await server.shutdown(STOP_SECONDS)
+                for peer in self._open.values():
+                    peer.cut()  # who reads an endless answer does not say goodbye
+                await anyio.sleep(CUT_SECONDS)
 
     async def _accepted(self) -> tuple[socket.socket, str]:
         """Returns the next connection and its host; too many open files only delay it."""
