@@ -84,6 +84,10 @@ class InformerActor(Generic[T]):
         """
         return self._state.objects()
 
+    def version(self) -> int:
+        """Returns a number that grows with each change of the objects."""
+        return self._state.version
+
     def unreadable(self) -> tuple[UnreadableObject, ...]:
         """Returns the objects that cannot be read."""
         return tuple(

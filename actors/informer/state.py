@@ -61,6 +61,7 @@ Effect = Change[T] | BecameUnreadable[T] | NotUnreadable[T]
 class InformerState(Generic[T]):
     def __init__(self, stand_in: StandIn[T] = last_or_rest) -> None:
         self._stand_in = stand_in
+        self.version = 0  # of the objects
         self._objects: dict[str, T] = {}
         self._view = MappingProxyType(self._objects)
         self._unreadable: dict[str, UnreadableItem[T]] = {}
@@ -93,6 +94,7 @@ class InformerState(Generic[T]):
         name = key(new)
         old = self._objects.get(name)
         self._objects[name] = new
+        self.version += 1
         effects: list[Effect[T]] = self._end_of_unreadable(name) if self._unreadable else []
         if old is None:
             if self._unreadable:
@@ -133,6 +135,7 @@ class InformerState(Generic[T]):
         name = self._name_of(last)
         effects: list[Effect[T]] = self._end_of_unreadable(name) if self._unreadable else []
         old = self._objects.pop(name, None)
+        self.version += 1
         return effects if old is None else [*effects, Change(old, None)]
 
     def objects(self) -> Mapping[str, T]:
@@ -146,6 +149,7 @@ class InformerState(Generic[T]):
     def _put(self, name: str, current: T | None, instead: T | None) -> list[Effect[T]]:
         if instead == current:
             return []
+        self.version += 1
         if instead is None:
             del self._objects[name]
         else:

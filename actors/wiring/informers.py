@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Set
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ..client.access import Access
 from ..client.rights import Right
@@ -31,6 +32,14 @@ from ..scheduling.kube.reading import UnreadableObject
 from .late_children import LateChildren
 
 
+class _Copy(dict[str, HasMetadata]):
+    """The objects of a kind at a version of its informer."""
+
+    __slots__ = ("__weakref__", "version")
+
+    version: int
+
+
 class Informers:
     """The informers of nodes, of pods, and of the kinds that plugins look up or wait for."""
 
@@ -49,6 +58,7 @@ class Informers:
         self._listers = listers
         self._by_kind: dict[WatchedKind, InformerActor[Any]] = {}
         self._waited_for: set[str] = set()
+        self._copies: WeakValueDictionary[WatchedKind, _Copy] = WeakValueDictionary()
         self._later = LateChildren(clock, rng)
         self._add(profiles.values())
         for kind in LOOKED_UP:
@@ -111,13 +121,23 @@ class Informers:
             for kind in kinds
         )
 
-    def objects(self, kinds: Collection[WatchedKind]) -> dict[WatchedKind, dict[str, HasMetadata]]:
-        """Returns the objects of these kinds as they are now, by kind and key; no kinds are all."""
-        return {
-            kind: dict(informer.objects())
-            for kind, informer in self._by_kind.items()
-            if not kinds or kind in kinds
-        }
+    def objects(
+        self, kinds: Collection[WatchedKind]
+    ) -> dict[WatchedKind, Mapping[str, HasMetadata]]:
+        """Returns the objects of these kinds as they are now, by kind and key; no kinds are all.
+
+        Those of a kind of which none has changed since the last time are the same mapping, as long
+        as somebody keeps it.
+        """
+        return {kind: self._copy(kind) for kind in self._by_kind if not kinds or kind in kinds}
+
+    def _copy(self, kind: WatchedKind) -> Mapping[str, HasMetadata]:
+        informer = self._by_kind[kind]
+        copy = self._copies.get(kind)
+        if copy is None or copy.version != informer.version():
+            copy = self._copies[kind] = _Copy(informer.objects())
+            copy.version = informer.version()
+        return copy
 
     def problems(self) -> list[str]:
         """Returns the reasons of the API server for not listing a kind, for each such kind."""

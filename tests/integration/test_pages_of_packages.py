@@ -24,7 +24,7 @@ ended = []
 
 
 def make(view):
-    asked = []
+    asked, seen = [], {}
 
     async def live():
         try:
@@ -45,6 +45,8 @@ def make(view):
             view.start(fail)
         objects = await view.objects()
         configuration = await view.configuration()
+        before = dict(seen)
+        seen.update(objects)
         attempts = await view.recorded("default/web-1")
         body = {
             "asked": asked,
@@ -54,7 +56,8 @@ def make(view):
             "inFlight": (await view.glance()).in_flight,
             "attempts": None if attempts is None else len(attempts.attempts),
             "body": (await request.body()).decode(),
-            "same": (await view.objects()) == objects,
+            "same": all(of is objects[kind] for kind, of in (await view.objects()).items()),
+            "new": [kind.kind for kind, of in objects.items() if of is not before.get(kind) and of],
         }
         return Answer(msgspec.json.encode(body), content_type=JSON)
 
@@ -82,11 +85,15 @@ async def test_a_page_sees_the_scheduler(tmp_path: Path, monkeypatch: pytest.Mon
                 "attempts": 1,
                 "body": "b" * 5000,
                 "same": True,
+                "new": ["Node", "Pod"],
             }
+        running.put_pod("web-2")
+        await running.advance(2)
         async with session.post(
             f"{url}/seats", data="b" * 5000, ssl=False, expect100=True
         ) as again:
-            assert (await again.json())["asked"] == ["/seats/x", "/seats"]
+            body = await again.json()
+            assert (body["asked"], body["new"]) == (["/seats/x", "/seats"], ["Pod"])
         long = BytesIO(bytes(5 << 20))
         async with session.post(f"{url}/seats", data=long, ssl=False, expect100=True) as refused:
             assert refused.status == 413

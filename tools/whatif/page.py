@@ -148,6 +148,7 @@ class _Worker:
                 with anyio.move_on_after(idle_seconds):
                     await self._process.wait()
             self._end()
+        self._told = {}
 
     def _end(self) -> None:
         if not self.ended:
@@ -178,6 +179,8 @@ class _Worker:
         objects = await view.objects()
         for kind, now in objects.items():
             before = self._told.get(kind, {})
+            if before is now:
+                continue
             names, items = list(now), list(now.values())
             new: list[HasMetadata] = []
             for start in range(0, len(names), LOOKED_AT):
