@@ -27,6 +27,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ..apiserver.resources import Kind
 from ..feature_gates import feature_gates_option, gates_from
+from ..options import cluster_options, config_option, top_option
 from ..sheet import Sheet
 from .answering import Explainer, answers, decided
 from .asks.asking import asks_of
@@ -53,32 +54,13 @@ from .words import shown
 
 @click.command()
 @click.argument("name", metavar="[[NAMESPACE/|KIND/]NAME]", required=False)
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    type=click.Path(exists=True, allow_dash=True, path_type=Path),
-    help="The cluster, or with --kubeconfig or --master what is added to it: manifests, folders of "
-    "them, or - for standard input; repeatable.",
-)
-@click.option(
-    "--kubeconfig",
-    default="",
-    metavar="FILE",
-    help="The cluster: a live one, by its kubeconfig. Without -f, $KUBECONFIG or ~/.kube/config.",
-)
-@click.option(
-    "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
-)
+@cluster_options
 @click.option("--pod", metavar="[NAMESPACE/]NAME", help="The same as the argument.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace of the pod.")
 @click.option(
     "-A", "--all-namespaces", is_flag=True, help="Without a NAME: pending pods everywhere."
 )
-@click.option(
-    "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
-)
+@config_option
 @feature_gates_option
 @click.option(
     "--scenario",
@@ -86,14 +68,7 @@ from .words import shown
     metavar="FILE",
     help="Lines of {name, config, objects, pod}, also .gz; - reads one from standard input.",
 )
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show at most N nodes with their scores.",
-)
+@top_option("nodes with their scores")
 @click.option(
     "-o",
     "--output",

@@ -24,6 +24,7 @@ from ..explain.answering import Explainer
 from ..explain.source import SourceError
 from ..explain.words import listed, shown
 from ..feature_gates import feature_gates_option, gates_from
+from ..options import cluster_options, config_option, top_option
 from ..sheet import Sheet
 from .documents import Documents
 from .fullness import Fullness, NodeChange
@@ -62,24 +63,7 @@ class _Command(click.Command):
 
 @click.command(cls=_Command)
 @click.argument("steps", metavar="[STEP]...", nargs=-1)
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    type=click.Path(exists=True, allow_dash=True, path_type=Path),
-    help="The cluster, or with --kubeconfig or --master what is added to it: manifests, folders of "
-    "them, or - for standard input; repeatable.",
-)
-@click.option(
-    "--kubeconfig",
-    default="",
-    metavar="FILE",
-    help="The cluster: a live one, by its kubeconfig. Without -f, $KUBECONFIG or ~/.kube/config.",
-)
-@click.option(
-    "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
-)
+@cluster_options
 @click.option(
     "--steps",
     "file_of_steps",
@@ -90,19 +74,10 @@ class _Command(click.Command):
 @click.option(
     "-n", "--namespace", default="default", metavar="NAME", help="The namespace of names in steps."
 )
-@click.option(
-    "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
-)
+@config_option
 @feature_gates_option
 @click.option("--seed", default=0, show_default=True, help="Breaks ties between nodes.")
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show at most N rows of a table.",
-)
+@top_option("rows of a table")
 @click.option(
     "-o",
     "--output",

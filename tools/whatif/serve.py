@@ -24,6 +24,7 @@ from berth.config.load import ConfigError, from_mapping
 
 from ..explain.source import SourceError, from_manifests
 from ..feature_gates import feature_gates_option, gates_from
+from ..options import config_option, master_option
 from ..page.feed import Feed
 from ..page.server import Page
 from .documents import Documents
@@ -51,12 +52,8 @@ COLLECT = (100_000, 50, 100)
     metavar="FILE",
     help="The cluster: a live one, which is watched. Without -f, $KUBECONFIG or ~/.kube/config.",
 )
-@click.option(
-    "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
-)
-@click.option(
-    "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
-)
+@master_option
+@config_option
 @feature_gates_option
 @click.option(
     "--port",

@@ -21,6 +21,7 @@ from berth.config.load import ConfigError
 
 from ...explain.source import SourceError
 from ...feature_gates import feature_gates_option, gates_from
+from ...options import master_option, top_option
 from ...sheet import Sheet
 from . import on_ray, pool
 from .answer import answer_of
@@ -54,9 +55,7 @@ class _Problem(click.ClickException):
     metavar="FILE",
     help="The cluster: a live one, by its kubeconfig. Without a cluster, it is empty.",
 )
-@click.option(
-    "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
-)
+@master_option
 @click.option(
     "--workload",
     multiple=True,
@@ -114,14 +113,7 @@ class _Problem(click.ClickException):
     metavar="FILE",
     help="Append each result to FILE, and go on from what is there.",
 )
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show at most N rows of the table.",
-)
+@top_option("rows of the table")
 @click.option(
     "-o",
     "--output",
