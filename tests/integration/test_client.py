@@ -496,16 +496,22 @@ async def test_requests_respect_the_rate_limit_and_a_watch_counts_once() -> None
 async def test_bindings_wait_in_a_line_of_their_own() -> None:
     """The cycle stops while many bindings are written, so they wait for no other writes."""
     handler, methods = answering((201, {}, b"{}"))
+    clock = VirtualClock()
     async with (
         served(handler) as url,
-        Client(Connection(url), qps=100, burst=1) as client,
+        Client(Connection(url), clock=clock, qps=1, burst=1) as client,
         anyio.create_task_group() as group,
     ):
         for number in range(5):
             group.start_soon(client.call, "GET", f"/api/v1/namespaces/a/pods/{number}", dict)
-        await anyio.lowlevel.checkpoint()
+        await clock.settle()
         for number in range(3):
             group.start_soon(client.bind, "a", f"b{number}", "u", "n")
+        with anyio.fail_after(30):
+            for sent in range(1, 9):
+                while len(methods) < sent:
+                    await anyio.sleep(0.001)
+                await clock.advance(1)
     assert methods == ["GET", "GET"] + ["POST", "GET"] * 3
 
 
