@@ -156,11 +156,8 @@ class QueueState:
     # ------------------------------------------------------------------ pods come, change and go
 
     def _add(self, pod: Pod, why: Worth, now: float) -> Sequence[Effect]:
-        if pod.metadata.uid in self._in_flight:
-            self._in_flight.updated(pod)
-            return ()
         info = self._pod_infos.of(pod)
-        present = self._entries.get(info.key)
+        present = self._in_flight.get(info.uid) or self._entries.get(info.key)
         if present is not None and present.info.uid == info.uid:
             return self._update(present.info.pod, pod, now)
         removed = () if present is None else self._remove(present, now)

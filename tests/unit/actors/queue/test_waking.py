@@ -176,6 +176,20 @@ class TestInFlight:
         queue.send(FlushBackoff())
         assert queue.pop().info.pod is newer
 
+    def test_a_pod_that_is_added_in_flight_returns_in_its_latest_version_after_what_changed(
+        self, queue: Harness
+    ) -> None:
+        """As after a reload that brings its scheduler name back: nobody told of its update."""
+        queue.add(make_pod("p"))
+        queued = queue.pop()
+        newer = make_pod("p", 5)
+        newer.metadata.labels["changed"] = "yes"
+        queue.add(newer)
+        assert queue.where("p") == "in flight"
+        queue.fail(queued, "Itself")
+        assert queue.where("p") == "backoff"
+        assert queue.pop().info.pod is newer
+
 
 class TestGates:
     def test_a_gated_pod_is_tried_only_on_events_of_the_gating_plugin(self, queue: Harness) -> None:
