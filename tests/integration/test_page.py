@@ -13,7 +13,7 @@ from urllib.parse import quote
 import anyio
 import pytest
 from msgspec import structs
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
 from berth.actors.attempt.flights import AttemptsPage
 from berth.actors.runtime.clock import SystemClock
@@ -34,7 +34,11 @@ from tests.kit.page import FilledSource, node_of, pod_of
 from tests.kit.processes import free_port
 from tests.kit.programs import needs
 
-pytestmark = [pytest.mark.full("starts a browser"), needs("chromium")]
+pytestmark = [
+    pytest.mark.full("starts a browser"),
+    needs("chromium"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 ZONE = "topology.kubernetes.io/zone"
 HOSTILE = '<img src=x onerror="document.title=1">&amp;</b>'
@@ -124,18 +128,13 @@ async def served(
 
 
 @asynccontextmanager
-async def browsing(**options: Any) -> AsyncIterator[Page]:
-    """Opens a page of a browser, in which nothing may go wrong."""
+async def browsing(browser: Browser, **options: Any) -> AsyncIterator[Page]:
+    """Opens a page without the cookies and the cache of others, in which nothing may go wrong."""
     problems: list[str] = []
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
-        )
-        page = await browser.new_page(**options)
+    async with await browser.new_page(**options) as page:
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda message: problems.append(message.text))
         yield page
-        await browser.close()
     assert [text for text in problems if "Failed to load resource" not in text] == []
 
 
@@ -156,27 +155,27 @@ async def shows_all(page: Page, url: str) -> None:
 
 
 @pytest.mark.parametrize("nodes", [6, 5000])
-@pytest.mark.parametrize("size", SIZES)
-async def test_each_view_fits_the_window(nodes: int, size: tuple[int, int]) -> None:
-    viewport = {"width": size[0], "height": size[1]}
-    async with served(filled(nodes, 10 * nodes)) as url, browsing(viewport=viewport) as page:
-        await shows_all(page, url)
-        await expect(page.locator(".summary")).to_contain_text(
-            f"{nodes:,} nodes · {10 * nodes:,} pods placed", timeout=20_000
-        )
+async def test_each_view_fits_the_window(nodes: int, browser: Browser) -> None:
+    async with served(filled(nodes, 10 * nodes)) as url, browsing(browser) as page:
+        for width, height in SIZES:
+            await page.set_viewport_size({"width": width, "height": height})
+            await shows_all(page, url)
+            await expect(page.locator(".summary")).to_contain_text(
+                f"{nodes:,} nodes · {10 * nodes:,} pods placed", timeout=20_000
+            )
 
 
-async def test_it_follows_the_colours_of_the_system() -> None:
+async def test_it_follows_the_colours_of_the_system(browser: Browser) -> None:
     grounds = []
     async with served(filled(6, 12)) as url:
         for scheme in ("light", "dark"):
-            async with browsing(color_scheme=scheme) as page:
+            async with browsing(browser, color_scheme=scheme) as page:
                 await shows_all(page, url)
                 grounds.append(await page.evaluate(GROUND))
     assert grounds[0] != grounds[1]
 
 
-async def test_hostile_texts_are_shown_as_they_are() -> None:
+async def test_hostile_texts_are_shown_as_they_are(browser: Browser) -> None:
     source = filled(6, 6)
     hostile = f"shop/{HOSTILE}"
     source.put(
@@ -206,7 +205,7 @@ async def test_hostile_texts_are_shown_as_they_are() -> None:
         attempts=[attempt],
         changes=[Change(HOSTILE, HOSTILE)],
     )
-    async with served(source) as url, browsing() as page:
+    async with served(source) as url, browsing(browser) as page:
         await page.goto(f"{url}#/cluster")
         await expect(page.locator(".legend")).to_contain_text(HOSTILE)
         await page.get_by_role("button", name="Table").click()
@@ -219,8 +218,8 @@ async def test_hostile_texts_are_shown_as_they_are() -> None:
         assert "1" not in (await page.title()).replace(HOSTILE, "")
 
 
-async def test_a_pod_s_story_has_its_attempts_and_what_would_change_it() -> None:
-    async with served(filled(6, 6)) as url, browsing() as page:
+async def test_a_pod_s_story_has_its_attempts_and_what_would_change_it(browser: Browser) -> None:
+    async with served(filled(6, 6)) as url, browsing(browser) as page:
         await page.goto(f"{url}#/pod/shop/big")
         attempts = page.get_by_role("region", name="Recorded attempts")
         for text in ("2.50 s", "NodeAdd (NodeResourcesFit)", "6 nodes: Insufficient cpu"):
@@ -230,8 +229,8 @@ async def test_a_pod_s_story_has_its_attempts_and_what_would_change_it() -> None
         await expect(changes).to_contain_text("the pod's owner")
 
 
-async def test_the_keyboard_alone_is_enough() -> None:
-    async with served(filled(6, 12)) as url, browsing() as page:
+async def test_the_keyboard_alone_is_enough(browser: Browser) -> None:
+    async with served(filled(6, 12)) as url, browsing(browser) as page:
         await page.goto(url)
         await expect(page.locator(".summary")).to_contain_text("6 nodes")
         await page.keyboard.press("Tab")
@@ -252,7 +251,7 @@ async def test_the_keyboard_alone_is_enough() -> None:
         await expect(page.locator("main")).to_contain_text("There is no such pod.")
 
 
-async def test_nodes_of_a_toy_cluster_are_changed_with_the_keyboard() -> None:
+async def test_nodes_of_a_toy_cluster_are_changed_with_the_keyboard(browser: Browser) -> None:
     access = Embedded(Store())
     for path, document in (
         ("/api/v1/namespaces", {"metadata": {"name": "shop"}}),
@@ -264,7 +263,7 @@ async def test_nodes_of_a_toy_cluster_are_changed_with_the_keyboard() -> None:
     source = EmbeddedSource(
         access, FilledSource().glance, nothing_recorded, from_mapping(None), DEFAULTS
     )
-    async with served(source, acts=partial(act, access)) as url, browsing() as page:
+    async with served(source, acts=partial(act, access)) as url, browsing(browser) as page:
         page.on("dialog", lambda dialog: dialog.accept())
         await page.goto(url)
         await expect(page.locator(".summary")).to_contain_text("2 nodes · 1 pod placed")
@@ -286,13 +285,13 @@ async def test_nodes_of_a_toy_cluster_are_changed_with_the_keyboard() -> None:
         await expect(page.locator(".summary")).to_contain_text("1 node ·")
 
 
-async def test_the_strip_of_each_view_says_what_is_wrong() -> None:
+async def test_the_strip_of_each_view_says_what_is_wrong(browser: Browser) -> None:
     source = filled(6, 6)
     logged = (LoggedProblem(0.0, "warning", "slow"), LoggedProblem(1.0, "error", HOSTILE))
     problems = (f"pods: {HOSTILE}", "nodes: 403")
     wrong = {"leads": False, "problems": problems, "still_seconds": 3.2, "logged": logged}
     source.quick = structs.replace(source.quick, **wrong)
-    async with served(source) as url, browsing() as page:
+    async with served(source) as url, browsing(browser) as page:
         for view in ("#/cluster", "#/queue", "#/pod/shop/big"):
             await page.goto(url + view)
             signs = page.locator("#signs")
@@ -305,8 +304,8 @@ async def test_the_strip_of_each_view_says_what_is_wrong() -> None:
         await expect(log.get_by_role("listitem").first).to_contain_text(HOSTILE)
 
 
-async def test_without_acts_there_are_no_buttons() -> None:
-    async with served(filled(6, 6)) as url, browsing() as page:
+async def test_without_acts_there_are_no_buttons(browser: Browser) -> None:
+    async with served(filled(6, 6)) as url, browsing(browser) as page:
         await page.goto(url)
         await expect(page.locator(".summary")).to_contain_text("6 nodes")
         await page.locator(".map").focus()
@@ -322,8 +321,8 @@ class SilentSource(FilledSource):
         return self.quick
 
 
-async def test_five_seconds_of_silence_are_said() -> None:
-    async with served(SilentSource(node_of("node-0"))) as url, browsing() as page:
+async def test_five_seconds_of_silence_are_said(browser: Browser) -> None:
+    async with served(SilentSource(node_of("node-0"))) as url, browsing(browser) as page:
         await page.goto(url)
         await expect(page.locator(".summary")).to_contain_text("1 node")
         await expect(page.locator("#signs")).to_contain_text("live")
@@ -333,8 +332,8 @@ async def test_five_seconds_of_silence_are_said() -> None:
         await expect(page.locator("#signs")).to_contain_text("stale")
 
 
-async def test_it_prints_without_controls_and_without_cut_tables() -> None:
-    async with served(filled(60, 60)) as url, browsing() as page:
+async def test_it_prints_without_controls_and_without_cut_tables(browser: Browser) -> None:
+    async with served(filled(60, 60)) as url, browsing(browser) as page:
         await page.goto(f"{url}#/pod/shop/big")
         scores = page.get_by_role("region", name="Nodes with scores")
         await expect(scores).to_contain_text("node-59")
@@ -344,10 +343,12 @@ async def test_it_prints_without_controls_and_without_cut_tables() -> None:
         assert cut <= 0
 
 
-async def test_changes_are_shown_and_a_broken_connection_is_said_and_mended() -> None:
+async def test_changes_are_shown_and_a_broken_connection_is_said_and_mended(
+    browser: Browser,
+) -> None:
     source, port = filled(6, 12), free_port()
     note = "what you see may be out of date"
-    async with browsing() as page:
+    async with browsing(browser) as page:
         async with served(source, port) as url:
             await page.goto(url)
             await expect(page.locator(".summary")).to_contain_text("12 pods placed")

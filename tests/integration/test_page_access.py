@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 import pytest
 from aiohttp import web
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
 from berth.tools.whatif.fullness import Fullness, NodeChange
 from berth.tools.whatif.placing import Evicted, Placed
@@ -22,7 +22,12 @@ from berth.tools.whatif.trying import Kept, Pending, Result
 from tests.integration.test_page import MESSAGE, browsing, filled, served
 from tests.kit.programs import needs
 
-pytestmark = [pytest.mark.full("starts a browser"), needs("chromium"), needs("npm")]
+pytestmark = [
+    pytest.mark.full("starts a browser"),
+    needs("chromium"),
+    needs("npm"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 PACKAGE = "axe-core@4.10.3"
 VIEWS = {
@@ -76,12 +81,12 @@ async def nothing(verb: str, node: str) -> str:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 async def test_axe_finds_nothing_serious(
-    axe: str, scheme: Literal["light", "dark"], width: int
+    axe: str, scheme: Literal["light", "dark"], width: int, browser: Browser
 ) -> None:
     viewport = {"width": width, "height": 800}
     async with (
         served(filled(6, 12), acts=nothing, asks=Canned()) as url,
-        browsing(viewport=viewport, color_scheme=scheme) as page,
+        browsing(browser, viewport=viewport, color_scheme=scheme) as page,
     ):
         for view, text in VIEWS.items():
             await page.goto(url + view)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.async_api import async_playwright, expect
+from playwright.async_api import Browser, expect
 
 from tests.integration.test_serving import delegating
 from tests.kit.daemon import daemon
@@ -15,22 +15,23 @@ from tests.kit.programs import needs
 from tests.kit.reviewer import Reviewer
 from tests.kit.serving import url_of
 
-pytestmark = [pytest.mark.full("starts a browser"), needs("chromium")]
+pytestmark = [
+    pytest.mark.full("starts a browser"),
+    needs("chromium"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 FILES = Path(__file__).parents[2] / "tools/page/static"
 POD = "pods/default/p"
 
 
-async def test_it_shows_the_scheduler_to_those_who_may(tmp_path: Path) -> None:
+async def test_it_shows_the_scheduler_to_those_who_may(tmp_path: Path, browser: Browser) -> None:
     reviewer = Reviewer()
     reviewer.add("viewer", "viewer")
     reviewer.add("other", "other")
     below = ("", "feed", "offers", POD, *(path.name for path in FILES.iterdir()))
     reviewer.rights |= {("viewer", f"/ui/{path}") for path in below}
-    async with delegating(tmp_path, reviewer) as options, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
-        )
+    async with delegating(tmp_path, reviewer) as options:
         url = f"{url_of(options)}/ui/"
         context = await browser.new_context(ignore_https_errors=True)
         page = await context.new_page()
@@ -66,4 +67,4 @@ async def test_it_shows_the_scheduler_to_those_who_may(tmp_path: Path) -> None:
             await running.advance(2)
             await expect(summary).to_contain_text("2 nodes · 0 pods placed", timeout=20_000)
             await expect(signs).to_contain_text("live")
-        await browser.close()
+        await context.close()

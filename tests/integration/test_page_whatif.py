@@ -8,7 +8,7 @@ from functools import partial
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
@@ -32,7 +32,11 @@ from tests.integration.test_page import (
 from tests.kit.page import FilledSource
 from tests.kit.programs import needs
 
-pytestmark = [pytest.mark.full("starts a browser"), needs("chromium")]
+pytestmark = [
+    pytest.mark.full("starts a browser"),
+    needs("chromium"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 CONTROLLER = {
     "apiVersion": "apps/v1",
@@ -166,8 +170,8 @@ async def says_what_is_wrong(page: Page, url: str) -> None:
     assert await page.evaluate(GROUND) == "rgb(18, 22, 28)"
 
 
-async def test_what_ifs_are_asked_in_a_browser() -> None:
-    async with toy() as url, browsing() as page:
+async def test_what_ifs_are_asked_in_a_browser(browser: Browser) -> None:
+    async with toy() as url, browsing(browser) as page:
         await says_what_is_wrong(page, url)
         await page.set_viewport_size({"width": 1280, "height": 800})
         await asks_with_the_keyboard(page, url)
