@@ -18,7 +18,8 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.kubeconfig import kubeconfig
-from berth.tools.bench.command import bench
+from berth.tools.bench.command import SAMPLE, bench
+from berth.tools.bench.workload import load, select
 
 pytestmark = pytest.mark.full
 
@@ -99,6 +100,12 @@ FILE = """
   - {opcode: barrier, stageRequirement: Attempted}
   - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
   - {opcode: barrier, namespaces: [late]}
+  - {opcode: createNodes, count: 1}
+  - opcode: createPods
+    namespace: volumes
+    count: 1
+    persistentVolumeTemplatePath: volume.yaml
+    persistentVolumeClaimTemplatePath: claim.yaml
   - opcode: churn
     mode: recreate
     number: 1
@@ -123,15 +130,6 @@ FILE = """
   - {opcode: createPods, count: 3, podTemplatePath: large.yaml}
   workloads:
   - {name: large}
-- name: Volumes
-  workloadTemplate:
-  - {opcode: createNodes, count: 1}
-  - opcode: createPods
-    count: 1
-    persistentVolumeTemplatePath: volume.yaml
-    persistentVolumeClaimTemplatePath: claim.yaml
-  workloads:
-  - {name: one}
 - name: Devices
   featureGates: {DynamicResourceAllocation: true}
   workloadTemplate:
@@ -246,15 +244,14 @@ def measured(result: Any, pods: int) -> dict[str, Any]:
     return figures
 
 
-def test_without_a_file_a_small_workload_is_measured() -> None:
-    result = CliRunner().invoke(bench, ["--api", "inproc", "--check", "20", "-o", "json"])
+def test_without_a_file_small_workloads_are_measured() -> None:
+    names = [f"{case.name}/{workload.name}" for case, workload in select(load(SAMPLE), (), ())]
+    assert names == ["Basic/500Nodes_1500Pods", "Spread/500Nodes_1000Pods"]
+    arguments = ["--workload", "Spread", "--api", "inproc", "--check", "20", "-o", "json"]
+    result = CliRunner().invoke(bench, arguments)
     assert result.exit_code == 0, result.output
-    figures = json.loads(result.stdout)
-    assert [(each["name"], each["pods"]) for each in figures] == [
-        ("Basic/500Nodes_1500Pods", 1500),
-        ("Spread/500Nodes_1000Pods", 1000),
-    ]
-    assert [each["checked"]["agree"] for each in figures] == [20, 20]
+    (figures,) = json.loads(result.stdout)
+    assert (figures["pods"], figures["checked"]["agree"]) == (1000, 20)
 
 
 @pytest.mark.parametrize("api", ["inproc", "embedded"])
@@ -308,7 +305,7 @@ def test_decisions_that_differ_from_explain_are_reported(
 @pytest.mark.parametrize("api", ["inproc", "embedded"])
 def test_every_operation(file: Path, api: str) -> None:
     result = run(file, "Every", "--api", api, "-o", "json")
-    assert result.exit_code == 0, result.output
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
     (figures,) = json.loads(result.stdout)
     assert (figures["name"], figures["pods"]) == ("Every/operation", 8)
 
@@ -354,12 +351,6 @@ def test_pods_share_a_claim(file: Path) -> None:
     result = run(file, "Sharing", "--api", "inproc", "--check", "4", "-o", "json")
     figures = measured(result, 4)
     assert figures["checked"]["agree"] == figures["checked"]["pods"]
-
-
-@pytest.mark.parametrize("api", ["inproc", "embedded"])
-def test_a_workload_with_volumes(file: Path, api: str) -> None:
-    result = run(file, "Volumes", "--api", api)
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
 
 
 def test_publishing_devices_is_measured_without_pods(file: Path) -> None:
