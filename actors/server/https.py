@@ -25,7 +25,7 @@ from aiohttp import web
 from multidict import CIMultiDict, MultiMapping
 
 from ..runtime.logger import get_logger
-from .request import MOST_BYTES, Answer, BodyTooLongError, Request, text
+from .request import MOST_BYTES, Answer, BodyTooLongError, Request, UnreadableBodyError, text
 from .tls import ServingContexts
 
 log = get_logger(__name__)
@@ -250,17 +250,20 @@ def _request(carried: web.BaseRequest) -> Request:
 
 
 async def _received(carried: web.BaseRequest) -> bytes:
-    """Returns the body of a request. Raises BodyTooLongError."""
+    """Returns the body of a request. Raises BodyTooLongError or UnreadableBodyError."""
     if (carried.content_length or 0) > MOST_BYTES:
         raise BodyTooLongError
     if carried.headers.get("Expect", "").lower() == "100-continue":
         await carried.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         carried.writer.output_size = 0  # of the answer
     body = bytearray()
-    async for part in carried.content.iter_any():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise BodyTooLongError
+    try:
+        async for part in carried.content.iter_any():
+            body += part
+            if len(body) > MOST_BYTES:
+                raise BodyTooLongError
+    except web.RequestPayloadError:
+        raise UnreadableBodyError from None
     return bytes(body)
 
 

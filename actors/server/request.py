@@ -18,6 +18,10 @@ class BodyTooLongError(Exception):
     """The body of a request is longer than MOST_BYTES."""
 
 
+class UnreadableBodyError(Exception):
+    """The body of a request is not in the encoding that its head states."""
+
+
 async def _no_body() -> bytes:
     return b""
 
@@ -26,7 +30,7 @@ class Request(msgspec.Struct, frozen=True):
     """`path` is decoded; the same text is authorized and looked up. `certificates` is the client's
     verified chain in DER, with its own certificate first, or empty. `body` receives the body: only
     a page that takes one calls it, so that nothing is received of those who may not ask. It raises
-    BodyTooLongError.
+    BodyTooLongError and UnreadableBodyError.
     """
 
     path: str
@@ -55,6 +59,7 @@ def text(words: str, status: int = 200) -> Answer:
 
 NOT_FOUND = text("404 page not found\n", 404)
 TOO_LONG = text(f"413 expected a body of at most {MOST_BYTES} bytes\n", 413)
+UNREADABLE = text("400 expected a body in the encoding that the head states\n", 400)
 NOT_ALLOWED = Answer(b"405 only GET and HEAD\n", 405, headers=(*NOSNIFF, ("Allow", "GET, HEAD")))
 
 

@@ -23,9 +23,11 @@ from .request import (
     NOT_ALLOWED,
     NOT_FOUND,
     TOO_LONG,
+    UNREADABLE,
     Answer,
     BodyTooLongError,
     Request,
+    UnreadableBodyError,
     refused,
     text,
 )
@@ -75,6 +77,8 @@ class Site:
             answer = await page(request)
         except BodyTooLongError:
             return TOO_LONG
+        except UnreadableBodyError:
+            return UNREADABLE
         if answer.is_endless and not isinstance(answer.body, bytes):
             return msgspec.structs.replace(answer, body=self._while_allowed(request, answer.body))
         return answer

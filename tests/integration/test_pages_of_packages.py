@@ -97,6 +97,13 @@ async def test_a_page_sees_the_scheduler(tmp_path: Path, monkeypatch: pytest.Mon
         long = BytesIO(bytes(5 << 20))
         async with session.post(f"{url}/seats", data=long, ssl=False, expect100=True) as refused:
             assert refused.status == 413
+        encoded = {"Content-Encoding": "gzip"}
+        with capture_logs() as logs:
+            async with session.post(
+                f"{url}/seats", data=BytesIO(b"no"), headers=encoded, ssl=False
+            ) as unreadable:
+                assert unreadable.status == 400
+        assert logs == []
         with capture_logs() as logs:
             for path in ("/seats/broken", "/gone", "/seats/task", "/seats/live"):
                 async with session.get(url + path, ssl=False) as response:
