@@ -34,12 +34,15 @@ from berth.actors.server.site import Page
 from berth.actors.wiring.view import Objects, View
 from berth.config.types import KubeSchedulerConfiguration
 
-from .question import Question, RefusedError, Turns, question_of, schema
+from .question import RefusedError, Turns, schema
 from .worker import LENGTH, Answered, Asked, Changed, Configured, framed
 
 IDLE_SECONDS = 900.0
 SLICE = 200  # objects of a frame
 LOOKED_AT = 10_000  # objects that are compared before others have their turn
+BODY_SECONDS = 10.0  # in which a question arrives
+MOST_SECONDS = 60.0  # after which a process that does not answer is ended
+LAST_SECONDS = 1.0  # of a process that has closed its output
 GONE = (
     BrokenPipeError,
     anyio.BrokenResourceError,
@@ -65,8 +68,8 @@ class _Answers:
                     return _answer(200, msgspec.json.encode(schema()))
                 case "POST", "/whatif":
                     with self._turns.taken():
-                        question = question_of(await request.body())
-                        answered = await self._beside.ask(question)
+                        body = await _body(request)
+                        answered = await self._beside.ask(body)
                         return _answer(answered.status, bytes(answered.body))
                 case _, "/whatif/schema":
                     return _not_allowed("GET, HEAD")
@@ -79,6 +82,16 @@ class _Answers:
             return _refused(RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", problem))
         except RefusedError as refused:
             return _refused(refused)
+
+
+async def _body(request: Request) -> bytes:
+    """Returns the body of a question, which has a turn. Raises RefusedError, BodyTooLongError."""
+    try:
+        with anyio.fail_after(BODY_SECONDS):
+            return await request.body()
+    except TimeoutError:
+        problem = f"expected the question within {BODY_SECONDS:g} seconds"
+        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "", problem) from None
 
 
 def _answer(status: int, body: bytes, **headers: str) -> Answer:
@@ -102,9 +115,9 @@ class Beside:
         self._turn = anyio.Lock()
         self._worker: _Worker | None = None
 
-    async def ask(self, question: Question) -> Answered:
-        """Returns the answer about the cluster as it is now. Raises RefusedError if the process
-        ends before it has answered.
+    async def ask(self, question: bytes) -> Answered:
+        """Returns the answer to the body of a question, about the cluster as it is now. Raises
+        RefusedError if the process ends before it has answered.
         """
         async with self._turn:
             worker = self._worker
@@ -154,21 +167,33 @@ class _Worker:
         if not self.ended:
             self._process.kill()
 
-    async def ask(self, view: View, question: Question) -> Answered:
-        """Ends the process if it cannot answer, or if nobody waits for the answer any more."""
+    async def ask(self, view: View, question: bytes) -> Answered:
+        """Ends the process if it cannot answer in time, or if nobody waits for the answer any more.
+
+        Raises one of GONE, or RefusedError.
+        """
         self._asked_at = anyio.current_time()
         answered = None
         try:
             await self._tell(view)
             await self._frames.send(framed(Asked(question)))
-            length = int.from_bytes(await self._answers.receive_exactly(LENGTH), "big")
-            answered = msgspec.json.decode(
-                await self._answers.receive_exactly(length), type=Answered
-            )
+            with anyio.fail_after(MOST_SECONDS):
+                answered = await self._answered()
+        except TimeoutError:
+            problem = f"no answer within {MOST_SECONDS:g} seconds: ask for less"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem) from None
+        except GONE:
+            with anyio.move_on_after(LAST_SECONDS):  # No kill comes between its end and its wait.
+                await self._process.wait()
+            raise
         finally:
             if answered is None:
                 self._end()
         return answered
+
+    async def _answered(self) -> Answered:
+        length = int.from_bytes(await self._answers.receive_exactly(LENGTH), "big")
+        return msgspec.json.decode(await self._answers.receive_exactly(length), type=Answered)
 
     async def _tell(self, view: View) -> None:
         configuration = await view.configuration()

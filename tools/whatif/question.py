@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from time import monotonic
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ from .trying import Result, result_of
 MOST_SECONDS = 10.0
 MOST_AT_ONCE = 4
 RETRY_SECONDS = 1
+MOST_STEPS = 1000
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,7 +29,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lists.
     """
 
-    steps: list[Written]
+    steps: Annotated[list[Written], msgspec.Meta(max_length=MOST_STEPS)]
     seed: int = 0
     namespace: str = "default"
     nodes: Literal["all", "changed"] = "all"
@@ -80,6 +81,9 @@ def question_of(body: bytes) -> Question:
     except msgspec.ValidationError as invalid:
         field, _, problem = path_first(invalid, Question).rpartition(": ")
         raise RefusedError(HTTPStatus.BAD_REQUEST, field, problem) from None
+    except RecursionError:
+        message = "expected JSON that is nested less deeply"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "", message) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         message = f"expected JSON: {problem}"
         raise RefusedError(HTTPStatus.BAD_REQUEST, "", message) from None

@@ -30,6 +30,8 @@ FORMS = {
     "configure": ("configure", "FILE"),
 }
 NUMBER = "NUMBER"
+MOST_DIGITS = 11  # and the sign
+MOST_CHARACTERS = 5000  # of a sentence
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _CONTENTS = {
     "apply": '{"apply": [OBJECT, ...]}',
@@ -80,6 +82,9 @@ def parsed(written: Written, *, files: bool = True) -> Step:
     if isinstance(written, Content):
         return _with_content(written)
     sentence = written
+    if len(sentence) > MOST_CHARACTERS:
+        start = sentence[:20]
+        raise SourceError(f"step {start!r}...: expected at most {MOST_CHARACTERS} characters")
     try:
         words = shlex.split(sentence)
     except ValueError as problem:
@@ -94,6 +99,8 @@ def parsed(written: Written, *, files: bool = True) -> Step:
     for place, word in pairs:
         if place == NUMBER and not _is_number(word, negative=form[0] == "priority"):
             raise SourceError(f"step {sentence!r}: expected a number, got {word!r}")
+        if place == NUMBER and len(word) > MOST_DIGITS:
+            raise SourceError(f"step {sentence!r}: expected at most {MOST_DIGITS} digits")
     if "FILE" in form and not files:
         raise SourceError(
             f"step {sentence!r}: no file is read here; expected {_CONTENTS[words[0]]}"

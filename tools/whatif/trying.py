@@ -86,6 +86,7 @@ def result_of(
         before = placing.settle_first()
         documents.touched.clear()
         for number, step in enumerate(steps, 1):
+            placing.check()
             placing.step = number
             try:
                 trial.take(step)
@@ -130,6 +131,7 @@ class _Trial:
     def _to_drain(self) -> Iterator[tuple[str, Place]]:
         for name in self._drained:
             for place in self._pods_on(name):
+                self.placing.check()
                 owner = controller_of(self.documents.at(place)) or {}
                 if owner.get("kind") not in ("DaemonSet", "Node"):
                     yield name, place

@@ -1,16 +1,20 @@
 """A process that answers what-ifs about the cluster of another one, which tells it all changes.
 
 Frames come through standard input and leave through standard output: four bytes with the length,
-and JSON. The process ends with its input, and gives way to the scheduler beside it.
+and JSON. The process ends with its input, and gives way to the scheduler beside it. Once it knows
+the cluster, it may become TIMES as large and MOST_MORE larger: a question that needs more is
+refused, and the process ends. If memory is short, the kernel ends it before others.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import resource
 import sys
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
@@ -19,11 +23,14 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 
 from .documents import Document, Documents, Place, place_of
-from .question import Question, RefusedError, answer
+from .question import RefusedError, answer, question_of
 
 COLLECT = (100_000, 50, 100)
 LENGTH = 4
 NICENESS = 10
+TIMES, MOST_MORE = 2, 512 << 20  # bytes
+FIRST_TO_END = "1000"
+PROCESS = Path("/proc/self")
 
 
 class Configured(msgspec.Struct, frozen=True, tag=True):
@@ -45,9 +52,9 @@ class Changed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Asked(msgspec.Struct, frozen=True, tag=True):
-    """A question, which is answered by a frame with an Answered."""
+    """The body of a question, as it was received, which is answered by a frame with an Answered."""
 
-    question: Question
+    body: bytes
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -82,8 +89,8 @@ class Replica:
                     self._documents = self._made(self._documents.all())
             case Changed():
                 self._change(frame)
-            case Asked(question):
-                return self._answer(question)
+            case Asked(body):
+                return self._answer(body)
         return None
 
     def _change(self, frame: Changed) -> None:
@@ -101,22 +108,41 @@ class Replica:
             elif self._documents.document(frame.kind, name, namespace) is not None:
                 self._documents.remove(place)
 
-    def _answer(self, question: Question) -> Answered:
+    def _answer(self, body: bytes) -> Answered:
         if self._documents is None:
             self._documents = self._made(self._first.values())
             self._first = {}
             gc.collect()
             gc.freeze()  # A collection would visit all objects of the cluster.
+            _limit_memory()
         try:
-            result = answer(self._documents, question)
+            result = answer(self._documents, question_of(body))
         except RefusedError as refused:
-            return Answered(refused.status, msgspec.Raw(msgspec.json.encode(refused.refusal)))
+            return _refused(refused)
         return Answered(HTTPStatus.OK, msgspec.Raw(msgspec.json.encode(result)))
 
     def _made(self, documents: Any) -> Documents:
         assert self._configured is not None
         configuration = from_mapping(self._configured.configuration)
         return Documents(documents, configuration, self._configured.gates)
+
+
+def _refused(refused: RefusedError) -> Answered:
+    return Answered(refused.status, msgspec.Raw(msgspec.json.encode(refused.refusal)))
+
+
+def data_bytes(process: Path = PROCESS) -> int:
+    """Returns the bytes of a process that RLIMIT_DATA counts."""
+    lines = (process / "status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:"))
+
+
+def _limit_memory() -> None:
+    """Limits the process to TIMES the memory that it has now, and MOST_MORE."""
+    limit = TIMES * data_bytes() + MOST_MORE
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    if most == resource.RLIM_INFINITY or limit < most:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
 
 def frames(read: Callable[[int], bytes]) -> Iterator[Frame]:
@@ -127,17 +153,24 @@ def frames(read: Callable[[int], bytes]) -> Iterator[Frame]:
 
 def main(source: BinaryIO, out: BinaryIO) -> None:
     replica = Replica()
-    for frame in frames(source.read):
-        answered = replica.take(frame)
-        if answered is not None:
-            out.write(framed(answered))
-            out.flush()
+    try:
+        for frame in frames(source.read):
+            answered = replica.take(frame)
+            if answered is not None:
+                out.write(framed(answered))
+                out.flush()
+    except MemoryError:
+        problem = "the answer takes too much memory: ask for less"
+        refused = _refused(RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem))
+        out.write(framed(refused))
+        out.flush()
 
 
 if __name__ == "__main__":
     configure_logs(quiet=True)
     gc.set_threshold(*COLLECT)
     os.nice(NICENESS)
+    (PROCESS / "oom_score_adj").write_text(FIRST_TO_END)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # What a plugin prints is no answer.
     main(sys.stdin.buffer, answers)

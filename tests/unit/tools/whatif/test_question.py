@@ -131,6 +131,10 @@ def test_a_question_changes_no_answer_of_another_one() -> None:
         ({"steps": ["weight ImageLocalty 5"]}, "steps[0]", "unknown plugin 'ImageLocalty'"),
         ({"steps": ["weight x/ImageLocality 5"]}, "steps[0]", "profile of default-scheduler"),
         ({"steps": ["weight ImageLocality -1"]}, "steps[0]", "expected a number, got '-1'"),
+        ({"steps": [f"add {'9' * 5000} like n"]}, "steps[0]", "at most 5000 characters"),
+        ({"steps": [f"add {'9' * 4500} like n"]}, "steps[0]", "at most 11 digits"),
+        ({"steps": ["x" * 1_000_000]}, "steps[0]", "at most 5000 characters"),
+        ({"steps": ["cordon node-1"] * 1001}, "steps", "length <= 1000"),
     ],
 )
 def test_a_wrong_question_is_refused_by_its_field(body: Any, field: str, problem: str) -> None:
@@ -139,6 +143,21 @@ def test_a_wrong_question_is_refused_by_its_field(body: Any, field: str, problem
     assert refused.value.status == HTTPStatus.BAD_REQUEST
     assert refused.value.refusal.field == field
     assert problem in refused.value.refusal.problem
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    nested = b"[" * 100_000 + b"]" * 100_000
+    with pytest.raises(RefusedError) as refused:
+        question_of(b'{"steps": [{"apply": [{"a": %s}]}]}' % nested)
+    assert refused.value.refusal.problem == "expected JSON that is nested less deeply"
+
+
+@pytest.mark.parametrize("step", ["drain node-1", "cordon node-1", "uncordon node-1"])
+def test_each_step_looks_at_the_time(step: str) -> None:
+    documents = Documents([node(1)], from_mapping(None), gates_from(()))
+    with pytest.raises(RefusedError) as refused:
+        answer(documents, Question([step]), seconds=-1)
+    assert refused.value.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def test_weights_decide_where_a_pod_lands() -> None:
