@@ -69,6 +69,9 @@ class Service:
         except web.HTTPRequestEntityTooLarge:
             message = f"the question is too long: expected at most {MOST_BYTES} bytes"
             return _refused(RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", message))
+        except web.RequestPayloadError:
+            message = "expected a body in the encoding that the head states"
+            return _refused(RefusedError(HTTPStatus.BAD_REQUEST, "", message))
         except RefusedError as refused:
             return _refused(refused)
         return web.Response(body=body, content_type="application/json")

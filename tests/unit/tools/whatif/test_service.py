@@ -127,6 +127,9 @@ async def test_too_many_and_too_long_questions_are_refused_and_others_answered()
         assert statuses.count(200) >= MOST_AT_ONCE
         async with session.post(url, data=BytesIO(b" " * (MOST_BYTES + 1))) as answer:
             assert answer.status == 413
+        encoded = {"Content-Encoding": "gzip"}
+        async with session.post(url, data=BytesIO(b"no"), headers=encoded) as answer:
+            assert answer.status == 400
         async with session.get(f"{url}/schema") as answer:
             assert answer.status == 200
         async with session.post(url, data=b"{}", headers={"Host": "evil.example"}) as answer:
