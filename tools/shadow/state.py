@@ -1,9 +1,9 @@
 """The cluster as the scheduler in charge saw it, and the placements to judge in it. Pure.
 
-A pod is judged when it is bound, in the state before. The order of bindings is not the order of
-decisions: a pod that is bound a little later may have been placed before, and a change of the last
-moment may have come too late for the decision. Therefore every message waits for a moment before
-it counts, and those that counted lately can be undone.
+A pod is judged when it is bound, or when its node is announced, in the state before. The order of
+bindings is not the order of decisions: a pod that is bound a little later may have been placed
+before, and a change of the last moment may have come too late for the decision. Therefore every
+message waits for a moment before it counts, and those that counted lately can be undone.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 
+from .announced import AnnouncedPods, Message
 from .judging import Agreement, Comparison, judge
 
 MOMENT = 1.0  # seconds
-MOST_ORDERS = 8  # that are tried in each way
+# How many of the changes, and of the pods, other orders leave out or add.
+NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64)
 AGREES = (Agreement.SAME, Agreement.TIE, Agreement.HELD)
-Message = CacheMessage | QueueMessage
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -98,6 +99,7 @@ class ShadowState:
         self._extended = extended
         self._moment = moment
         self._cache = CacheState()
+        self._announced = AnnouncedPods()
         self._pending: dict[str, Pod] = {}  # by uid
         self._arrival = count()
         self._turns: dict[str, _Turn] = {}  # by uid, until the binding is no longer undone
@@ -115,7 +117,7 @@ class ShadowState:
 
     def take(self, message: Message, now: float) -> None:
         """Takes a message of the informers. `now` is in monotonic seconds."""
-        self._waiting.append((now, message))
+        self._waiting.extend((now, each) for each in self._announced.placed(message))
 
     def due(self, now: float) -> Iterator[Placement]:
         """Lets the messages count that have waited for a moment, and yields the pods that they
@@ -152,7 +154,6 @@ class ShadowState:
     def _count(self, message: Message) -> None:
         match message:
             case PendingPodAdded(pod) | PendingPodUpdated(_, pod):
-                pod = _as_decided(pod)
                 self._pending[pod.metadata.uid] = pod
                 self._turns[pod.metadata.uid] = self._turn_of(pod)
                 node = pod.status.nominated_node_name
@@ -202,8 +203,8 @@ class ShadowState:
         have been placed after it, and only one that comes before it, before it. A pod that has
         failed may come at any time.
         """
-        turn = self._turns[bound.metadata.uid]
-        lately = [message for _, message in reversed(self._lately)]
+        turn = self._turn_of(self._pending[bound.metadata.uid])
+        lately = [each for _, each in reversed(self._lately) if not _is_about(bound, each)]
         bindings = [each for each in lately if isinstance(each, AssignedPodAdded)]
         others = [each for each in lately if not isinstance(each, AssignedPodAdded)]
         to_come = [each for _, each in self._waiting if isinstance(each, AssignedPodAdded)]
@@ -215,14 +216,14 @@ class ShadowState:
         ]
         with self._changed(later, earlier):
             yield "pods that were bound in another order were placed in the queue's"
-        for number in range(1, min(len(others), MOST_ORDERS) + 1):
+        for number in _up_to(len(others)):
             chosen = {id(message) for message in (*later, *others[:number])}
             with self._changed([each for each in lately if id(each) in chosen], earlier):
                 yield f"the last {_changes(number)} came after it"
-        for number in range(1, min(len(later), MOST_ORDERS)):
+        for number in _up_to(len(later) - 1):
             with self._changed(later[:number], ()):
                 yield f"{_pods(number)} bound before it came after it"
-        for number in range(1, min(len(earlier), MOST_ORDERS)):
+        for number in _up_to(len(earlier) - 1):
             with self._changed((), earlier[:number]):
                 yield f"{_pods(number)} bound after it came before it"
 
@@ -252,19 +253,13 @@ class ShadowState:
         self._cache.handle(undo)
 
 
+def _is_about(pod: Pod, message: CacheMessage) -> bool:
+    """True if a message takes the pod from the node that was announced for it."""
+    return isinstance(message, AssignedPodDeleted) and message.pod.metadata.uid == pod.metadata.uid
+
+
 def has_failed(pod: Pod) -> bool:
     return any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions)
-
-
-def _as_decided(pod: Pod) -> Pod:
-    """Returns the pod as its decision saw it. A node that is announced for a pod that has never
-    failed is the decision's result.
-    """
-    if has_failed(pod) or not pod.status.nominated_node_name:
-        return pod
-    return msgspec.structs.replace(
-        pod, status=msgspec.structs.replace(pod.status, nominated_node_name="")
-    )
 
 
 def _undone(message: CacheMessage) -> CacheMessage | None:
@@ -284,6 +279,13 @@ def _undone(message: CacheMessage) -> CacheMessage | None:
             return NodeUpdated(new, old)
         case _:
             return None
+
+
+def _up_to(most: int) -> Iterator[int]:
+    """Yields the NUMBERS below `most`, and then that, unless there are more."""
+    yield from (number for number in NUMBERS if number < most)
+    if 0 < most <= NUMBERS[-1]:
+        yield most
 
 
 def _pods(number: int) -> str:

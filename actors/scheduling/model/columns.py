@@ -82,11 +82,13 @@ class PresenceColumn:
 
 
 class ImageColumn(PresenceColumn):
-    """The rows that have an image, and its size in bytes as the last written node reports it."""
+    """The rows that have an image, and its size in bytes as the first of its nodes reported it, as
+    in kube-scheduler's cache.
+    """
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, size_bytes: int) -> None:
         super().__init__(rows)
-        self.size_bytes = 0
+        self.size_bytes = size_bytes
 
 
 class NodeColumns:
@@ -336,9 +338,8 @@ class NodeColumns:
             for name in image.names:
                 column = self.images.get(name)
                 if column is None:
-                    column = self.images[name] = ImageColumn(len(self.pods))
+                    column = self.images[name] = ImageColumn(len(self.pods), image.size_bytes)
                 column.add(row)
-                column.size_bytes = image.size_bytes
 
     def _forget_images(self, row: int, node: Node) -> None:
         for image in node.status.images:

@@ -183,6 +183,84 @@ def test_an_announced_node_is_the_result_and_no_reason() -> None:
     assert placement.agreement is Agreement.DIFFERENT
 
 
+def test_many_changes_of_the_last_moment_may_have_come_too_late() -> None:
+    """Ten pods left b while the scheduler bound `web` to a."""
+    busy = [pod(f"busy-{number}", nodeName="b", cpu="200m") for number in range(10)]
+    cluster = Cluster(node("a"), node("b"), *busy, pod("web"))
+    cluster.put(pod("other", nodeName="a", cpu="1900m"))
+    cluster.judged()
+    cluster.judged()
+    for number in range(10):
+        cluster.delete(f"busy-{number}")
+    cluster.bind("web", "a")
+    (placement,) = cluster.judged()
+    assert placement.agreement is Agreement.ORDER
+    assert placement.reason == "the last 10 changes came after it"
+
+
+def announced(name: str, node: str, **spec: Any) -> Document:
+    document = pod(name, **spec)
+    document["status"]["nominatedNodeName"] = node
+    return document
+
+
+def failed(document: Document, message: str = "") -> Document:
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    document["status"]["conditions"] = [condition]
+    return document
+
+
+def test_a_pod_counts_once_its_node_is_announced() -> None:
+    """Its volume is provisioned for seconds; the pods that are placed meanwhile leave it room."""
+    cluster = Cluster(node("a", "5"), node("b"), pod("slow", "2"), pod("web"))
+    cluster.put(announced("slow", "a", cpu="2"))
+    cluster.now += 3 * MOMENT
+    cluster.bind("web", "b")
+    slow, web = cluster.judged()
+    assert (slow.pod, slow.agreement) == ("default/slow", Agreement.SAME)
+    assert (web.pod, web.agreement) == ("default/web", Agreement.SAME)
+    cluster.bind("slow", "a", cpu="2")
+    assert cluster.judged() == []
+
+
+def test_a_pod_that_failed_before_counts_once_its_node_is_announced() -> None:
+    cluster = Cluster(node("a", "5"), node("b"), failed(pod("slow", "2")), pod("web"))
+    cluster.put(failed(announced("slow", "a", cpu="2")))
+    cluster.now += 3 * MOMENT
+    cluster.bind("web", "b")
+    assert [each.agreement for each in cluster.judged()] == [Agreement.SAME] * 2
+
+
+def test_a_pod_is_on_no_node_once_its_binding_fails() -> None:
+    cluster = Cluster(node("a", "5"), node("b"), pod("slow", "2"), pod("web"))
+    cluster.put(announced("slow", "a", cpu="2"))
+    cluster.put(failed(pod("slow", "2")))
+    cluster.now += 3 * MOMENT
+    cluster.bind("web", "a")
+    _, web = cluster.judged()
+    assert web.agreement is Agreement.TIE
+
+
+def test_a_pod_that_is_deleted_on_its_way_is_on_no_node() -> None:
+    cluster = Cluster(node("a", "5"), node("b"), pod("slow", "2"), pod("web"))
+    cluster.put(announced("slow", "a", cpu="2"))
+    cluster.delete("slow")
+    cluster.now += 3 * MOMENT
+    cluster.bind("web", "a")
+    _, web = cluster.judged()
+    assert web.agreement is Agreement.TIE
+
+
+def test_a_pod_bound_elsewhere_than_announced_is_judged_there() -> None:
+    cluster = Cluster(node("a", "5"), node("b"), pod("web", "2"))
+    cluster.put(announced("web", "a", cpu="2"))
+    cluster.now += 3 * MOMENT
+    cluster.bind("web", "b", cpu="2")
+    first, second = cluster.judged()
+    assert (first.node, first.agreement) == ("a", Agreement.SAME)
+    assert (second.node, second.agreement) == ("b", Agreement.DIFFERENT)
+
+
 def test_a_nominated_pod_goes_where_it_made_room() -> None:
     cluster = Cluster(node("a"), node("b"), pod("busy", nodeName="b", cpu="2"), pod("web"))
     nominated = pod("web")

@@ -1,0 +1,99 @@
+"""The pods on their way to a node. Pure.
+
+Before a scheduler prepares the volumes or devices of a pod, or waits on Permit, it announces the
+node (`nominatedNodeName`, KEP 5278): the binding may take minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from berth.actors.messages.cache import (
+    AssignedPodAdded,
+    AssignedPodDeleted,
+    AssignedPodUpdated,
+    AssumedPodDeleted,
+    CacheMessage,
+)
+from berth.actors.messages.queue import PendingPodAdded, PendingPodUpdated, QueueMessage
+from berth.actors.scheduling.kube.core import Pod, PodCondition
+
+Message = CacheMessage | QueueMessage
+
+
+class AnnouncedPods:
+    """The pods whose node is announced, as they will be bound, by uid."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, Pod] = {}
+
+    def placed(self, message: Message) -> Iterator[Message]:
+        """Yields what a message means if a pod is on its node as soon as that is announced: the
+        binding is then an update, and a binding that fails takes the pod away again.
+        """
+        match message:
+            case PendingPodAdded(pod):
+                node = "" if _condition(pod) else pod.status.nominated_node_name
+                yield from self._announce(pod, node, PendingPodAdded(_without_node(pod, node)))
+            case PendingPodUpdated(old, pod):
+                node = self._announced_node(old, pod)
+                before = self._pods.get(pod.metadata.uid)
+                if before is not None and node == before.spec.node_name:
+                    after = self._pods[pod.metadata.uid] = _on(pod, node)
+                    yield AssignedPodUpdated(before, after)
+                    return
+                updated = PendingPodUpdated(old, _without_node(pod, node))
+                yield from self._announce(pod, node, updated)
+            case AssignedPodAdded(pod):
+                before = self._pods.pop(pod.metadata.uid, None)
+                if before is not None and before.spec.node_name == pod.spec.node_name:
+                    yield AssignedPodUpdated(before, pod)
+                    return
+                if before is not None:
+                    yield AssignedPodDeleted(before)
+                yield message
+            case AssumedPodDeleted(pod):
+                before = self._pods.pop(pod.metadata.uid, None)
+                if before is not None:
+                    yield AssignedPodDeleted(before)
+                yield message
+            case _:
+                yield message
+
+    def _announce(self, pod: Pod, node: str, message: Message) -> Iterator[Message]:
+        before = self._pods.pop(pod.metadata.uid, None)
+        if before is not None:
+            yield AssignedPodDeleted(before)
+        yield message
+        if node:
+            placed = self._pods[pod.metadata.uid] = _on(pod, node)
+            yield AssignedPodAdded(placed)
+
+    def _announced_node(self, old: Pod, pod: Pod) -> str:
+        """Returns the node that is announced for a pod, "" if none is. A nomination comes with the
+        condition that the attempt failed, an announcement leaves the condition as it was.
+        """
+        node = pod.status.nominated_node_name
+        before = self._pods.get(pod.metadata.uid)
+        was = old.status.nominated_node_name if before is None else ""
+        if node == was or pod.metadata.deletion_timestamp is not None:
+            return ""
+        return node if _condition(old) == _condition(pod) else ""
+
+
+def _condition(pod: Pod) -> PodCondition | None:
+    conditions = pod.status.conditions
+    return next((c for c in conditions if c.type == "PodScheduled" and c.status == "False"), None)
+
+
+def _on(pod: Pod, node: str) -> Pod:
+    return replace(pod, spec=replace(pod.spec, node_name=node))
+
+
+def _without_node(pod: Pod, announced: str) -> Pod:
+    """Returns the pod as its decision saw it: an announced node is the decision's result."""
+    if not announced:
+        return pod
+    return replace(pod, status=replace(pod.status, nominated_node_name=""))
