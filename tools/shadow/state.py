@@ -3,7 +3,8 @@
 A pod is judged when it is bound, or when its node is announced, in the state before. The order of
 bindings is not the order of decisions: a pod that is bound a little later may have been placed
 before, and a change of the last moment may have come too late for the decision. Therefore every
-message waits for a moment before it counts, and those that counted lately can be undone.
+message waits for a moment before it counts, and those that counted lately can be undone. A new
+object, such as a claim that came with its pod, counts at once: its watch may be behind the pods'.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from berth.actors.messages.cache import (
     NodeDeleted,
     NodeUpdated,
     Nominate,
+    ObjectPut,
+    ObjectRemoved,
     TakeSnapshot,
     Unnominate,
 )
@@ -38,7 +41,7 @@ from berth.actors.messages.queue import (
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.framework.changes import node_changes
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.kube.meta import HasMetadata, key
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 
@@ -100,6 +103,7 @@ class ShadowState:
         self._moment = moment
         self._cache = CacheState()
         self._announced = AnnouncedPods()
+        self._known: set[tuple[type[HasMetadata], str]] = set()
         self._pending: dict[str, Pod] = {}  # by uid
         self._arrival = count()
         self._turns: dict[str, _Turn] = {}  # by uid, until the binding is no longer undone
@@ -117,6 +121,12 @@ class ShadowState:
 
     def take(self, message: Message, now: float) -> None:
         """Takes a message of the informers. `now` is in monotonic seconds."""
+        if isinstance(message, ObjectPut):
+            name = type(message.item), key(message.item)
+            if name not in self._known:
+                self._known.add(name)
+                self._cache.handle(message)
+                return
         self._waiting.extend((now, each) for each in self._announced.placed(message))
 
     def due(self, now: float) -> Iterator[Placement]:
@@ -163,6 +173,9 @@ class ShadowState:
             case PendingPodDeleted(pod):
                 self._pending.pop(pod.metadata.uid, None)
                 self._cache.handle(Unnominate(key(pod), pod.metadata.uid))
+            case ObjectRemoved(item):
+                self._known.discard((type(item), key(item)))
+                self._cache.handle(message)
             case AssumedPodDeleted(pod):  # It will never be bound.
                 self._turns.pop(pod.metadata.uid, None)
             case _ if not isinstance(message, QueueMessage):

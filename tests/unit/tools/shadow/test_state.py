@@ -6,8 +6,10 @@ from typing import Any
 
 from berth.actors.informer.routing import route_node, route_pod
 from berth.actors.informer.state import Change
+from berth.actors.messages.cache import ObjectPut
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.storage import PersistentVolume, PersistentVolumeClaim
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.tools.explain.handle import ReadOnlyHandle
@@ -196,6 +198,24 @@ def test_many_changes_of_the_last_moment_may_have_come_too_late() -> None:
     (placement,) = cluster.judged()
     assert placement.agreement is Agreement.ORDER
     assert placement.reason == "the last 10 changes came after it"
+
+
+def test_a_claim_that_is_seen_after_its_pod_counts_at_once() -> None:
+    reference = {"namespace": "default", "name": "data"}
+    bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    claim = {"metadata": reference | bound, "spec": {"volumeName": "pv"}}
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    cluster = Cluster(node("a"))
+    volume = {
+        "metadata": {"name": "pv"},
+        "spec": {"claimRef": {"namespace": "default", "name": "data"}},
+    }
+    cluster.state.take(ObjectPut(Reader(PersistentVolume).convert(volume)), 0.0)
+    cluster.put(pod("web", volumes=volumes))
+    cluster.bind("web", "a", volumes=volumes)
+    cluster.state.take(ObjectPut(Reader(PersistentVolumeClaim).convert(claim)), 0.1)
+    (placement,) = cluster.judged()
+    assert placement.agreement is Agreement.SAME, placement.reason
 
 
 def announced(name: str, node: str, **spec: Any) -> Document:
