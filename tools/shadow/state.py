@@ -126,6 +126,7 @@ class ShadowState:
             if name not in self._known:
                 self._known.add(name)
                 self._cache.handle(message)
+                self._lately.append((now, message))
                 return
         self._waiting.extend((now, each) for each in self._announced.placed(message))
 
@@ -149,14 +150,22 @@ class ShadowState:
 
     def _remember(self, message: CacheMessage, came: float) -> None:
         """Notes a message that can be undone. The update of a pod that was bound lately becomes a
-        part of its binding.
+        part of its binding, that of a new object a part of its creation.
         """
         if isinstance(message, AssignedPodUpdated):
             for number, (at, past) in enumerate(self._lately):
                 if isinstance(past, AssignedPodAdded) and past.pod is message.old:
                     self._lately[number] = at, AssignedPodAdded(message.new)
                     return
-        if _undone(message) is not None:
+        if isinstance(message, ObjectPut | ObjectRemoved):
+            for number, (at, past) in enumerate(self._lately):
+                if isinstance(past, ObjectPut) and _is_same(past.item, message.item):
+                    if isinstance(message, ObjectPut):
+                        self._lately[number] = at, message
+                    else:
+                        del self._lately[number]
+                    return
+        elif _undone(message) is not None:
             self._lately.append((came, message))
 
     # ------------------------------------------------------------------------------------ the state
@@ -290,8 +299,14 @@ def _undone(message: CacheMessage) -> CacheMessage | None:
             return NodeAdded(node)
         case NodeUpdated(old, new) if node_changes(old, new):
             return NodeUpdated(new, old)
+        case ObjectPut(item):  # Only new ones are noted.
+            return ObjectRemoved(item)
         case _:
             return None
+
+
+def _is_same(one: HasMetadata, other: HasMetadata) -> bool:
+    return type(one) is type(other) and key(one) == key(other)
 
 
 def _up_to(most: int) -> Iterator[int]:

@@ -7,7 +7,7 @@ from typing import Any
 from berth.actors.informer.routing import route_node, route_pod
 from berth.actors.informer.state import Change
 from berth.actors.messages.cache import ObjectPut
-from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.core import Node, Pod, Service
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.kube.storage import PersistentVolume, PersistentVolumeClaim
 from berth.actors.wiring.profiles import profiles_of
@@ -216,6 +216,34 @@ def test_a_claim_that_is_seen_after_its_pod_counts_at_once() -> None:
     cluster.state.take(ObjectPut(Reader(PersistentVolumeClaim).convert(claim)), 0.1)
     (placement,) = cluster.judged()
     assert placement.agreement is Agreement.SAME, placement.reason
+
+
+def test_a_service_may_come_after_the_decision_about_its_pods() -> None:
+    """It makes pods spread: without it, b is the best node for the second pod, too."""
+    labels = {"topology.kubernetes.io/zone": "z", "kubernetes.io/hostname": "a"}
+    cluster = Cluster(
+        node("a", **labels), node("b", "64", **labels | {"kubernetes.io/hostname": "b"})
+    )
+    cluster.put(labelled("one"))
+    cluster.put(labelled("two"))
+    cluster.put(labelled("one", nodeName="b"))
+    cluster.judged()
+    cluster.judged()
+    service = {
+        "metadata": {"namespace": "default", "name": "s"},
+        "spec": {"selector": {"app": "x"}},
+    }
+    cluster.state.take(ObjectPut(Reader(Service).convert(service)), cluster.now)
+    cluster.put(labelled("two", nodeName="b"))
+    (placement,) = cluster.judged()
+    assert placement.agreement is Agreement.ORDER
+    assert placement.reason == "the last change came after it"
+
+
+def labelled(name: str, **spec: Any) -> Document:
+    document = pod(name, **spec)
+    document["metadata"]["labels"] = {"app": "x"}
+    return document
 
 
 def announced(name: str, node: str, **spec: Any) -> Document:
