@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,6 @@ class Controller:
         self.started = True
 
     def pause(self) -> None:
-        assert self.started
         self.started = False
 
     def resume(self) -> None:
@@ -53,6 +53,14 @@ def test_a_worker_begins_with_its_session_and_pauses_before_it_collects() -> Non
     coverage.cov_controller = Controller()
     next(measured.pytest_collection())
     assert not coverage.cov_controller.started
+
+
+@pytest.mark.full("only the full tier measures")
+def test_no_other_test_is_slowed_down(pytestconfig: pytest.Config) -> None:
+    """A worker begins two measurements, of which the first outlives the pause of the second."""
+    if not pytestconfig.pluginmanager.hasplugin("_cov"):
+        pytest.skip("nothing is measured without --cov")
+    assert sys.gettrace() is None
 
 
 def test_every_state_has_tests_that_are_measured() -> None:

@@ -22,7 +22,8 @@ MEASURED = tuple(f"tests/unit/actors/{room}/" for room in ROOMS) + tuple(
 
 class Measured:
     """A plugin of pytest. `coverage` is the plugin of pytest-cov, which has begun to measure, and
-    begins once more with the session of a worker of pytest-xdist.
+    begins once more with the session of a worker of pytest-xdist. A worker's first measurement is
+    of no use, but goes on unless it is paused as well.
     """
 
     def __init__(self, coverage: Any) -> None:
@@ -47,5 +48,4 @@ class Measured:
             self._pause()
 
     def _pause(self) -> None:
-        if self._coverage.cov_controller.started:
-            self._coverage.cov_controller.pause()
+        self._coverage.cov_controller.pause()
