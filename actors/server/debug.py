@@ -90,8 +90,7 @@ class Debug(msgspec.Struct, frozen=True):
     `waiting` the pods that wait on Permit, `unreadable` the objects that cannot be read, and
     `attempts` the recorded attempts of a pod; it is None without a flight recorder. `glance`
     returns how the queue and the scheduler are, and `pod` a pod as the API server shows it. All are
-    called in the scheduler's event loop, which
-    is `elsewhere`.
+    called in the scheduler's event loop, which is `elsewhere`.
     """
 
     nodes: Callable[[], AsyncGenerator[tuple[NodeDump, ...], None]]

@@ -12,7 +12,6 @@ from typing import cast
 import anyio
 import msgspec
 
-from berth.actors.attempt.flights import AttemptsPage
 from berth.actors.runtime.clock import Clock, SystemClock
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.kinds import NODES, PODS
@@ -36,11 +35,10 @@ from .offers import Offers
 from .polling import Look, follow
 from .rows import NodeRow, PodRow, node_row, pod_row
 from .source import Change
-from .story import Story, told
+from .story import NOTHING_RECORDED, Story, told
 
 GLANCE_SECONDS = 2.0
 EVENTS = "text/event-stream"
-NOTHING_RECORDED = AttemptsPage(0.0, None, ())
 NO_DECISION = (
     "The scheduler does not decide again for a page. berth explain {namespace}/{name} makes the "
     "decision as if the pod were pending now, with the verdict and the scores of each node."

@@ -24,6 +24,7 @@ from ..explain.subject import Subject
 
 Document = dict[str, Any]
 MOST_ATTEMPTS = 20
+NOTHING_RECORDED = AttemptsPage(0.0, None, ())
 
 
 class Condition(msgspec.Struct, frozen=True):

@@ -12,15 +12,14 @@ from aiohttp import web
 from berth.actors.client.rest import CONTENT_TYPES, ApiError
 
 from ..apiserver.resources import BY_KIND, KINDS, Kind
-from ..explain.changes.another_node import HOSTNAME, OF_ITS_OWN
-from ..explain.changes.tolerations import CONDITIONS
+from ..explain.changes.another_node import node_like
 from ..explain.source import SourceError
 from ..explain.subject import Subject
 from ..hollow.embedded import Embedded
 from ..manifests import ManifestError, Manifests, read_objects, read_text
 from ..page.acting import NODES, act
 from .question import Refusal, RefusedError, question_of
-from .steps import Content, Step, StepError, steps_of, taint_of
+from .steps import Content, Step, StepError, steps_of, taint_of, tainted
 from .workloads import scaled
 
 Document = dict[str, Any]
@@ -90,28 +89,14 @@ class Doing:
         listed = await self._access.call("GET", NODES.path(), dict)
         taken = {item["metadata"]["name"] for item in listed["items"]}
         free = (name for n in count(1) if (name := f"{like}-copy-{n}") not in taken)
-        spec = {
-            "taints": [
-                taint
-                for taint in (node.get("spec") or {}).get("taints") or ()
-                if not taint["key"].startswith(CONDITIONS)
-            ]
-        }
-        kept = {k: v for k, v in node["metadata"].items() if k not in OF_ITS_OWN}
         for _, name in zip(range(number), free, strict=False):
-            labels = {**(kept.get("labels") or {}), HOSTNAME: name}
-            metadata = {**kept, "name": name, "labels": labels}
-            document = {**node, "metadata": metadata, "spec": spec}
-            await self._access.call("POST", NODES.path(), dict, document)
+            await self._access.call("POST", NODES.path(), dict, node_like(node, name))
         return f"{number} nodes like {like} are added."
 
     async def _taint(self, name: str, text: str) -> str:
         taint, added = taint_of(text)
         old = ((await self._node(name)).get("spec") or {}).get("taints") or ()
-        taints = [t for t in old if (t["key"], t["effect"]) != (taint.key, taint.effect)]
-        if added:
-            taints.append({"key": taint.key, "value": taint.value, "effect": taint.effect})
-        await self._patch(NODES, "", name, {"spec": {"taints": taints}})
+        await self._patch(NODES, "", name, {"spec": {"taints": tainted(old, taint, added=added)}})
         return f"{name} is tainted." if added else f"{name} has this taint no longer."
 
     async def _apply(self, content: Content | None, namespace: str) -> str:

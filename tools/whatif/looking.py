@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from berth.actors.attempt.flights import AttemptsPage
 from berth.actors.runtime.clock import Clock
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
@@ -14,11 +13,9 @@ from berth.config.types import KubeSchedulerConfiguration
 from ..page.polling import Look, follow
 from ..page.rows import NodeRow, PodRow, node_row, pod_row
 from ..page.source import Change
-from ..page.story import Story, story_of
+from ..page.story import NOTHING_RECORDED, Story, story_of
 from .documents import Document, Documents
 from .warm import Warm
-
-NOTHING_RECORDED = AttemptsPage(0.0, None, ())
 
 
 class WarmSource:

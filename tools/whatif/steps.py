@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +161,10 @@ def sentence_of(written: Written) -> str:
     if written.configure is not None:
         return "configure"
     return f"apply {len(written.apply)} objects" if written.apply is not None else "apply manifests"
+
+
+def tainted(taints: Iterable[dict[str, Any]], taint: Taint, *, added: bool) -> list[dict[str, Any]]:
+    """Returns a node's taints after one was added, or removed."""
+    others = [t for t in taints if (t["key"], t["effect"]) != (taint.key, taint.effect)]
+    new = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    return [*others, new] if added else others

@@ -27,7 +27,7 @@ from .budgets import keeping
 from .documents import Document, Documents, Place
 from .fullness import NodeChange, changed
 from .placing import Evicted, Placed, Placing, controller_of
-from .steps import Content, Step, StepError, taint_of
+from .steps import Content, Step, StepError, taint_of, tainted
 from .weights import weighed
 from .workloads import KINDS, add_like, reconcile, scaled
 
@@ -208,13 +208,7 @@ class _Trial:
         node = self._node(name)
         taint, added = taint_of(text)
         spec = dict(node.get("spec") or {})
-        taints = [
-            t
-            for t in spec.get("taints") or ()
-            if (t["key"], t["effect"]) != (taint.key, taint.effect)
-        ]
-        if added:
-            taints.append({"key": taint.key, "value": taint.value, "effect": taint.effect})
+        taints = tainted(spec.get("taints") or (), taint, added=added)
         self.documents.put({**node, "spec": {**spec, "taints": taints}})
         if not added:
             self._create_daemons()

@@ -138,7 +138,11 @@ def data_bytes(process: Path = PROCESS) -> int:
 
 
 def _limit_memory() -> None:
-    """Limits the process to TIMES the memory that it has now, and MOST_MORE."""
+    """Limits the process to TIMES the memory that it has now, and MOST_MORE. Other systems than
+    Linux do not tell how much that is: there it has no limit.
+    """
+    if not PROCESS.is_dir():
+        return
     limit = TIMES * data_bytes() + MOST_MORE
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     if most == resource.RLIM_INFINITY or limit < most:
@@ -170,7 +174,8 @@ if __name__ == "__main__":
     configure_logs(quiet=True)
     gc.set_threshold(*COLLECT)
     os.nice(NICENESS)
-    (PROCESS / "oom_score_adj").write_text(FIRST_TO_END)
+    if PROCESS.is_dir():
+        (PROCESS / "oom_score_adj").write_text(FIRST_TO_END)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # What a plugin prints is no answer.
     main(sys.stdin.buffer, answers)

@@ -56,13 +56,10 @@ class Documents(Protocol):
     def document(self, kind: str, name: str, namespace: str = "") -> Document | None: ...
 
 
-def copy_of(world: Documents, info: NodeInfo, suffix: str = "copy") -> tuple[Edit, ...]:
-    """Returns the creation of a node like another one, with the pods that each such node has. The
-    names get the suffix, as often as needed to be new.
+def node_like(document: Document, name: str) -> Document:
+    """Returns a new node with this name that is like another one, and is neither cordoned nor in
+    any of its conditions.
     """
-    document = world.document("Node", info.name)
-    assert document is not None
-    name = _unused(world, suffix, "Node", info.name)
     metadata, spec = document["metadata"], dict(document.get("spec") or {})
     labels = dict(metadata.get("labels") or {})
     if HOSTNAME in labels:
@@ -71,12 +68,17 @@ def copy_of(world: Documents, info: NodeInfo, suffix: str = "copy") -> tuple[Edi
     spec.pop("providerID", None)
     taints = [taint for taint in spec.pop("taints", ()) if not taint["key"].startswith(CONDITIONS)]
     spec |= {"taints": taints} if taints else {}
-    new: Document = {
-        **document,
-        "metadata": {**_named(metadata, name), "labels": labels},
-        "spec": spec,
-    }
-    edits = [Edit(Action.CREATE, "Node", name, "", document=new)]
+    return {**document, "metadata": {**_named(metadata, name), "labels": labels}, "spec": spec}
+
+
+def copy_of(world: Documents, info: NodeInfo, suffix: str = "copy") -> tuple[Edit, ...]:
+    """Returns the creation of a node like another one, with the pods that each such node has. The
+    names get the suffix, as often as needed to be new.
+    """
+    document = world.document("Node", info.name)
+    assert document is not None
+    name = _unused(world, suffix, "Node", info.name)
+    edits = [Edit(Action.CREATE, "Node", name, "", document=node_like(document, name))]
     for pod in info.pods.values():
         namespace, _, of = pod.key.partition("/")
         like = world.document("Pod", of, namespace)

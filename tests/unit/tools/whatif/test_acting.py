@@ -100,3 +100,15 @@ async def test_a_refused_step_is_named_and_ends_the_rest(step: Any, problem: str
     assert (status, refusal["field"]) == (400, "steps[1]")
     assert problem in refusal["problem"]
     assert len((await access.call("GET", NODES, dict))["items"]) == 2
+
+
+async def test_added_nodes_are_those_of_the_what_if() -> None:
+    access = await toy()
+    node = await access.call("GET", f"{NODES}/node-1", dict)
+    metadata = {"name": "bare", "labels": {"size": "s"}}
+    spec = {"unschedulable": True, "podCIDR": "10.0.0.0/24", "providerID": "cloud://1"}
+    await access.call("POST", NODES, dict, {**node, "metadata": metadata, "spec": spec})
+    assert (await taken(access, "add 1 like bare"))[0] == 200
+    new = await access.call("GET", f"{NODES}/bare-copy-1", dict)
+    assert new["metadata"]["labels"] == {"size": "s"}
+    assert new["spec"] == {"podCIDR": "10.0.0.0/24"}
