@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -93,6 +94,39 @@ async def test_an_interrupt_prints_the_end_once(tmp_path: Path, keep: tuple[str,
         assert process.count("0 placed, 1 pending in ") == 1
         assert process.count("why it is pending") == 0
         assert process.count("big") == 1
+
+
+def scheduler_of(demo: int) -> int:
+    """Returns the process of a demo's scheduler."""
+    (child,) = Path(f"/proc/{demo}/task/{demo}/children").read_text().split()
+    return int(child)
+
+
+def lives(process: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def test_a_demo_whose_scheduler_is_killed_says_so(tmp_path: Path) -> None:
+    async with berth(tmp_path, "demo", "--keep") as process:
+        await process.says("page at ")
+        os.kill(scheduler_of(process.pid), signal.SIGKILL)
+        assert await process.end(60) == 1
+        assert process.count("Error: the scheduler's process has ended with exit code -9") == 1
+        assert process.count("Traceback") == 0
+
+
+async def test_no_scheduler_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
+    async with berth(tmp_path, "demo", "--keep") as process:
+        await process.says("page at ")
+        scheduler = scheduler_of(process.pid)
+        process.send(signal.SIGKILL)
+        await process.end(60)
+        with anyio.fail_after(60):
+            while lives(scheduler):
+                await anyio.sleep(POLL_SECONDS)
 
 
 def test_a_cluster_that_ends_advises_no_kubectl(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`berth demo`: a toy cluster in one process, on which a workload is placed."""
+"""`berth demo`: a toy cluster, on which a scheduler in a process beside places a workload."""
 
 from __future__ import annotations
 
@@ -19,23 +19,15 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 from rich.console import Console
 
-from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import (
     ApiError,
 )
 from berth.actors.configuration.file import load_file
 from berth.actors.process.collector import tune_collector
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.system import Daemon
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
 from berth.config.load import from_mapping
-from berth.config.options import (
-    Authentication,
-    Authorization,
-    Options,
-    SecureServing,
-)
 
 from ..apiserver.app import serve
 from ..apiserver.kubeconfig import kubeconfig
@@ -65,7 +57,9 @@ from ..whatif.acting import Doing
 from ..whatif.listed import Listed
 from ..whatif.service import Service
 from ..whatif.weights import weights_of
+from .beside import Start
 from .placements import Summary
+from .scheduler import Scheduler, SchedulerEndedError
 from .tables import closing_lines, pods_table
 from .watching import Watching
 
@@ -78,6 +72,7 @@ UNUSABLE = (
     StageError,
     ApiError,
     FeatureGateError,
+    SchedulerEndedError,
 )
 SAMPLE = Path(__file__).parent / "sample.yaml"
 DEVICES = Path(__file__).parent / "devices.yaml"
@@ -222,10 +217,11 @@ def demo(
     allowed_hosts: tuple[str, ...],
     output: str,
 ) -> None:
-    """Run a toy cluster in this process, and place a workload on it.
+    """Run a toy cluster, and place a workload on it.
 
-    The cluster has an API server, hollow nodes, controllers and the scheduler. The command ends
-    once every pod is placed or known not to fit, with a table of the pods and exit code 0.
+    The cluster has an API server, hollow nodes and controllers in this process, and the scheduler
+    in another. The command ends once every pod is placed or known not to fit, with a table of the
+    pods and exit code 0.
 
     \b
     berth demo
@@ -263,7 +259,7 @@ def demo(
             live=live and not look,
             look=look,
         )
-        summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
+        summary = anyio.run(_demo, settings, backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
     except UNUSABLE as problem:
@@ -286,6 +282,19 @@ def _of_devices(path: Path | None) -> list[tuple[Kind, Document]]:
     return [(kind_of(document, where), document) for document, where in read_objects(path)]
 
 
+async def _demo(settings: Settings) -> Summary:
+    """Raises SchedulerEndedError, or what `_run` raises."""
+    try:
+        return await _run(settings)
+    except BaseExceptionGroup as group:
+        if group.subgroup(SchedulerEndedError) is None:
+            raise
+        problem: BaseException = group
+        while isinstance(problem, BaseExceptionGroup):
+            problem = problem.exceptions[0]
+        raise problem from None
+
+
 async def _run(settings: Settings) -> Summary:
     """Starts the cluster, applies the manifests, and waits for all decisions or for a signal."""
     clock, rng, store = SystemClock(), Random(), Store()
@@ -300,6 +309,7 @@ async def _run(settings: Settings) -> Summary:
                 kubelets=KubeletMetrics(clock, scenario),
             )
         )
+        scheduler = await stack.enter_async_context(Scheduler.beside())
         page_listener = stack.enter_context(socket.create_server(("127.0.0.1", settings.page_port)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
         file = settings.kubeconfig_out or folder / "kubeconfig"
@@ -337,18 +347,11 @@ async def _run(settings: Settings) -> Summary:
         if settings.negotiation:
             await group.start(run_negotiating_driver, access, clock, rng)
         configuration = load_file(NEGOTIATION) if settings.negotiation else from_mapping(None)
-        unlimited = msgspec.structs.replace(configuration.client_connection, qps=0)
-        configuration = msgspec.structs.replace(configuration, client_connection=unlimited)
-        options = Options(
-            feature_gates=settings.gates,
-            serving=SecureServing("127.0.0.1", settings.secure_port),
-            authentication=Authentication(skip_lookup=True),
-            authorization=Authorization(always_allow_paths=("/*",)),
-        )
-        extenders = await stack.enter_async_context(Extenders((), access.tenure))
-        daemon = Daemon(configuration, access, extenders, clock, rng, options)
+        document = msgspec.json.decode(msgspec.json.encode(configuration, enc_hook=str))
+        start = Start(url, document, settings.gates, settings.secure_port)
+        group.start_soon(scheduler.run, start)
         page = EmbeddedSource(
-            access, daemon.lookout.glance, daemon.debug.recorded, configuration, settings.gates
+            access, scheduler.glance, scheduler.recorded, configuration, settings.gates
         )
         asks = Service(
             Listed(access, configuration, settings.gates),
@@ -363,9 +366,8 @@ async def _run(settings: Settings) -> Summary:
         if settings.look:
             notes = f"kubectl --kubeconfig {file}", f"API server {url}  page {page_url}"
             group.start_soon(_look, group, page_url, notes)
-        await group.start(daemon.run)
         if not settings.keep:
-            await watching.settled()
+            await watching.settled(scheduler.glance)
             group.cancel_scope.cancel()
     return watching.summary()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from anyio.abc import TaskGroup, TaskStatus
 from rich.console import Console
 from rich.live import Live
 
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed
 from berth.actors.runtime.clock import Clock
+from berth.actors.wiring.glance import Glance
 
 from ..apiserver.resources import BY_KIND, Kind
 from ..hollow.embedded import Embedded
@@ -68,16 +71,20 @@ class Watching:
                     held.pop(item["metadata"]["uid"], None)
                     self._placements.remove(name, item, now)
 
-    async def settled(self) -> None:
-        """Waits until every pod is decided and nothing has changed for some looks.
+    async def settled(self, glance: Callable[[], Awaitable[Glance]]) -> None:
+        """Waits until every pod is decided, the scheduler has none in hand, and nothing has changed
+        for some looks.
 
         Seconds would not do: on a busy machine they pass in one turn of the loop, in which all
-        parts of the cluster run.
+        parts of the cluster run but for the scheduler.
         """
         changed, quiet = -1.0, 0
         while quiet < SETTLED_LOOKS:
             await self._clock.sleep(REFRESH_SECONDS)
             is_quiet = self._placements.is_decided and self._placements.changed == changed
+            if is_quiet:
+                queue = await glance()
+                is_quiet = not queue.active and not queue.in_flight
             changed, quiet = self._placements.changed, quiet + 1 if is_quiet else 0
 
     async def show(self) -> None:

@@ -1,0 +1,98 @@
+"""The scheduler of a demo, as the demo sees it: a process that it starts, asks and ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import anyio
+import click
+import msgspec
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio.streams.text import TextReceiveStream
+
+from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.wiring.glance import Glance
+
+from .beside import Start
+
+LONGEST_LINE = 64 << 20
+GONE = (
+    BrokenPipeError,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+    anyio.EndOfStream,
+    anyio.IncompleteRead,
+)
+T = TypeVar("T")
+
+
+class SchedulerEndedError(Exception):
+    """The scheduler's process has ended by itself."""
+
+
+class Scheduler:
+    """A scheduler in a process of its own. It answers one question at a time, once it is told to
+    start and has synced. All methods raise SchedulerEndedError.
+    """
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self._questions = process.stdin
+        self._answers = BufferedByteReceiveStream(process.stdout)
+        self._log = process.stderr
+        self._started = anyio.Event()
+        self._turn = anyio.Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def beside(cls) -> AsyncIterator[Scheduler]:
+        """Makes the process, and ends it with the block."""
+        command = [sys.executable, "-P", "-m", "berth.tools.demo.beside"]
+        # In a session of its own: Ctrl-C is for the demo.
+        async with await anyio.open_process(command, start_new_session=True) as process:
+            try:
+                yield cls(process)
+            finally:
+                if process.returncode is None:
+                    process.kill()
+
+    async def run(self, start: Start) -> None:
+        """Schedules until cancelled. The log goes to standard error."""
+        try:
+            await self._questions.send(msgspec.json.encode(start) + b"\n")
+        except GONE:
+            raise await self._ended() from None
+        self._started.set()
+        async for text in TextReceiveStream(self._log, errors="replace"):
+            click.echo(text, nl=False, err=True)
+        raise await self._ended()
+
+    async def glance(self) -> Glance:
+        return await self._ask(None, Glance)
+
+    async def recorded(self, key: str) -> AttemptsPage:
+        """Returns the recorded attempts of a pod (namespace/name)."""
+        return await self._ask(key, AttemptsPage)
+
+    async def _ask(self, key: str | None, answer: type[T]) -> T:
+        await self._started.wait()
+        async with self._turn:
+            try:
+                # A question that is given up would leave its answer to the next one.
+                with anyio.CancelScope(shield=True):
+                    await self._questions.send(msgspec.json.encode(key) + b"\n")
+                    line = await self._answers.receive_until(b"\n", LONGEST_LINE)
+            except GONE:
+                raise await self._ended() from None
+        return msgspec.json.decode(line, type=answer)
+
+    async def _ended(self) -> SchedulerEndedError:
+        code = await self._process.wait()
+        return SchedulerEndedError(f"the scheduler's process has ended with exit code {code}")
