@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -17,9 +15,9 @@ from berth.config.load import from_mapping
 from berth.tools.feature_gates import gates_from
 from berth.tools.whatif.documents import Documents
 from berth.tools.whatif.question import Question, answer
-from berth.tools.whatif.worker import MOST_MORE, data_bytes
 from tests.kit.daemon import daemon, node, pod
 from tests.kit.serving import open_to_all, url_of
+from tests.kit.whatif_workers import leave, workers
 
 pytestmark = pytest.mark.full("processes")
 Document = dict[str, Any]
@@ -37,30 +35,6 @@ async def answered(session: aiohttp.ClientSession, url: str, *steps: Any) -> Doc
         while (again := await ask(session, url, *steps))[0] != 200:
             assert again[1]["problem"].endswith("ask again")
     return again[1]
-
-
-def workers() -> list[int]:
-    """Returns the processes of this one that answer what-ifs."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (path / "cmdline").read_bytes()
-            parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
-        except OSError:  # It has ended.
-            continue
-        if b"berth.tools.whatif.worker" in words and int(parent) == os.getpid():
-            found.append(int(path.name))
-    return found
-
-
-def leave(worker: int, more: int) -> None:
-    """Leaves a process that is the first to end, and has a limit, only some more bytes."""
-    process = Path(f"/proc/{worker}")
-    assert (process / "oom_score_adj").read_text() == "1000\n"
-    limit, most = resource.prlimit(worker, resource.RLIMIT_DATA)
-    now = data_bytes(process)
-    assert now + MOST_MORE < limit < 3 * now + MOST_MORE
-    resource.prlimit(worker, resource.RLIMIT_DATA, (now + more, most))
 
 
 async def test_the_scheduler_answers_what_ifs_about_its_own_cluster() -> None:
@@ -113,7 +87,7 @@ async def test_the_scheduler_answers_what_ifs_about_its_own_cluster() -> None:
         status, refusal = await ask(session, url, {"apply": [{}] * 250_000})
         assert status == 503
         assert refusal["problem"] == "the answer takes too much memory: ask for less"
-        assert await answered(session, url, "drain node-2") == second
+        assert await ask(session, url, "drain node-2") == (200, second)
         (worker,) = workers()
         os.kill(worker, signal.SIGKILL)
         assert await answered(session, url, "drain node-2") == second

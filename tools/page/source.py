@@ -40,6 +40,6 @@ class Source(Protocol):
         """Returns the queue's counts, and how the scheduler is."""
         ...
 
-    async def story(self, namespace: str, name: str) -> Story | None:
-        """Returns what is known of a pod; None if there is no such pod."""
+    async def story(self, namespace: str, name: str) -> Story | msgspec.Raw | None:
+        """Returns what is known of a pod, or that in JSON; None if there is no such pod."""
         ...

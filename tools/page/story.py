@@ -102,7 +102,7 @@ class Story(msgspec.Struct, frozen=True, rename="camel"):
 
 def story_of(
     pod: Document,
-    events: Iterable[Document],
+    events: Iterable[Document] | None,
     objects: list[Document],
     recorded: AttemptsPage,
     configuration: KubeSchedulerConfiguration,
@@ -130,11 +130,7 @@ def story_of(
             ]
     except (SourceError, ConfigError, RegistryError) as wrong:
         problem = str(wrong)
-    happenings = [
-        _happening(event)
-        for event in events
-        if (event.get("involvedObject") or {}).get("uid") == metadata["uid"]
-    ]
+    happenings = None if events is None else _happenings(events, metadata.get("uid", ""))
     return Story(
         f"{metadata['namespace']}/{metadata['name']}",
         spec.get("nodeName", ""),
@@ -153,7 +149,7 @@ def story_of(
             )
             for condition in status.get("conditions") or ()
         ],
-        sorted(happenings, key=lambda happening: happening.time),
+        happenings,
         decision,
         problem,
         _latest(recorded),
@@ -205,6 +201,16 @@ def _past(page: AttemptsPage, attempt: RecordedAttempt) -> PastAttempt:
         attempt.nominated,
         attempt.victims,
     )
+
+
+def _happenings(events: Iterable[Document], uid: str) -> list[Happening]:
+    """Returns the events about the pod of a uid, the first ones first."""
+    happenings = [
+        _happening(event)
+        for event in events
+        if (event.get("involvedObject") or {}).get("uid") == uid
+    ]
+    return sorted(happenings, key=lambda happening: happening.time)
 
 
 def _happening(event: Document) -> Happening:

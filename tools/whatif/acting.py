@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from itertools import count
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +20,7 @@ from ..hollow.embedded import Embedded
 from ..manifests import ManifestError, Manifests, read_objects, read_text
 from ..page.acting import NODES, act
 from .question import Refusal, RefusedError, question_of
+from .service import body_of
 from .steps import Content, Step, StepError, steps_of, taint_of, tainted
 from .workloads import scaled
 
@@ -39,11 +41,11 @@ class Doing:
         """Answers with a sentence for each step, or with the step that is wrong."""
         said: list[str] = []
         try:
-            question = question_of(await request.read())
+            question = question_of(await body_of(request))
             for step in steps_of(question.steps, files=False):
                 said.append(await self._take(step, question.namespace))  # noqa: PERF401
         except RefusedError as refused:
-            return _refused(refused.refusal)
+            return _refused(refused.refusal, refused.status)
         except StepError as problem:
             return _refused(Refusal(f"steps[{problem.number - 1}]", str(problem)))
         except (SourceError, ApiError) as problem:
@@ -130,6 +132,6 @@ def _objects(content: Content | None) -> Manifests:
         raise SourceError(str(problem)) from None
 
 
-def _refused(refusal: Refusal) -> web.Response:
+def _refused(refusal: Refusal, status: int = HTTPStatus.BAD_REQUEST) -> web.Response:
     body = msgspec.json.encode(refusal)
-    return web.Response(status=400, body=body, content_type="application/json")
+    return web.Response(status=status, body=body, content_type="application/json")

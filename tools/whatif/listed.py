@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
+from http import HTTPStatus
 
+import msgspec
 from anyio import CapacityLimiter, to_thread
 
 from berth.actors.client.rest import ApiError
@@ -13,9 +14,9 @@ from berth.config.types import KubeSchedulerConfiguration
 from ..explain.source import paths_of
 from ..hollow.embedded import Embedded
 from .documents import Document, Documents
+from .question import Question, answer, question_of
 from .source import BESIDES
-
-T = TypeVar("T")
+from .worker import Answered
 
 
 class Listed:
@@ -32,15 +33,18 @@ class Listed:
         self._gates = gates
         self._thread = CapacityLimiter(1)
 
-    async def ask(self, question: Callable[[Documents], T]) -> T:
-        """Returns the answer of a function."""
+    async def ask(self, question: bytes) -> Answered:
+        """Returns the answer to the body of a question. Raises RefusedError."""
+        asked = question_of(question)
         objects: list[Document] = []
         for (version, kind), path in paths_of((), BESIDES).items():
             objects += await self._listed(version, kind, path)
-        return await to_thread.run_sync(self._answered, question, objects, limiter=self._thread)
+        body = await to_thread.run_sync(self._answer, asked, objects, limiter=self._thread)
+        return Answered(HTTPStatus.OK, msgspec.Raw(body))
 
-    def _answered(self, question: Callable[[Documents], T], objects: list[Document]) -> T:
-        return question(Documents(objects, self._configuration, self._gates))
+    def _answer(self, question: Question, objects: list[Document]) -> bytes:
+        documents = Documents(objects, self._configuration, self._gates)
+        return msgspec.json.encode(answer(documents, question))
 
     async def _listed(self, version: str, kind: str, path: str) -> list[Document]:
         try:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
+
+import msgspec
 
 from berth.actors.runtime.clock import Clock
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
-from berth.config.types import KubeSchedulerConfiguration
 
 from ..page.polling import Look, follow
 from ..page.rows import NodeRow, PodRow, node_row, pod_row
 from ..page.source import Change
-from ..page.story import NOTHING_RECORDED, Story, story_of
-from .documents import Document, Documents
-from .warm import Warm
+from ..page.story import NOTHING_RECORDED, Story, told
+from .beside import Beside
+from .question import RefusedError
+from .warm import Document, Warm
+from .worker import StoryAsked
+
+NODES, PODS = ("v1", "Node"), ("v1", "Pod")
 
 
 class WarmSource:
@@ -23,16 +27,9 @@ class WarmSource:
 
     schedules = False
 
-    def __init__(
-        self,
-        warm: Warm,
-        configuration: KubeSchedulerConfiguration,
-        gates: Mapping[str, bool],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, warm: Warm, beside: Beside, clock: Clock) -> None:
         self._warm = warm
-        self._configuration = configuration
-        self._gates = gates
+        self._beside = beside
         self._clock = clock
         self._node, self._pod = Reader(Node).convert, Reader(Pod).convert
 
@@ -41,7 +38,8 @@ class WarmSource:
 
     async def follow(self, put: Callable[[Change], None]) -> None:
         async def look() -> Look[Document]:
-            return await self._warm.ask(_look)
+            objects = await self._warm.objects()
+            return objects.get(NODES, {}), objects.get(PODS, {})
 
         await follow(look, self._node_row, self._pod_row, put, self._clock)
 
@@ -57,18 +55,11 @@ class WarmSource:
         except UNREADABLE:
             return None
 
-    async def story(self, namespace: str, name: str) -> Story | None:
-        return await self._warm.ask(partial(self._told, namespace, name))
-
-    def _told(self, namespace: str, name: str, documents: Documents) -> Story | None:
-        pod = documents.document("Pod", name, namespace)
+    async def story(self, namespace: str, name: str) -> Story | msgspec.Raw | None:
+        pod = (await self._warm.objects()).get(PODS, {}).get(f"{namespace}/{name}")
         if pod is None:
             return None
-        objects = documents.all()
-        return story_of(pod, (), objects, NOTHING_RECORDED, self._configuration, self._gates)
-
-
-def _look(documents: Documents) -> Look[Document]:
-    nodes = {place[2]: document for place, document in documents.every("Node")}
-    pods = {f"{place[1]}/{place[2]}": document for place, document in documents.every("Pod")}
-    return nodes, pods
+        try:
+            return await self._beside.story(StoryAsked(namespace, name, events=[]))
+        except RefusedError as refused:
+            return told(self._pod(pod), NOTHING_RECORDED, str(refused))

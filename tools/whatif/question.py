@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from berth.actors.server.request import MOST_BYTES
 from berth.config.fields import path_first
 
 from .documents import Documents
@@ -17,6 +18,7 @@ from .placing import TooLongError
 from .steps import StepError, Written, steps_of
 from .trying import Result, result_of
 
+BODY_SECONDS = 10.0  # in which a question arrives
 MOST_SECONDS = 10.0
 MOST_AT_ONCE = 4
 RETRY_SECONDS = 1
@@ -53,6 +55,22 @@ class RefusedError(Exception):
         """The headers of an answer over HTTP with this status."""
         again = self.status is HTTPStatus.TOO_MANY_REQUESTS
         return {"Retry-After": str(RETRY_SECONDS)} if again else {}
+
+
+class TooSlowError(RefusedError):
+    """A question has not arrived in time."""
+
+    def __init__(self) -> None:
+        problem = f"expected the question within {BODY_SECONDS:g} seconds"
+        super().__init__(HTTPStatus.REQUEST_TIMEOUT, "", problem)
+
+
+class TooLargeError(RefusedError):
+    """A question is longer than MOST_BYTES."""
+
+    def __init__(self) -> None:
+        problem = f"the question is too long: expected at most {MOST_BYTES} bytes"
+        super().__init__(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", problem)
 
 
 class Turns:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import click
+import msgspec
 from aiohttp import web
 
 from berth.actors.client.credentials import KubeconfigError
@@ -21,20 +22,31 @@ from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
 from berth.config.load import ConfigError, from_mapping
+from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.source import SourceError, from_manifests
 from ..feature_gates import feature_gates_option, gates_from
 from ..options import config_option, master_option
 from ..page.feed import Feed
 from ..page.server import Page
-from .documents import Documents
+from .beside import Beside
 from .looking import WarmSource
 from .service import Service
-from .warm import Warm
+from .warm import Document, Warm
 from .weights import weights_of
 
 SHUTDOWN_SECONDS = 0.5
 COLLECT = (100_000, 50, 100)
+NO_STEPS = b'{"steps": [], "nodes": "changed"}'
+
+
+class Served(msgspec.Struct, frozen=True):
+    """A cluster: a live one, which is followed, or the documents of files."""
+
+    documents: Iterable[Document]
+    connection: Connection | None
+    configuration: KubeSchedulerConfiguration
+    gates: Mapping[str, bool]
 
 
 @click.command()
@@ -96,9 +108,13 @@ def serve(
         gates = gates_from(feature_gates)
         configuration = load_file(file) if file else from_mapping(None)
         connection = None if paths else load(kubeconfig or None, master=master, home=not master)
-        documents = Documents(from_manifests(paths) if paths else (), configuration, gates)
+        documents = from_manifests(paths) if paths else ()
         anyio.run(
-            _run, documents, connection, port, allowed_hosts, backend_options={"use_uvloop": True}
+            _run,
+            Served(documents, connection, configuration, gates),
+            port,
+            allowed_hosts,
+            backend_options={"use_uvloop": True},
         )
     except* (
         ApiError,
@@ -122,13 +138,8 @@ def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-async def _run(
-    documents: Documents,
-    connection: Connection | None,
-    port: int,
-    allowed_hosts: Collection[str],
-) -> None:
-    async with serving(documents, connection, port, allowed_hosts) as url:
+async def _run(served: Served, port: int, allowed_hosts: Collection[str]) -> None:
+    async with serving(served, port, allowed_hosts) as url:
         click.echo(f"what-ifs at {url}")
         click.echo(f"page at {url.removesuffix('whatif')}ui/")
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -138,21 +149,20 @@ async def _run(
 
 @asynccontextmanager
 async def serving(
-    documents: Documents,
-    connection: Connection | None,
-    port: int = 0,
-    allowed_hosts: Collection[str] = (),
+    served: Served, port: int = 0, allowed_hosts: Collection[str] = ()
 ) -> AsyncIterator[str]:
-    """Serves what-ifs about a cluster, which is followed if it is a live one; yields the URL."""
-    warm = Warm(documents)
+    """Serves what-ifs about a cluster; yields the URL."""
+    configuration, gates = served.configuration, served.gates
     async with anyio.create_task_group() as group:
-        if connection is not None:
-            await group.start(warm.follow, connection)
+        warm = Warm(served.documents, configuration, gates, group)
+        if served.connection is not None:
+            await group.start(warm.follow, served.connection)
         gc.collect()
         gc.freeze()  # A collection would visit all objects of the cluster.
-        clock, configuration, gates = SystemClock(), documents.configuration, documents.gates
-        service = Service(warm, weights_of(configuration, gates), allowed_hosts)
-        source = WarmSource(warm, configuration, gates, clock)
+        beside, clock = Beside(warm), SystemClock()
+        await beside.ask(NO_STEPS)  # Nobody waits until the cluster is read.
+        service = Service(beside, weights_of(configuration, gates), allowed_hosts)
+        source = WarmSource(warm, beside, clock)
         feed = Feed(source, clock)
         group.start_soon(feed.run)
         application = service.application()

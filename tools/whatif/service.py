@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
 from http import HTTPStatus
-from typing import Protocol, TypeVar
+from typing import Protocol
 
+import anyio
 import msgspec
 from aiohttp import web
 
@@ -16,18 +16,17 @@ from ..apiserver import guard
 from ..apiserver.http_reader import Request
 from ..apiserver.store import RefusedError as Forbidden
 from ..page.offers import Weights
-from .documents import Documents
-from .question import Question, RefusedError, Turns, answer, question_of, schema
+from .question import BODY_SECONDS, RefusedError, TooLargeError, TooSlowError, Turns, schema
+from .worker import Answered
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-T = TypeVar("T")
 
 
 class Cluster(Protocol):
     """A cluster that questions are about."""
 
-    async def ask(self, question: Callable[[Documents], T]) -> T:
-        """Returns the answer of a function, which must leave the objects as they are."""
+    async def ask(self, question: bytes) -> Answered:
+        """Returns the answer to the body of a question. Raises RefusedError."""
         ...
 
 
@@ -65,25 +64,27 @@ class Service:
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """Answers a question in the body of a request, or says why it does not."""
         try:
-            body = await self._answer(request)
-        except web.HTTPRequestEntityTooLarge:
-            message = f"the question is too long: expected at most {MOST_BYTES} bytes"
-            return _refused(RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", message))
-        except web.RequestPayloadError:
-            message = "expected a body in the encoding that the head states"
-            return _refused(RefusedError(HTTPStatus.BAD_REQUEST, "", message))
+            with self._turns.taken():
+                answered = await self._cluster.ask(await body_of(request))
         except RefusedError as refused:
             return _refused(refused)
-        return web.Response(body=body, content_type="application/json")
-
-    async def _answer(self, request: web.Request) -> bytes:
-        with self._turns.taken():
-            question = question_of(await request.read())
-            return await self._cluster.ask(partial(_answered, question))
+        return web.Response(
+            status=answered.status, body=bytes(answered.body), content_type="application/json"
+        )
 
 
-def _answered(question: Question, documents: Documents) -> bytes:
-    return msgspec.json.encode(answer(documents, question))
+async def body_of(request: web.Request) -> bytes:
+    """Returns the body of a question. Raises RefusedError."""
+    try:
+        with anyio.fail_after(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise TooSlowError from None
+    except web.HTTPRequestEntityTooLarge:
+        raise TooLargeError from None
+    except web.RequestPayloadError:
+        problem = "expected a body in the encoding that the head states"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "", problem) from None
 
 
 def _refused(refused: RefusedError) -> web.Response:

@@ -1,19 +1,20 @@
-"""A cluster that is kept up to date by watching it, and that answers questions.
+"""A cluster that is kept up to date by watching it. Its objects are replaced and never changed.
 
-One thread changes the objects and answers, one thing after another; the event loop stays free.
+A thread reads each object to see whether it can be read; the event loop stays free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import TypeVar
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import click
-from anyio.abc import TaskStatus
+import msgspec
+from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.rest import Client, Connection
 from berth.actors.client.watch import (
@@ -26,41 +27,79 @@ from berth.actors.client.watch import (
 )
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.telemetry.klog import printable
+from berth.config.types import KubeSchedulerConfiguration
 
+from ..explain.answering import Explainer
+from ..explain.cluster import decoded
 from ..explain.source import REQUIRED, SourceError, can_be_read, paths_of
-from .documents import Document, Documents, place_of
 from .source import BESIDES
 
-T = TypeVar("T")
+Document = dict[str, Any]
 Update = WatchUpdate[Document]
-MOST_UPDATES = 500  # between two questions
+MOST_UPDATES = 500  # that a thread reads at a time
+Kind = tuple[str, str]  # apiVersion and kind
+Changes = list[tuple[str, Document | None]]  # what takes the place of a name, None for nothing
 
 
 class Warm:
-    """The objects of a cluster, as the watch last told them."""
+    """The objects of a cluster, as the watch last told them; `tasks` run as long as it is used.
+    Raises SourceError, ConfigError or RegistryError.
+    """
 
-    def __init__(self, documents: Documents) -> None:
-        self._documents = documents
-        self._thread = anyio.CapacityLimiter(1)
-        self._updates: list[tuple[str, str, Update]] = []
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        configuration: KubeSchedulerConfiguration,
+        gates: Mapping[str, bool],
+        tasks: TaskGroup,
+    ) -> None:
+        self._configuration = configuration
+        self.feature_gates = gates
+        self._tasks = tasks
+        self._kinds = Explainer(configuration, gates).kinds  # Says what is wrong with it.
+        self._objects: dict[Kind, dict[str, Document]] = {}
+        self._copies: dict[Kind, dict[str, Document]] = {}
+        self._updates: list[tuple[Kind, Update]] = []
         self._arrived = anyio.Event()
+        self._thread = anyio.CapacityLimiter(1)
+        for document in documents:
+            try:
+                list(decoded(document, self._kinds))
+            except msgspec.ValidationError as invalid:
+                raise SourceError(str(invalid)) from None
+            kind = document["apiVersion"], document["kind"]
+            self._objects.setdefault(kind, {})[_name(document)] = document
 
-    async def ask(self, question: Callable[[Documents], T]) -> T:
-        """Returns the answer of a function, which must leave the objects as they are."""
-        return await anyio.to_thread.run_sync(question, self._documents, limiter=self._thread)
+    async def configuration(self) -> KubeSchedulerConfiguration:
+        return self._configuration
+
+    async def objects(self) -> Mapping[Kind, Mapping[str, Document]]:
+        """Returns the objects at one moment. The mapping of a kind of which no object has changed
+        is the same one as before.
+        """
+        for kind, objects in self._objects.items():
+            if kind not in self._copies:
+                self._copies[kind] = dict(objects)
+        return dict(self._copies)
+
+    def json_of(self, item: object) -> msgspec.Raw:
+        return msgspec.Raw(msgspec.json.encode(item))
+
+    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.start_soon(_done, work)
 
     async def follow(self, connection: Connection, *, task_status: TaskStatus[None]) -> None:
         """Follows the cluster until cancelled; started means that every kind is listed. Raises
         SourceError if the nodes or the pods may not be listed.
         """
-        paths = paths_of(self._documents.kinds, BESIDES)
+        paths = paths_of(self._kinds, BESIDES)
         async with Client(connection) as client, anyio.create_task_group() as group:
             await client.call("GET", "/version", dict)  # A reflector would try for ever.
             async with anyio.create_task_group() as listing:
-                for (version, kind), path in paths.items():
+                for kind, path in paths.items():
                     reflector = Reflector(client, path, dict, SystemClock(), Random())
                     listed = anyio.Event()
-                    group.start_soon(self._watch, reflector, version, kind, listed)
+                    group.start_soon(self._watch, reflector, kind, listed)
                     listing.start_soon(listed.wait)
             await self._catch_up()
             task_status.started()
@@ -68,56 +107,68 @@ class Warm:
                 await self._arrived.wait()
                 await self._catch_up()
 
-    async def _watch(
-        self, reflector: Reflector[Document], version: str, kind: str, listed: anyio.Event
-    ) -> None:
+    async def _watch(self, reflector: Reflector[Document], kind: Kind, listed: anyio.Event) -> None:
         async for update in reflector.changes():
-            if isinstance(update, KindUnlisted) and (version, kind) in REQUIRED:
-                raise SourceError(f"{kind}: {update.problem}")
-            self._updates.append((version, kind, update))
+            if isinstance(update, KindUnlisted) and kind in REQUIRED:
+                raise SourceError(f"{kind[1]}: {update.problem}")
+            self._updates.append((kind, update))
             self._arrived.set()
             listed.set()
 
     async def _catch_up(self) -> None:
         while self._updates:
             batch, self._updates = self._updates[:MOST_UPDATES], self._updates[MOST_UPDATES:]
-            take = partial(_take, self._documents, batch)
-            await anyio.to_thread.run_sync(take, limiter=self._thread)
+            read = partial(self._read, batch)
+            for kind, changed in await anyio.to_thread.run_sync(read, limiter=self._thread):
+                self._change(kind, changed)
         self._arrived = anyio.Event()
 
+    def _read(self, updates: list[tuple[Kind, Update]]) -> list[tuple[Kind, Changes]]:
+        """Returns what updates change."""
+        return [(kind, self._changes(kind, update)) for kind, update in updates]
 
-def _take(documents: Documents, updates: list[tuple[str, str, Update]]) -> None:
-    for version, kind, update in updates:
+    def _changes(self, kind: Kind, update: Update) -> Changes:
         match update:
             case ObjectsListed(items):
-                present = {
-                    place_of(item): item
-                    for item in ({**item, "apiVersion": version, "kind": kind} for item in items)
-                }
-                for place, _ in documents.every(kind):
-                    if place not in present:
-                        documents.remove(place)
-                for item in present.values():
-                    _put(documents, item)
+                gone = self._objects.get(kind, {}).keys() - {_name(item) for item in items}
+                return [*dict.fromkeys(gone).items(), *self._put(kind, items)]
             case ObjectChanged(item):
-                _put(documents, {**item, "apiVersion": version, "kind": kind})
+                return self._put(kind, [item])
             case ObjectDeleted(item):
-                place = place_of({**item, "kind": kind})
-                if documents.document(kind, place[2], place[1]) is not None:
-                    documents.remove(place)
+                return [(_name(item), None)]
             case KindUnlisted(problem, absent) if not absent:
-                click.echo(printable(f"{kind}: {problem}"), err=True)
-            case _:
-                pass
+                click.echo(printable(f"{kind[1]}: {problem}"), err=True)
+        return []
+
+    def _put(self, kind: Kind, items: Iterable[Document]) -> Changes:
+        changes: Changes = []
+        known = self._objects.get(kind, {})
+        for item in items:
+            name = _name(item)
+            document = {**item, "apiVersion": kind[0], "kind": kind[1]}
+            version = document["metadata"].get("resourceVersion")
+            before = known.get(name)
+            same = before is not None and before["metadata"].get("resourceVersion") == version
+            if not version or not same:
+                readable = can_be_read(document, self._kinds)
+                changes.append((name, document if readable else None))
+        return changes
+
+    def _change(self, kind: Kind, changes: Changes) -> None:
+        objects = self._objects.setdefault(kind, {})
+        for name, document in changes:
+            if document is None:
+                objects.pop(name, None)
+            else:
+                objects[name] = document
+        if changes:
+            self._copies.pop(kind, None)
 
 
-def _put(documents: Documents, item: Document) -> None:
-    place = place_of(item)
-    before = documents.document(place[0], place[2], place[1])
-    version = item["metadata"].get("resourceVersion")
-    if before is not None and version and before["metadata"].get("resourceVersion") == version:
-        return
-    if can_be_read(item, documents.kinds):
-        documents.put(item)
-    elif before is not None:
-        documents.remove(place)
+def _name(document: Document) -> str:
+    metadata = document.get("metadata") or {}
+    return "/".join(filter(None, (metadata.get("namespace"), metadata.get("name", ""))))
+
+
+async def _done(work: Callable[[], Awaitable[None]]) -> None:
+    await work()

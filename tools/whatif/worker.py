@@ -1,7 +1,7 @@
 """A process that answers what-ifs about the cluster of another one, which tells it all changes.
 
 Frames come through standard input and leave through standard output: four bytes with the length,
-and JSON. The process ends with its input, and gives way to the scheduler beside it. Once it knows
+and JSON. The process ends with its input, and gives way to the one beside it. Once it knows
 the cluster, it may become TIMES as large and MOST_MORE larger: a question that needs more is
 refused, and the process ends. If memory is short, the kernel ends it before others.
 """
@@ -13,15 +13,18 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
+from berth.actors.attempt.flights import AttemptsPage
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 
+from ..page.story import NOTHING_RECORDED, story_of
 from .documents import Document, Documents, Place, place_of
 from .question import RefusedError, answer, question_of
 
@@ -57,12 +60,24 @@ class Asked(msgspec.Struct, frozen=True, tag=True):
     body: bytes
 
 
+class StoryAsked(msgspec.Struct, frozen=True, tag=True):
+    """A question for the story of a pod, which is answered by a frame with an Answered."""
+
+    namespace: str
+    name: str
+    recorded: AttemptsPage = NOTHING_RECORDED
+    events: list[dict[str, Any]] | None = None
+
+
 class Answered(msgspec.Struct, frozen=True):
+    """An answer as over HTTP. After the `last` one the process ends."""
+
     status: int
     body: msgspec.Raw
+    last: bool = False
 
 
-Frame = Configured | Changed | Asked
+Frame = Configured | Changed | Asked | StoryAsked
 _DECODER = msgspec.json.Decoder(Frame)
 
 
@@ -91,6 +106,8 @@ class Replica:
                 self._change(frame)
             case Asked(body):
                 return self._answer(body)
+            case StoryAsked():
+                return self._story(frame)
         return None
 
     def _change(self, frame: Changed) -> None:
@@ -109,17 +126,37 @@ class Replica:
                 self._documents.remove(place)
 
     def _answer(self, body: bytes) -> Answered:
+        try:
+            result = answer(self._whole(), question_of(body))
+        except RefusedError as refused:
+            return _refused(refused)
+        return _answered(result)
+
+    def _story(self, asked: StoryAsked) -> Answered:
+        documents = self._whole()
+        pod = documents.document("Pod", asked.name, asked.namespace)
+        if pod is None:
+            return _refused(RefusedError(HTTPStatus.NOT_FOUND, "", "no such pod"))
+        return _answered(
+            story_of(
+                pod,
+                asked.events,
+                documents.all(),
+                asked.recorded,
+                documents.configuration,
+                documents.gates,
+            )
+        )
+
+    def _whole(self) -> Documents:
+        """Returns the cluster, of which all is told now."""
         if self._documents is None:
             self._documents = self._made(self._first.values())
             self._first = {}
             gc.collect()
             gc.freeze()  # A collection would visit all objects of the cluster.
             _limit_memory()
-        try:
-            result = answer(self._documents, question_of(body))
-        except RefusedError as refused:
-            return _refused(refused)
-        return Answered(HTTPStatus.OK, msgspec.Raw(msgspec.json.encode(result)))
+        return self._documents
 
     def _made(self, documents: Any) -> Documents:
         assert self._configured is not None
@@ -127,8 +164,12 @@ class Replica:
         return Documents(documents, configuration, self._configured.gates)
 
 
-def _refused(refused: RefusedError) -> Answered:
-    return Answered(refused.status, msgspec.Raw(msgspec.json.encode(refused.refusal)))
+def _answered(result: msgspec.Struct) -> Answered:
+    return Answered(HTTPStatus.OK, msgspec.Raw(msgspec.json.encode(result)))
+
+
+def _refused(refused: RefusedError, *, last: bool = False) -> Answered:
+    return Answered(refused.status, msgspec.Raw(msgspec.json.encode(refused.refusal)), last)
 
 
 def data_bytes(process: Path = PROCESS) -> int:
@@ -165,8 +206,8 @@ def main(source: BinaryIO, out: BinaryIO) -> None:
                 out.flush()
     except MemoryError:
         problem = "the answer takes too much memory: ask for less"
-        refused = _refused(RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem))
-        out.write(framed(refused))
+        refused = RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem)
+        out.write(framed(_refused(refused, last=True)))
         out.flush()
 
 
@@ -178,4 +219,5 @@ if __name__ == "__main__":
         (PROCESS / "oom_score_adj").write_text(FIRST_TO_END)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # What a plugin prints is no answer.
-    main(sys.stdin.buffer, answers)
+    with suppress(BrokenPipeError):  # Nobody waits for the answer any more.
+        main(sys.stdin.buffer, answers)

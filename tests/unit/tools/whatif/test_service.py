@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from io import BytesIO
@@ -28,10 +28,11 @@ from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
 from berth.tools.feature_gates import gates_from
 from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.whatif import service
 from berth.tools.whatif.command import whatif
-from berth.tools.whatif.documents import Documents
 from berth.tools.whatif.question import MOST_AT_ONCE
-from berth.tools.whatif.serve import serving
+from berth.tools.whatif.serve import Served, serving
+from tests.kit.whatif_workers import leave, workers
 
 from .test_question import pod
 
@@ -63,6 +64,10 @@ class Live:
             yield
 
 
+def cluster(documents: Iterable[Any], connection: Connection | None = None) -> Served:
+    return Served(documents, connection, from_mapping(None), gates_from(()))
+
+
 async def ask(session: aiohttp.ClientSession, url: str, *steps: Any) -> tuple[int, Any]:
     async with session.post(url, json={"steps": steps}) as answer:
         return answer.status, msgspec.json.decode(await answer.read())
@@ -70,10 +75,9 @@ async def ask(session: aiohttp.ClientSession, url: str, *steps: Any) -> tuple[in
 
 async def test_a_live_cluster_is_followed_and_never_written() -> None:
     live = Live()
-    documents = Documents((), from_mapping(None), gates_from(()))
     async with (
         live.running(),
-        serving(documents, Connection(live.url)) as url,
+        serving(cluster((), Connection(live.url))) as url,
         aiohttp.ClientSession() as session,
     ):
         status, before = await ask(session, url)
@@ -118,8 +122,7 @@ async def test_the_command_never_writes_to_a_live_cluster() -> None:
 
 
 async def test_too_many_and_too_long_questions_are_refused_and_others_answered() -> None:
-    documents = Documents([hollow_node(1)], from_mapping(None), gates_from(()))
-    async with serving(documents, None) as url, aiohttp.ClientSession() as session:
+    async with serving(cluster([hollow_node(1)])) as url, aiohttp.ClientSession() as session:
         many = ["add 1 like node-1", *["cordon node-1"] * 200]
         answers = await asyncio.gather(*(ask(session, url, *many) for _ in range(40)))
         statuses = [status for status, _ in answers]
@@ -134,3 +137,32 @@ async def test_too_many_and_too_long_questions_are_refused_and_others_answered()
             assert answer.status == 200
         async with session.post(url, data=b"{}", headers={"Host": "evil.example"}) as answer:
             assert answer.status == 403
+
+
+async def test_a_body_that_does_not_end_holds_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "BODY_SECONDS", 0.2)
+    async with serving(cluster([hollow_node(1)])) as url, aiohttp.ClientSession() as session:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        slow = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(MOST_AT_ONCE)]
+        for each in slow:
+            await each.send(b"POST /whatif HTTP/1.1\r\nHost: localhost\r\n")
+            await each.send(b"Content-Length: 100\r\n\r\n{")
+        with anyio.fail_after(10):
+            for each in slow:
+                assert (await each.receive()).startswith(b"HTTP/1.1 408 ")
+            assert (await ask(session, url))[0] == 200
+        for each in slow:
+            await each.aclose()
+
+
+async def test_a_question_that_takes_too_much_memory_is_refused_and_the_next_one_answered() -> None:
+    async with serving(cluster([hollow_node(1)])) as url, aiohttp.ClientSession() as session:
+        (worker,) = workers()
+        leave(worker, 4 << 20)
+        status, refusal = await ask(session, url, {"apply": [{}] * 250_000})
+        assert status == 503
+        assert refusal["problem"] == "the answer takes too much memory: ask for less"
+        status, after = await ask(session, url, "add 1 like node-1")
+        assert (status, len(after["nodes"])) == (200, 2)
+        assert workers() != [worker]
+    assert workers() == []

@@ -1,0 +1,201 @@
+"""A process beside this one that answers about a cluster, one question after another.
+
+It starts with the first question, is told what has changed since the question before, and ends
+when nobody has asked for some time. See `worker`, which it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from itertools import compress
+from math import inf
+from operator import is_not
+from typing import Protocol
+
+import anyio
+import anyio.lowlevel
+import msgspec
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from berth.config.types import KubeSchedulerConfiguration
+
+from .question import Refusal, RefusedError
+from .worker import LENGTH, Answered, Asked, Changed, Configured, StoryAsked, framed
+
+SLICE = 200  # objects of a frame
+LOOKED_AT = 10_000  # objects that are compared before others have their turn
+MOST_SECONDS = 60.0  # after which a process that does not answer is ended
+LAST_SECONDS = 1.0  # of a process that has closed its output
+GONE = (
+    BrokenPipeError,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+    anyio.EndOfStream,
+    anyio.IncompleteRead,
+)
+# By apiVersion and kind, and then by namespace/name, or by name where there is no namespace.
+Objects = Mapping[tuple[str, str], Mapping[str, object]]
+
+
+class Cluster(Protocol):
+    """The cluster that questions are about. Objects are replaced and never changed; the mapping of
+    a kind of which no object has changed is the same one the next time.
+    """
+
+    @property
+    def feature_gates(self) -> Mapping[str, bool]: ...
+
+    async def configuration(self) -> KubeSchedulerConfiguration: ...
+
+    async def objects(self) -> Objects: ...
+
+    def json_of(self, item: object) -> msgspec.Raw: ...
+
+    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Starts a task that ends with the server at the latest."""
+        ...
+
+
+class Beside:
+    """Keeps the process while it is asked. It has one question at a time."""
+
+    def __init__(self, cluster: Cluster, idle_seconds: float = inf) -> None:
+        self._cluster = cluster
+        self._idle_seconds = idle_seconds
+        self._turn = anyio.Lock()
+        self._worker: _Worker | None = None
+
+    async def ask(self, question: bytes) -> Answered:
+        """Returns the answer to the body of a question, about the cluster as it is now. Raises
+        RefusedError if the process ends before it has answered.
+        """
+        return await self._ask(Asked(question))
+
+    async def story(self, asked: StoryAsked) -> msgspec.Raw | None:
+        """Returns the story of a pod in JSON; None if there is no such pod. Raises RefusedError."""
+        answered = await self._ask(asked)
+        if answered.status == HTTPStatus.NOT_FOUND:
+            return None
+        if answered.status != HTTPStatus.OK:
+            refusal = msgspec.json.decode(answered.body, type=Refusal)
+            raise RefusedError(HTTPStatus(answered.status), refusal.field, refusal.problem)
+        return answered.body
+
+    async def _ask(self, asked: Asked | StoryAsked) -> Answered:
+        async with self._turn:
+            worker = self._worker
+            if worker is None or worker.ended:
+                worker = self._worker = await _Worker.start()
+                self._cluster.start(partial(worker.run, self._idle_seconds))
+            try:
+                return await worker.ask(self._cluster, asked)
+            except GONE:
+                problem = "the process that answers what-ifs has ended: ask again"
+                raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem) from None
+
+
+class _Worker:
+    """A process, and what it was told: the objects, and the configuration."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._frames = process.stdin
+        self._answers = BufferedByteReceiveStream(process.stdout)
+        self._told: Objects = {}
+        self._configuration: KubeSchedulerConfiguration | None = None
+        self._asked_at = anyio.current_time()
+
+    @classmethod
+    async def start(cls) -> _Worker:
+        command = [sys.executable, "-m", "berth.tools.whatif.worker"]
+        # In a session of its own: Ctrl-C is for this process.
+        return cls(await anyio.open_process(command, stderr=None, start_new_session=True))
+
+    @property
+    def ended(self) -> bool:
+        return self._process.returncode is not None
+
+    async def run(self, idle_seconds: float) -> None:
+        """Waits until the process ends, and ends it when it was not asked for so long."""
+        async with self._process:
+            while not self.ended and anyio.current_time() - self._asked_at < idle_seconds:
+                with anyio.move_on_after(idle_seconds):
+                    await self._process.wait()
+            self._end()
+        self._told = {}
+
+    def _end(self) -> None:
+        if not self.ended:
+            self._process.kill()
+
+    async def ask(self, cluster: Cluster, asked: Asked | StoryAsked) -> Answered:
+        """Ends the process if it cannot answer in time, or if nobody waits for the answer any more.
+
+        Raises one of GONE, or RefusedError.
+        """
+        self._asked_at = anyio.current_time()
+        answered = None
+        try:
+            await self._tell(cluster)
+            await self._frames.send(framed(asked))
+            with anyio.fail_after(MOST_SECONDS):
+                answered = await self._answered()
+        except TimeoutError:
+            problem = f"no answer within {MOST_SECONDS:g} seconds: ask for less"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem) from None
+        except GONE:
+            await self._leave()
+            raise
+        finally:
+            if answered is None:
+                self._end()
+        if answered.last:
+            await self._leave()
+        return answered
+
+    async def _leave(self) -> None:
+        """Waits for the end of a process that ends: no kill comes between that and its wait."""
+        with anyio.move_on_after(LAST_SECONDS):
+            await self._process.wait()
+
+    async def _answered(self) -> Answered:
+        length = int.from_bytes(await self._answers.receive_exactly(LENGTH), "big")
+        return msgspec.json.decode(await self._answers.receive_exactly(length), type=Answered)
+
+    async def _tell(self, cluster: Cluster) -> None:
+        configuration = await cluster.configuration()
+        if configuration is not self._configuration:
+            document = msgspec.json.decode(msgspec.json.encode(configuration, enc_hook=str))
+            await self._frames.send(framed(Configured(document, dict(cluster.feature_gates))))
+            self._configuration = configuration
+        objects = await cluster.objects()
+        for kind, now in objects.items():
+            before = self._told.get(kind, {})
+            if before is now:
+                continue
+            names, items = list(now), list(now.values())
+            changed: list[str] = []
+            for start in range(0, len(names), LOOKED_AT):
+                part = slice(start, start + LOOKED_AT)
+                differ = map(is_not, map(before.get, names[part]), items[part])
+                changed += compress(names[part], differ)
+                await anyio.lowlevel.checkpoint()
+            if len(before) + sum(name not in before for name in changed) > len(now):
+                gone = [_place(name) for name in before.keys() - now.keys()]
+                await self._frames.send(framed(Changed(*kind, gone=gone)))
+            for start in range(0, len(changed), SLICE):
+                part = slice(start, start + SLICE)
+                documents = [cluster.json_of(now[name]) for name in changed[part]]
+                await self._frames.send(framed(Changed(*kind, documents)))
+        self._told = objects
+
+
+def _place(name: str) -> tuple[str, str]:
+    namespace, _, name = name.rpartition("/")
+    return namespace, name
