@@ -19,7 +19,8 @@ from ..explain.subject import Subject
 from ..hollow.embedded import Embedded
 from ..manifests import ManifestError, Manifests, read_objects, read_text
 from ..page.acting import NODES, act
-from .question import Refusal, RefusedError, question_of
+from .question import question_of
+from .refusals import Refusal, RefusedError
 from .service import body_of
 from .steps import Content, Step, StepError, steps_of, taint_of, tainted
 from .workloads import scaled

@@ -23,8 +23,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from berth.config.types import KubeSchedulerConfiguration
 
-from .question import Refusal, RefusedError
-from .worker import LENGTH, Answered, Asked, Changed, Configured, StoryAsked, framed
+from .frames import LENGTH, Answered, Asked, Changed, Configured, StoryAsked, framed
+from .refusals import Refusal, RefusedError
 
 SLICE = 200  # objects of a frame
 LOOKED_AT = 10_000  # objects that are compared before others have their turn

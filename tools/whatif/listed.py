@@ -14,9 +14,9 @@ from berth.config.types import KubeSchedulerConfiguration
 from ..explain.source import paths_of
 from ..hollow.embedded import Embedded
 from .documents import Document, Documents
+from .frames import Answered
 from .question import Question, answer, question_of
 from .source import BESIDES
-from .worker import Answered
 
 
 class Listed:

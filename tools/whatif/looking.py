@@ -15,9 +15,9 @@ from ..page.rows import NodeRow, PodRow, node_row, pod_row
 from ..page.source import Change
 from ..page.story import NOTHING_RECORDED, Story, told
 from .beside import Beside
-from .question import RefusedError
+from .frames import StoryAsked
+from .refusals import RefusedError
 from .warm import Document, Warm
-from .worker import StoryAsked
 
 NODES, PODS = ("v1", "Node"), ("v1", "Pod")
 
@@ -60,6 +60,6 @@ class WarmSource:
         if pod is None:
             return None
         try:
-            return await self._beside.story(StoryAsked(namespace, name, events=[]))
+            return await self._beside.story(StoryAsked(namespace, name, NOTHING_RECORDED, []))
         except RefusedError as refused:
             return told(self._pod(pod), NOTHING_RECORDED, str(refused))

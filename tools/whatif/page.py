@@ -25,7 +25,7 @@ from berth.actors.wiring.view import View
 from berth.config.types import KubeSchedulerConfiguration
 
 from .beside import Beside, Objects
-from .question import BODY_SECONDS, RefusedError, TooLargeError, TooSlowError, Turns, schema
+from .refusals import BODY_SECONDS, RefusedError, TooLargeError, TooSlowError, Turns
 
 IDLE_SECONDS = 900.0
 
@@ -70,6 +70,8 @@ class _Answers:
         try:
             match request.method, request.path:
                 case (("GET" | "HEAD"), "/whatif/schema"):
+                    from .question import schema  # Imports much, of which a page needs nothing.
+
                     return _answer(200, msgspec.json.encode(schema()))
                 case "POST", "/whatif":
                     with self._turns.taken():

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http import HTTPStatus
 from time import monotonic
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from berth.actors.server.request import MOST_BYTES
 from berth.config.fields import path_first
 
 from .documents import Documents
 from .placing import TooLongError
+from .refusals import Refusal, RefusedError
 from .steps import StepError, Written, steps_of
 from .trying import Result, result_of
 
-BODY_SECONDS = 10.0  # in which a question arrives
 MOST_SECONDS = 10.0
-MOST_AT_ONCE = 4
-RETRY_SECONDS = 1
 MOST_STEPS = 1000
 
 
@@ -35,61 +30,6 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 0
     namespace: str = "default"
     nodes: Literal["all", "changed"] = "all"
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """Why there is no answer: the field that is wrong, "" if none is, and what was expected."""
-
-    field: str
-    problem: str
-
-
-class RefusedError(Exception):
-    def __init__(self, status: HTTPStatus, field: str, problem: str) -> None:
-        super().__init__(problem)
-        self.status = status
-        self.refusal = Refusal(field, problem)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers of an answer over HTTP with this status."""
-        again = self.status is HTTPStatus.TOO_MANY_REQUESTS
-        return {"Retry-After": str(RETRY_SECONDS)} if again else {}
-
-
-class TooSlowError(RefusedError):
-    """A question has not arrived in time."""
-
-    def __init__(self) -> None:
-        problem = f"expected the question within {BODY_SECONDS:g} seconds"
-        super().__init__(HTTPStatus.REQUEST_TIMEOUT, "", problem)
-
-
-class TooLargeError(RefusedError):
-    """A question is longer than MOST_BYTES."""
-
-    def __init__(self) -> None:
-        problem = f"the question is too long: expected at most {MOST_BYTES} bytes"
-        super().__init__(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", problem)
-
-
-class Turns:
-    """The questions that wait or are answered, of which there are MOST_AT_ONCE at most."""
-
-    def __init__(self) -> None:
-        self._taken = 0
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Takes a turn for the block. Raises RefusedError if there is none."""
-        if self._taken == MOST_AT_ONCE:
-            message = f"{MOST_AT_ONCE} questions are asked already: ask again later"
-            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "", message)
-        self._taken += 1
-        try:
-            yield
-        finally:
-            self._taken -= 1
 
 
 def question_of(body: bytes) -> Question:

@@ -16,8 +16,9 @@ from ..apiserver import guard
 from ..apiserver.http_reader import Request
 from ..apiserver.store import RefusedError as Forbidden
 from ..page.offers import Weights
-from .question import BODY_SECONDS, RefusedError, TooLargeError, TooSlowError, Turns, schema
-from .worker import Answered
+from .frames import Answered
+from .question import schema
+from .refusals import BODY_SECONDS, RefusedError, TooLargeError, TooSlowError, Turns
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

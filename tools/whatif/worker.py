@@ -1,9 +1,9 @@
 """A process that answers what-ifs about the cluster of another one, which tells it all changes.
 
-Frames come through standard input and leave through standard output: four bytes with the length,
-and JSON. The process ends with its input, and gives way to the one beside it. Once it knows
-the cluster, it may become TIMES as large and MOST_MORE larger: a question that needs more is
-refused, and the process ends. If memory is short, the kernel ends it before others.
+Frames come through standard input and leave through standard output. The process ends with its
+input, and gives way to the one beside it. Once it knows the cluster, it may become TIMES as large
+and MOST_MORE larger: a question that needs more is refused, and the process ends. If memory is
+short, the kernel ends it before others.
 """
 
 from __future__ import annotations
@@ -20,71 +20,21 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from berth.actors.attempt.flights import AttemptsPage
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 
-from ..page.story import NOTHING_RECORDED, story_of
+from ..page.story import story_of
 from .documents import Document, Documents, Place, place_of
-from .question import RefusedError, answer, question_of
+from .frames import LENGTH, Answered, Asked, Changed, Configured, Frame, StoryAsked, framed
+from .question import answer, question_of
+from .refusals import RefusedError
 
 COLLECT = (100_000, 50, 100)
-LENGTH = 4
 NICENESS = 10
 TIMES, MOST_MORE = 2, 512 << 20  # bytes
 FIRST_TO_END = "1000"
 PROCESS = Path("/proc/self")
-
-
-class Configured(msgspec.Struct, frozen=True, tag=True):
-    """The configuration and the feature gates that decide from now on."""
-
-    configuration: dict[str, Any]
-    gates: dict[str, bool]
-
-
-class Changed(msgspec.Struct, frozen=True, tag=True):
-    """Objects of a kind that are new or have changed, and those that are gone as (namespace,
-    name).
-    """
-
-    api_version: str
-    kind: str
-    objects: list[msgspec.Raw] = []
-    gone: list[tuple[str, str]] = []
-
-
-class Asked(msgspec.Struct, frozen=True, tag=True):
-    """The body of a question, as it was received, which is answered by a frame with an Answered."""
-
-    body: bytes
-
-
-class StoryAsked(msgspec.Struct, frozen=True, tag=True):
-    """A question for the story of a pod, which is answered by a frame with an Answered."""
-
-    namespace: str
-    name: str
-    recorded: AttemptsPage = NOTHING_RECORDED
-    events: list[dict[str, Any]] | None = None
-
-
-class Answered(msgspec.Struct, frozen=True):
-    """An answer as over HTTP. After the `last` one the process ends."""
-
-    status: int
-    body: msgspec.Raw
-    last: bool = False
-
-
-Frame = Configured | Changed | Asked | StoryAsked
 _DECODER = msgspec.json.Decoder(Frame)
-
-
-def framed(frame: msgspec.Struct) -> bytes:
-    """Returns a frame as it is sent. Keys of the configuration may be of any type."""
-    body = msgspec.json.encode(frame, enc_hook=str)
-    return len(body).to_bytes(LENGTH, "big") + body
 
 
 class Replica:

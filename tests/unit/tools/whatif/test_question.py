@@ -15,7 +15,8 @@ from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.tools.feature_gates import gates_from
 from berth.tools.whatif.documents import Documents, place_of
-from berth.tools.whatif.question import Question, RefusedError, answer, question_of, schema
+from berth.tools.whatif.question import Question, answer, question_of, schema
+from berth.tools.whatif.refusals import RefusedError
 from berth.tools.whatif.weights import weighed, weights_of
 
 SCHEMA = Path(__file__).parents[4] / "docs" / "whatif-schema.json"

@@ -30,7 +30,7 @@ from berth.tools.feature_gates import gates_from
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from berth.tools.whatif import service
 from berth.tools.whatif.command import whatif
-from berth.tools.whatif.question import MOST_AT_ONCE
+from berth.tools.whatif.refusals import MOST_AT_ONCE
 from berth.tools.whatif.serve import Served, serving
 from tests.kit.whatif_workers import leave, workers
 

@@ -1,0 +1,64 @@
+"""What is said to a process that answers what-ifs, and what it says: see `worker`.
+
+A frame is four bytes with the length, and JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from berth.actors.attempt.flights import AttemptsPage
+
+LENGTH = 4
+
+
+class Configured(msgspec.Struct, frozen=True, tag=True):
+    """The configuration and the feature gates that decide from now on."""
+
+    configuration: dict[str, Any]
+    gates: dict[str, bool]
+
+
+class Changed(msgspec.Struct, frozen=True, tag=True):
+    """Objects of a kind that are new or have changed, and those that are gone as (namespace,
+    name).
+    """
+
+    api_version: str
+    kind: str
+    objects: list[msgspec.Raw] = []
+    gone: list[tuple[str, str]] = []
+
+
+class Asked(msgspec.Struct, frozen=True, tag=True):
+    """The body of a question, as it was received, which is answered by a frame with an Answered."""
+
+    body: bytes
+
+
+class StoryAsked(msgspec.Struct, frozen=True, tag=True):
+    """A question for the story of a pod, which is answered by a frame with an Answered."""
+
+    namespace: str
+    name: str
+    recorded: AttemptsPage
+    events: list[dict[str, Any]] | None = None
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """An answer as over HTTP. After the `last` one the process ends."""
+
+    status: int
+    body: msgspec.Raw
+    last: bool = False
+
+
+Frame = Configured | Changed | Asked | StoryAsked
+
+
+def framed(frame: msgspec.Struct) -> bytes:
+    """Returns a frame as it is sent. Keys of the configuration may be of any type."""
+    body = msgspec.json.encode(frame, enc_hook=str)
+    return len(body).to_bytes(LENGTH, "big") + body
