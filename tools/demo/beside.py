@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from random import Random
-from typing import Any
 
 import anyio
 import msgspec
@@ -27,20 +26,10 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 from berth.config.options import Authentication, Authorization, Options, SecureServing
 
+from .scheduler import Start
+
 CHUNK = 1 << 16
 NO_LIMIT = 0  # of requests a second
-
-
-class Start(msgspec.Struct, frozen=True):
-    """The URL of the API server, the configuration as JSON, the gates that differ from their
-    defaults, and the port of 127.0.0.1 for the scheduler's own pages, open to everybody; 0 serves
-    none.
-    """
-
-    server: str
-    configuration: dict[str, Any]
-    feature_gates: dict[str, bool]
-    secure_port: int
 
 
 async def _schedule(start: Start, lines: AsyncIterator[bytes], out: int) -> None:

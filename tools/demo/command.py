@@ -57,9 +57,8 @@ from ..whatif.acting import Doing
 from ..whatif.listed import Listed
 from ..whatif.service import Service
 from ..whatif.weights import weights_of
-from .beside import Start
 from .placements import Summary
-from .scheduler import Scheduler, SchedulerEndedError
+from .scheduler import Scheduler, SchedulerEndedError, Start
 from .tables import closing_lines, pods_table
 from .watching import Watching
 

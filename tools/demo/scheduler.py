@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import click
@@ -17,17 +17,22 @@ from anyio.streams.text import TextReceiveStream
 from berth.actors.attempt.flights import AttemptsPage
 from berth.actors.wiring.glance import Glance
 
-from .beside import Start
+from ..whatif.beside import GONE
 
 LONGEST_LINE = 64 << 20
-GONE = (
-    BrokenPipeError,
-    anyio.BrokenResourceError,
-    anyio.ClosedResourceError,
-    anyio.EndOfStream,
-    anyio.IncompleteRead,
-)
 T = TypeVar("T")
+
+
+class Start(msgspec.Struct, frozen=True):
+    """The URL of the API server, the configuration as JSON, the gates that differ from their
+    defaults, and the port of 127.0.0.1 for the scheduler's own pages, open to everybody; 0 serves
+    none.
+    """
+
+    server: str
+    configuration: dict[str, Any]
+    feature_gates: dict[str, bool]
+    secure_port: int
 
 
 class SchedulerEndedError(Exception):
