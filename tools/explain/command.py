@@ -47,7 +47,7 @@ from .source import (
     kinds_besides,
     question_about,
 )
-from .subject import Subject
+from .subject import DEFAULT_NAMESPACE, Subject
 from .volumes import demands
 from .words import shown
 
@@ -126,13 +126,14 @@ def explain(
             return
         configuration = load_file(file) if file else from_mapping(None)
         explainer = Explainer(configuration, gates)
-        subject = Subject.parse(name or pod or "", namespace or "default")
+        subject = Subject.parse(name or pod or "", namespace)
         objects = _objects(paths, kubeconfig, master, explainer, subject)
         if subject.name:
+            subject = subject.settled(objects if paths else ())
             question = question_about(subject, objects, configuration)
             _explain_one(explainer, question, top, output)
         else:
-            within = None if all_namespaces else subject.namespace
+            within = None if all_namespaces else namespace or DEFAULT_NAMESPACE
             _explain_pending(explainer, configuration, objects, within, output)
     except (
         SourceError,

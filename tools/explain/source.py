@@ -217,7 +217,9 @@ def question_about(
     """
     document = subject.is_in(documents)
     if document is None:
-        raise SourceError(f"{subject} is not in the cluster")
+        namespaces = ", ".join(subject.namespaces(documents))
+        elsewhere = f"; {subject.name} is in {namespaces}: choose with -n" if namespaces else ""
+        raise SourceError(f"{subject} is not in the cluster{elsewhere}")
     if subject.kind == "Pod":
         others = [other for other in documents if other is not document]
         sentences = (*standing(document), *eviction(document, others))

@@ -20,6 +20,7 @@ from ..hollow.writes import Create
 
 Document = dict[str, Any]
 NEW = "new"
+DEFAULT_NAMESPACE = "default"
 _WORKLOADS = (
     "Deployment",
     "ReplicaSet",
@@ -38,14 +39,14 @@ _KIND_OF = {
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """A pod, or the workload whose next pod is in question."""
+    """A pod, or the workload whose next pod is in question. `namespace` is "" if none is stated."""
 
     kind: str
     namespace: str
     name: str
 
     @classmethod
-    def parse(cls, text: str, namespace: str = "default") -> Subject:
+    def parse(cls, text: str, namespace: str = DEFAULT_NAMESPACE) -> Subject:
         """Reads NAME, NAMESPACE/NAME or KIND/NAME; a name of a kind is no namespace."""
         first, slash, name = text.partition("/")
         if not slash:
@@ -61,6 +62,23 @@ class Subject(msgspec.Struct, frozen=True):
             if place == (self.kind, self.namespace, self.name):
                 return document
         return None
+
+    def namespaces(self, documents: Iterable[Document]) -> list[str]:
+        """Returns the namespaces that have an object of this kind and name, sorted."""
+        of_kind = (document for document in documents if document["kind"] == self.kind)
+        places = [document.get("metadata") or {} for document in of_kind]
+        return sorted(of.get("namespace") or "" for of in places if of.get("name") == self.name)
+
+    def settled(self, documents: Iterable[Document]) -> Subject:
+        """Returns the subject with a namespace. If none is stated, it is the only one of the
+        documents that has the subject, or else "default".
+        """
+        if self.namespace:
+            return self
+        namespaces = self.namespaces(documents)
+        return Subject(
+            self.kind, namespaces[0] if len(namespaces) == 1 else DEFAULT_NAMESPACE, self.name
+        )
 
     def __str__(self) -> str:
         kind = "pod" if self.kind == "Pod" else self.kind

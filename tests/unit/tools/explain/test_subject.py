@@ -112,9 +112,24 @@ def test_standard_input_an_argument_and_a_namespace() -> None:
     cluster = f"{node()}---{pod()}"
     for arguments in (("shop/p",), ("p", "-n", "shop"), ("--pod", "p", "-n", "shop")):
         assert "shop/p goes to node-1" in told("-f", "-", *arguments, stdin=cluster)
+    assert "shop/p goes to node-1" in told("-f", "-", "p", stdin=cluster)
+    assert "shop/p goes to node-1" in told("-f", "-", "po/p", stdin=cluster)
     twice = asked("-f", "-", "p", "--pod", "p", stdin=cluster)
     assert twice.exit_code == 2
     assert "expected the pod once" in twice.stderr
+
+
+def test_a_name_in_several_namespaces() -> None:
+    elsewhere = f"{node()}---{pod()}---{pod().replace('shop', 'test')}"
+    unclear = asked("-f", "-", "p", stdin=elsewhere)
+    assert unclear.exit_code == 1
+    problem = "pod default/p is not in the cluster; p is in shop, test: choose with -n"
+    assert problem in unclear.stderr
+    everywhere = f"{elsewhere}---{pod().replace('shop', 'default')}"
+    assert "default/p goes to node-1" in told("-f", "-", "p", stdin=everywhere)
+    wrong = asked("-f", "-", "p", "-n", "tset", stdin=elsewhere)
+    assert "pod tset/p is not in the cluster; p is in shop, test" in wrong.stderr
+    assert asked("-f", "-", "q", stdin=elsewhere).stderr.endswith("q is not in the cluster\n")
 
 
 @pytest.mark.parametrize(
