@@ -43,7 +43,7 @@ async def test_a_pod_that_waited_for_a_node() -> None:
     async with cluster() as running:
         await running.schedule(options=options)
         await running.create("Node", node("small", "2"))
-        await running.create("Pod", pod("big", "4"))
+        await running.create("Pod", pod("big", "4", terminationGracePeriodSeconds=0))
         with anyio.fail_after(20):
             while "unschedulable" not in (await ask_why(server, "big"))[1]:
                 await anyio.sleep(0.05)
@@ -63,6 +63,13 @@ async def test_a_pod_that_waited_for_a_node() -> None:
         (rejection,) = attempt["rejections"]
         assert (attempt["result"], rejection["nodes"]) == ("unschedulable", ["small"])
 
+        await running.delete("Pod", "big")
+        await running.gone("Pod", "big")
+        with anyio.fail_after(20):
+            while "the pod is gone" not in (told := await ask_why(server, "big"))[1]:
+                await anyio.sleep(0.05)
+        assert (told[0], "chose large" in told[1]) == (0, True)
+
         code, text = await ask_why(server, "nobody")
         assert code == 2
         assert "default/nobody: no such attempt is recorded; this scheduler started at" in text
@@ -74,7 +81,7 @@ async def test_a_new_leader_tells_what_it_knows(tmp_path: Path) -> None:
     server = url_of(options)
     async with cluster() as running:
         await running.create("Node", node("n"))
-        await running.create("Pod", pod("web"))
+        await running.create("Pod", pod("web", terminationGracePeriodSeconds=0))
         async with anyio.create_task_group() as first:
             connection = Connection(running.url)
             await first.start(run_scheduler, UNLIMITED, connection, SystemClock(), Random(1))
@@ -107,3 +114,15 @@ async def test_a_new_leader_tells_what_it_knows(tmp_path: Path) -> None:
             while (told := await ask_why(server, "gated"))[0]:
                 await anyio.sleep(0.1)
         assert "it is pending" in told[1]
+
+        await running.delete("Pod", "web")
+        await running.gone("Pod", "web")
+        asked = ("web", "--kubeconfig", str(config))
+        with anyio.fail_after(20):
+            while "there is no such pod now" not in (told := await ask_why(server, *asked))[1]:
+                await anyio.sleep(0.05)
+        said = " ".join(told[1].split())
+        assert told[0] == 0
+        assert re.search(r"Scheduled by \S+: Successfully assigned default/web to n", said), said
+        code, text = await ask_why(server, "nobody", "--kubeconfig", str(config))
+        assert (code, "no such attempt is recorded" in text) == (2, True)

@@ -30,7 +30,7 @@ class EventNow(msgspec.Struct, frozen=True):
 
 def events_about(key: str, uid: str, target: Target) -> list[EventNow]:
     """Returns the last events about a pod (namespace/name), oldest first; none if the user has no
-    kubeconfig or may not list events.
+    kubeconfig or may not list events. Without a uid, they are about any pods of this name.
     """
     with suppress(KubeconfigError, ApiError, ConnectionFailedError):
         connection = connection_of(target.kubeconfig, target.context)
@@ -41,7 +41,8 @@ def events_about(key: str, uid: str, target: Target) -> list[EventNow]:
 
 async def _events(connection: Connection, key: str, uid: str) -> list[EventNow]:
     namespace, _, name = key.partition("/")
-    chosen = quote(f"regarding.name={name},regarding.uid={uid}")
+    of_uid = f",regarding.uid={uid}" if uid else ""
+    chosen = quote(f"regarding.kind=Pod,regarding.name={name}{of_uid}")
     path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldSelector={chosen}"
     async with Client(connection, SECONDS) as client:
         listed = await client.call("GET", path, dict)

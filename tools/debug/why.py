@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from textwrap import TextWrapper
 from urllib.parse import quote
@@ -74,18 +74,21 @@ def why(
         chosen = tuple(each for each in chosen if each.at <= limit)
     if attempt is not None:
         chosen = tuple(each for each in chosen if each.number == attempt)
-    if not page.attempts and page.pod is not None and at is None and attempt is None:
-        _tell_of_pod(key, page, events_about(key, page.pod.uid, scheduler), output)
-        return
+    if not page.attempts and file is None and at is None and attempt is None:
+        events = events_about(key, "" if page.pod is None else page.pod.uid, scheduler)
+        if page.pod is not None or events:
+            _tell(page, lines_of_pod(key, page, events), output, events)
+            return
     if not chosen:
         raise NoAnswerError(_nothing(key, page, file))
     shown = chosen if every else _last(chosen)
-    if output == "json":
-        click.echo(msgspec.json.encode(msgspec.structs.replace(page, attempts=shown)))
+    page = msgspec.structs.replace(page, attempts=shown)
+    uid = shown[-1].uid
+    if file is not None or (page.pod is not None and page.pod.uid == uid):
+        _tell(page, lines_of(page, shown), output)
         return
-    for line in lines_of(page, shown):
-        for part in _WRAPPER.wrap(printable(line)):
-            click.echo(part)
+    events = events_about(key, uid, scheduler)
+    _tell(page, [*lines_of(page, shown), *lines_of_end(page, events)], output, events)
 
 
 def _last(attempts: tuple[RecordedAttempt, ...]) -> tuple[RecordedAttempt, ...]:
@@ -134,23 +137,46 @@ def _nothing(key: str, page: AttemptsPage, file: str | None) -> str:
     return f"{nothing}this scheduler started at {_date(page.started)} and {since}"
 
 
-def _tell_of_pod(key: str, page: AttemptsPage, events: Sequence[EventNow], output: str) -> None:
-    """Tells of a pod of which this scheduler has made no attempt."""
+def _tell(
+    page: AttemptsPage,
+    lines: Iterable[str],
+    output: str,
+    events: Sequence[EventNow] | None = None,
+) -> None:
+    """Prints the lines, or the page with the events, None if they were not read."""
     if output == "json":
-        told = {**msgspec.to_builtins(page), "events": events}
-        click.echo(msgspec.json.encode(told))
+        told = {} if events is None else {"events": events}
+        click.echo(msgspec.json.encode({**msgspec.to_builtins(page), **told}))
         return
-    assert page.pod is not None
-    for line in lines_of_pod(key, page, page.pod, events):
+    for line in lines:
         for part in _WRAPPER.wrap(printable(line)):
             click.echo(part)
 
 
-def lines_of_pod(
-    key: str, page: AttemptsPage, pod: PodNow, events: Sequence[EventNow]
-) -> Iterator[str]:
-    """Returns the lines that tell of a pod without an attempt."""
+def lines_of_pod(key: str, page: AttemptsPage, events: Sequence[EventNow]) -> Iterator[str]:
+    """Returns the lines that tell of a pod without an attempt, which may be gone."""
     yield f"{key}: this scheduler started at {_date(page.started)} and has made no attempt at it"
+    if page.pod is None:
+        yield "  there is no such pod now; there are events about one"
+    else:
+        yield from _lines_of(page.pod)
+    yield from _lines_of_events(events)
+
+
+def lines_of_end(page: AttemptsPage, events: Sequence[EventNow]) -> Iterator[str]:
+    """Returns the lines that tell of a pod that is gone."""
+    yield (
+        "  the pod is gone" if page.pod is None else "  that pod is gone; another one has its name"
+    )
+    yield from _lines_of_events(events)
+
+
+def _lines_of_events(events: Iterable[EventNow]) -> Iterator[str]:
+    for event in events:
+        yield f"  {event.time} {event.reason} by {event.by}: {event.message}"
+
+
+def _lines_of(pod: PodNow) -> Iterator[str]:
     since = f" since {pod.since}" if pod.since else ""
     if pod.node:
         yield f"  it is on {pod.node}{since}: another scheduler process placed it, or its creator"
@@ -160,8 +186,6 @@ def lines_of_pod(
         yield f"  it is pending: no scheduler has said why; it asks for {pod.scheduler}"
     if pod.nominated:
         yield f"  nominated to {pod.nominated}"
-    for event in events:
-        yield f"  {event.time} {event.reason} by {event.by}: {event.message}"
 
 
 def lines_of(page: AttemptsPage, attempts: Sequence[RecordedAttempt]) -> Iterator[str]:

@@ -150,15 +150,16 @@ def test_the_event_that_woke_the_pod_is_the_last_before_the_attempt() -> None:
 
 
 def test_a_pod_that_is_pending_for_another_reason_is_told_by_its_condition() -> None:
-    page = AttemptsPage(0.0, None, ())
     waits = PodNow(
         "u", "", "Pending", "default-scheduler", "n", "False", "SchedulingGated", "gated"
     )
-    assert list(lines_of_pod("ns/p", page, waits, ()))[1:] == [
+    page = AttemptsPage(0.0, None, (), pod=waits)
+    assert list(lines_of_pod("ns/p", page, ()))[1:] == [
         "  it is pending; its condition says: SchedulingGated: gated",
         "  nominated to n",
     ]
     unseen = PodNow("u", "", "Pending", "volcano", "")
-    assert list(lines_of_pod("ns/p", page, unseen, ()))[1:] == [
+    page = AttemptsPage(0.0, None, (), pod=unseen)
+    assert list(lines_of_pod("ns/p", page, ()))[1:] == [
         "  it is pending: no scheduler has said why; it asks for volcano"
     ]
