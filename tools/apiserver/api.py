@@ -54,6 +54,8 @@ from .validation import problems, resize_problems, status_problems
 NODES = BY_KIND["v1", "Node"]
 LIMITED = (PODS, CLAIMS)
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+MOST_NAMES = 8  # that are generated for an object, as long as they exist already
+NOT_UNIQUE = ", the server was not able to generate a unique name for the object"
 LONGEST_PREFIX = 58  # of a generated name, so that it has at most 63 characters
 OWNED_BY_SERVER = (
     "uid",
@@ -111,7 +113,29 @@ class Api:
             )
 
     def create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
+        """Creates an object. A generated name that exists already is tried anew. Raises
+        RefusedError.
+        """
         document = self._decoded(kind, document)
+        metadata = document.get("metadata") or {}
+        prefix = metadata.get("generateName")
+        tries = MOST_NAMES if prefix and not metadata.get("name") else 1
+        warned = len(self.warnings)
+        while True:
+            tries -= 1
+            try:
+                return self._create(kind, namespace, document)
+            except RefusedError as refused:
+                if not prefix or refused.reason != "AlreadyExists":
+                    raise
+                if not tries:
+                    message = f"{refused}{NOT_UNIQUE}"
+                    raise RefusedError(
+                        refused.code, refused.reason, message, refused.details
+                    ) from None
+                del self.warnings[warned:]
+
+    def _create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
         metadata = dict(document.get("metadata") or {})
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"][:LONGEST_PREFIX] + "".join(

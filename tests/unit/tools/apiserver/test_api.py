@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -107,6 +108,26 @@ def test_generated_names_have_only_letters_that_labels_allow(api: Api) -> None:
     assert len(set(names)) == 3
     assert [len(name) for name in names] == [9, 9, 63]
     assert all(name.startswith("web-") for name in names[:2])
+
+
+def test_a_generated_name_that_exists_is_generated_anew(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generated = {"metadata": {"generateName": "web-"}}
+    names = set()
+    for _ in range(3):  # Each begins with the same name.
+        random.seed(1)
+        names.add(api.create(MAPS, NS, generated).document["metadata"]["name"])
+    assert len(names) == 3
+    monkeypatch.setattr("berth.tools.apiserver.api.ALPHABET", "b")
+    api.create(MAPS, NS, generated)
+    with pytest.raises(RefusedError) as refused:
+        api.create(MAPS, NS, generated)
+    assert (refused.value.code, refused.value.reason) == (409, "AlreadyExists")
+    assert str(refused.value) == (
+        'configmaps "web-bbbbb" already exists, '
+        "the server was not able to generate a unique name for the object"
+    )
 
 
 def test_only_a_change_of_the_spec_increases_the_generation(api: Api) -> None:
