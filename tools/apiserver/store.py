@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -78,12 +78,14 @@ class Event(msgspec.Struct, frozen=True):
 
     `after` is the object after the write (for DELETED, its last form), `before` the one that the
     write replaced or deleted. `renews` is the key of a lease of which only the renewTime changes.
+    `is_heartbeat` is True for a node of which only the lastHeartbeatTime of conditions changes.
     """
 
     type: str
     after: StoredObject
     before: StoredObject | None
     renews: Key | None = None
+    is_heartbeat: bool = False
 
 
 class Shelf:
@@ -230,12 +232,7 @@ class Store:
         before = self.stored(kind, namespace, name)
         latest = before.document["metadata"]["resourceVersion"]
         if (document["metadata"].get("resourceVersion") or latest) != latest:
-            raise RefusedError(
-                409,
-                "Conflict",
-                f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been '
-                "modified; please apply your changes to the latest version and try again",
-            )
+            raise _outdated(kind, name)
         if (
             document.get("spec") == before.document.get("spec")  # these differ most often
             and document.get("status") == before.document.get("status")
@@ -271,6 +268,27 @@ class Store:
         finally:
             shelf.wake()
         return missing
+
+    def heartbeat(
+        self, kind: Kind, name: str, version: str, conditions: Collection[str], time: str
+    ) -> StoredObject:
+        """Sets the lastHeartbeatTime of conditions of a node, given by their types, and nothing
+        else. Raises RefusedError: 404 if the node does not exist, 409 if it has another version.
+        """
+        before = self.stored(kind, "", name)
+        node = before.document
+        if node["metadata"]["resourceVersion"] != version:
+            raise _outdated(kind, name)
+        status = node["status"]
+        held = status["conditions"]
+        beaten = [
+            {**each, "lastHeartbeatTime": time} if each["type"] in conditions else each
+            for each in held
+        ]
+        if beaten == held:
+            return before
+        after = {**node, "status": {**status, "conditions": beaten}}
+        return self._put(kind, "MODIFIED", after, before, is_heartbeat=True)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         """Removes an object. Raises RefusedError with 404."""
@@ -324,9 +342,15 @@ class Store:
         return shelf
 
     def _put(
-        self, kind: Kind, happened: str, document: Document, before: StoredObject | None
+        self,
+        kind: Kind,
+        happened: str,
+        document: Document,
+        before: StoredObject | None,
+        *,
+        is_heartbeat: bool = False,
     ) -> StoredObject:
-        written = self._record(kind, happened, document, before)
+        written = self._record(kind, happened, document, before, is_heartbeat=is_heartbeat)
         self._keep(self._shelf(kind), written)
         return written
 
@@ -337,12 +361,18 @@ class Store:
         shelf.objects[key] = stored
 
     def _record(
-        self, kind: Kind, happened: str, document: Document, before: StoredObject | None
+        self,
+        kind: Kind,
+        happened: str,
+        document: Document,
+        before: StoredObject | None,
+        *,
+        is_heartbeat: bool = False,
     ) -> StoredObject:
         revision = self.revision + 1
         metadata = {**document["metadata"], "resourceVersion": str(revision)}
         written = StoredObject({**document, "metadata": metadata}, revision)
-        event = Event(happened, written, before)
+        event = Event(happened, written, before, None, is_heartbeat)
         if self._journal is not None:
             self._journal(kind, event)
         self.revision = revision
@@ -350,6 +380,15 @@ class Store:
         shelf.remember(event)
         shelf.wake()
         return written
+
+
+def _outdated(kind: Kind, name: str) -> RefusedError:
+    return RefusedError(
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been '
+        "modified; please apply your changes to the latest version and try again",
+    )
 
 
 def _key(document: Document) -> Key:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -10,7 +10,7 @@ import msgspec
 
 from berth.actors.client.access import Calls
 from berth.actors.client.rest import ApiError, Client, ConnectionFailedError, IgnoredAnswer
-from berth.actors.client.watch import Reflector, WatchUpdate
+from berth.actors.client.watch import ObjectChanged, Reflector, WatchUpdate
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
@@ -22,6 +22,7 @@ from ..apiserver.store import StoredObject
 
 log = get_logger(__name__)
 LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
+NODES = BY_KIND["v1", "Node"]
 AT_ONCE = 8  # renewals
 Kept = TypeVar("Kept", bound=HasMetadata | dict[str, Any])
 
@@ -40,6 +41,21 @@ class Renewed(msgspec.Struct, frozen=True):
     leases: dict[tuple[str, str], StoredObject]
 
 
+class Heartbeat(ObjectChanged[Kept], frozen=True):
+    """A node of which only the lastHeartbeatTime of conditions has changed."""
+
+
+def heartbeat_patch(node: dict[str, Any], conditions: Collection[str], time: str) -> dict[str, Any]:
+    """Returns the strategic merge patch of the status of a node for a heartbeat."""
+    changed = [
+        {"type": each["type"], "lastHeartbeatTime": time}
+        for each in node["status"]["conditions"]
+        if each["type"] in conditions
+    ]
+    version = {"resourceVersion": node["metadata"]["resourceVersion"]}
+    return {"metadata": version, "status": {"conditions": changed}}
+
+
 class Access(Calls, Protocol):
     """Requests to an API server, and watches. Answers and objects may not be changed."""
 
@@ -47,6 +63,14 @@ class Access(Calls, Protocol):
         """Sets the renewTime of leases. Returns the names of those that do not exist.
 
         A lease that cannot be renewed for another reason is left alone.
+        """
+        ...
+
+    async def heartbeat(
+        self, node: dict[str, Any], conditions: Collection[str], time: str
+    ) -> dict[str, Any]:
+        """Sets the lastHeartbeatTime of conditions of a node, given by their types, and returns the
+        node. Raises ApiError if the node has changed.
         """
         ...
 
@@ -89,6 +113,12 @@ class OverHttp:
             for _ in range(min(AT_ONCE, len(names))):
                 group.start_soon(renew_all)
         return missing
+
+    async def heartbeat(
+        self, node: dict[str, Any], conditions: Collection[str], time: str
+    ) -> dict[str, Any]:
+        path = f"{NODES.path('', node['metadata']['name'])}/status"
+        return await self.patch(path, heartbeat_patch(node, conditions, time), dict, "strategic")
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Reflector[Kept]:
         return Reflector(self._client, path, kind, self._clock, self._rng, selector)

@@ -89,7 +89,7 @@ async def run_controllers(
     async with anyio.create_task_group() as group:
         cluster = Cluster()
         running = _Runner(cluster, access, clock, rng, group, some, Controllers(scenario))
-        watches = Watches(cluster, access, running.changed, running.renewed)
+        watches = Watches(cluster, access, running.changed, running.renewed, running.beaten)
         async with anyio.create_task_group() as listing:
             for kind in some.followed:
                 listing.start_soon(group.start, watches.follow, _KINDS[kind], TYPES[kind])
@@ -169,6 +169,13 @@ class _Runner:
         """Takes note of renewed leases, by namespace and name."""
         if self._begun:
             for item in self._controllers.renewed(leases, self._time()):
+                if self._runs(item):
+                    self._touch(item)
+
+    def beaten(self, change: Change) -> None:
+        """Takes note of the heartbeat of a node."""
+        if self._begun:
+            for item in self._controllers.beaten(change, self._time()):
                 if self._runs(item):
                     self._touch(item)
 

@@ -6,7 +6,7 @@ stored document itself, which nobody may change. Watches pass on the store's eve
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import parse_qsl
@@ -30,10 +30,11 @@ from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 from ..apiserver.app import Server
 from ..apiserver.conversion import served_form
 from ..apiserver.http_reader import Request
+from ..apiserver.policies.decisions import BINDINGS
 from ..apiserver.selectors import matches_of
 from ..apiserver.store import Event, RefusedError, Store, StoredObject
 from ..apiserver.targets import target_of
-from .access import LEASES, Renewed
+from .access import LEASES, NODES, Heartbeat, Renewed, heartbeat_patch
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata | dict[str, Any])
@@ -102,6 +103,24 @@ class Embedded:
         is to be validated, and no admission policy is asked.
         """
         return list(self._store.renew(LEASES, namespace, names, time))
+
+    async def heartbeat(
+        self, node: dict[str, Any], conditions: Collection[str], time: str
+    ) -> dict[str, Any]:
+        """Sets the lastHeartbeatTime of conditions of a node, given by their types.
+
+        Only renewals of leases are more frequent. Nothing is to be validated, because nothing else
+        changes. Admission policies are asked, if there are any.
+        """
+        name = node["metadata"]["name"]
+        if self._store.has(BINDINGS):
+            body = heartbeat_patch(node, conditions, time)
+            return await self.patch(f"{NODES.path('', name)}/status", body, dict)
+        version = node["metadata"]["resourceVersion"]
+        try:
+            return self._store.heartbeat(NODES, name, version, conditions, time).document
+        except RefusedError as refused:
+            raise _error(refused) from None
 
     async def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
         leases = self.follow(LEASES.path(), Lease)
@@ -186,7 +205,10 @@ class Subscription(Generic[Kept]):
     def change(self, event: Event) -> WatchUpdate[Kept] | None:
         """Returns what an event changes for the reader."""
         if event.type != "DELETED" and self._selects(event.after):
-            return self._read(event.after)
+            news = self._read(event.after)
+            if event.is_heartbeat and isinstance(news, ObjectChanged):
+                return Heartbeat(news.object)
+            return news
         if event.before is None or not self._selects(event.before):
             return None
         match self._read(event.after):

@@ -136,6 +136,10 @@ class Controllers:
         """Takes note of renewed leases, by namespace and name; returns the items concerned."""
         return self._nodes.renewed(leases, now)
 
+    def beaten(self, change: Change, now: datetime) -> list[Item]:
+        """Takes note of the heartbeat of a node; returns the items concerned."""
+        return self._nodes.beaten(change, now)
+
     def postponed(self, item: Item, now: datetime) -> float:
         """Returns the seconds until an item whose time has come is to be decided on, 0 for now."""
         return self._nodes.postponed(item, now)

@@ -18,7 +18,7 @@ from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 
 from ..apiserver.resources import Kind
-from .access import Access, Renewed
+from .access import Access, Heartbeat, Renewed
 from .cluster import Change, Cluster
 from .objects import T
 
@@ -27,7 +27,8 @@ log = get_logger(__name__)
 
 class Watches:
     """The watches of a cluster. Each list and each event with news leads to a call of `changed`.
-    Leases that were renewed together lead to one of `renewed`, with their namespaces and names.
+    Leases that were renewed together lead to one of `renewed`, with their namespaces and names. A
+    heartbeat leads to one of `beaten`.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class Watches:
         access: Access,
         changed: Callable[[Sequence[Change]], None],
         renewed: Callable[[Iterable[tuple[str, str]]], None] = lambda _: None,
+        beaten: Callable[[Change], None] = lambda _: None,
     ) -> None:
         self._cluster = cluster
         self._access = access
         self._changed = changed
         self._renewed = renewed
+        self._beaten = beaten
 
     async def follow(self, kind: Kind, type_: type[T], *, task_status: TaskStatus[None]) -> None:
         """Follows one kind until cancelled; started after the first list."""
@@ -55,6 +58,10 @@ class Watches:
                 case Renewed(leases):
                     self._cluster.renew(leases)
                     self._renewed(leases)
+                case Heartbeat(node):
+                    change = self._cluster.put(node)
+                    if change is not None:
+                        self._beaten(change)
                 case ObjectChanged(obj):
                     self._tell(self._cluster.put(obj))
                 case ObjectsListed(items, unreadable):

@@ -62,6 +62,13 @@ class Housekeeping:
                 kubelet.put(pod, now)
         self._write(name, kubelet.put_node(node, now))
 
+    def note_heartbeat(self, node: Document) -> None:
+        """Stores a version of a node that differs from the last one in times alone."""
+        metadata = node["metadata"]
+        kubelet = self._nodes.get(metadata["name"])
+        if kubelet is not None:
+            kubelet.note_version(metadata["resourceVersion"])
+
     def remove_node(self, name: str) -> None:
         self._nodes.pop(name, None)
 

@@ -27,7 +27,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 
 from ...apiserver.resources import KINDS
 from .. import mounts
-from ..access import Access, Changes
+from ..access import Access, Changes, Heartbeat
 from ..devices import preparation
 from ..documents import stamp
 from ..objects import Document, Node, Pod, read
@@ -140,6 +140,9 @@ class _Kubelets:
                         self._admit(item)
                     self._nodes.replace([item for item in items if not is_stopped(item)])
                     self._listed.set()
+                case Heartbeat(node) if _name(node) in self._running:
+                    self.housekeeping.note_heartbeat(node)
+                    self._nodes.put(node)
                 case ObjectChanged(node):
                     self._admit(node)
                     if not is_stopped(node):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from ..objects import Document
-from .stages.actions import Action, PatchObject, RecordEvent
+from .stages.actions import Action, PatchObject, PostHeartbeat, RecordEvent
 from .stages.functions import NODE_CONDITIONS
 from .stages.go_builtins import Functions
 from .times import time_of
@@ -80,12 +80,7 @@ class NodeSteps:
                     if condition.get("reason") == _HEALTHY[condition["type"]]["reason"]:
                         yield RecordEvent("Normal", *told(name, condition))
             case "heartbeat":
-                conditions = [
-                    {"type": condition["type"], "lastHeartbeatTime": time}
-                    for condition in node["status"]["conditions"]
-                    if condition["type"] in _HEALTHY
-                ]
-                yield PatchObject({"status": {"conditions": conditions}})
+                yield PostHeartbeat(tuple(_HEALTHY), time)
             case "recover":
                 times = {"lastHeartbeatTime": time, "lastTransitionTime": time}
                 lost = [

@@ -17,7 +17,14 @@ from ..alarm import Alarm
 from ..documents import stamp
 from ..objects import Document
 from .container_events import Allowance
-from .stages.actions import Action, DeleteObject, PatchObject, RecordEvent, actions_of
+from .stages.actions import (
+    Action,
+    DeleteObject,
+    PatchObject,
+    PostHeartbeat,
+    RecordEvent,
+    actions_of,
+)
 from .stages.go_builtins import Functions
 from .stages.lives import Due, Lives, uid_of
 from .stages.stage import Stage, StageError
@@ -123,7 +130,7 @@ class Player:
             actions = []
         for action in actions:
             answer = await self._act(action, latest)
-            if isinstance(action, PatchObject):
+            if isinstance(action, PatchObject | PostHeartbeat):
                 if answer is None:
                     refused = True
                     break
@@ -139,6 +146,8 @@ class Player:
     async def _act(self, action: Action, document: Document) -> Document | None:
         path = path_of(document)
         match action:
+            case PostHeartbeat(conditions, time):
+                return await self._writer.heartbeat(document, conditions, time)
             case PatchObject(body, subresource, type_):
                 if type_ != "json":
                     version = {"resourceVersion": document["metadata"]["resourceVersion"]}

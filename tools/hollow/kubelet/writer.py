@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Collection
+
 import anyio
 
 from berth.actors.client.rest import ApiError, ConnectionFailedError
@@ -37,10 +39,23 @@ class Writer:
 
         After a refusal, the next change from the watch decides what to do.
         """
+        return await self._repeat(
+            path, lambda: self._access.call(method, path, dict, body, content_type)
+        )
+
+    async def heartbeat(
+        self, node: Document, conditions: Collection[str], time: str
+    ) -> Document | None:
+        """Sends a heartbeat of a node as `send` does a write; see Access."""
+        return await self._repeat(
+            node["metadata"]["name"], lambda: self._access.heartbeat(node, conditions, time)
+        )
+
+    async def _repeat(self, path: str, write: Callable[[], Awaitable[Document]]) -> Document | None:
         while True:
             async with self._limiter:
                 try:
-                    return await self._access.call(method, path, dict, body, content_type)
+                    return await write()
                 except ConnectionFailedError as failure:
                     log.debug("API server not reached", path=path, error=str(failure))
                 except ApiError as refused:

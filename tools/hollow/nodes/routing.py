@@ -80,6 +80,14 @@ class NodeControllers:
         names = [name for namespace, name in leases if namespace == LEASES]
         return [Item("node-health", "Node", "", name) for name in self._health.live(names, now)]
 
+    def beaten(self, change: Change, now: datetime) -> list[Item]:
+        """Takes note of the heartbeat of a node; returns the items that this concerns."""
+        before, node = change.before, change.after
+        assert isinstance(before, Node)
+        assert isinstance(node, Node)
+        first = self._health.observe(before, node, now)
+        return [item_of("node-health", node)] if first else []
+
     def _node(
         self, cluster: Cluster, before: Node | None, node: Node, now: datetime
     ) -> Iterator[Item]:

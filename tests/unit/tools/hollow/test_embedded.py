@@ -13,7 +13,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
-from berth.tools.hollow.access import LEASES, Renewed
+from berth.tools.hollow.access import LEASES, Heartbeat, Renewed
 from berth.tools.hollow.embedded import Embedded
 from berth.tools.hollow.kubelet.nodes import hollow_node
 
@@ -126,6 +126,66 @@ async def test_leases_are_renewed_together(store: Store) -> None:
     renewed = store.get(LEASES, "kube-node-lease", "node-1")
     assert renewed["spec"] == {"leaseDurationSeconds": 40, "renewTime": "now"}
     assert renewed["metadata"]["resourceVersion"] == str(store.revision)
+
+
+def _heartbeats(node: dict[str, Any]) -> dict[str, str]:
+    return {
+        each["type"]: each["lastHeartbeatTime"]
+        for each in node["status"]["conditions"]
+        if "lastHeartbeatTime" in each
+    }
+
+
+async def test_a_heartbeat_changes_times_alone_and_is_told_as_such(store: Store) -> None:
+    access = Embedded(store)
+    status = {"conditions": [{"type": "Network", "status": "True"}]}
+    before = await access.patch("/api/v1/nodes/node-1/status", {"status": status}, dict)
+    async with aclosing(access.follow("/api/v1/nodes", dict).changes()) as changes:
+        assert isinstance(await anext(changes), ObjectsListed)
+        after = await access.heartbeat(before, ("Ready", "DiskPressure"), "2026-01-01T00:00:00Z")
+        assert await anext(changes) == Heartbeat(after)
+        await access.patch("/api/v1/nodes/node-1", {"spec": {"unschedulable": True}}, dict)
+        assert type(await anext(changes)) is ObjectChanged
+    assert _heartbeats(after) == {"Ready": "2026-01-01T00:00:00Z"}
+    assert int(after["metadata"]["resourceVersion"]) > int(before["metadata"]["resourceVersion"])
+    assert len(after["status"]["conditions"]) == len(before["status"]["conditions"]) == 2
+    with pytest.raises(ApiError, match="has been modified") as refused:
+        await access.heartbeat(before, ("Ready",), "2026-01-01T00:05:00Z")
+    assert refused.value.code == 409
+
+
+async def test_a_heartbeat_that_changes_nothing_is_not_written(store: Store) -> None:
+    access, time = Embedded(store), "2026-01-01T00:00:00Z"
+    node = await access.heartbeat(store.get(NODES, "", "node-1"), ("Ready",), time)
+    revision = store.revision
+    assert await access.heartbeat(node, ("Ready",), time) == node
+    assert store.revision == revision
+
+
+async def test_admission_policies_are_asked_about_heartbeats(store: Store) -> None:
+    group = "admissionregistration.k8s.io/v1"
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["nodes/status"],
+    }
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false", "message": "no news, please"}],
+    }
+    api = Api(store)
+    policy = {"metadata": {"name": "quiet"}, "spec": spec}
+    api.create(BY_KIND[group, "ValidatingAdmissionPolicy"], "", policy)
+    binding = {
+        "metadata": {"name": "quiet"},
+        "spec": {"policyName": "quiet", "validationActions": ["Deny"]},
+    }
+    api.create(BY_KIND[group, "ValidatingAdmissionPolicyBinding"], "", binding)
+    with pytest.raises(ApiError, match="no news, please"):
+        await Embedded(store).heartbeat(
+            store.get(NODES, "", "node-1"), ("Ready",), "2026-01-01T00:00:00Z"
+        )
 
 
 async def test_renewals_are_told_together_and_in_the_order_of_the_writes(store: Store) -> None:

@@ -130,6 +130,11 @@ class NodePressure:
         pods = {"pods": str(most)}
         return [self._patch_node({"capacity": pods, "allocatable": pods})]
 
+    def note_version(self, version: str) -> None:
+        """Stores the version of the node after a heartbeat of its kubelet."""
+        metadata = msgspec.structs.replace(self._node.metadata, resource_version=version)
+        self._node = msgspec.structs.replace(self._node, metadata=metadata)
+
     def put(self, pod: Pod, now: datetime) -> None:
         """Stores a new version of a pod that is bound to this node."""
         uid, finished = pod.metadata.uid, is_finished(pod)

@@ -26,6 +26,13 @@ class PatchObject(msgspec.Struct, frozen=True):
     type: Literal["json", "merge", "strategic"] = "strategic"
 
 
+class PostHeartbeat(msgspec.Struct, frozen=True):
+    """A heartbeat of a node, which says that conditions of these types still hold."""
+
+    conditions: tuple[str, ...]
+    time: str
+
+
 class RecordEvent(msgspec.Struct, frozen=True):
     """An event about the object, or about the part of it in a field."""
 
@@ -39,7 +46,7 @@ class DeleteObject(msgspec.Struct, frozen=True):
     """The deletion of the object, without another grace period."""
 
 
-Action = PatchObject | RecordEvent | DeleteObject
+Action = PatchObject | PostHeartbeat | RecordEvent | DeleteObject
 
 
 def actions_of(
