@@ -9,10 +9,15 @@ on its own, so a large cluster can be compared in slices.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from itertools import compress
+from operator import is_not
+from typing import TypeVar
 
 from ..messages.comparison import Difference
 from ..scheduling.kube.core import FINISHED, Node, Pod
 from ..scheduling.model.node_info import NodeInfo
+
+T = TypeVar("T")
 
 
 def takes_room(pod: Pod) -> bool:
@@ -40,10 +45,8 @@ def pod_differences(
     expected: Mapping[str, Pod | None], counted: Mapping[str, Pod], assumed: Set[str]
 ) -> Iterator[Difference]:
     """Yields the differences of the counted from the `expected` pods; None: the pod is gone."""
-    for name, pod in expected.items():
+    for name, pod in _not_the_same(expected, counted):
         cached = counted.get(name)
-        if cached is pod:
-            continue
         if pod is None or not takes_room(pod):
             if cached is not None and not (name in assumed and _may_be_assumed(cached, pod)):
                 yield Difference("redundant", "Pod", name)
@@ -53,6 +56,14 @@ def pod_differences(
             name in assumed or cached.spec.node_name != pod.spec.node_name or _changed(cached, pod)
         ):
             yield Difference("stale", "Pod", name)
+
+
+def _not_the_same(
+    expected: Mapping[str, T | None], cached: Mapping[str, T]
+) -> Iterator[tuple[str, T | None]]:
+    """Yields the expected objects but those that are cached themselves, which nearly all are."""
+    different = map(is_not, map(cached.get, expected), expected.values())
+    return compress(expected.items(), different)
 
 
 def _may_be_assumed(cached: Pod, expected: Pod | None) -> bool:

@@ -18,6 +18,8 @@ from collections.abc import (
     Sequence,
     Set,
 )
+from itertools import compress, filterfalse
+from operator import attrgetter, not_
 
 import anyio
 import anyio.lowlevel
@@ -39,6 +41,7 @@ log = get_logger(__name__)
 LOOK_SECONDS = 30.0
 SLICE = 2_000  # pods, or nodes, that are compared in one turn: about two milliseconds
 DUMP_SLICE = 50  # nodes, each with its pods
+_node_name = attrgetter("spec.node_name")
 
 
 class CacheDebugger:
@@ -89,9 +92,7 @@ class CacheDebugger:
             differences.update(await self._compare(names, ()))
         async for keys in _slices(self._pods(), (cached.pods,)):
             differences.update(await self._compare((), keys))
-            pods = self._pods()
-            unbound = [key for key in keys if key in pods and not pods[key].spec.node_name]
-            differences.update(await self._compare_pending(unbound))
+            differences.update(await self._compare_pending(_unbound(self._pods(), keys)))
         async for keys in _slices({}, (queued,)):
             differences.update(await self._compare_pending(keys))
         return tuple(sorted(differences))
@@ -110,8 +111,8 @@ class CacheDebugger:
         self, nodes: Sequence[str], pods: Sequence[str], *, heal: bool = False
     ) -> tuple[Difference, ...]:
         all_nodes, all_pods = self._nodes(), self._pods()
-        held_nodes = {name: all_nodes.get(name) for name in nodes}
-        held_pods = {key: all_pods.get(key) for key in pods}
+        held_nodes = dict(zip(nodes, map(all_nodes.get, nodes), strict=True))
+        held_pods = dict(zip(pods, map(all_pods.get, pods), strict=True))
         return await ask(self._cache, lambda reply: Compare(reply, held_nodes, held_pods, heal))
 
     async def _compare_pending(
@@ -158,6 +159,12 @@ class CacheDebugger:
         log.info("comparison of the cache with the API server", differences=differences)
 
 
+def _unbound(pods: Mapping[str, Pod], keys: Iterable[str]) -> list[str]:
+    """Returns those of the keys whose pods have no node; nearly all pods have one."""
+    here = list(filter(pods.__contains__, keys))
+    return list(compress(here, map(not_, map(_node_name, map(pods.__getitem__, here)))))
+
+
 async def _slices(
     followed: Mapping[str, object], here: Iterable[tuple[str, ...]]
 ) -> AsyncIterator[tuple[str, ...]]:
@@ -173,6 +180,6 @@ async def _slices(
     for keys in here:
         for start in range(0, len(keys), SLICE):
             await anyio.lowlevel.checkpoint()
-            unknown = tuple(key for key in keys[start : start + SLICE] if key not in followed)
+            unknown = tuple(filterfalse(followed.__contains__, keys[start : start + SLICE]))
             if unknown:
                 yield unknown
