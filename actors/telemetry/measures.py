@@ -93,18 +93,18 @@ class Gauge(Number):
 
 
 class Histogram:
-    """Observations, counted by the buckets that they fall into. `observe` adds one."""
+    """Observations, counted by the buckets that they fall into. `observe` adds one to `raw`."""
 
-    __slots__ = ("_bounds", "_counts", "_raw", "_sum", "_version", "observe")
+    __slots__ = ("_bounds", "_counts", "_sum", "_version", "observe", "raw")
     kind = "histogram"
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = np.array(bounds, dtype=np.float64)
-        self._raw: list[float] = []
+        self.raw: list[float] = []
         self._counts = (0,) * (len(bounds) + 1)
         self._sum = 0.0
         self._version = 0  # odd while observations move from the list to the counts
-        self.observe: Callable[[float], None] = self._raw.append
+        self.observe: Callable[[float], None] = self.raw.append
 
     def add(self, counts: Sequence[int], total: float) -> None:
         """Adds observations that were counted elsewhere by the same buckets."""
@@ -114,11 +114,11 @@ class Histogram:
         self._version += 1
 
     def observe_all(self, values: Iterable[float]) -> None:
-        self._raw.extend(values)
+        self.raw.extend(values)
 
     def settle(self) -> None:
         """Counts the observations since the last time. By one thread at a time."""
-        raw = self._raw
+        raw = self.raw
         number = len(raw)
         if number:
             values = np.array(raw[:number])
@@ -130,7 +130,7 @@ class Histogram:
 
     def read(self) -> Distribution:
         while True:
-            version, raw, counts, total = self._version, self._raw[:], self._counts, self._sum
+            version, raw, counts, total = self._version, self.raw[:], self._counts, self._sum
             if not version & 1 and version == self._version:
                 break
         if not raw:
@@ -281,7 +281,7 @@ class Registry:
 
     def settle(self) -> None:
         """Counts the observations of all histograms. To be called from time to time."""
-        for histogram in self._histograms:
+        for histogram in [each for each in self._histograms if each.raw]:
             histogram.settle()
 
     async def refresh(self) -> None:

@@ -23,6 +23,7 @@ from berth.actors.process.collector import tune_collector
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.apiserver.store import Event, Store
+from berth.tools.hollow.access import LEASES
 from berth.tools.hollow.embedded import Embedded
 from berth.tools.hollow.kubelet.nodes import hollow_node
 from tests.kit.embedded import run_virtually, running
@@ -56,23 +57,36 @@ class History:
     def __init__(self, clock: _Clock) -> None:
         self._clock = clock
         self._time, self._text = -1.0, b""
+        self._renewed: list[str] = []  # at the time of the last write, and not in the digest yet
         self._digest = hashlib.sha256()
         self.writes: Counter[tuple[Kind, str]] = Counter()
         self.evicted = 0
 
     def note(self, kind: Kind, event: Event) -> None:
-        self.writes[kind, event.type] += 1
         if (now := self._clock.now()) != self._time:
+            self._settle()
             self._time, self._text = now, b"%f" % now
         if event.renews:  # the JSON of these would take a third of the time
-            self._digest.update(b"%s %s\n" % (self._text, event.renews[1].encode()))
+            self._renewed.append(event.renews[1])
             return
+        self._settle()
+        self.writes[kind, event.type] += 1
         if kind.kind == "Event" and event.after.document.get("reason") == "Evicted":
             self.evicted += 1
         self._digest.update(b"%s %s\n" % (self._text, event.after.raw))
 
+    def _settle(self) -> None:
+        """Takes the renewals since the last call into account."""
+        if self._renewed:
+            self.writes[LEASES, "MODIFIED"] += len(self._renewed)
+            text = self._text.decode()
+            lines = [f"{text} {name}\n" for name in self._renewed]
+            self._digest.update("".join(lines).encode())
+            self._renewed.clear()
+
     @property
     def digest(self) -> str:
+        self._settle()
         return self._digest.hexdigest()
 
 
