@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from tests.kit.forks import ran
+
 ROOT = Path(__file__).parents[2]
 EXPLAIN, PREEMPTION = ROOT / "docs/explain.md", ROOT / "docs/preemption.md"
 PLUGINS, BENCH = ROOT / "docs/plugins.md", ROOT / "docs/bench.md"
@@ -120,16 +122,8 @@ def run_berth(command: str, folder: Path, *path: Path) -> str:
         "NO_COLOR": "1",
         "TERM": "dumb",
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "berth.actors", *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    _, output, complaints = ran(*arguments, folder=folder, environment=environment)
     if errors:
-        (folder / errors).write_text(done.stderr)
-    printed = done.stdout if errors else done.stdout + done.stderr
+        (folder / errors).write_text(complaints)
+    printed = output if errors else output + complaints
     return "".join(line.rstrip() + "\n" for line in printed.splitlines())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -76,9 +75,8 @@ async def unread(
     running: Daemons, log: Log, *flags: str, site: Path | None = None
 ) -> AsyncIterator[Berth]:
     """Runs a scheduler whose log nobody reads."""
-    shell = ("sh", "-c", f'exec "$0" "$@" 2>{log.path}', sys.executable, "-m", "berth.actors")
     flags = ("run", f"--master={running.url}", "--secure-port=0", *ELECTION, *flags)
-    async with berth(running.folder, *flags, site=site, program=shell) as process:
+    async with berth(running.folder, *flags, site=site, errors=log.path) as process:
         yield process
     log.close()
 

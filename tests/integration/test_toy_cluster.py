@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.kit.forks import ran
 from tests.kit.kubectl import Daemon, Kubectl, until
 
 pytestmark = [
@@ -260,10 +261,9 @@ def test_objects_survive_the_killing_of_the_server(tmp_path: Path) -> None:
 
 def complaint_of(*arguments: str) -> str:
     """Returns the single line in which a berth command says why it ends."""
-    command = [sys.executable, "-m", "berth.actors", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
+    code, output, complaints = ran(*arguments, folder=Path.cwd(), environment=os.environ)
+    assert (code, output) == (1, "")
+    (line,) = complaints.splitlines()
     return line
 
 

@@ -7,11 +7,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.kit.forks import fork
 
 SKEW = re.compile(r"WARNING: version difference between client .*\n")
 
@@ -58,16 +59,16 @@ class Daemon:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.config = folder / "config"
         self.config.unlink(missing_ok=True)
-        command = [
-            sys.executable,
-            "-m",
-            "berth.actors",
-            *arguments,
-            "--kubeconfig-out",
-            str(self.config),
-        ]
         self.errors = (folder / "stderr").open("w+")
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.errors)
+        with Path(os.devnull).open("r+") as nothing:
+            self.process = fork(
+                *arguments,
+                "--kubeconfig-out",
+                str(self.config),
+                folder=Path.cwd(),
+                environment=os.environ,
+                files=(nothing.fileno(), nothing.fileno(), self.errors.fileno()),
+            )
         until(self.written)
         self.kubectl = Kubectl(self.config, folder)
 

@@ -6,15 +6,15 @@ import json
 import os
 import signal
 import socket
-import sys
+import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import IO
 
 import anyio
-from anyio.abc import Process
+
+from tests.kit.forks import Fork, fork
 
 ROOT = Path(__file__).resolve().parents[2]
 POLL_SECONDS = 0.01
@@ -24,7 +24,7 @@ _SERIAL = count()
 class Berth:
     """A running `berth`. Its standard output and standard error go to one file."""
 
-    def __init__(self, process: Process, output: Path) -> None:
+    def __init__(self, process: Fork | subprocess.Popen[bytes], output: Path) -> None:
         self._process = process
         self._output = output
 
@@ -55,7 +55,7 @@ class Berth:
         """
         with anyio.fail_after(seconds):
             while True:
-                ended = self._process.returncode is not None
+                ended = self._process.poll() is not None
                 for line in self.output.splitlines(keepends=True):
                     if text in line and line.endswith("\n"):
                         return line.rstrip()
@@ -68,12 +68,13 @@ class Berth:
     async def end(self, seconds: float = 10.0) -> int:
         """Waits until the process ends by itself and returns its exit code."""
         with anyio.fail_after(seconds):
-            return await self._process.wait()
+            while (code := self._process.poll()) is None:
+                await anyio.sleep(POLL_SECONDS)
+        return code
 
-    async def kill(self) -> None:
-        if self._process.returncode is None:
-            self._process.kill()
-        await self._process.wait()
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
 
 @asynccontextmanager
@@ -81,21 +82,40 @@ async def berth(
     folder: Path,
     *arguments: str,
     site: Path | None = None,
-    program: Sequence[str] = (sys.executable, "-m", "berth.actors"),
+    program: str = "",
+    errors: Path | None = None,
 ) -> AsyncIterator[Berth]:
     """Runs `berth` with these arguments, and kills it at the end of the block. `site` is a folder
-    of packages to add to its path, and `program` the command that runs `berth`.
+    of packages to add to its path, `program` a file to run instead of a fork of `berth`, and
+    `errors` a file for its standard error.
     """
     output = folder / f"berth-{next(_SERIAL)}.log"
-    with output.open("wb") as file:
-        process = await _open(file, (*program, *arguments), site)
-        running = Berth(process, output)
-        try:
-            yield running
-        finally:
-            with anyio.CancelScope(shield=True):
-                await running.kill()
-                await process.aclose()
+    path = {} if site is None else {"PYTHONPATH": str(site)}
+    environment = {**os.environ, **path}
+    process = _started(program, arguments, environment, output, errors or output)
+    running = Berth(process, output)
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+def _started(
+    program: str,
+    arguments: Sequence[str],
+    environment: dict[str, str],
+    output: Path,
+    errors: Path,
+) -> Fork | subprocess.Popen[bytes]:
+    with Path(os.devnull).open() as nothing, output.open("ab") as said, errors.open("ab") as wrong:
+        files = (nothing.fileno(), said.fileno(), wrong.fileno())
+        if not program:
+            return fork(*arguments, folder=ROOT, environment=environment, files=files)
+        command = (program, *arguments)
+        stdin, stdout, stderr = files
+        return subprocess.Popen(
+            command, stdin=stdin, stdout=stdout, stderr=stderr, cwd=ROOT, env=environment
+        )
 
 
 def install(
@@ -108,14 +128,6 @@ def install(
     lines = "".join(f"{name} = {value}\n" for name, value in entries.items())
     (info / "entry_points.txt").write_text(f"[{group}]\n{lines}")
     (site / f"{package}.py").write_text(source)
-
-
-async def _open(file: IO[bytes], command: tuple[str, ...], site: Path | None) -> Process:
-    path = {} if site is None else {"PYTHONPATH": str(site)}
-    environment = {**os.environ, **path}
-    return await anyio.open_process(
-        command, stdin=None, stdout=file, stderr=file, cwd=ROOT, env=environment
-    )
 
 
 def free_port() -> int:

@@ -7,13 +7,12 @@ import os
 import pty
 import select
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.kit.forks import Fork, fork
 from tests.kit.processes import ROOT
 
 
@@ -22,7 +21,7 @@ class Terminal:
     sequences.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], end: int) -> None:
+    def __init__(self, process: Fork, end: int) -> None:
         self.process = process
         self.said = ""
         self._end = end
@@ -67,11 +66,8 @@ def terminal(*arguments: str, size: tuple[int, int] = (80, 24)) -> Iterator[Term
     ours, its_end = pty.openpty()
     fcntl.ioctl(its_end, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color"}
-    command = [sys.executable, "-m", "berth.actors", *arguments]
-    process = subprocess.Popen(
-        command, stdin=its_end, stdout=its_end, stderr=its_end, cwd=ROOT, env=environment,
-        start_new_session=True,
-    )  # fmt: skip
+    files = (its_end, its_end, its_end)
+    process = fork(*arguments, folder=ROOT, environment=environment, files=files)
     os.close(its_end)
     try:
         yield Terminal(process, ours)
