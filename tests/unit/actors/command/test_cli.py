@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from importlib import metadata
 from pathlib import Path
@@ -49,6 +50,20 @@ def test_the_reported_version_cannot_be_another_one() -> None:
     result = CliRunner().invoke(main, ["run", "--version=v1.35.0"])
     assert result.exit_code == 2
     assert "--version: expected v1.36.2 with any suffix, got 'v1.35.0'" in result.output
+
+
+def test_the_garbage_collector_pauses_while_a_command_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load, collected = metadata.EntryPoint.load, []
+
+    def note(entry: metadata.EntryPoint) -> object:
+        collected.append(gc.isenabled())
+        return load(entry)
+
+    monkeypatch.setattr(metadata.EntryPoint, "load", note)
+    assert "--config" in said("explain", "--help")
+    assert (collected, gc.isenabled()) == ([False], True)
 
 
 def test_commands_are_listed_and_completed_without_loading_them(
