@@ -18,8 +18,7 @@ from collections.abc import (
     Sequence,
     Set,
 )
-from itertools import compress, filterfalse
-from operator import attrgetter, not_
+from itertools import filterfalse
 
 import anyio
 import anyio.lowlevel
@@ -41,7 +40,6 @@ log = get_logger(__name__)
 LOOK_SECONDS = 30.0
 SLICE = 2_000  # pods, or nodes, that are compared in one turn: about two milliseconds
 DUMP_SLICE = 50  # nodes, each with its pods
-_node_name = attrgetter("spec.node_name")
 
 
 class CacheDebugger:
@@ -65,6 +63,8 @@ class CacheDebugger:
         self._schedulers = schedulers
         self._clock = clock
         self._in_binding = in_binding
+        # The slices of pods at the last comparison, by their first key, and those without a node.
+        self._seen: dict[str, tuple[tuple[str, ...], list[Pod | None], list[str]]] = {}
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Compares every half minute, and dumps at each signal, until cancelled.
@@ -90,9 +90,16 @@ class CacheDebugger:
         differences: set[Difference] = set()
         async for names in _slices(self._nodes(), (cached.nodes,)):
             differences.update(await self._compare(names, ()))
+        before, self._seen = self._seen, {}
         async for keys in _slices(self._pods(), (cached.pods,)):
             differences.update(await self._compare((), keys))
-            differences.update(await self._compare_pending(_unbound(self._pods(), keys)))
+            pods = list(map(self._pods().get, keys))
+            seen = before.get(keys[0])
+            # Mostly all pods of a slice are as they were, which takes no look into each of them.
+            if seen is None or seen[0] != keys or seen[1] != pods:
+                seen = keys, pods, _unbound(keys, pods)
+            self._seen[keys[0]] = seen
+            differences.update(await self._compare_pending(seen[2]))
         async for keys in _slices({}, (queued,)):
             differences.update(await self._compare_pending(keys))
         return tuple(sorted(differences))
@@ -159,10 +166,13 @@ class CacheDebugger:
         log.info("comparison of the cache with the API server", differences=differences)
 
 
-def _unbound(pods: Mapping[str, Pod], keys: Iterable[str]) -> list[str]:
-    """Returns those of the keys whose pods have no node; nearly all pods have one."""
-    here = list(filter(pods.__contains__, keys))
-    return list(compress(here, map(not_, map(_node_name, map(pods.__getitem__, here)))))
+def _unbound(keys: Sequence[str], pods: Sequence[Pod | None]) -> list[str]:
+    """Returns the keys of the pods that have no node."""
+    return [
+        key
+        for key, pod in zip(keys, pods, strict=True)
+        if pod is not None and not pod.spec.node_name
+    ]
 
 
 async def _slices(

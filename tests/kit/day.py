@@ -64,18 +64,18 @@ class History:
 
     def note(self, kind: Kind, event: Event) -> None:
         if (now := self._clock.now()) != self._time:
-            self._settle()
+            self.settle()
             self._time, self._text = now, b"%f" % now
         if event.renews:  # the JSON of these would take a third of the time
             self._renewed.append(event.renews[1])
             return
-        self._settle()
+        self.settle()
         self.writes[kind, event.type] += 1
         if kind.kind == "Event" and event.after.document.get("reason") == "Evicted":
             self.evicted += 1
         self._digest.update(b"%s %s\n" % (self._text, event.after.raw))
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Takes the renewals since the last call into account."""
         if self._renewed:
             self.writes[LEASES, "MODIFIED"] += len(self._renewed)
@@ -86,7 +86,6 @@ class History:
 
     @property
     def digest(self) -> str:
-        self._settle()
         return self._digest.hexdigest()
 
 
@@ -132,6 +131,7 @@ async def _play(nodes: int, pods: int, hours: float, seed: int) -> History:
     access = Embedded(store)
     async with running(access, clock, rng):
         await anyio.sleep(hours * 3600)
+    history.settle()
     return history
 
 
