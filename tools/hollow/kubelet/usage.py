@@ -102,6 +102,10 @@ class Curve(msgspec.Struct, frozen=True):
             amount *= 1.0 + self.noise * draw(int(seconds // NOISE_SECONDS))
         return max(amount, 0.0)
 
+    @property
+    def is_constant(self) -> bool:
+        return not (self.rate or self.spike or self.noise)
+
     def _steady(self, seconds: float) -> float:
         """Returns the amount without spikes and noise."""
         amount = self.base + self.rate * max(seconds - self.after, 0.0)
@@ -173,8 +177,10 @@ class PodUsage(msgspec.Struct, frozen=True):
 
     @property
     def memory(self) -> int:
-        in_memory = sum(volume.used for volume in self.volumes if volume.in_memory)
-        return in_memory + sum(container.memory for container in self.containers)
+        of_containers = sum([container.memory for container in self.containers])
+        if not self.volumes:
+            return of_containers
+        return of_containers + sum(volume.used for volume in self.volumes if volume.in_memory)
 
     @property
     def ephemeral_storage(self) -> int:
@@ -255,6 +261,15 @@ def usage_of(
 def is_foreseeable(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
     """False for a pod whose usage is that of a model, which tells nothing about the time ahead."""
     return ANNOTATION in pod.metadata.annotations or not callable(scenario.usage_of(pod))
+
+
+def is_constant(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
+    """True if `usage_of` returns the same for this version of a pod at all times."""
+    text = pod.metadata.annotations.get(ANNOTATION)
+    usage = parse_usage(text) if text is not None else scenario.usage_of(pod)
+    if not isinstance(usage, dict):
+        return False  # a model may say anything
+    return is_finished(pod) or all(curve.is_constant for curve in usage.values())
 
 
 def is_described(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:

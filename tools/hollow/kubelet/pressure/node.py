@@ -31,6 +31,7 @@ from ..usage import (
     PodUsage,
     Scenario,
     UsageError,
+    is_constant,
     is_described,
     is_foreseeable,
     usage_of,
@@ -84,6 +85,10 @@ class NodePressure:
         self._is_filled = False  # the disk of images may be, until the next look
         self._failed_to_collect = False
         self._using: dict[str, Pod] = {}  # pods that say what they use, finished ones included
+        # Pods whose usage never changes, by uid: the version, and what it uses.
+        self._constant: dict[str, tuple[Pod, PodUsage]] = {}
+        # Pods of these that keep their own limits, with the version of which this is true.
+        self._within: dict[str, tuple[Pod, PodUsage]] = {}
         self._refused: set[str] = set()  # pods that this kubelet has ended or rejected
         self._collected: set[tuple[str, str, str]] = set()  # dead containers that are removed
         self._restarts = oom.Restarts()
@@ -116,6 +121,7 @@ class NodePressure:
         before, self._node = self._node, node
         machine = self._machine if has_same_machine(before, node) else machine_of(node)
         if machine != self._machine:
+            self._within.clear()
             if machine.layout is not self._machine.layout:
                 self._manager = Manager(self._settings, machine.layout)
             self._machine = machine
@@ -161,6 +167,8 @@ class NodePressure:
             self._collector.note_end(pod, now.timestamp())
         self._room.remove(uid, now.timestamp())
         self._refused.discard(uid)
+        self._constant.pop(uid, None)
+        self._within.pop(uid, None)
         if self._using.pop(uid, None) is not None:
             self._collected = {key for key in self._collected if key[0] != uid}
             self._told = {told for told in self._told if told[0] != uid}
@@ -263,6 +271,10 @@ class NodePressure:
         usages: dict[str, PodUsage] = {}
         writes: list[KubeletWrite] = []
         for uid, pod in self._using.items():
+            before = self._constant.get(uid)
+            if before is not None and before[0] is pod:
+                usages[uid] = before[1]
+                continue
             try:
                 usage = usage_of(pod, now, self._scenario, ahead)
             except UsageError as problem:
@@ -272,6 +284,8 @@ class NodePressure:
                 continue
             if usage is not None:
                 usages[uid] = with_most_pids(usage, self._settings.most_pids)
+                if is_constant(pod, self._scenario):
+                    self._constant[uid] = pod, usages[uid]
         return usages, writes
 
     def _observe(self, usages: Usages, without: Iterable[str] = ()) -> dict[str, Observation]:
@@ -413,9 +427,29 @@ class NodePressure:
         return [*writes, *(self._store(pod, status, now) for pod, status in after.values())]
 
     def _next_victim(self, usages: Usages) -> oom.Victim | None:
-        used = [(pod, usages[uid]) for uid, pod in self._room.pods.items() if uid in usages]
-        qos = {uid: qos_of(pod) for uid, pod in self._room.pods.items() if uid in usages}
-        return oom.next_victim(used, qos, self._machine.memory)
+        pods, memory = self._room.pods, self._machine.memory
+        used = [(pod, usages[uid]) for uid, pod in pods.items() if uid in usages]
+        if sum([usage.memory for _, usage in used]) <= memory or not memory:
+            # Then only pods can be beyond limits of their own.
+            used = [(pod, usage) for pod, usage in used if not self._is_within(pod, usage)]
+        qos = {pod.metadata.uid: qos_of(pod) for pod, _ in used}
+        return oom.next_victim(used, qos, memory)
+
+    def _is_within(self, pod: Pod, usage: PodUsage) -> bool:
+        """True if it is known that a pod keeps its own limits, as its usage never changes."""
+        uid = pod.metadata.uid
+        known = self._within.get(uid)
+        if known is not None and known[0] is pod and known[1] is usage:
+            return True
+        constant = self._constant.get(uid)
+        if constant is None or constant[0] is not pod or constant[1] is not usage:
+            return False
+        exceeds = oom.beyond_limit(pod, usage, qos_of(pod), self._machine.memory) or limit_exceeded(
+            pod, usage, self._machine.layout
+        )
+        if not exceeds:
+            self._within[uid] = constant
+        return not exceeds
 
     def _restart_due(self, now: datetime) -> Iterator[KubeletWrite]:
         for uid, name in self._restarts.due(now.timestamp()):
@@ -489,7 +523,7 @@ class NodePressure:
             and not any(
                 limit_exceeded(pod, usages[uid], self._machine.layout)
                 for uid, pod in self._room.pods.items()
-                if uid in usages
+                if uid in usages and not self._is_within(pod, usages[uid])
             )
         )
 

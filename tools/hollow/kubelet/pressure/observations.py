@@ -10,6 +10,7 @@ node has one file system, unless an annotation gives it another one for images:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
@@ -96,29 +97,27 @@ def observe(
 
     A node that does not say its memory or its disk has no signal for it.
     """
-    usages, ended = list(used), list(dead)
+    usages = list(used)
+    together = PodUsage(
+        tuple(chain.from_iterable([usage.containers for usage in usages])),
+        tuple(chain.from_iterable([usage.volumes for usage in usages])),
+        tuple(dead),
+    )
     observations: dict[str, Observation] = {}
     if machine.memory:
-        memory = sum(usage.memory for usage in usages)
+        memory = together.memory
         observations[MEMORY] = _left(machine.memory, memory)
         observations[ALLOCATABLE_MEMORY] = _left(machine.allocatable_memory, memory)
     if machine.disk:
-        observations |= _disks(machine, usages, ended, images)
-    observations[PIDS] = _left(MOST_PIDS, sum(usage.pids for usage in usages))
+        observations |= _disks(machine, together, images)
+    observations[PIDS] = _left(MOST_PIDS, together.pids)
     return observations
 
 
-def _disks(
-    machine: Machine, usages: list[PodUsage], dead: list[DeadContainer], images: int
-) -> dict[str, Observation]:
+def _disks(machine: Machine, together: PodUsage, images: int) -> dict[str, Observation]:
     layout = machine.layout
-    used, inodes_used = dict.fromkeys(Part, 0), dict.fromkeys(Part, 0)
-    for usage in usages:
-        for part, number in disk_parts(usage, DISK).items():
-            used[part] += number
-        for part, number in disk_parts(usage, "inodes").items():
-            inodes_used[part] += number
-    for container in dead:
+    used, inodes_used = disk_parts(together, DISK), disk_parts(together, "inodes")
+    for container in together.dead:
         used[Part.ROOTFS] += container.rootfs
         used[Part.LOGS] += container.logs
         inodes_used[Part.ROOTFS] += container.inodes

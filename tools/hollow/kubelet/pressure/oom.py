@@ -54,7 +54,7 @@ def next_victim(used: Used, qos: dict[str, str], memory: int) -> Victim | None:
     `used` are the running pods, `qos` their classes by uid, `memory` the bytes of the node.
     """
     for pod, usage in used:
-        name = _beyond_limit(pod, usage, qos.get(pod.metadata.uid, ""), memory)
+        name = beyond_limit(pod, usage, qos.get(pod.metadata.uid, ""), memory)
         if name:
             return Victim(pod, name)
     if not memory or sum(usage.memory for _, usage in used) <= memory:
@@ -115,7 +115,7 @@ def next_backoff(before: tuple[float, float] | None, now: float) -> tuple[float,
     return seconds, now + seconds
 
 
-def _beyond_limit(pod: Pod, usage: PodUsage, qos: str, memory: int) -> str:
+def beyond_limit(pod: Pod, usage: PodUsage, qos: str, memory: int) -> str:
     """Returns the container to kill for a limit of its own or of its pod; "" if there is none."""
     in_effect = _in_effect(pod)
     for used in usage.containers:
