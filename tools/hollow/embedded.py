@@ -129,7 +129,11 @@ class Embedded:
                 if isinstance(update, ObjectsListed):
                     yield update
                     continue
-                renewed: dict[tuple[str, str], StoredObject] = {}
+                renewed = {event.renews: event.after for event in update if event.renews}
+                if len(renewed) == len(update):  # which is nearly always so
+                    yield Renewed(renewed)
+                    continue
+                renewed = {}
                 for event in update:
                     if event.renews is not None:
                         renewed[event.renews] = event.after

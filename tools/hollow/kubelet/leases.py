@@ -8,8 +8,9 @@ once.
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import deque
 from datetime import UTC, datetime
-from heapq import heappop, heappush, heapreplace
 
 import anyio
 from anyio.abc import TaskGroup
@@ -42,7 +43,8 @@ class Leases:
         self._seconds = seconds
         self._interval = seconds / 4
         self._uids: dict[str, str] = {}  # of the nodes, by name
-        self._times: list[tuple[float, str, str]] = []
+        # When leases are due, in order. All have the same interval, so the first ones go last.
+        self._times: deque[tuple[float, str, str]] = deque()
         self._begun = anyio.Event()
 
     def begin(self, name: str, uid: str) -> None:
@@ -50,7 +52,7 @@ class Leases:
         self._uids[name] = uid
         self._group.start_soon(self._renew, [(name, uid)])
         first = self._clock.now() + self._rng.random() * self._interval
-        heappush(self._times, (first, name, uid))
+        insort(self._times, (first, name, uid))
         self._begun.set()
 
     def end(self, name: str) -> None:
@@ -70,13 +72,16 @@ class Leases:
         batch: list[tuple[str, str]] = []
         times = self._times
         while times and times[0][0] <= now:
-            due, name, uid = times[0]
-            if self._uids.get(name) == uid:
-                batch.append((name, uid))
-                later = due + self._interval
-                heapreplace(times, (later if later > now else now + self._interval, name, uid))
+            due, name, uid = times.popleft()
+            if self._uids.get(name) != uid:
+                continue
+            batch.append((name, uid))
+            later = due + self._interval
+            again = (later if later > now else now + self._interval, name, uid)
+            if not times or again >= times[-1]:
+                times.append(again)
             else:
-                heappop(times)
+                insort(times, again)
         return batch
 
     async def _renew(self, batch: list[tuple[str, str]]) -> None:
