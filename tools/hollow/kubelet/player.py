@@ -121,7 +121,7 @@ class Player:
                 actions_of(
                     due.stage,
                     document,
-                    self._steps.functions(document, now),
+                    lambda: self._steps.functions(document, now),
                     lambda step: self._steps.run(step, document, now),
                 )
             )

@@ -52,10 +52,13 @@ Action = PatchObject | PostHeartbeat | RecordEvent | DeleteObject
 def actions_of(
     stage: Stage,
     document: Document,
-    of_player: Functions,
+    of_player: Callable[[], Functions],
     run: Callable[[str], Iterator[Action]],
 ) -> Iterator[Action]:
-    """Yields what the steps of a stage do; `run` does so for Python steps. Raises StageError."""
+    """Yields what the steps of a stage do; `run` does so for Python steps. Raises StageError.
+
+    `of_player` returns the functions of templates that depend on the object or the time.
+    """
     for step in stage.steps:
         match step:
             case Event():
@@ -68,7 +71,7 @@ def actions_of(
             case Delete():
                 yield DeleteObject()
             case Patch():
-                yield _rendered(stage, step, document, of_player)
+                yield _rendered(stage, step, document, of_player())
             case PythonStep():
                 yield from run(step.name)
             case _:
