@@ -21,6 +21,7 @@ import sys
 import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -57,7 +58,7 @@ def main(argv: list[str]) -> int:
         case "check":
             return check(arguments)
         case "demo" | "bench":
-            return run("berth", task, *arguments)
+            become("berth", task, *arguments)
     return 0
 
 
@@ -86,6 +87,12 @@ def setup() -> None:
     subprocess.run([*pip, "--require-hashes", "--no-deps", "-r", LOCK], check=True, cwd=ROOT)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], check=True, cwd=ROOT)
     STAMP.write_text(wanted)
+
+
+def become(program: str, *arguments: str) -> NoReturn:
+    """Runs a program of the environment in place of this one, so that signals reach it."""
+    sys.stdout.flush()
+    os.execv(VENV / "bin" / program, [program, *arguments])  # noqa: S606 - there is no shell
 
 
 def run(program: str, *arguments: str) -> int:
@@ -131,12 +138,12 @@ def test(arguments: list[str]) -> int:
             pass
         return code
     if not every:
-        return run(*pytest, "-m", "not full", *arguments)
+        become(*pytest, "-m", "not full", *arguments)
     if arguments:
-        return run(*pytest, *arguments)
+        become(*pytest, *arguments)
     if sys.version_info >= (3, 12):
         os.environ.setdefault("COVERAGE_CORE", "sysmon")
-    return run(*pytest, "--cov", "--cov-report=term-missing")
+    become(*pytest, "--cov", "--cov-report=term-missing")
 
 
 def check(arguments: list[str]) -> int:

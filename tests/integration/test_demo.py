@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -80,6 +81,18 @@ async def test_a_cluster_that_is_kept_says_how_to_look_at_it(tmp_path: Path) -> 
         process.send(signal.SIGINT)
         assert await process.end(60) == 0
         assert not await config.exists()
+
+
+async def test_a_signal_to_the_task_runner_ends_the_demo(tmp_path: Path) -> None:
+    program = (sys.executable, "tools/dev.py")
+    async with berth(tmp_path, "demo", "--keep", "--nodes", "0", program=program) as process:
+        line = await process.says("API server at ")
+        port = int(line.partition(";")[0].rpartition(":")[2])
+        await process.says("page at ")
+        process.send(signal.SIGTERM)
+        assert await process.end(60) == 0
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
 
 
 @pytest.mark.parametrize("keep", [(), ("--keep",)])
