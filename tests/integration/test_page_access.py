@@ -17,7 +17,7 @@ from aiohttp import web
 from playwright.async_api import Browser, expect
 
 from berth.tools.whatif.fullness import Fullness, NodeChange
-from berth.tools.whatif.placing import Evicted, Placed
+from berth.tools.whatif.placing import Deleted, Evicted, Placed
 from berth.tools.whatif.trying import Kept, Pending, Result
 from tests.integration.test_page import MESSAGE, browsing, filled, served
 from tests.kit.programs import needs
@@ -67,6 +67,7 @@ class Canned:
             [Placed("shop/a", "ReplicaSet shop/web", "node-1", 1)],
             [Pending("ReplicaSet shop/web", ["shop/b"], MESSAGE)],
             [Evicted("shop/web-0", "node-0", "node-0 is drained", "shop/a", 1)],
+            [Deleted("shop/web-9", "ReplicaSet shop/web", "node-1", 1)],
             nodes,
             [Kept("shop/web-6", "node-0", ["web"])],
             [],

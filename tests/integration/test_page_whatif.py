@@ -165,6 +165,12 @@ async def says_what_is_wrong(page: Page, url: str) -> None:
     await page.get_by_role("button", name="Ask").click()
     placed = page.get_by_role("region", name="Placed")
     await expect(placed).to_contain_text("default/pasted")
+    await page.get_by_role("combobox", name="Step").select_option("delete")
+    await page.get_by_role("combobox", name="Pod").fill("default/pasted")
+    await page.get_by_role("button", name="Add step").click()
+    await page.get_by_role("button", name="Ask").click()
+    deleted = page.get_by_role("region", name="Deleted")
+    await expect(deleted).to_contain_text("default/pasted")
     await fits(page)
     assert await page.locator("main img, main script").count() == 0
     assert await page.evaluate(GROUND) == "rgb(18, 22, 28)"

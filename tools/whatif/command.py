@@ -162,7 +162,8 @@ def show(result: Result, top: int, console: Console) -> None:
     if waiting == 1:
         first = "1 pod stays pending"
     evicted = f", {len(result.evicted)} evicted" if result.evicted else ""
-    console.print(f"{first}: {len(result.placed)} placed{evicted}", highlight=False)
+    deleted = f", {len(result.deleted)} deleted" if result.deleted else ""
+    console.print(f"{first}: {len(result.placed)} placed{evicted}{deleted}", highlight=False)
     if result.kept:
         said = f"{_pods([of.pod for of in result.kept])} kept by disruption budgets: a drain waits"
         console.print(shown(said), highlight=False)
@@ -203,6 +204,13 @@ def show(result: Result, top: int, console: Console) -> None:
         "evicted",
         ("pod", "from", "because", "replaced by"),
         [(of.pod, of.node, of.reason, of.replacement or "none") for of in result.evicted],
+        top,
+        console,
+    )
+    _table(
+        "deleted",
+        ("pod", "workload", "from"),
+        [(of.pod, of.workload, of.node or "pending") for of in result.deleted],
         top,
         console,
     )

@@ -51,6 +51,17 @@ class Evicted(msgspec.Struct, frozen=True):
     step: int
 
 
+class Deleted(msgspec.Struct, frozen=True):
+    """A pod that was deleted in a step, by it or by a controller that scales down. `node` is "" if
+    it was pending.
+    """
+
+    pod: str
+    workload: str
+    node: str
+    step: int
+
+
 class TooLongError(Exception):
     """A question takes longer than it may."""
 
@@ -74,6 +85,7 @@ class Placing:
         self._workloads: dict[Place, str] = {}
         self.placed: dict[Place, Placed] = {}
         self.evicted: list[Evicted] = []
+        self.deleted: list[Deleted] = []
         self.step = 0
         self.configured()
         for place, _ in sorted(
@@ -118,6 +130,13 @@ class Placing:
         return place
 
     def delete(self, place: Place) -> None:
+        """Deletes a pod that nothing replaces."""
+        node = self._documents.at(place)["spec"].get("nodeName", "")
+        workload = self.workload_of(place)
+        self.deleted.append(Deleted(f"{place[1]}/{place[2]}", workload, node, self.step))
+        self._remove(place)
+
+    def _remove(self, place: Place) -> None:
         self._documents.remove(place)
         self._pending.pop(place, None)
         self.placed.pop(place, None)
@@ -127,7 +146,7 @@ class Placing:
         pod = self._documents.at(place)
         workload = self.workload_of(place)
         named = place in self._workloads
-        self.delete(place)
+        self._remove(place)
         replacement = ""
         owner = controller_of(pod)
         if owner is not None and owner["kind"] in CONTROLLERS:

@@ -26,7 +26,7 @@ from ..manifests import ManifestError, read, read_objects, read_text
 from .budgets import keeping
 from .documents import Document, Documents, Place
 from .fullness import NodeChange, changed
-from .placing import Evicted, Placed, Placing, controller_of
+from .placing import Deleted, Evicted, Placed, Placing, controller_of
 from .steps import Content, Step, StepError, taint_of, tainted
 from .weights import weighed
 from .workloads import KINDS, add_like, reconcile, scaled
@@ -60,6 +60,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
     placed: list[Placed]
     pending: list[Pending]
     evicted: list[Evicted]
+    deleted: list[Deleted]
     nodes: list[NodeChange]
     kept: list[Kept]
     left_alone: list[LeftAlone]
@@ -101,7 +102,8 @@ def result_of(
         placing.unreserve()
     placed = list(placing.placed.values())
     left = _left_alone(documents, placing)
-    return Result(not pending, placed, pending, placing.evicted, nodes, trial.kept(), left)
+    evicted, deleted, kept = placing.evicted, placing.deleted, trial.kept()
+    return Result(not pending, placed, pending, evicted, deleted, nodes, kept, left)
 
 
 class _Trial:

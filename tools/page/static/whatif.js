@@ -258,7 +258,7 @@ export class WhatIfView {
 function conclusion(result) {
   const waiting = result.pending.reduce((sum, { pods }) => sum + pods.length, 0);
   const first = result.allPlaced ? "All pods have a node" : `${plural(waiting, "pod")} ${waiting === 1 ? "stays" : "stay"} pending`;
-  return `${first}: ${count(result.placed.length)} placed, ${count(result.evicted.length)} evicted.`;
+  return `${first}: ${count(result.placed.length)} placed, ${count(result.evicted.length)} evicted${result.deleted.length ? `, ${count(result.deleted.length)} deleted` : ""}.`;
 }
 
 const link = (key) => h("a", { href: podLink(key) }, key);
@@ -279,6 +279,7 @@ function sections(result) {
   return [
     ...section("Stay pending", ["workload", "pods", "why"], pending, result.pending.reduce((sum, { pods }) => sum + pods.length, 0)),
     ...section("Moved or evicted", ["pod", "from", "to", "replaced by", "why"], moved),
+    ...section("Deleted", ["pod", "workload", "from", "in step"], result.deleted.map((of) => [of.pod, of.workload, of.node || "pending", when(of.step)])),
     ...section("Placed", ["pod", "workload", "node", "in step", "note"], placed),
     ...section("A drain still waits for", ["pod", "on", "disruption budget"], result.kept.map((of) => [link(of.pod), of.node, of.budgets.join(", ")])),
     ...section("Left to other schedulers", ["scheduler", "pods"], result.leftAlone.map((of) => [of.scheduler, of.pods.join(", ")])),

@@ -102,8 +102,42 @@ def test_a_scaled_workload_loses_the_pods_that_share_a_node(folder: Path) -> Non
     answer = tried("apply web.yaml", "scale deployment/web 1")
     assert [p["pod"] for p in answer["placed"]] == ["default/web-new-3", "default/old-new-1"]
     assert answer["allPlaced"]  # the pod that was preempted fits again
+    assert answer["deleted"] == [
+        {
+            "pod": f"default/web-new-{number}",
+            "workload": "Deployment default/web",
+            "node": "node-2",
+            "step": 2,
+        }
+        for number in (1, 2)
+    ]
 
 
+def test_a_deleted_pod_is_named_unless_it_is_replaced(folder: Path) -> None:
+    (folder / "alone.yaml").write_text(ALONE)
+    answer = tried("apply alone.yaml", "delete alone", "delete waits", "delete old")
+    assert answer["deleted"] == [
+        {"pod": "default/alone", "workload": "default/alone", "node": "node-2", "step": 2},
+        {"pod": "default/waits", "workload": "default/waits", "node": "", "step": 3},
+    ]
+    assert [e["pod"] for e in answer["evicted"]] == ["default/old"]
+    steps = ("apply alone.yaml", "delete alone", "delete waits")
+    shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", *steps]).stdout
+    assert shown.startswith("all pods have a node: 0 placed, 2 deleted\n")
+    assert "default/waits │ default/waits │ pending" in shown
+
+
+ALONE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: alone}
+spec: {containers: [{name: c, image: i}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: waits}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "99"}}}]}
+"""
 PROTECTED = """
 apiVersion: policy/v1
 kind: PodDisruptionBudget
