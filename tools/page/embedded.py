@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import anyio
@@ -24,7 +25,7 @@ from ..apiserver.resources import BY_KIND
 from ..hollow.embedded import Embedded
 from .rows import node_row, pod_row
 from .source import Change, NodeGone, PodGone
-from .story import Story, story_of
+from .story import Story, as_pending, story_of
 
 Document = dict[str, Any]
 PAUSE_EVERY = 200  # objects of a list, between which others have their turn
@@ -119,16 +120,9 @@ class EmbeddedSource:
         if pod is None:
             return None
         events = await self._listed("v1", "Event", BY_KIND["v1", "Event"].path(namespace))
-        return await to_thread.run_sync(
-            story_of,
-            pod,
-            events,
-            objects,
-            await self._recorded(f"{namespace}/{name}"),
-            self._configuration,
-            self._gates,
-            limiter=self._telling,
-        )
+        ask = partial(as_pending, pod, objects, self._configuration, self._gates)
+        recorded = await self._recorded(f"{namespace}/{name}")
+        return await to_thread.run_sync(story_of, pod, events, recorded, ask, limiter=self._telling)
 
     async def _listed(self, version: str, kind: str, path: str) -> list[Document]:
         try:

@@ -4,7 +4,7 @@ decision as `berth explain` makes it, with what would change it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,11 +15,11 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..explain.answering import Explainer, decided
+from ..explain.answering import Attempt, Explainer, decided
 from ..explain.changes.search import first_of, is_pending, search
 from ..explain.decision import Decision, Failure
 from ..explain.recorded import conclusion, woken_by
-from ..explain.source import SourceError, question_about
+from ..explain.source import Question, SourceError, question_about
 from ..explain.subject import Subject
 
 Document = dict[str, Any]
@@ -100,30 +100,54 @@ class Story(msgspec.Struct, frozen=True, rename="camel"):
     changes_problem: str = ""
 
 
+class AsPending(msgspec.Struct, frozen=True):
+    """A question about a pod as if it were pending now, with its attempt."""
+
+    explainer: Explainer
+    question: Question
+    attempt: Attempt
+
+
+def as_pending(
+    pod: Document,
+    objects: list[Document],
+    configuration: KubeSchedulerConfiguration,
+    gates: Mapping[str, bool],
+) -> AsPending:
+    """Asks about a pod; `objects` are the cluster with it. Takes seconds in a large cluster. Raises
+    SourceError, ConfigError or RegistryError.
+    """
+    explainer = Explainer(configuration, gates)
+    question = question_about_pod(pod, objects, configuration)
+    return AsPending(explainer, question, explainer.attempt(question))
+
+
+def question_about_pod(
+    pod: Document, objects: list[Document], configuration: KubeSchedulerConfiguration
+) -> Question:
+    """Returns the question about a pod of these objects. Raises SourceError."""
+    metadata = pod["metadata"]
+    subject = Subject("Pod", metadata["namespace"], metadata["name"])
+    return question_about(subject, objects, configuration)
+
+
 def story_of(
     pod: Document,
     events: Iterable[Document] | None,
-    objects: list[Document],
     recorded: AttemptsPage,
-    configuration: KubeSchedulerConfiguration,
-    gates: Mapping[str, bool],
+    ask: Callable[[], AsPending],
 ) -> Story:
-    """Returns the story of a pod; `objects` are the cluster with it. Takes seconds in a large
-    cluster, and changes nothing.
-    """
+    """Returns the story of a pod; `ask` may raise SourceError, ConfigError or RegistryError."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     decision: Decision | Failure | None = None
     changes: list[Change] | None = None
     problem = changes_problem = ""
     try:
-        explainer = Explainer(configuration, gates)
-        subject = Subject("Pod", metadata["namespace"], metadata["name"])
-        question = question_about(subject, objects, configuration)
-        attempt = explainer.attempt(question)
-        explained = decided(attempt)
+        asked = ask()
+        explained = decided(asked.attempt)
         decision = explained.decision
-        if is_pending(attempt, decision) and not spec.get("nodeName"):
-            result = search(explainer, question, attempt, explained.outcome)
+        if is_pending(asked.attempt, decision) and not spec.get("nodeName"):
+            result = search(asked.explainer, asked.question, asked.attempt, explained.outcome)
             changes_problem = result.problem
             changes = [
                 Change(each.who.value, each.sentence) for each in first_of(result.suggestions)

@@ -38,7 +38,7 @@ from ..explain.source import CLASSES, SourceError, from_cluster
 from ..page.feed import FRAME_SECONDS, GLANCE_SECONDS, Board
 from ..page.rows import node_row, pod_row
 from ..page.source import Change, NodeGone, PodGone
-from ..page.story import story_of
+from ..page.story import as_pending, story_of
 from .model import Began, Event
 from .stream import lost_in_words
 from .told import Told
@@ -92,15 +92,9 @@ class Live:
                 recorded = await self._recorded(key)
             except (SourceError, ConnectionFailedError, ConfigError, RegistryError) as problem:
                 raise LostError(str(problem)) from None
+        ask = partial(as_pending, pod, objects, self._configuration, self._gates)
         story = await to_thread.run_sync(
-            story_of,
-            pod,
-            events,
-            objects,
-            recorded,
-            self._configuration,
-            self._gates,
-            limiter=self._telling,
+            story_of, pod, events, recorded, ask, limiter=self._telling
         )
         return msgspec.json.decode(msgspec.json.encode(story), type=Told)
 

@@ -21,6 +21,7 @@ from ..explain.cluster import Cluster
 from ..explain.handle import HeldObjects
 from ..explain.source import CLASSES, Question, SourceError, classes_of
 from ..hollow.objects import Pod, read
+from ..page.story import AsPending, question_about_pod
 from .fullness import NodeChange
 
 Document = dict[str, Any]
@@ -251,6 +252,14 @@ class Documents:
         """Returns the attempt at a pending pod."""
         question = Question(self.at(place), [], self.configuration)
         return self._deciding.explainer.attempt(question, self._deciding.cluster)
+
+    def as_pending(self, place: Place) -> AsPending:
+        """Returns the question about a pod, which is pending as long as the trial lasts. Raises
+        SourceError.
+        """
+        question = question_about_pod(self.at(place), self.all(), self.configuration)
+        self.put(question.pod)
+        return AsPending(self._deciding.explainer, question, self.attempt(place))
 
     def snapshot(self) -> Snapshot:
         return self._deciding.cluster.snapshot()

@@ -14,6 +14,7 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -87,16 +88,9 @@ class Replica:
         pod = documents.document("Pod", asked.name, asked.namespace)
         if pod is None:
             return _refused(RefusedError(HTTPStatus.NOT_FOUND, "", "no such pod"))
-        return _answered(
-            story_of(
-                pod,
-                asked.events,
-                documents.all(),
-                asked.recorded,
-                documents.configuration,
-                documents.gates,
-            )
-        )
+        with documents.trial():
+            ask = partial(documents.as_pending, place_of(pod))
+            return _answered(story_of(pod, asked.events, asked.recorded, ask))
 
     def _whole(self) -> Documents:
         """Returns the cluster, of which all is told now."""
