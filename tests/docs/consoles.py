@@ -5,25 +5,37 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tests.docs.blocks import exchanges, of_section
 from tests.kit.kubectl import SKEW, Kubectl
 
+WAITS = ("kubectl wait", "kubectl rollout status")
+
 
 def follow(
-    page: Path, section: str, kubectl: Kubectl, looks: tuple[str, ...], seconds: float
+    page: Path,
+    section: str,
+    kubectl: Kubectl,
+    looks: tuple[str, ...],
+    seconds: float,
+    hurried: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> None:
     """Runs the commands one after another. Those that begin with one of `looks` are repeated until
-    they print what the page shows: the controllers take a moment to reach it.
+    they print what the page shows: the controllers take a moment to reach it. The cluster is to be
+    `hurried` in between, and while a command waits.
     """
     for block in of_section(page, section):
         for command, printed in exchanges(block):
             end = time.monotonic() + seconds
-            got = _output(kubectl, command, seconds)
+            with hurried() if command.startswith(WAITS) else nullcontext():
+                got = _output(kubectl, command, seconds)
             while command.startswith(looks) and not _shown(printed).fullmatch(got):
                 assert time.monotonic() < end, f"{block}: {command}: {got}"
-                time.sleep(0.5)
+                with hurried():
+                    time.sleep(0.5)
                 got = _output(kubectl, command, seconds)
             assert _shown(printed).fullmatch(got), f"{block}: {command}\n{got}"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.blocks import ROOT, write_files
 from tests.docs.consoles import follow
-from tests.kit.kubectl import Daemon, Kubectl
+from tests.kit.kubectl import Daemon, PacedDaemon
 
 PAGE = ROOT / "docs/toy-cluster.md"
 SECONDS = 150.0
@@ -22,17 +22,17 @@ pytestmark = [
 
 
 @pytest.fixture
-def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PacedDaemon]:
     folder = tmp_path_factory.mktemp("autoscaling")
     write_files(PAGE, folder)
-    daemon = Daemon(folder, "demo", "--keep", "--nodes", "2", "-f", str(folder / "shop.yaml"))
-    yield daemon.kubectl
+    daemon = PacedDaemon(folder, "demo", "--keep", "--nodes", "2", "-f", str(folder / "shop.yaml"))
+    yield daemon
     assert daemon.end() == 0
 
 
-def test_the_commands_print_what_the_page_shows(kubectl: Kubectl) -> None:
+def test_the_commands_print_what_the_page_shows(shop: PacedDaemon) -> None:
     looks = ("kubectl get", "kubectl top")
-    follow(PAGE, "Usage and autoscaling", kubectl, looks, SECONDS)
+    follow(PAGE, "Usage and autoscaling", shop.kubectl, looks, SECONDS, shop.hurried)
 
 
 def test_a_server_alone_has_no_metrics(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.blocks import ROOT, write_files
 from tests.docs.consoles import follow
-from tests.kit.kubectl import Daemon, Kubectl
+from tests.kit.kubectl import PacedDaemon
 
 EVICTION = ROOT / "docs/eviction.md"
 SECONDS = 60.0
@@ -28,14 +28,16 @@ pytestmark = [
 
 
 @pytest.fixture
-def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PacedDaemon]:
     folder = tmp_path_factory.mktemp("eviction")
     write_files(EVICTION, folder)
-    daemon = Daemon(folder, "demo", "--keep", "--nodes", "3", "-f", str(folder / "zk.yaml"))
+    daemon = PacedDaemon(folder, "demo", "--keep", "--nodes", "3", "-f", str(folder / "zk.yaml"))
     daemon.kubectl.environment["PATH"] = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
-    yield daemon.kubectl
+    yield daemon
     assert daemon.end() == 0
 
 
-def test_the_commands_print_what_the_page_shows(kubectl: Kubectl) -> None:
-    follow(EVICTION, "API-initiated eviction", kubectl, ("kubectl get",), SECONDS)
+def test_the_commands_print_what_the_page_shows(zookeeper: PacedDaemon) -> None:
+    looks = ("kubectl get",)
+    section = "API-initiated eviction"
+    follow(EVICTION, section, zookeeper.kubectl, looks, SECONDS, zookeeper.hurried)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.blocks import ROOT, write_files
 from tests.docs.consoles import follow
-from tests.kit.kubectl import Daemon
+from tests.kit.kubectl import PacedDaemon
 from tests.kit.programs import needs
 
 EVICTION = ROOT / "docs/eviction.md"
@@ -28,10 +28,12 @@ def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:
         "--kubelet-config",
         str(tmp_path / "kubelet.yaml"),
     )
-    daemon = Daemon(tmp_path, "demo", "--keep", "--nodes", "3", *options)
+    daemon = PacedDaemon(tmp_path, "demo", "--keep", "--nodes", "3", *options)
     try:
         daemon.kubectl.environment["PATH"] = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
-        follow(EVICTION, "Node-pressure eviction", daemon.kubectl, ("kubectl get",), SECONDS)
+        looks = ("kubectl get",)
+        section = "Node-pressure eviction"
+        follow(EVICTION, section, daemon.kubectl, looks, SECONDS, daemon.hurried)
     finally:
         code = daemon.end()
     assert code == 0

@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.blocks import ROOT, write_files
 from tests.docs.consoles import follow
-from tests.kit.kubectl import Daemon
+from tests.kit.kubectl import PacedDaemon
 
 PAGE = ROOT / "docs/eviction.md"
 SECONDS = 60.0
@@ -32,9 +32,9 @@ def test_the_commands_print_what_the_page_shows(
 ) -> None:
     write_files(PAGE, tmp_path)
     named = [str(tmp_path / each) if each.endswith(".yaml") else each for each in options]
-    daemon = Daemon(tmp_path, "demo", "--keep", *named)
+    daemon = PacedDaemon(tmp_path, "demo", "--keep", *named)
     try:
-        follow(PAGE, section, daemon.kubectl, ("kubectl get",), SECONDS)
+        follow(PAGE, section, daemon.kubectl, ("kubectl get",), SECONDS, daemon.hurried)
     finally:
         ended = daemon.end()
     assert ended == 0

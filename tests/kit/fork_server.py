@@ -2,9 +2,9 @@
 most of a second that it takes to import NumPy, aiohttp and the rest. tests/kit/forks.py asks it.
 
 It reads requests from a socket, whose number is its argument. A request is a line of JSON with the
-arguments, the folder and the environment of a process, and four files: its standard input, output
-and error, and a socket on which the server answers with the process id, and with the exit code once
-the process has ended. It ends with the last of its clients.
+module to run, the arguments, the folder and the environment of a process, and four files: its
+standard input, output and error, and a socket on which the server answers with the process id, and
+with the exit code once the process has ended. It ends with the last of its clients.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Server:
                     selector.close()
                     answers.close()
                     self._become(request, files)
-                    return ["berth", *request["arguments"]]
+                    return [request["module"], *request["arguments"]]
                 for file in files:
                     os.close(file)
                 self._answers[pid] = answers
@@ -105,4 +105,4 @@ def _load(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     sys.argv = Server(socket.socket(fileno=int(sys.argv[1]))).serve()
-    runpy.run_module("berth.actors", run_name="__main__", alter_sys=True)
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -61,12 +61,21 @@ class Fork:
 
 
 def fork(
-    *arguments: str, folder: Path, environment: Mapping[str, str], files: tuple[int, int, int]
+    *arguments: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    files: tuple[int, int, int],
+    module: str = "berth.actors",
 ) -> Fork:
     """Runs `berth` with these arguments in a session of its own. The files are its standard input,
-    output and error.
+    output and error; `module` is another one to run in its place.
     """
-    request = {"arguments": arguments, "folder": str(folder), "environment": dict(environment)}
+    request = {
+        "module": module,
+        "arguments": arguments,
+        "folder": str(folder),
+        "environment": dict(environment),
+    }
     ours, its_end = socket.socketpair()
     with its_end:
         line = f"{json.dumps(request)}\n".encode()

@@ -8,10 +8,12 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.kit import paced_berth
 from tests.kit.forks import fork
 
 SKEW = re.compile(r"WARNING: version difference between client .*\n")
@@ -54,9 +56,9 @@ class Kubectl:
 
 
 class Daemon:
-    """A berth command that keeps running until `end`."""
+    """A berth command that keeps running until `end`. `module` is as in `fork`."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, module: str = "berth.actors") -> None:
         self.config = folder / "config"
         self.config.unlink(missing_ok=True)
         self.errors = (folder / "stderr").open("w+")
@@ -68,6 +70,7 @@ class Daemon:
                 folder=Path.cwd(),
                 environment=os.environ,
                 files=(nothing.fileno(), nothing.fileno(), self.errors.fileno()),
+                module=module,
             )
         until(self.written)
         self.kubectl = Kubectl(self.config, folder)
@@ -86,6 +89,21 @@ class Daemon:
         code = self.process.wait(60)
         self.errors.close()
         return code
+
+
+class PacedDaemon(Daemon):
+    """One whose time runs faster while somebody waits for it."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        super().__init__(folder, *arguments, module=paced_berth.__name__)
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        self.process.send_signal(signal.SIGUSR1)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGUSR2)
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -14,26 +14,31 @@ SPEED = 40.0
 
 
 class _Selector(selectors.DefaultSelector):
-    def __init__(self) -> None:
+    def __init__(self, speed: float) -> None:
         super().__init__()
         self.now = 0.0
+        self.speed = speed
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout <= 0:
             return super().select(timeout)
-        began = time.monotonic()
-        ready = super().select(timeout / SPEED)
-        passed = (time.monotonic() - began) * SPEED if ready else timeout
+        began, speed = time.monotonic(), self.speed
+        ready = super().select(timeout / speed)
+        passed = (time.monotonic() - began) * speed if ready else timeout
         self.now += min(passed, timeout)
         return ready
 
 
 class PacedLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time starts at 0 seconds and runs SPEED times as fast."""
+    """An event loop whose time starts at 0 seconds and runs `speed` times as fast."""
 
-    def __init__(self) -> None:
-        self._paced = _Selector()
+    def __init__(self, speed: float = SPEED) -> None:
+        self._paced = _Selector(speed)
         super().__init__(self._paced)
+
+    def pace(self, speed: float) -> None:
+        """Changes the speed, from a handler of a signal too."""
+        self._paced.speed = speed
 
     def time(self) -> float:
         return self._paced.now
