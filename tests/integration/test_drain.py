@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.cluster import path_of
 from tests.kit.kubectl import Daemon, Kubectl, until
 
 pytestmark = [
@@ -41,20 +42,30 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 @pytest.fixture
 def kubectl(cluster: Kubectl) -> Iterator[Kubectl]:
     yield cluster
-    everything = ("deployments,daemonsets,statefulsets,poddisruptionbudgets", "pods")
-    for kinds in everything:
-        cluster("delete", kinds, "--all", "--wait=false")
-    until(lambda: not cluster.read("pods")["items"])
+    owners = ("Deployment", "DaemonSet", "StatefulSet", "PodDisruptionBudget")
+    for kind in (*owners, "Pod"):
+        for item in cluster.call("GET", path_of(kind))["items"]:
+            cluster.call("DELETE", f"{path_of(kind)}/{item['metadata']['name']}")
+    until(lambda: not pods(cluster))
     cluster("uncordon", *nodes_of(cluster))
 
 
 def nodes_of(kubectl: Kubectl) -> list[str]:
-    return [node["metadata"]["name"] for node in kubectl.read("nodes")["items"]]
+    return [node["metadata"]["name"] for node in kubectl.call("GET", path_of("Node"))["items"]]
+
+
+def pods(kubectl: Kubectl, **query: str) -> list[Document]:
+    items: list[Document] = kubectl.call("GET", path_of("Pod"), **query)["items"]
+    return items
+
+
+def read(kubectl: Kubectl, kind: str, name: str) -> Document:
+    return kubectl.call("GET", f"{path_of(kind)}/{name}")
 
 
 def create(kubectl: Kubectl, *documents: Document) -> None:
-    items = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
-    kubectl("create", "-f", "-", stdin=json.dumps(items))
+    for document in documents:
+        kubectl.call("POST", path_of(document["kind"]), document)
 
 
 def pod(name: str, node: str = "", metadata: Document | None = None, **spec: Any) -> Document:
@@ -89,14 +100,14 @@ def budget(name: str, **spec: Any) -> Document:
 
 
 def pods_on(kubectl: Kubectl, node: str) -> set[str]:
-    selected = kubectl.read("pods", "--field-selector", f"spec.nodeName={node}")["items"]
+    selected = pods(kubectl, fieldSelector=f"spec.nodeName={node}")
     return {item["metadata"]["name"] for item in selected}
 
 
 def ready(kubectl: Kubectl, app: str) -> int:
     conditions = [
         condition
-        for item in kubectl.read("pods", "-l", f"app={app}")["items"]
+        for item in pods(kubectl, labelSelector=f"app={app}")
         if "deletionTimestamp" not in item["metadata"]
         for condition in item["status"].get("conditions", ())
     ]
@@ -104,17 +115,36 @@ def ready(kubectl: Kubectl, app: str) -> int:
 
 
 def running(kubectl: Kubectl, *names: str) -> None:
-    for name in names:
-        kubectl("wait", "--for=jsonpath={.status.phase}=Running", f"pod/{name}", "--timeout=60s")
+    """Waits until these pods exist and run."""
+    until(lambda: {*names} <= {p["metadata"]["name"] for p in pods(kubectl) if runs(p)})
+
+
+def runs(pod: Document) -> bool:
+    return bool(pod["status"].get("phase") == "Running")
+
+
+def rolled_out(kubectl: Kubectl, name: str, replicas: int) -> None:
+    """Waits until a Deployment has so many pods, all new and ready."""
+
+    def over() -> bool:
+        deployment = read(kubectl, "Deployment", name)
+        status = deployment.get("status") or {}
+        counts = {status.get(each) for each in ("replicas", "updatedReplicas", "readyReplicas")}
+        observed = status.get("observedGeneration") == deployment["metadata"]["generation"]
+        return observed and counts == {replicas}
+
+    until(over)
 
 
 def allows(kubectl: Kubectl, name: str, disruptions: int) -> None:
-    until(
-        lambda: (
-            kubectl.read("pdb", name)["status"].get("disruptionsAllowed") == disruptions
-            and kubectl.read("pdb", name)["status"].get("currentHealthy", 0) > 0
-        )
-    )
+    """Waits until a budget of at least one healthy pod allows so many disruptions."""
+
+    def counted() -> bool:
+        status = read(kubectl, "PodDisruptionBudget", name).get("status") or {}
+        healthy = status.get("currentHealthy", 0) > 0
+        return bool(healthy and status["disruptionsAllowed"] == disruptions)
+
+    until(counted)
 
 
 def busiest(kubectl: Kubectl) -> str:
@@ -123,7 +153,7 @@ def busiest(kubectl: Kubectl) -> str:
 
 def test_a_drain_cordons_evicts_and_waits(kubectl: Kubectl) -> None:
     create(kubectl, workload("Deployment", "web", replicas=REPLICAS))
-    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    rolled_out(kubectl, "web", REPLICAS)
     node = busiest(kubectl)
     before = pods_on(kubectl, node)
     said = kubectl("drain", node, "--timeout=60s")
@@ -132,7 +162,7 @@ def test_a_drain_cordons_evicts_and_waits(kubectl: Kubectl) -> None:
     assert all(f"pod/{name} evicted" in said for name in before)
     assert pods_on(kubectl, node) == set()
     assert kubectl("cordon", node) == f"node/{node} already cordoned\n"
-    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    rolled_out(kubectl, "web", REPLICAS)
     assert kubectl("uncordon", node) == f"node/{node} uncordoned\n"
     assert kubectl("uncordon", node) == f"node/{node} already uncordoned\n"
 
@@ -144,12 +174,12 @@ def test_a_budget_lets_one_pod_go_at_a_time(kubectl: Kubectl) -> None:
         workload("Deployment", "db", replicas=REPLICAS),
         budget("db", minAvailable=few),
     )
-    kubectl("rollout", "status", "deployment/db", "--timeout=60s")
+    rolled_out(kubectl, "db", REPLICAS)
     allows(kubectl, "db", 1)
     others = nodes_of(kubectl)[1:]
     kubectl("cordon", *others)
     kubectl("rollout", "restart", "deployment/db")
-    kubectl("rollout", "status", "deployment/db", "--timeout=60s")
+    rolled_out(kubectl, "db", REPLICAS)
     kubectl("uncordon", *others)
     node = nodes_of(kubectl)[0]
     assert len(pods_on(kubectl, node)) == REPLICAS
@@ -177,18 +207,13 @@ def test_a_budget_that_allows_nothing_stops_a_drain_until_it_is_disabled(
     kubectl: Kubectl,
 ) -> None:
     create(kubectl, workload("StatefulSet", "db", replicas=1), budget("db", maxUnavailable=0))
-    running_soon(kubectl, "db-0")
+    running(kubectl, "db-0")
     (node,) = {n for n in nodes_of(kubectl) if "db-0" in pods_on(kubectl, n)}
     refused = kubectl.refused("drain", node, "--timeout=1s")
     assert "global timeout reached: 1s" in refused
     assert "db-0" in pods_on(kubectl, node)
     assert "deleted" in kubectl("drain", node, "--disable-eviction", "--timeout=60s")
     until(lambda: "db-0" not in pods_on(kubectl, node))
-
-
-def running_soon(kubectl: Kubectl, name: str) -> None:
-    until(lambda: kubectl.run("get", "pod", name).returncode == 0)
-    running(kubectl, name)
 
 
 def test_daemon_sets_stop_a_drain_unless_they_are_ignored(kubectl: Kubectl) -> None:
@@ -221,7 +246,7 @@ def test_pods_with_an_empty_dir_need_a_flag(kubectl: Kubectl) -> None:
     document = workload("Deployment", "cache", replicas=1)
     document["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
     create(kubectl, document)
-    kubectl("rollout", "status", "deployment/cache", "--timeout=60s")
+    rolled_out(kubectl, "cache", 1)
     node = busiest(kubectl)
     refused = kubectl.refused("drain", node)
     assert "cannot delete Pods with local storage (use --delete-emptydir-data" in refused
@@ -271,16 +296,16 @@ def test_a_dry_run_changes_nothing(kubectl: Kubectl, where: str, options: list[s
     create(kubectl, pod("bare", node), budget("bare", minAvailable=0))
     running(kubectl, "bare")
     allows(kubectl, "bare", 1)
-    before = kubectl.read("pdb", "bare")
+    before = read(kubectl, "PodDisruptionBudget", "bare")
     done = kubectl.run("drain", node, "--force", f"--dry-run={where}", *options)
     assert done.returncode == 0, done.stderr
     word = "dry run" if where == "client" else "server dry run"
     assert f"node/{node} cordoned ({word})" in done.stdout
     assert f"node/{node} drained ({word})" in done.stdout
     assert "bare" in done.stdout
-    assert kubectl.read("pdb", "bare") == before
-    assert "unschedulable" not in kubectl.read("node", node).get("spec", {})
-    assert "deletionTimestamp" not in kubectl.read("pod", "bare")["metadata"]
+    assert read(kubectl, "PodDisruptionBudget", "bare") == before
+    assert "unschedulable" not in read(kubectl, "Node", node).get("spec", {})
+    assert "deletionTimestamp" not in read(kubectl, "Pod", "bare")["metadata"]
 
 
 @pytest.mark.parametrize("options", [[], ["--disable-eviction"]], ids=["eviction", "deletion"])
@@ -302,8 +327,8 @@ def test_an_unhealthy_pod_is_drained_if_its_budget_says_so(kubectl: Kubectl) -> 
     unready = {"annotations": {"berth.dev/ready-seconds": "3600"}}
     create(kubectl, pod("sick", node, unready), budget("sick", minAvailable=1))
     running(kubectl, "sick")
-    until(lambda: kubectl.read("pdb", "sick")["status"].get("expectedPods") == 1)
-    assert not kubectl.read("pdb", "sick")["status"].get("currentHealthy")
+    until(lambda: read(kubectl, "PodDisruptionBudget", "sick")["status"].get("expectedPods") == 1)
+    assert not read(kubectl, "PodDisruptionBudget", "sick")["status"].get("currentHealthy")
     refused = kubectl.refused("drain", node, "--force", "--timeout=1s")
     assert "Cannot evict pod" in refused
     policy = {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}

@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+import yaml
 
 from tests.kit import paced_berth
 from tests.kit.forks import fork
@@ -23,6 +27,7 @@ class Kubectl:
     def __init__(self, config: Path, folder: Path) -> None:
         self.folder = folder
         self.environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(folder)}
+        self._server = ""
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         command = ["kubectl", *arguments]
@@ -53,6 +58,18 @@ class Kubectl:
     def read(self, *arguments: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self("get", *arguments, "-o", "json"))
         return document
+
+    def call(self, method: str, path: str, body: Any = None, **query: str) -> dict[str, Any]:
+        """Sends a request to kubectl's server, without a process: for what surrounds a command."""
+        if not self._server:
+            config = yaml.safe_load(Path(self.environment["KUBECONFIG"]).read_text())
+            self._server = config["clusters"][0]["cluster"]["server"]
+        url = f"{self._server}{path}?{urlencode(query)}"
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(url, data, {"Content-Type": "application/json"}, method=method)
+        with urlopen(request, timeout=60) as answer:
+            document: dict[str, Any] = json.load(answer)
+            return document
 
 
 class Daemon:
