@@ -5,6 +5,7 @@ another package.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -58,19 +59,6 @@ def built(source: Path, target: str, folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(ROOT, "wheel", tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of another project with the top-level package `config`."""
-    project = tmp_path_factory.mktemp("config")
-    (project / "config").mkdir()
-    (project / "config/__init__.py").write_text('OWNER = "another project"\n')
-    (project / "pyproject.toml").write_text(
-        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-        '[project]\nname = "config"\nversion = "1"\n'
-    )
-    return built(project, "wheel", tmp_path_factory.mktemp("stand-in"))
 
 
 def files_of(*distributions: str) -> set[str]:
@@ -143,6 +131,14 @@ class Environment:
         """Returns the output of Python in an empty folder."""
         return ran(self.python, *arguments, folder=self.neutral)
 
+    def add_config(self) -> None:
+        """Adds the package `config` of another project."""
+        (self.site / "config").mkdir()
+        (self.site / "config/__init__.py").write_text('OWNER = "another project"\n')
+
+    def remove_config(self) -> None:
+        shutil.rmtree(self.site / "config")
+
     def finds(self, *modules: str) -> list[str]:
         """Returns those of these top-level modules that can be imported."""
         code = "import importlib.util, sys; print(*filter(importlib.util.find_spec, sys.argv[1:]))"
@@ -150,53 +146,57 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    return Environment(tmp_path_factory.mktemp("environment"))
+def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Iterator[Environment]:
+    """An environment with the wheel, which each test leaves as it was."""
+    environment = Environment(tmp_path_factory.mktemp("installed"))
+    environment.install(wheel)
+    yield environment
+    environment.uninstall("berth-scheduler")
+    assert environment.installed() == environment.before
 
 
-@pytest.fixture
-def environment(empty: Environment) -> Iterator[Environment]:
-    """The environment that all tests here share: each leaves it as it was."""
-    yield empty
-    empty.uninstall("berth-scheduler")
-    assert empty.installed() == empty.before
-
-
-@pytest.mark.parametrize(
-    ("editable", "order"), [(False, ("berth", "config")), (True, ("config", "berth"))]
-)
-def test_it_keeps_off_a_package_config_of_others(
-    editable: bool, order: tuple[str, str], environment: Environment, wheel: Path, stand_in: Path
-) -> None:
-    sources: dict[str, tuple[str | Path, ...]] = {
-        "berth": ("-e", ROOT) if editable else (wheel,),
-        "config": (stand_in,),
-    }
-    for name in order:
-        environment.install(*sources[name])
+def keeps_off(environment: Environment) -> None:
+    """Asserts that berth and a package `config` of others, both installed, do without each other,
+    and removes the latter.
+    """
     code = "import berth.config.load, config; print(config.OWNER)"
     assert environment.run("-c", code) == "another project\n"
-
-    environment.uninstall("config")
+    environment.remove_config()
     assert "demo" in environment.berth("--help")
     environment.run("-c", "import berth.config.load, berth.plugin")
     assert environment.finds("berth", "actors", "config", "tools") == ["berth"]
-    new = environment.installed() - environment.before
-    metadata = {name for name in new if name.endswith((".dist-info", ".pth"))}
-    assert new - metadata == (set() if editable else {"berth"})
+
+
+def test_it_keeps_off_a_package_config_that_is_installed_later(installed: Environment) -> None:
+    installed.add_config()
+    keeps_off(installed)
+    new = installed.installed() - installed.before
+    metadata = {name for name in new if name.endswith(".dist-info")}
+    assert new - metadata == {"berth"}
     assert all("berth" in name for name in metadata)
 
 
+def test_in_a_checkout_it_keeps_off_a_package_config_that_was_there(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
+    environment.add_config()
+    environment.install("-e", ROOT)
+    keeps_off(environment)
+    new = environment.installed() - environment.before
+    assert new == {name for name in new if name.endswith((".dist-info", ".pth"))}
+    assert all("berth" in name for name in new)
+    environment.uninstall("berth-scheduler")
+    assert environment.installed() == environment.before
+
+
 async def test_it_runs_with_nothing_but_what_it_requires(
-    environment: Environment, wheel: Path, tmp_path: Path
+    installed: Environment, tmp_path: Path
 ) -> None:
-    environment.install(wheel)
-    assert environment.finds("pytest", "hypothesis", "opentelemetry", "jsonschema") == []
-    assert environment.run("-m", "berth.actors", "--help") == environment.berth("--help")
-    assert "--times" in environment.run("-m", "berth.tools.bench.decision", "--help")
-    assert version("berth-scheduler") in environment.berth("version")
-    assert "13 placed, 0 pending" in environment.berth("demo")
-    program = str(environment.program)
+    assert installed.finds("pytest", "hypothesis", "opentelemetry", "jsonschema") == []
+    assert installed.run("-m", "berth.actors", "--help") == installed.berth("--help")
+    assert "--times" in installed.run("-m", "berth.tools.bench.decision", "--help")
+    assert version("berth-scheduler") in installed.berth("version")
+    assert "13 placed, 0 pending" in installed.berth("demo")
+    program = str(installed.program)
     async with berth(tmp_path, "apiserver", program=program) as server:
         url = (await server.says("API server at ")).split()[-1]
         async with berth(tmp_path, "run", f"--master={url}", program=program) as scheduler:
