@@ -57,7 +57,7 @@ async def test_the_command_of_the_manifest_starts_a_leader_that_places_pods(tmp_
         if not is_free(port):  # another scheduler runs on this machine
             port = free_port()
             flags.append(f"--secure-port={port}")
-        async with berth(tmp_path, *flags, program=str(program)) as scheduler:
+        async with berth(tmp_path, *flags, program=(str(program),)) as scheduler:
             running.schedulers.append(scheduler)
             start = await scheduler.says('"starting"')
             for field in ("identity=", f'server="{running.url}"', 'lock="kube-system/kube-sched'):

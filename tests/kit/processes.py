@@ -82,11 +82,11 @@ async def berth(
     folder: Path,
     *arguments: str,
     site: Path | None = None,
-    program: str = "",
+    program: Sequence[str] = (),
     errors: Path | None = None,
 ) -> AsyncIterator[Berth]:
     """Runs `berth` with these arguments, and kills it at the end of the block. `site` is a folder
-    of packages to add to its path, `program` a file to run instead of a fork of `berth`, and
+    of packages to add to its path, `program` a command to run instead of a fork of `berth`, and
     `errors` a file for its standard error.
     """
     output = folder / f"berth-{next(_SERIAL)}.log"
@@ -101,7 +101,7 @@ async def berth(
 
 
 def _started(
-    program: str,
+    program: Sequence[str],
     arguments: Sequence[str],
     environment: dict[str, str],
     output: Path,
@@ -111,7 +111,7 @@ def _started(
         files = (nothing.fileno(), said.fileno(), wrong.fileno())
         if not program:
             return fork(*arguments, folder=ROOT, environment=environment, files=files)
-        command = (program, *arguments)
+        command = (*program, *arguments)
         stdin, stdout, stderr = files
         return subprocess.Popen(
             command, stdin=stdin, stdout=stdout, stderr=stderr, cwd=ROOT, env=environment
