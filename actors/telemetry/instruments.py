@@ -36,6 +36,8 @@ _QUEUES = {"gated": "unschedulable"}
 # workload may repeat itself after every ten pods.
 _DETAILED = tuple(number * 37 % 100 < 10 for number in range(100))
 SETTLE_SECONDS = 1.0
+IDLE_SETTLE_SECONDS = 5.0  # while there are few observations
+FEW = 1_000
 
 
 class Instruments(PluginMeasures):
@@ -71,14 +73,16 @@ class Instruments(PluginMeasures):
     ) -> None:
         """Counts observations from time to time, until cancelled."""
         task_status.started()
+        number = 0
         while True:
-            await clock.sleep(SETTLE_SECONDS)
-            self.settle()
+            await clock.sleep(IDLE_SETTLE_SECONDS if number < FEW else SETTLE_SECONDS)
+            number = self.settle()
 
-    def settle(self) -> None:
+    def settle(self) -> int:
+        """Counts the observations so far; returns how many there were of histograms."""
         for times in self._times.values():
             times.settle()
-        self.registry.settle()
+        return self.registry.settle()
 
     # ------------------------------------------------------------------------------------- attempts
 

@@ -279,10 +279,15 @@ class Registry:
         """Has `refresh` called before the families are read, for counts that are made then."""
         self._refreshers.append(refresh)
 
-    def settle(self) -> None:
-        """Counts the observations of all histograms. To be called from time to time."""
-        for histogram in [each for each in self._histograms if each.raw]:
+    def settle(self) -> int:
+        """Counts the observations of all histograms; returns how many there were. To be called from
+        time to time.
+        """
+        unsettled = [each for each in self._histograms if each.raw]
+        number = sum([len(each.raw) for each in unsettled])
+        for histogram in unsettled:
             histogram.settle()
+        return number
 
     async def refresh(self) -> None:
         """Brings families up to date that are counted only when they are read."""
