@@ -144,7 +144,7 @@ FILE = """
     count: 1
     podTemplatePath: device.yaml
     steadyState: true
-    duration: 500ms
+    duration: 1500ms
     collectMetrics: true
   workloads:
   - {name: one}

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from aiohttp import ClientSession
 
-from tests.kit.daemons import LEADS, LEASE_SECONDS, daemons
+from tests.kit.daemons import LEADS, LEASE_SECONDS, LONG, daemons
 from tests.kit.messages import no_room
 from tests.kit.processes import POLL_SECONDS, free_port
 from tests.kit.serving import OPEN
@@ -137,7 +137,7 @@ async def test_a_scheduler_waits_for_its_api_server_and_serves_its_pages_meanwhi
         await running.stop_server()
         at = f"https://127.0.0.1:{free_port()}"
         flags = ("--bind-address=127.0.0.1", f"--secure-port={at.rsplit(':', 1)[1]}", OPEN)
-        async with running.scheduler("--v=4", *flags) as scheduler:
+        async with running.scheduler("--v=4", *flags, *LONG) as scheduler:
 
             async def get(path: str) -> tuple[int, str]:
                 async with session.get(at + path, ssl=False) as response:
@@ -169,7 +169,7 @@ async def test_a_scheduler_waits_for_its_api_server_and_serves_its_pages_meanwhi
             assert 'node="n",pod="p",priority="0",resource="cpu"' in resources
             _, configuration = await get("/configz")
             served = json.loads(configuration)["componentconfig"]
-            assert served["leaderElection"]["leaseDuration"] == "3s"
+            assert served["leaderElection"]["leaseDuration"] == "8s"
             assert (await get("/"))[0] == 404
             async with running.scheduler(*flags) as second:
                 assert await second.end() == 1

@@ -15,7 +15,7 @@ from random import Random
 import anyio
 import pytest
 
-from tests.kit.daemons import LEADS, LEASE, daemons
+from tests.kit.daemons import LEADS, LEASE, LONG, daemons
 from tests.kit.processes import install
 from tests.kit.proxy import Proxy
 
@@ -23,9 +23,7 @@ pytestmark = pytest.mark.full("waits")
 
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "1"))
 BACKLOG = 300
-# To keep a backlog for a while, and the lease on a machine that does much else.
-SLOW = ("--kube-api-qps=150", "--kube-api-burst=10")
-LONG = ("--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s")
+SLOW = ("--kube-api-qps=150", "--kube-api-burst=10")  # to keep a backlog for a while
 
 
 async def test_a_resumed_leader_writes_nothing_after_another_leads(tmp_path: Path) -> None:
@@ -129,10 +127,8 @@ async def test_a_leader_that_is_asked_to_stop_writes_its_events_before_it_releas
 ) -> None:
     async with daemons(tmp_path) as running:
         await running.node("n")
-        async with running.candidate("--kube-api-qps=400", "--kube-api-burst=50") as (
-            leader,
-            between,
-        ):
+        limits = ("--kube-api-qps=400", "--kube-api-burst=50")
+        async with running.candidate(*limits, *LONG) as (leader, between):
             await leader.says(LEADS)
             async with anyio.create_task_group() as group:
                 group.start_soon(running.burst, "p", 300)

@@ -30,6 +30,8 @@ ELECTION = (
     "--leader-elect-renew-deadline=2s",
     "--leader-elect-retry-period=500ms",
 )
+# For a lease that is to last on a machine that does much else.
+LONG = ("--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 LEADS = "Successfully acquired lease"
 

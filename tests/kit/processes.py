@@ -65,7 +65,7 @@ class Berth:
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
-    async def end(self, seconds: float = 10.0) -> int:
+    async def end(self, seconds: float = 60.0) -> int:
         """Waits until the process ends by itself and returns its exit code."""
         with anyio.fail_after(seconds):
             while (code := self._process.poll()) is None:
