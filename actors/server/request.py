@@ -26,11 +26,16 @@ async def _no_body() -> bytes:
     return b""
 
 
+async def _may_not(_method: str, _path: str) -> bool:
+    return False
+
+
 class Request(msgspec.Struct, frozen=True):
     """`path` is decoded; the same text is authorized and looked up. `certificates` is the client's
     verified chain in DER, with its own certificate first, or empty. `body` receives the body: only
     a page that takes one calls it, so that nothing is received of those who may not ask. It raises
-    BodyTooLongError and UnreadableBodyError.
+    BodyTooLongError and UnreadableBodyError. `may` says whether the client may also do something
+    else: a method and a path, which are authorized as a request would be.
     """
 
     path: str
@@ -39,6 +44,7 @@ class Request(msgspec.Struct, frozen=True):
     headers: MultiMapping[str] = NO_HEADERS
     certificates: tuple[bytes, ...] = ()
     body: Callable[[], Awaitable[bytes]] = _no_body
+    may: Callable[[str, str], Awaitable[bool]] = _may_not
 
 
 class Answer(msgspec.Struct, frozen=True):

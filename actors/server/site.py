@@ -74,7 +74,8 @@ class Site:
         if page is None:
             return NOT_FOUND
         try:
-            answer = await page(request)
+            may = partial(self._may, request)
+            answer = await page(msgspec.structs.replace(request, may=may))
         except BodyTooLongError:
             return TOO_LONG
         except UnreadableBodyError:
@@ -82,6 +83,10 @@ class Site:
         if answer.is_endless and not isinstance(answer.body, bytes):
             return msgspec.structs.replace(answer, body=self._while_allowed(request, answer.body))
         return answer
+
+    async def _may(self, request: Request, method: str, path: str) -> bool:
+        other = msgspec.structs.replace(request, method=method, path=path)
+        return await self._refusal(other) is None
 
     async def _while_allowed(
         self, request: Request, parts: AsyncGenerator[bytes, None]

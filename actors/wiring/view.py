@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
+from typing import TypeVar, cast
 
 import msgspec
 from anyio.abc import TaskGroup
@@ -33,6 +34,7 @@ from .profiles import ProfilesInUse
 log = get_logger(__name__)
 
 TAKEN = ("healthz", "livez", "readyz", "metrics", "configz", "debug", "flagz", "statusz")
+T = TypeVar("T")
 Objects = Mapping[WatchedKind, Mapping[str, HasMetadata]]
 
 
@@ -53,8 +55,15 @@ class View:
     to the server: it answers 503.
     """
 
-    def __init__(self, shown: Shown, elsewhere: OtherLoop, tasks: TaskGroup) -> None:
+    def __init__(
+        self,
+        shown: Shown,
+        elsewhere: OtherLoop,
+        tasks: TaskGroup,
+        shared: dict[tuple[Callable[..., object], TaskGroup], object],
+    ) -> None:
         self._shown = shown
+        self._shared = shared
         self._elsewhere = elsewhere
         self._tasks = tasks
 
@@ -93,6 +102,12 @@ class View:
             return None
         return await answered(self._elsewhere, partial(self._shown.debug.recorded, key))
 
+    def shared(self, make: Callable[[View], T]) -> T:
+        """Returns what `make` returned to the first page of this server that shared it."""
+        if (make, self._tasks) not in self._shared:
+            self._shared[make, self._tasks] = make(self)
+        return cast("T", self._shared[make, self._tasks])
+
     def start(self, work: Callable[[], Awaitable[None]]) -> None:
         """Starts a task that ends with the server at the latest. If it fails, the log says so."""
         self._tasks.start_soon(_logged, work)
@@ -108,8 +123,10 @@ async def _logged(work: Callable[[], Awaitable[None]]) -> None:
 def pages_of_packages(shown: Shown) -> dict[str, MakePage]:
     """Returns what makes the pages of installed packages, by name."""
 
+    shared: dict[tuple[Callable[..., object], TaskGroup], object] = {}
+
     def made(load: Callable[[], object]) -> MakePage:
-        return lambda elsewhere, tasks: _Later(load, View(shown, elsewhere, tasks)).show
+        return lambda elsewhere, tasks: _Later(load, View(shown, elsewhere, tasks, shared)).show
 
     return {name: made(load) for name, load in every_page(TAKEN).items()}
 

@@ -83,6 +83,15 @@ async def test_the_scheduler_answers_what_ifs_about_its_own_cluster() -> None:
         async with session.get(f"{url}/whatif", ssl=False) as response:
             assert (response.status, response.headers["Allow"]) == (405, "POST")
 
+        async with session.get(f"{url}/ui/pods/default/small", ssl=False) as response:
+            story = await response.json()
+        assert (story["key"], story["node"], story["events"]) == ("default/small", "node-2", None)
+        assert story["decision"]["hosts"] == ["node-2"]
+        assert [each["conclusion"] for each in story["attempts"]]
+        async with session.get(f"{url}/ui/pods/default/none", ssl=False) as response:
+            assert response.status == 404
+        assert workers() == [worker]
+
         leave(worker, 4 << 20)
         status, refusal = await ask(session, url, {"apply": [{}] * 250_000})
         assert status == 503

@@ -6,13 +6,14 @@ copies: of the tables of nodes and pods twice a second, and a glance once a seco
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import cast
 
 import anyio
 import msgspec
 
-from berth.actors.runtime.clock import Clock, SystemClock
+from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.runtime.clock import Clock
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.kinds import NODES, PODS
 from berth.actors.server.debug import NoAnswerError
@@ -25,7 +26,6 @@ from berth.actors.server.request import (
     Request,
     text,
 )
-from berth.actors.server.site import Page
 from berth.actors.wiring.glance import Glance
 from berth.actors.wiring.view import View
 
@@ -40,9 +40,13 @@ from .story import NOTHING_RECORDED, Story, told
 GLANCE_SECONDS = 2.0
 EVENTS = "text/event-stream"
 NO_DECISION = (
-    "The scheduler does not decide again for a page. berth explain {namespace}/{name} makes the "
-    "decision as if the pod were pending now, with the verdict and the scores of each node."
+    "Whoever may ask what-ifs of the scheduler (post /whatif) sees its decision here. "
+    "berth explain {namespace}/{name} makes the decision as if the pod were pending now, with the "
+    "verdict and the scores of each node."
 )
+WHATIF = "POST", "/whatif"  # the right to a decision
+# Tells the story of a pod with its decision, or says why it has none; None if there is no such pod.
+Tell = Callable[[str, str, AttemptsPage], Awaitable[msgspec.Raw | str | None]]
 TO_INDEX = Answer(b"", 302, headers=(("Location", "ui/"), *NOSNIFF))
 _headers = tuple((name, value) for name, value in HEADERS.items() if name != "Cache-Control")
 
@@ -81,15 +85,22 @@ class DaemonSource:
 
         await follow(look, _node_row, _pod_row, put, self._clock)
 
-    async def story(self, namespace: str, name: str) -> Story | None:
-        """Returns the story of a pod without events, which the scheduler does not read."""
+    async def story(
+        self, namespace: str, name: str, tell: Tell | None = None
+    ) -> Story | msgspec.Raw | None:
+        """Returns the story of a pod without events, which the scheduler does not read, and with
+        the decision that `tell` makes.
+        """
         key = f"{namespace}/{name}"
         pod = (await self._view.objects(PODS))[PODS].get(key)
         if pod is None:
             return None
         assert isinstance(pod, Pod)
         recorded = await self._view.recorded(key) or NOTHING_RECORDED
-        return told(pod, recorded, NO_DECISION.format(namespace=namespace, name=name))
+        if tell is None:
+            return told(pod, recorded, NO_DECISION.format(namespace=namespace, name=name))
+        story = await tell(namespace, name, recorded)
+        return told(pod, recorded, story) if isinstance(story, str) else story
 
 
 def _node_row(item: Node | Pod) -> NodeRow:
@@ -102,17 +113,13 @@ def _pod_row(item: Node | Pod) -> PodRow:
     return pod_row(item)
 
 
-def make(view: View) -> Page:
-    """Returns the page /ui, whose feed works as long as the server."""
-    page = DaemonPage(view, SystemClock())
-    view.start(page.run)
-    return page.show
-
-
 class DaemonPage:
-    """The answers at /ui and below. Who may have them is decided before."""
+    """The answers at /ui and below. Who may have them is decided before; decisions are for those
+    who may ask what-ifs too.
+    """
 
-    def __init__(self, view: View, clock: Clock) -> None:
+    def __init__(self, view: View, clock: Clock, tell: Tell) -> None:
+        self._tell = tell
         self._source = DaemonSource(view, clock)
         self._feed = Feed(self._source, clock)
 
@@ -136,7 +143,8 @@ class DaemonPage:
             case ["offers"]:
                 return _json(Offers())
             case ["pods", namespace, name]:
-                story = await self._source.story(namespace, name)
+                tell = self._tell if await request.may(*WHATIF) else None
+                story = await self._source.story(namespace, name, tell)
                 return NOT_FOUND if story is None else _json(story)
             case [name] if (name or INDEX) in FILES:
                 file = FILES[name or INDEX]
@@ -153,5 +161,5 @@ class DaemonPage:
             return
 
 
-def _json(document: msgspec.Struct) -> Answer:
+def _json(document: msgspec.Struct | msgspec.Raw) -> Answer:
     return Answer(msgspec.json.encode(document), content_type=JSON, headers=_headers)

@@ -31,7 +31,11 @@ IDLE_SECONDS = 900.0
 
 
 def make(view: View) -> Page:
-    return _Answers(Beside(Viewed(view), IDLE_SECONDS)).show
+    return _Answers(view.shared(beside)).show
+
+
+def beside(view: View) -> Beside:
+    return Beside(Viewed(view), IDLE_SECONDS)
 
 
 class Viewed:

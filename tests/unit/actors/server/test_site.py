@@ -63,7 +63,7 @@ class Served:
         paths = ("/metrics", "/debug/", *HEALTH_PATHS)
         pages = dict.fromkeys(paths, shown)
         self.received = 0  # bodies
-        of_packages = {"/whatif": echoed, "/whatif/": echoed, "/ui/": self.counted}
+        of_packages = {"/whatif": echoed, "/whatif/": echoed, "/ui/": self.counted, "/may": allowed}
         self.site = Site(authenticator, authorizer, pages, measures, clock.now, of_packages)
         self.closed: list[str] = []
 
@@ -97,6 +97,10 @@ class Served:
 
 async def shown(request: Request) -> Answer:
     return text(request.path)
+
+
+async def allowed(request: Request) -> Answer:
+    return text(str(await request.may("POST", "/whatif")))
 
 
 async def echoed(request: Request) -> Answer:
@@ -195,6 +199,17 @@ async def test_the_right_to_post_is_not_that_to_get() -> None:
     served.reviewer.add("secret", NOBODY)
     await served.ask("/whatif", "secret", "POST")
     assert served.reviewer.specs[-1]["nonResourceAttributes"] == {"path": "/whatif", "verb": "post"}
+
+
+async def test_a_page_may_ask_what_else_its_client_may_do() -> None:
+    served = Served()
+    served.reviewer.add("admin", "admin", "system:masters")
+    served.reviewer.add("secret", NOBODY)
+    served.reviewer.rights.add((NOBODY, "/may"))
+    assert await served.ask("/may", "admin") == (200, "True")
+    assert await served.ask("/may", "secret") == (200, "False")
+    assert served.reviewer.specs[-1]["nonResourceAttributes"] == {"path": "/whatif", "verb": "post"}
+    assert served.received == 0
 
 
 async def test_a_body_that_is_too_long_is_refused() -> None:

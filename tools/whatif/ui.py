@@ -1,0 +1,38 @@
+"""The page `/ui` of a running scheduler, with decisions of the process that answers what-ifs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.server.site import Page
+from berth.actors.wiring.view import View
+
+from ..page.daemon import DaemonPage
+from .beside import Beside
+from .frames import StoryAsked
+from .page import beside
+from .refusals import RefusedError, Turns
+
+
+def make(view: View) -> Page:
+    """Returns the page /ui, whose feed works as long as the server."""
+    page = DaemonPage(view, SystemClock(), _Telling(view.shared(beside)).tell)
+    view.start(page.run)
+    return page.show
+
+
+class _Telling:
+    def __init__(self, process: Beside) -> None:
+        self._process = process
+        self._turns = Turns()
+
+    async def tell(
+        self, namespace: str, name: str, recorded: AttemptsPage
+    ) -> msgspec.Raw | str | None:
+        try:
+            with self._turns.taken():
+                return await self._process.story(StoryAsked(namespace, name, recorded, None))
+        except RefusedError as refused:
+            return str(refused)
