@@ -196,7 +196,7 @@ async def test_it_runs_with_nothing_but_what_it_requires(
     assert "--times" in installed.run("-m", "berth.tools.bench.decision", "--help")
     assert version("berth-scheduler") in installed.berth("version")
     assert "13 placed, 0 pending" in installed.berth("demo")
-    program = str(installed.program)
+    program = (str(installed.program),)
     async with berth(tmp_path, "apiserver", program=program) as server:
         url = (await server.says("API server at ")).split()[-1]
         async with berth(tmp_path, "run", f"--master={url}", program=program) as scheduler:
