@@ -72,14 +72,13 @@ def functions(stacks: Mapping[str, int], most: int = TOP) -> tuple[Share, ...]:
 
 
 def rooms(stacks: Mapping[str, int]) -> tuple[Share, ...]:
-    """Returns the folders of the source, such as actors/queue.
+    """Returns the folders of the source, such as actors/queue, also those that only called others.
 
     The time of a library counts for the room that called it.
     """
     return _shares(
         stacks,
         lambda names: [room for name in names if (room := _room(name))] or [ELSEWHERE],
-        len(stacks),
     )
 
 
@@ -89,7 +88,7 @@ def _room(name: str) -> str:
 
 
 def _shares(
-    stacks: Mapping[str, int], seen: Callable[[list[str]], list[str]], most: int
+    stacks: Mapping[str, int], seen: Callable[[list[str]], list[str]], most: int | None = None
 ) -> tuple[Share, ...]:
     own: Counter[str] = Counter()
     total: Counter[str] = Counter()
@@ -99,6 +98,5 @@ def _shares(
         for name in set(names):
             total[name] += times
     every = max(sum(stacks.values()), 1)
-    return tuple(
-        Share(name, times / every, total[name] / every) for name, times in own.most_common(most)
-    )
+    first = sorted(total, key=lambda name: (-own[name], -total[name], name))[:most]
+    return tuple(Share(name, own[name] / every, total[name] / every) for name in first)

@@ -53,5 +53,13 @@ def test_the_time_of_a_library_counts_for_the_room_that_called_it() -> None:
     )
 
 
+def test_a_room_that_only_calls_others_is_in_the_table() -> None:
+    stacks = {"actors/cycle/state.py:steps;actors/scheduling/decision/rules.py:decide": 3}
+    assert rooms(stacks) == (
+        Share("actors/scheduling", 1.0, 1.0),
+        Share("actors/cycle", 0.0, 1.0),
+    )
+
+
 def test_no_stacks_give_no_shares() -> None:
     assert functions({}) == rooms({}) == ()
