@@ -7,7 +7,7 @@ import tracemalloc
 from random import Random
 from time import process_time
 
-from hypothesis import event, given, target
+from hypothesis import event, example, given, target
 from hypothesis import strategies as st
 
 from berth.actors.scheduling.cel import CelError, Selector
@@ -21,15 +21,17 @@ LONG = os.environ.get("BERTH_PROFILE") == "long"
 MOST_SECONDS = 0.2
 MOST_SECONDS_PER_UNIT = 0.001
 MOST_BYTES = 64 << 20
+WHILE_COMPILED = ("compilation failed", "program instantiation failed")
 
 
 @given(st.integers(0, 2**64 - 1), st.sampled_from([5, 15, 40, 100]))
 @examples(20 if LONG else 0.3)
+@example(10543, 100)  # 100,348 units of compilation, until its last pattern is too large
 def test_expressions_end_within_their_limits(seed: int, parts: int) -> None:
     expression = Grammar(Random(seed), parts).expression(BOOL)
     work, outcome = evaluated(expression)
     event(outcome[:40])
-    assert work <= MOST_WORK or outcome == OVER or "compilation" in outcome, expression
+    assert work <= MOST_WORK or outcome.startswith((OVER, *WHILE_COMPILED)), expression
     assert allocated(expression) <= MOST_BYTES, expression
     if LONG:
         # Time depends on the machine, so only the profile that draws at random looks at it.
@@ -65,9 +67,9 @@ def allocated(expression: str) -> int:
 
 
 def seconds(expression: str) -> float:
-    """Returns the shortest of three times, or the first that is far below the limit."""
+    """Returns the shortest of ten times, or the first that is far below the limit."""
     times = []
-    for _ in range(3):
+    for _ in range(10):
         begin = process_time()
         evaluated(expression)
         times.append(process_time() - begin)
