@@ -45,7 +45,7 @@ from .rules.device_claims import without_deallocated
 from .rules.pod_resize import resized
 from .rules.quotas import quota_warnings
 from .scale import rescaled, scale_of
-from .schema import TYPES, pruned, replaced, strict_message, unknown_and_mistyped
+from .schema import TYPES, pruned, replaced, same, strict_message, unknown_and_mistyped
 from .selectors import Matches
 from .store import Document, RefusedError, Store, StoredObject
 from .template_generation import DAEMON_SETS, numbered
@@ -235,8 +235,9 @@ class Api:
             after.pop("status", None)
             if "status" in before:
                 after["status"] = before["status"]
+            stored = (kind.stored_as or kind).type_name
             metadata["generation"] = before["metadata"].get("generation", 1) + (
-                after.get("spec") != before.get("spec")
+                not same(stored, after.get("spec"), before.get("spec"), "spec")
             )
         if kind == PODS and after["spec"].get("nodeName") != before["spec"].get("nodeName"):
             problem = (

@@ -38,6 +38,8 @@ _JSON = {str: "string", bool: "bool", int: "number", float: "number", list: "arr
 _GO = {"time": "string", "microtime": "string", "intstr": "int32", "bytes": "[]uint8"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _NESTED = (dict, list)  # the types of JSON values that have parts
+# Objects that are a part of others in Go, and not pointers: empty ones are absent.
+_EMBEDDED = ("ObjectMeta", "ResourceRequirements", "VolumeResourceRequirements")
 _LAYOUTS = {"time": "2006-01-02T15:04:05Z07:00", "microtime": "2006-01-02T15:04:05.000000Z07:00"}
 _QUANTITY_RULE = (
     r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -433,17 +435,31 @@ def canonical(shape: Shape, value: Any) -> Any:
     """
     if shape.fields is not None and isinstance(value, dict):
         fields = shape.fields
-        pairs = (
-            (key, canonical(fields[key].shape, below) if key in fields else below)
-            for key, below in value.items()
-        )
+        pairs = ((key, fields.get(key), below) for key, below in value.items())
         return {
-            key: below
-            for key, below in pairs
-            if below not in (None, {}, [], "") and below is not False
+            key: below if field is None else canonical(field.shape, below)
+            for key, field, below in pairs
+            if below is not None and (field is None or not _is_absent(field, below))
         }
     if shape.item is not None and isinstance(value, list):
         return [canonical(shape.item, below) for below in value]
     if shape.values is not None and isinstance(value, dict):
         return {key: canonical(shape.values, below) for key, below in value.items()}
     return quantity.nano_value(value) if shape.name == "quantity" and value is not None else value
+
+
+def _is_absent(field: Field, value: Any) -> bool:
+    """True if Kubernetes does not tell the value of a field from none."""
+    if value in ({}, []):
+        return field.shape.fields is None or field.shape.name in _EMBEDDED
+    return not field.keeps_zero and value in ("", 0)  # also False
+
+
+def same(name: str, left: Any, right: Any, field: str = "") -> bool:
+    """True if Kubernetes treats two values of a type, or of a field of it, as equal."""
+    if left == right:
+        return True
+    shape = TYPES[name]
+    if field:
+        shape = (shape.fields or {})[field].shape
+    return bool(canonical(shape, left) == canonical(shape, right))

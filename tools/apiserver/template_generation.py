@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from .resources import BY_KIND
+from .schema import same
 from .store import Document
 
 DAEMON_SETS = BY_KIND["apps/v1", "DaemonSet"]
@@ -18,7 +19,8 @@ def numbered(daemon_set: Document, before: Document | None) -> Document:
     """Returns the daemon set with the number of its template. Only a new one may bring its own."""
     number = _number(daemon_set if before is None else before)
     if before is not None:
-        number += daemon_set["spec"].get("template") != before["spec"].get("template")
+        new, old = (each["spec"].get("template") for each in (daemon_set, before))
+        number += not same("PodTemplateSpec", new, old)
     metadata = daemon_set["metadata"]
     annotations = {**(metadata.get("annotations") or {}), ANNOTATION: str(number)}
     return {**daemon_set, "metadata": {**metadata, "annotations": annotations}}

@@ -12,6 +12,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.core import Pod
 
+from ..apiserver.schema import same
 from .claim import claim
 from .documents import labels_in, reference_to, template_hash
 from .objects import ControllerRevision, DaemonSet, Document, StatefulSet, deleting
@@ -65,15 +66,14 @@ def record(
             each.metadata.name,
         ),
     )
-    data = _data(owner)
-    same = [each for each in mine if each.data == data]
-    old = tuple(each for each in mine if each.data != data)
+    current = [each for each in mine if _has_template_of(each, owner)]
+    old = tuple(each for each in mine if each not in current)
     number = max((each.revision for each in old), default=0) + 1
     collisions = owner.status.collision_count or 0
-    if deleting(owner) and not same:
+    if deleting(owner) and not current:
         return _new(owner, collisions, old), writes
-    if same:
-        revision = same[-1]
+    if current:
+        revision = current[-1]
         if revision.revision < number:
             writes.append(patch(revision, {"revision": number}, guarded=True))
         metadata = revision.metadata
@@ -115,6 +115,17 @@ def _new(
 def _data(owner: DaemonSet | StatefulSet) -> Document:
     """Returns the patch that brings the owner's template back."""
     return {"spec": {"template": {**owner.spec.template, "$patch": "replace"}}}
+
+
+def _has_template_of(revision: ControllerRevision, owner: DaemonSet | StatefulSet) -> bool:
+    data = revision.data
+    if data == _data(owner):
+        return True
+    template = (data.get("spec") or {}).get("template")
+    if data.keys() != {"spec"} or not isinstance(template, dict):
+        return False
+    template = {field: value for field, value in template.items() if field != "$patch"}
+    return same("PodTemplateSpec", template, owner.spec.template)
 
 
 def _document(owner: DaemonSet | StatefulSet, history: History, number: int) -> Document:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from ...apiserver.schema import same
 from ..documents import labels_in, reference_to, template_hash
 from ..objects import Deployment, Document, ReplicaSet
 from ..writes import Write, annotated, patch
@@ -30,8 +31,12 @@ _LONGEST_NAME = 253
 
 def of_template(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
     """Returns the first ReplicaSet of the current template."""
-    template = _without_hash(deployment.spec.template)
-    return next((each for each in sets if _without_hash(each.spec.template) == template), None)
+    template, sets = _without_hash(deployment.spec.template), list(sets)
+    templates = [_without_hash(each.spec.template) for each in sets]
+    if template in templates:
+        return sets[templates.index(template)]
+    pairs = zip(sets, templates, strict=True)
+    return next((each for each, its in pairs if same("PodTemplateSpec", its, template)), None)
 
 
 def _without_hash(template: Document) -> Document:

@@ -205,6 +205,23 @@ def test_canonical_forms_compare_as_kubernetes_does() -> None:
     assert schema.canonical(shape, sparse) != schema.canonical(shape, {**same, "nodeName": "n"})
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ({"automountServiceAccountToken": False}, {}, False),
+        ({"hostPID": False, "priority": None}, {}, True),
+        ({"terminationGracePeriodSeconds": 0}, {}, False),
+        ({"volumes": [{"name": "v", "emptyDir": {}}]}, {"volumes": [{"name": "v"}]}, False),
+        ({"volumes": [], "nodeSelector": {}}, {}, True),
+        ({"containers": [{"name": "c", "resources": {}}]}, {"containers": [{"name": "c"}]}, True),
+    ],
+)
+def test_a_zero_is_a_value_where_kubernetes_has_a_pointer(
+    left: dict[str, Any], right: dict[str, Any], same: bool
+) -> None:
+    assert schema.same("PodSpec", left, right) is same
+
+
 def references(value: Any) -> set[str]:
     if isinstance(value, dict):
         own = {value["$ref"]} if "$ref" in value else set()

@@ -57,6 +57,8 @@ def test_only_changes_of_the_template_count(api: Api) -> None:
     assert after({"metadata": {"annotations": None}}) == ("1", 1)
     assert after({"spec": {"minReadySeconds": 5}}) == ("1", 2)
     assert after({"spec": {"template": {"metadata": {"labels": {"more": "x"}}}}}) == ("2", 3)
+    assert after({"spec": {"template": {"metadata": {"annotations": {}}}}}) == ("2", 3)
+    assert after({"spec": {"template": {"spec": {"hostNetwork": False}}}}) == ("2", 3)
 
 
 def test_pods_have_the_number_of_their_template(api: Api) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from berth.tools.hollow.documents import reference_to
@@ -125,3 +126,15 @@ def test_a_pod_below_the_partition_has_the_current_template() -> None:
     }
     before, after = ("a", old.metadata.name), ("b", history.name)
     assert made_of == {1: before, 2: before, 3: after}
+
+
+@KINDS
+def test_a_template_that_says_the_same_in_other_words_has_its_revision(kind: type[Owner]) -> None:
+    first = revision_of(owner_of(kind, "a"), 1, "a")
+    owner = owner_of(kind, "a")
+    template = owner.spec.template
+    metadata = {**template["metadata"], "annotations": {}}
+    words = {**template, "metadata": metadata, "spec": {**template["spec"], "nodeSelector": {}}}
+    owner = msgspec.structs.replace(owner, spec=msgspec.structs.replace(owner.spec, template=words))
+    history, writes = record(owner, [first], lambda name: False)
+    assert (history.name, writes) == (first.metadata.name, [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .deployments import created, decided, deployment_of, noted, replica_set
+from .deployments import created, decided, deployment_of, noted, replica_set, template_of
 
 REVISION = "deployment.kubernetes.io/revision"
 EARLIER = "deployment.kubernetes.io/revision-history"
@@ -30,3 +30,13 @@ def test_a_revision_that_is_no_number_is_skipped() -> None:
     writes = decided(deployment_of(1, annotations={"a": "b"}), third, new)
     assert noted(writes, "new") == {}, "nothing is known to be newer"
     assert noted(writes, "w") == {REVISION: "x"}
+
+
+def test_a_template_that_says_the_same_in_other_words_has_its_replica_set() -> None:
+    template = template_of("new")
+    template["metadata"] = {**template["metadata"], "annotations": {}}
+    template["spec"] = {**template["spec"], "nodeSelector": {}, "hostNetwork": False}
+    new = replica_set("new", 1)
+    assert created(decided(deployment_of(1, template=template), new)) == []
+    template["spec"]["automountServiceAccountToken"] = False
+    assert len(created(decided(deployment_of(1, template=template), new))) == 1
