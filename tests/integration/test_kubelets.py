@@ -376,6 +376,29 @@ async def test_readiness_is_seen_when_its_time_comes() -> None:
 
 
 @in_virtual_time
+async def test_a_sidecar_that_crashes_backs_off_in_a_running_pod() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        stage = "pod-container-running-failed.stage.kwok.x-k8s.io"
+        beside = pod("a", **{f"{stage}/container-name": "s", "berth.dev/fail-seconds": "5"})
+        sidecar = {"name": "s", "image": "x", "restartPolicy": "Always"}
+        beside["spec"]["initContainers"] = [sidecar]
+        await running.create("Pod", beside)
+        await running.status("Pod", "a", in_phase("Running"))
+        await anyio.sleep(11)
+        status = (await running.get("Pod", "a"))["status"]
+        assert status["phase"] == "Running"
+        (waiting,) = status["initContainerStatuses"]
+        assert waiting["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        (event,) = [each for each in await running.all("Event") if each["reason"] == "BackOff"]
+        assert event["involvedObject"]["fieldPath"] == "spec.initContainers{s}"
+        await anyio.sleep(10)
+        (again,) = (await running.get("Pod", "a"))["status"]["initContainerStatuses"]
+        assert "running" in again["state"]
+
+
+@in_virtual_time
 async def test_a_pod_stops_after_its_hook_within_the_grace_period() -> None:
     async with cluster() as running:
         await running.start(run_kubelets)
@@ -385,11 +408,15 @@ async def test_a_pod_stops_after_its_hook_within_the_grace_period() -> None:
         hooked["spec"]["containers"][0]["lifecycle"] = hook
         await running.create("Pod", hooked)
         await running.create("Pod", pod("b", **{"berth.dev/stop-seconds": "600"}))
-        for name in ("a", "b"):
+        beside = pod("c")
+        sidecar = {"name": "s", "image": "x", "restartPolicy": "Always", "lifecycle": hook}
+        beside["spec"]["initContainers"] = [sidecar]
+        await running.create("Pod", beside)
+        for name in ("a", "b", "c"):
             await running.status("Pod", name, in_phase("Running"))
             await running.delete("Pod", name)
         await anyio.sleep(7)
-        assert {item["metadata"]["name"] for item in await running.all("Pod")} == {"a", "b"}
+        assert {item["metadata"]["name"] for item in await running.all("Pod")} == {"a", "b", "c"}
         await anyio.sleep(2)
         assert {item["metadata"]["name"] for item in await running.all("Pod")} == {"b"}
         await anyio.sleep(20)

@@ -36,7 +36,7 @@ def starts(pod: Document, status: Document, *, pulled: bool) -> Iterator[RecordE
     """Yields the events about the containers that run in the new status of a pod and did not
     before. `pulled` is True if the pull of their images has events of its own.
     """
-    for field, container in _changed(pod, status):
+    for field, container in changed(pod, status):
         if not _runs(container):
             continue
         image = container["image"]
@@ -60,7 +60,7 @@ def stops(pod: Document) -> Iterator[RecordEvent]:
                 yield RecordEvent("Normal", "Killing", f"Stopping container {name}", field)
 
 
-def _changed(pod: Document, status: Document) -> Iterator[tuple[str, Document]]:
+def changed(pod: Document, status: Document) -> Iterator[tuple[str, Document]]:
     """Yields the statuses of containers in another run than before, each with its field."""
     before = pod.get("status") or {}
     for kind, statuses in _FIELDS:

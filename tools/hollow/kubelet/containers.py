@@ -197,7 +197,11 @@ class _Pod:
     # ------------------------------------------------------------------------------ containers
 
     def _initialize(self) -> bool:
-        """Runs the init containers in their order; True once the containers may start."""
+        """Runs the init containers in their order; True once the containers may start.
+
+        Once a container has started, the pod stays initialized while its sidecars are restarted.
+        """
+        has_started = any(map(_has_run, self._of_main.values()))
         initialized = True
         for container in self._init:
             name = container["name"]
@@ -206,7 +210,7 @@ class _Pod:
                 status = self._after_wait(container, status)
                 if container.get("restartPolicy") == "Always":
                     status = self._probed(container, status)
-                    initialized = bool(status["started"])
+                    initialized = has_started or bool(status["started"])
                 else:
                     status = self._completed(container, status)
                     ended = _state(status).get("terminated") or {"exitCode": -1}
@@ -240,8 +244,7 @@ class _Pod:
     def _failed_init(self) -> str:
         """Returns Failed if an init container has failed that is not restarted."""
         ended = (_state(self._of_init[c["name"]]).get("terminated") for c in self._init)
-        failed = any(each and each.get("exitCode") for each in ended)
-        return "Failed" if failed and self._policy == "Never" else ""
+        return "Failed" if any(each and each.get("exitCode") for each in ended) else ""
 
     def _end_sidecars(self) -> None:
         for container in self._init:
@@ -274,9 +277,11 @@ class _Pod:
         if running is None:
             return {**status, "started": False, "ready": False}
         began = self._began(running)
-        started_at = began + _delay(container.get("startupProbe"))
-        delay = self._annotated(READY_SECONDS, _delay(container.get("readinessProbe")))
-        ready_at = max(started_at, began + delay)
+        started_at = began + sum(_delays(container.get("startupProbe")))
+        initial, again = _delays(container.get("readinessProbe"))
+        ready_at = max(started_at, began + initial) + again
+        if READY_SECONDS in self._annotations:
+            ready_at = max(started_at, began + self._annotated(READY_SECONDS, initial + again))
         self._dues += [due for due in (started_at, ready_at) if due > self._now]
         return {**status, "started": started_at <= self._now, "ready": ready_at <= self._now}
 
@@ -286,8 +291,7 @@ class _Pod:
         """Ends a running container; restarts it if the policy says so, perhaps after a back-off."""
         state = self._terminated(status, how)
         ended = {**status, "state": state, "ready": False, "started": False}
-        always = self._policy == "Always" or container.get("restartPolicy") == "Always"
-        if not always and (self._policy == "Never" or how.code == 0):
+        if not self._is_restarted(container, how.code):
             return ended
         restarts = status["restartCount"]
         metadata = self._pod["metadata"]
@@ -303,6 +307,16 @@ class _Pod:
             "message": f"back-off {text} restarting failed {which}({metadata['uid']})",
         }
         return {**ended, "state": {"waiting": waiting}, "lastState": state}
+
+    def _is_restarted(self, container: Document, code: int) -> bool:
+        """True if a container that has exited with a code is restarted: its first rule that
+        matches the code says so, or else its policy, which is by default that of the pod.
+        """
+        policy = container.get("restartPolicy")
+        if policy and any(_matches(rule, code) for rule in container.get("restartPolicyRules", ())):
+            return True  # there are no other actions than to restart
+        policy = policy or self._policy
+        return policy == "Always" or (policy == "OnFailure" and code != 0)
 
     def _terminated(self, status: Document, how: Exit) -> Document:
         ended: Document = {
@@ -400,7 +414,7 @@ class _Pod:
 
 
 def _gates_missing(gates: list[str], have: dict[str, str]) -> str:
-    return "; ".join(
+    return ", ".join(
         f'the status of pod readiness gate "{gate}" is not "True", but {have[gate]}'
         if gate in have
         else f'corresponding condition of pod readiness gate "{gate}" does not exist.'
@@ -451,14 +465,25 @@ def _started(container: Document, time: str) -> Document:
     }
 
 
-def _delay(probe: Document | None) -> float:
-    """Returns the seconds until a probe that always succeeds has succeeded often enough."""
+def _delays(probe: Document | None) -> tuple[float, float]:
+    """Returns the seconds until a probe that always succeeds has done so first, and from then on
+    until it has done so often enough.
+    """
     if probe is None:
-        return 0.0
+        return 0.0, 0.0
     again = (probe.get("successThreshold") or 1) - 1
-    return float(
-        (probe.get("initialDelaySeconds") or 0) + again * (probe.get("periodSeconds") or 10)
-    )
+    initial = probe.get("initialDelaySeconds") or 0
+    return float(initial), float(again * (probe.get("periodSeconds") or 10))
+
+
+def _matches(rule: Document, code: int) -> bool:
+    codes = rule.get("exitCodes") or {}
+    return (code in (codes.get("values") or ())) == (codes.get("operator") == "In")
+
+
+def _has_run(status: Document) -> bool:
+    state = _state(status)
+    return "running" in state or "terminated" in state or bool(status.get("lastState"))
 
 
 def _backoff_in(message: str) -> int:

@@ -10,7 +10,7 @@ from berth.actors.scheduling.kube.core import FINISHED
 
 from ..objects import Document
 from .addresses import Addresses
-from .container_events import starts, stops
+from .container_events import changed, starts, stops
 from .containers import (
     CRASH_LOOP,
     Backoffs,
@@ -158,12 +158,12 @@ class PodSteps:
         """Ends containers, and reports those that wait for their restart."""
         status = after_exits(self._allocated(pod), now, exits, self._backoffs).status
         yield from self._write(pod, status)
-        for container in status["containerStatuses"]:
+        for field, container in changed(pod, status):
             if container["state"].get("waiting", {}).get("reason") == CRASH_LOOP:
                 name, which = container["name"], pod["metadata"]
                 where = f"{which['name']}_{which['namespace']}({which['uid']})"
                 message = f"Back-off restarting failed container {name} in pod {where}"
-                yield RecordEvent("Warning", "BackOff", message, f"spec.containers{{{name}}}")
+                yield RecordEvent("Warning", "BackOff", message, field)
 
     def _write(self, pod: Document, status: Document) -> Iterator[Action]:
         """Writes a status, and the events about the containers that it starts."""
@@ -249,11 +249,20 @@ def _failure(pod: Document) -> Exit:
 
 
 def _seconds_to_stop(pod: Document) -> float:
-    """Returns how long the containers take to stop: no longer than the grace period."""
+    """Returns how long the containers take to stop: no longer than the grace period.
+
+    The hooks of sidecars begin with those of the others.
+    """
     phase = (pod.get("status") or {}).get("phase")
     if phase != "Running":
         return 0.0
-    hooks = (container.get("lifecycle") or {} for container in pod["spec"]["containers"])
+    sidecars = (
+        container
+        for container in pod["spec"].get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    )
+    containers = (*pod["spec"]["containers"], *sidecars)
+    hooks = (container.get("lifecycle") or {} for container in containers)
     sleeps = ((hook.get("preStop") or {}).get("sleep") or {} for hook in hooks)
     longest = max((sleep.get("seconds") or 0 for sleep in sleeps), default=0)
     try:

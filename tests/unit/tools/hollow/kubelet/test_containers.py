@@ -125,12 +125,37 @@ def test_sidecars_end_with_the_pod() -> None:
     assert states(ended, "initContainerStatuses") == {"s": "terminated"}
 
 
+def test_a_sidecar_that_crashes_leaves_its_pod_running_and_initialized() -> None:
+    sidecar = container("s", restartPolicy="Always", startupProbe={"initialDelaySeconds": 7})
+    document = at(at(pod(initContainers=[sidecar]), 100), 107)
+    backoffs = Backoffs()
+
+    def crashed(document: Document, now: float) -> Document:
+        exits = after_exits(
+            document, now, lambda each: Exit(1) if each["name"] == "s" else None, backoffs
+        )
+        return after(document, exits)
+
+    document = crashed(document, 110)  # restarted at once; its startup probe has to succeed again
+    assert states(document, "initContainerStatuses") == {"s": "running"}
+    for _ in range(2):
+        assert document["status"]["phase"] == "Running"
+        assert condition(document, "Initialized") == ("True", "")
+        assert condition(document, "Ready") == ("False", "containers with unready status: [s]")
+        assert states(document) == {"c": "running"}
+        document = crashed(at(document, 117), 120)
+    assert states(document, "initContainerStatuses") == {"s": "waiting"}
+
+
 def test_readiness_follows_the_probe_or_the_annotation() -> None:
     probe = {"initialDelaySeconds": 5, "periodSeconds": 3, "successThreshold": 2}
     document = at(pod(container("c", readinessProbe=probe)), 100)
     assert condition(document, "Ready") == ("False", "containers with unready status: [c]")
     assert progress(document, 100).due == 108
     assert condition(at(document, 108), "Ready") == ("True", "")
+    slow = container("c", readinessProbe=probe, startupProbe={"initialDelaySeconds": 20})
+    document = at(at(pod(slow), 100), 120)
+    assert progress(document, 120).due == 123, "the readiness probe begins after the start"
     later = at(pod(annotations={"berth.dev/ready-seconds": "30"}), 100)
     assert progress(later, 100).due == 130
     assert condition(at(later, 130), "ContainersReady") == ("True", "")
@@ -142,6 +167,12 @@ def test_a_readiness_gate_keeps_a_pod_unready() -> None:
     status, message = condition(document, "Ready")
     assert status == "False"
     assert 'readiness gate "example.com/lb" does not exist' in message
+    two = [{"conditionType": "a"}, {"conditionType": "b"}]
+    _, message = condition(at(pod(readinessGates=two), 100), "Ready")
+    assert message == (
+        'corresponding condition of pod readiness gate "a" does not exist., '
+        'corresponding condition of pod readiness gate "b" does not exist.'
+    )
     document["status"]["conditions"].append({"type": "example.com/lb", "status": "True"})
     assert condition(at(document, 101), "Ready") == ("True", "")
 
@@ -202,6 +233,41 @@ def test_the_restart_policy_decides(policy: str, code: int, phase: str, reason: 
         assert condition(document, "Ready")[0] == "False"
         ended = document["status"]["containerStatuses"][0]["state"]["terminated"]
         assert (ended["exitCode"], ended["finishedAt"]) == (code, time_of(101))
+
+
+RULES = [
+    {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}},
+    {"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [1, 2, 42]}},
+]
+
+
+@pytest.mark.parametrize(
+    ("pods", "own", "rules", "code", "state"),
+    [
+        ("Always", "Never", [], 1, "terminated"),
+        ("Always", "OnFailure", [], 0, "terminated"),
+        ("Never", "OnFailure", [], 1, "running"),
+        ("Never", "Never", RULES, 42, "running"),
+        ("Never", "Never", RULES, 3, "running"),
+        ("Never", "Never", RULES, 2, "terminated"),
+        ("OnFailure", "Always", [], 0, "running"),
+    ],
+)
+def test_a_container_may_have_its_own_restart_policy_and_rules(
+    pods: str, own: str, rules: list[Document], code: int, state: str
+) -> None:
+    only = container("c", restartPolicy=own, restartPolicyRules=rules)
+    document = failed(at(pod(only, policy=pods), 100), 101, Backoffs(), code)
+    assert states(document) == {"c": state}
+    phase = "Running" if state == "running" else "Failed" if code else "Succeeded"
+    assert document["status"]["phase"] == phase
+
+
+def test_an_init_container_that_is_not_restarted_fails_the_pod() -> None:
+    init = container("i", restartPolicy="Never")
+    document = at(pod(initContainers=[init], annotations={"berth.dev/init-seconds": "9"}), 100)
+    document = failed(document, 101, Backoffs())
+    assert document["status"]["phase"] == "Failed"
 
 
 def test_only_some_containers_end() -> None:
