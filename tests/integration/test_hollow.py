@@ -345,6 +345,21 @@ async def test_pods_beyond_a_quota_are_refused_visibly_until_it_is_raised() -> N
 
 
 @in_virtual_time
+async def test_the_status_of_a_job_does_not_count_the_pods_that_a_quota_refuses() -> None:
+    async with toy_cluster(1) as running:
+        await running.create("ResourceQuota", quota(pods="1"))
+        job = template("job", restartPolicy="Never")
+        job["metadata"]["annotations"] = {"berth.dev/run-seconds": "600"}
+        await running.create("Job", workload("Job", "job", job, parallelism=3, completions=3))
+        await anyio.sleep(20)
+        assert len(await running.all("Pod")) == 1
+        assert (await running.get("Job", "job"))["status"]["active"] == 1
+        await running.patch("ResourceQuota", "few", {"spec": {"hard": {"pods": "9"}}})
+        await running.status("Job", "job", lambda status: status["ready"] == 3)
+        assert (await running.get("Job", "job"))["status"]["active"] == 3
+
+
+@in_virtual_time
 async def test_a_pods_claim_beyond_a_quota_is_refused_visibly() -> None:
     requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}]
     gpus = {"metadata": {"name": "gpus"}, "spec": {"spec": {"devices": {"requests": requests}}}}

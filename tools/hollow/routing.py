@@ -166,16 +166,18 @@ class Controllers:
             assert isinstance(obj, Pod)
             return disruption_routing.report_several(cluster, obj, now)
         if isinstance(obj, Job):
-            return self._job(obj, cluster.candidates(Pod, obj), now)
+            return self._job(cluster, obj, now)
         if isinstance(obj, DaemonSet):
             return self._daemon_set(cluster, obj, now)
         return _reconcile(cluster, obj, now)
 
-    def _job(self, owner: Job, pods: list[Pod], now: datetime) -> list[Write]:
+    def _job(self, cluster: Cluster, owner: Job, now: datetime) -> list[Write]:
+        namespace, name = owner.metadata.namespace, owner.metadata.name
+        refusal = cluster.refusals.get(("Job", namespace, name), "")
         failures = self._failures.setdefault(owner.metadata.uid, Failures())
         if job.finished(owner) or deleting(owner):
             del self._failures[owner.metadata.uid]
-        return job.reconcile(owner, pods, now, failures)
+        return job.reconcile(owner, cluster.candidates(Pod, owner), now, failures, refusal)
 
     def _daemon_set(self, cluster: Cluster, owner: DaemonSet, now: datetime) -> list[Write]:
         failed = self._failed.setdefault(owner.metadata.uid, FailedPods())

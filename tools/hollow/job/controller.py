@@ -14,7 +14,7 @@ from datetime import datetime
 import msgspec
 
 from ..claim import claim, without
-from ..documents import pod_from, stamp, status_of, with_condition
+from ..documents import pod_from, stamp, status_of
 from ..objects import (
     Condition,
     Document,
@@ -45,6 +45,7 @@ from .backoff import Failures, finish_time, remaining
 from .indexes import first_free, has, parse, single, text_of, total, union
 from .policies import judge, success
 
+LONGEST_PREFIX = 58  # of a generated name
 FINALIZER = "batch.kubernetes.io/job-tracking"
 CONTROLLER = "kubernetes.io/job-controller"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -64,11 +65,12 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def reconcile(
-    job: Job, candidates: Iterable[Pod], now: datetime, failures: Failures
+    job: Job, candidates: Iterable[Pod], now: datetime, failures: Failures, refusal: str = ""
 ) -> list[Write]:
     """Creates or deletes pods, writes the status, and deletes a job whose time to live is over.
 
-    `failures` belongs to this job, and keeps the failures of pods that are gone.
+    `failures` belongs to this job, and keeps the failures of pods that are gone. `refusal` says why
+    the server refused the last pod; "" if it took it.
     """
     if finished(job):
         mine = [pod for pod in candidates if _controls(job, pod)]
@@ -78,7 +80,7 @@ def reconcile(
     pods, writes = claim(job, candidates, FINALIZER)
     if deleting(job):
         return [*writes, *_released(job, pods)]
-    return writes + _Step(job, pods, now, failures).writes()
+    return writes + _Step(job, pods, now, failures, refusal).writes()
 
 
 def finished(job: Job) -> bool:
@@ -135,8 +137,11 @@ def _ends_in_failure(job: Job, pod: Pod) -> bool:
 class _Step:
     """One decision on a job that has neither ended nor been deleted."""
 
-    def __init__(self, job: Job, pods: list[Pod], now: datetime, failures: Failures) -> None:
+    def __init__(
+        self, job: Job, pods: list[Pod], now: datetime, failures: Failures, refusal: str
+    ) -> None:
         self.job = job
+        self.refusal = refusal
         self.now = now
         self.failures = failures
         spec, status = job.spec, job.status
@@ -343,9 +348,8 @@ class _Step:
             if wait > 0:
                 return [Again(wait)], active
         if not self.indexed:
-            return [
-                Create("Pod", self._pod(None), (POD_CREATED,)) for _ in range(missing)
-            ], active + missing
+            creates = [Create("Pod", self._pod(None), (POD_CREATED,)) for _ in range(missing)]
+            return list(creates), self._with_created(missing)
         return self._next_indexes(missing, only_failed)
 
     def _superfluous(self, count: int) -> list[Pod]:
@@ -381,7 +385,11 @@ class _Step:
         ready = [index for index, wait in waits.items() if wait <= 0]
         later: list[Write] = [Again(wait) for wait in sorted(waits.values())[:1] if wait > 0]
         creates = [Create("Pod", self._pod(index), (POD_CREATED,)) for index in ready]
-        return [*creates, *later], len(self.active) + len(ready)
+        return [*creates, *later], self._with_created(len(ready))
+
+    def _with_created(self, count: int) -> int:
+        """Returns how many pods are active if the server takes new ones, which it may refuse."""
+        return len(self.active) + (0 if self.refusal else count)
 
     def _pod(self, index: int | None) -> Document:
         job = self.job
@@ -391,8 +399,9 @@ class _Step:
         metadata["finalizers"] = [*others, FINALIZER]
         if index is None:
             return pod
+        end = f"-{index}-"
         name = f"{job.metadata.name}-{index}"
-        metadata["generateName"] = f"{name}-"
+        metadata["generateName"] = f"{job.metadata.name[: LONGEST_PREFIX - len(end)]}{end}"
         annotations = {**metadata.get("annotations", {}), INDEX: str(index)}
         if self.per_index is not None:
             annotations |= self._inherited(self.held.get(index))
@@ -479,7 +488,7 @@ class _Step:
             if was.status == "True":
                 status["startTime"] = stamp(self.now)
             what = (False, "JobResumed", "Job resumed")
-        return with_condition(conditions, "Suspended", *what, self.now)
+        return _with_condition(conditions, "Suspended", *what, self.now)
 
     def _ended(
         self, conditions: list[Document], status: Document, end: Verdict, *, over: bool
@@ -487,9 +496,9 @@ class _Step:
         """Returns the conditions of a job that ends; the last one only when its pods are gone."""
         text = (True, end.reason, end.message)
         if not holds(self.job.status.conditions, end.type):
-            conditions = with_condition(conditions, end.type, *text, self.now)
+            conditions = _with_condition(conditions, end.type, *text, self.now)
         if over and not self.terminating:
-            conditions = with_condition(conditions, _ENDS[end.type], *text, self.now)
+            conditions = _with_condition(conditions, _ENDS[end.type], *text, self.now)
             if end.type == SUCCESS:
                 status["completionTime"] = stamp(self.now)
         return conditions
@@ -499,6 +508,20 @@ class _Step:
         if deadline is None or end is not None or self.job.spec.suspend:
             return []
         return [Again(deadline - seconds_since(status["startTime"], self.now))]
+
+
+def _with_condition(
+    conditions: list[Document], kind: str, status: bool, reason: str, message: str, now: datetime
+) -> list[Document]:
+    """Returns the conditions with this one set; its times change with anything that it says."""
+    word = "True" if status else "False"
+    said = {"type": kind, "status": word, "reason": reason, "message": message}
+    if any(said.items() <= each.items() for each in conditions):
+        return conditions
+    condition = {**said, "lastProbeTime": stamp(now), "lastTransitionTime": stamp(now)}
+    if all(each["type"] != kind for each in conditions):
+        return [*conditions, condition]
+    return [condition if each["type"] == kind else each for each in conditions]
 
 
 def _counts(pod: Pod) -> tuple[int, int]:

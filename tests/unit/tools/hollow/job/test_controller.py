@@ -6,10 +6,11 @@ from random import Random
 
 import pytest
 
+from berth.tools.hollow.documents import stamp
 from berth.tools.hollow.job.controller import FAILURES, FINALIZER, INDEX
 from berth.tools.hollow.objects import Document
-from berth.tools.hollow.writes import Delete
-from tests.unit.tools.hollow.job.world import World
+from berth.tools.hollow.writes import Create, Delete, Patch
+from tests.unit.tools.hollow.job.world import START, World
 
 
 def rule(action: str, **on: object) -> Document:
@@ -295,3 +296,38 @@ def test_a_job_is_deleted_after_its_time_to_live() -> None:
     (deletion,) = world.decide()
     assert isinstance(deletion, Delete)
     assert deletion.propagation == "Foreground"  # the job is seen until its pods are gone
+
+
+def test_a_pod_that_the_server_refuses_is_not_active() -> None:
+    world = World(parallelism=3, completions=3)
+    world.settle()
+    assert world.status["active"] == 3
+    world = World(parallelism=3, completions=3)
+    world.refusal = "forbidden: exceeded quota"
+    (status,) = [write.body["status"] for write in world.decide() if isinstance(write, Patch)]
+    assert status.get("active", 0) == 0
+
+
+@pytest.mark.parametrize(("length", "prefix"), [(10, "jjjjjjjjjj-7-"), (58, "j" * 55 + "-7-")])
+def test_the_index_is_in_the_name_of_a_pod_however_long_that_of_the_job_is(
+    length: int, prefix: str
+) -> None:
+    world = World(parallelism=8, completions=8, completionMode="Indexed")
+    world.job["metadata"]["name"] = "j" * length
+    pods = [write.document for write in world.decide() if isinstance(write, Create)]
+    assert pods[7]["metadata"]["generateName"] == prefix
+    assert pods[7]["spec"]["hostname"] == "j" * length + "-7"
+
+
+def test_conditions_say_when_they_were_looked_at() -> None:
+    world = World(suspend=True)
+    world.settle()
+    world.later(60)
+    world.settle()
+    (condition,) = world.status["conditions"]
+    assert condition["lastProbeTime"] == condition["lastTransitionTime"] == stamp(START)
+    world.job["spec"]["suspend"] = False
+    world.settle()
+    (condition,) = world.status["conditions"]
+    assert condition["status"] == "False"
+    assert condition["lastProbeTime"] == condition["lastTransitionTime"] == stamp(world.now)

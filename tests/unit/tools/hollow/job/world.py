@@ -39,6 +39,7 @@ class World:
         self.pods: dict[str, Document] = {}
         self.now = START
         self.failures = Failures()
+        self.refusal = ""
         self.created = 0
         self.agains: list[float] = []
 
@@ -65,7 +66,8 @@ class World:
 
     def decide(self) -> list[Write]:
         pods = [read(pod, Pod) for pod in self.pods.values()]
-        return controller.reconcile(read(self.job, Job), pods, self.now, self.failures)
+        job = read(self.job, Job)
+        return controller.reconcile(job, pods, self.now, self.failures, self.refusal)
 
     def settle(self, carried_out: Callable[[], bool] = lambda: True) -> None:
         """Decides and writes until nothing is left to do; `carried_out` tells which writes work."""
