@@ -345,6 +345,48 @@ async def test_pods_beyond_a_quota_are_refused_visibly_until_it_is_raised() -> N
 
 
 @in_virtual_time
+async def test_pods_that_a_policy_keeps_are_told_by_events_and_a_condition() -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    refusal = {"expression": "request.operation != 'DELETE'", "message": "pods stay"}
+    policy = {
+        "metadata": {"name": "keep"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{**rule, "operations": ["DELETE"]}]},
+            "validations": [refusal],
+        },
+    }
+    bound = {"policyName": "keep", "validationActions": ["Deny"]}
+    async with toy_cluster(1) as running:
+        await running.create("Deployment", workload("Deployment", "web", replicas=2))
+        await running.create(
+            "StatefulSet", workload("StatefulSet", "db", serviceName="db", replicas=1)
+        )
+        await running.status("Deployment", "web", rolled_out(2))
+        await running.status("StatefulSet", "db", lambda status: status["readyReplicas"] == 1)
+        await running.create("ValidatingAdmissionPolicy", policy)
+        binding = {"metadata": {"name": "keep"}, "spec": bound}
+        await running.create("ValidatingAdmissionPolicyBinding", binding)
+        for kind, name in (("Deployment", "web"), ("StatefulSet", "db")):
+            await running.patch(kind, name, {"spec": {"replicas": 0}})
+        await anyio.sleep(20)
+        (replica_set,) = await running.all("ReplicaSet")
+        (failure,) = replica_set["status"]["conditions"]
+        assert (failure["type"], failure["reason"]) == ("ReplicaFailure", "FailedDelete")
+        assert failure["message"].startswith('unable to delete pods: pods "web-')
+        events = [each for each in await running.all("Event") if each["reason"] == "FailedDelete"]
+        messages = {each["involvedObject"]["kind"]: each["message"] for each in events}
+        assert messages["ReplicaSet"].startswith('Error deleting: pods "web-')
+        kept = 'Delete Pod db-0 in StatefulSet db failed error: pods "db-0" is forbidden: '
+        assert messages["StatefulSet"].startswith(kept)
+        assert len(await running.all("Pod")) == 3
+        await running.delete("ValidatingAdmissionPolicyBinding", "keep")
+        await running.until_all("Pod", lambda pods: not pods)
+        await anyio.sleep(1)
+        (replica_set,) = await running.all("ReplicaSet")
+        assert not replica_set["status"].get("conditions")
+
+
+@in_virtual_time
 async def test_the_status_of_a_job_does_not_count_the_pods_that_a_quota_refuses() -> None:
     async with toy_cluster(1) as running:
         await running.create("ResourceQuota", quota(pods="1"))

@@ -33,12 +33,12 @@ from .access import Access
 from .alarm import Alarm
 from .cluster import Change, Cluster
 from .devices import routing as devices
-from .events import about, refused_creation, reporter_of
+from .events import about, refused_creation, refused_deletion, reporter_of
 from .items import Item
 from .kubelet.usage import NO_SCENARIO, Scenario
 from .objects import TYPES, Document, read
 from .recorder import Recorder
-from .routing import FOLLOWED, Controllers
+from .routing import FOLLOWED, POD_OWNERS, Controllers
 from .watches import Watches
 from .writes import Again, Create, Delete, Look, Notice, Patch, Write
 
@@ -291,7 +291,7 @@ class _Runner:
         after a failed scale or creation of a ReplicaSet. Returns False if a write failed.
         """
         done: list[bool] = []
-        refused: list[tuple[Create, str]] = []
+        refused: list[tuple[Create | Delete, str]] = []
         unpatched: list[str] = []
         uncreated: list[str] = []  # ReplicaSets
         unscaled: list[str] = []
@@ -317,7 +317,7 @@ class _Runner:
                         unpatched.append(write.name)
                     if isinstance(write, Create) and write.kind == "ReplicaSet":
                         uncreated.append(str(failure))
-                    if code in REFUSALS and isinstance(write, Create):
+                    if code in REFUSALS and isinstance(write, Create | Delete):
                         refused.append((write, str(failure)))
 
         for kind, same in groupby(writes, key=type):
@@ -349,15 +349,22 @@ class _Runner:
             for _ in writes[:WRITES_AT_ONCE]:
                 group.start_soon(do_next)
 
-    def _note(self, item: Item, refused: Create | None, why: str) -> None:
-        """Notes why the server refused to create something for an owner; None if it did not."""
+    def _note(self, item: Item, refused: Create | Delete | None, why: str) -> None:
+        """Notes why the server refused to create something for an owner, or to delete one of its
+        pods; None if it did not.
+        """
         place = (item.kind, item.namespace, item.name)
         self._cluster.refusals.pop(place, "")
         owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
-        if owner is not None and refused is not None and TERMINATING not in why:
+        if owner is None or refused is None or TERMINATING in why:
+            return
+        now = self._clock.wall()
+        if isinstance(refused, Create):
             self._cluster.refusals[place] = why
-            event = refused_creation(owner, refused.document, why, self._clock.wall())
-            self._recorder.record(event)
+            self._recorder.record(refused_creation(owner, refused.document, why, now))
+        elif refused.kind == "Pod" and isinstance(owner, POD_OWNERS):
+            self._cluster.refusals[place] = f"unable to delete pods: {why}"
+            self._recorder.record(refused_deletion(owner, refused.name, why, now))
 
     def _tell(self, item: Item, notices: Iterable[Notice], name: str) -> None:
         """Records events about the item for which an object of this name was written."""

@@ -81,6 +81,16 @@ def refused_creation(owner: HasMetadata, document: Document, why: str, now: date
             reason = "ReplicaSetCreateError"
             message = f'Failed to create new replica set "{name}": {why}'
         case "StatefulSet":
-            what = f"Create {'Pod' if document['kind'] == 'Pod' else 'Claim'} {name}"
-            message = f"{what} in StatefulSet {owner.metadata.name} failed error: {why}"
+            set_ = owner.metadata.name
+            pod = f"Pod {set_}-{name.rpartition('-')[2]}"
+            what = pod if document["kind"] == "Pod" else f"Claim {name} for {pod}"
+            message = f"Create {what} in StatefulSet {set_} failed error: {why}"
     return about(owner, "Warning", reason, message, reporter_of(owner), now)
+
+
+def refused_deletion(owner: HasMetadata, pod: str, why: str, now: datetime) -> Document:
+    """Returns an event about an owner one of whose pods the server refused to delete."""
+    message = f"Error deleting: {why}"
+    if type(owner).__name__ == "StatefulSet":
+        message = f"Delete Pod {pod} in StatefulSet {owner.metadata.name} failed error: {why}"
+    return about(owner, "Warning", "FailedDelete", message, reporter_of(owner), now)

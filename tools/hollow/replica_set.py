@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from .claim import claim
+from .claim import claim, selector_of
 from .documents import documents_of, labels_in, pod_from, status_of, with_condition
 from .objects import (
     Document,
@@ -13,6 +13,7 @@ from .objects import (
     ReplicaSet,
     ReplicationController,
     condition_of,
+    controller_of,
     deleting,
     is_active,
     is_finished,
@@ -36,13 +37,17 @@ def reconcile(
     """Adopts, creates or deletes pods, and writes the status.
 
     `related` returns the pods of all ReplicaSets of the same Deployment; it is called only before
-    a deletion. `refusal` says why the server refused the last pod; "" if it took it.
+    a deletion. `refusal` says why the server refused to create or delete the last pod; "" if it
+    did not. Pods that have ended or are being deleted are neither adopted nor released.
     """
-    pods, writes = claim(owner, candidates)
-    active: list[Pod] = []
-    others: list[Pod] = []  # that are finished or being deleted
-    for pod in pods:
-        (active if is_active(pod) else others).append(pod)
+    running: list[Pod] = []
+    ending: list[Pod] = []
+    for pod in candidates:
+        if is_active(pod):
+            running.append(pod)
+        elif not is_finished(pod):
+            ending.append(pod)
+    active, writes = claim(owner, running)
     desired = replicas_of(owner)
     if not deleting(owner):
         missing = min(desired - len(active), BURST)
@@ -54,7 +59,7 @@ def reconcile(
     labels = labels_in(owner.spec.template)
     ready = [pod for pod in active if is_ready(pod)]
     available, again = count_available(ready, owner.spec.min_ready_seconds, now)
-    ending = sum(not is_finished(pod) for pod in others)
+    terminating = sum(_claims(owner, pod) for pod in ending)
     status = {
         **status_of(owner),
         "replicas": len(active),
@@ -63,18 +68,27 @@ def reconcile(
         ),
         "readyReplicas": len(ready),
         "availableReplicas": available,
-        **({"terminatingReplicas": ending} if isinstance(owner, ReplicaSet) else {}),
+        **({"terminatingReplicas": terminating} if isinstance(owner, ReplicaSet) else {}),
         "observedGeneration": owner.metadata.generation,
-        "conditions": _conditions(owner, refusal, now),
+        "conditions": _conditions(owner, len(active), refusal, now),
     }
     return writes + status_writes(owner, status) + again
 
 
+def _claims(owner: ReplicaSet | ReplicationController, pod: Pod) -> bool:
+    """True if the owner controls and selects a pod."""
+    controller = controller_of(pod)
+    controls = controller is not None and controller.uid == owner.metadata.uid
+    return controls and selector_of(owner).matches(pod.metadata.labels)
+
+
 def _conditions(
-    owner: ReplicaSet | ReplicationController, refusal: str, now: datetime
+    owner: ReplicaSet | ReplicationController, active: int, refusal: str, now: datetime
 ) -> list[Document]:
-    """Returns the conditions, with ReplicaFailure while pods are refused."""
-    have = owner.status.conditions
-    if refusal and condition_of(have, FAILURE) is None:
-        return with_condition(have, FAILURE, True, "FailedCreate", refusal, now)
-    return documents_of(each for each in have if refusal or each.type != FAILURE)
+    """Returns the conditions, with ReplicaFailure while the server refuses a change of pods."""
+    have, desired = owner.status.conditions, replicas_of(owner)
+    fails = bool(refusal) and active != desired
+    if fails and condition_of(have, FAILURE) is None:
+        reason = "FailedCreate" if active < desired else "FailedDelete"
+        return with_condition(have, FAILURE, True, reason, refusal, now)
+    return documents_of(each for each in have if fails or each.type != FAILURE)

@@ -120,6 +120,34 @@ def test_a_replica_set_creates_and_deletes_pods_and_writes_its_status() -> None:
     assert len(deleted(replica_set.reconcile(smaller, [pod(n, owner) for n in "abc"], NOW))) == 2
 
 
+def test_a_replica_set_neither_adopts_nor_releases_pods_that_have_ended_or_end() -> None:
+    owner = workload(ReplicaSet, replicas=0)
+    pods = [
+        pod("free", phase="Succeeded"),
+        pod("lost", owner, "Failed", labels={"app": "y"}),
+        pod("ending", owner, deletionTimestamp=THEN),
+        pod("lost-ending", owner, labels={"app": "y"}, deletionTimestamp=THEN),
+    ]
+    (write,) = replica_set.reconcile(owner, pods, NOW)
+    assert isinstance(write, Patch)
+    assert write.subresource == "status"
+    assert write.body["status"]["terminatingReplicas"] == 1
+
+
+@pytest.mark.parametrize(
+    ("replicas", "reason"), [(1, "FailedCreate"), (3, "FailedDelete"), (2, None)]
+)
+def test_a_replica_set_says_which_change_of_its_pods_is_refused(
+    replicas: int, reason: str | None
+) -> None:
+    owner = workload(ReplicaSet, replicas=2)
+    pods = [pod(str(number), owner) for number in range(replicas)]
+    conditions = status(replica_set.reconcile(owner, pods, NOW, "no")).get("conditions") or []
+    assert [(c["type"], c["reason"], c["message"]) for c in conditions] == (
+        [("ReplicaFailure", reason, "no")] if reason else []
+    )
+
+
 def test_pods_are_deleted_first_from_crowded_nodes_of_their_deployment() -> None:
     owner = workload(ReplicaSet, replicas=1)
     alone, crowded = pod("a", owner), pod("b", owner, node="n2")

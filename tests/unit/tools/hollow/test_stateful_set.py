@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from berth.tools.hollow.documents import reference_to
+from berth.tools.hollow.events import refused_creation
 from berth.tools.hollow.objects import Document, Pod, StatefulSet, read
 from berth.tools.hollow.revisions import HASH, unrecorded
 from berth.tools.hollow.stateful_set import POD_INDEX, POD_NAME, reconcile
@@ -150,3 +151,11 @@ def test_a_claim_without_a_name_is_left_to_the_server_to_refuse() -> None:
     claim, pod_ = (write for write in reconcile(owner, [], [], NOW) if isinstance(write, Create))
     assert (claim.kind, claim.document["metadata"]["name"]) == ("PersistentVolumeClaim", "-w-0")
     assert pod_.kind == "Pod"
+
+
+def test_the_event_about_a_refused_claim_names_the_pod() -> None:
+    owner, claim = stateful_set(), {"kind": "PersistentVolumeClaim"}
+    document = {**claim, "metadata": {"name": "data-disk-w-12"}}
+    event = refused_creation(owner, document, "no", NOW)
+    text = "Create Claim data-disk-w-12 for Pod w-12 in StatefulSet w failed error: no"
+    assert (event["reason"], event["message"]) == ("FailedCreate", text)
