@@ -143,9 +143,10 @@ class Decision:
             largest = self._largest(scale)
             if largest is None:
                 return self._writes(current)
-            reason = "All metrics below target"
             if largest.replicas > current:
                 reason = f"{largest.name} above target"
+            elif largest.replicas < current:
+                reason = "All metrics below target"
             limited = limit(self._history, spec, current, largest.replicas, seconds)
             desired = limited.replicas
             self._set("AbleToScale", limited.able)
@@ -182,7 +183,8 @@ class Decision:
                 self._metrics.append({"type": ""})
                 continue
             self._metrics.append(sized.status)
-            if largest is None or sized.replicas > largest.replicas:
+            # of metrics that ask for no replicas, the last one is named
+            if largest is None or not largest.replicas or sized.replicas > largest.replicas:
                 largest = sized
         if largest is None or (failures and largest.replicas < scale.replicas):
             reason, why, first = failures[0]
@@ -275,11 +277,13 @@ class Decision:
                 "no metrics returned from resource metrics API"
             )
         metrics = _metrics(self._samples, resource, source.container)
-        if target.average_value is not None:
-            goal = Goal(milli_value(target.average_value))
-        else:
+
+        def goal() -> Goal:
+            if target.average_value is not None:
+                return Goal(milli_value(target.average_value))
             requests = requests_of(scale.pods, source.container, resource)
-            goal = Goal(target.average_utilization or 0, requests)
+            return Goal(target.average_utilization or 0, requests)
+
         return propose(
             scale.pods,
             metrics,

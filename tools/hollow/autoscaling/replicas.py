@@ -5,7 +5,7 @@ Amounts are in thousandths, times in seconds since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
 
 import msgspec
@@ -86,12 +86,15 @@ def propose(
     pods: Sequence[Pod],
     metrics: Mapping[str, PodMetric],
     resource: str,
-    goal: Goal,
+    goal_of: Callable[[], Goal],
     current: int,
     tolerances: Tolerances,
     now: float,
 ) -> Proposal:
-    """Returns the replicas for the metrics of pods, by name. Raises NoMetricsError."""
+    """Returns the replicas for the metrics of pods, by name. Raises NoMetricsError.
+
+    `goal_of` may raise it too, and is asked once some pods have metrics that count.
+    """
     if not pods:
         raise NoMetricsError("no pods returned by selector while calculating replica count")
     groups = _grouped(pods, metrics, resource, now)
@@ -99,6 +102,7 @@ def propose(
     counted = {name: metric for name, metric in metrics.items() if name not in left}
     if not counted:
         raise NoMetricsError("did not receive metrics for targeted pods (pods might be unready)")
+    goal = goal_of()
     ratio, average, utilization = goal.ratio(counted)
     unchanged = Proposal(current, average, utilization)
     counts_unready = bool(groups.unready) and ratio > 1.0

@@ -91,7 +91,8 @@ class Autoscalers:
         rescaled, state.rescaled = state.rescaled, None
         refusal = cluster.refusals.get((item.kind, *key), "")
         if rescaled is not None and not refusal:
-            state.history.scaled(rescaled.before, rescaled.after, rescaled.at)
+            if obj.spec.behavior is not None:  # only its policies look back
+                state.history.scaled(rescaled.before, rescaled.after, rescaled.at)
         elif rescaled is not None:
             decision = Decision(obj, state.history, lambda _: None, now)
             writes = decision.after_failure(rescaled.after, rescaled.reason, refusal)

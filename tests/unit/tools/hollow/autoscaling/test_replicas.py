@@ -55,7 +55,7 @@ def proposed(
     goal = Goal(int(target.rstrip("%")))
     if target.endswith("%"):
         goal = Goal(goal.amount, requests_of(pods, "", "cpu"))
-    return propose(pods, metrics, resource, goal, int(current), tolerances, NOW)
+    return propose(pods, metrics, resource, lambda: goal, int(current), tolerances, NOW)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_sample_counts_once_its_window_lies_after_the_pod_became_ready() -> No
         )
         metrics = {name: PodMetric(2000, SAMPLED, 15) for name in ("old", "young")}
         pods = [pod("old", "ready"), young]
-        return propose(pods, metrics, "cpu", Goal(1000), 2, Tolerances(), NOW).replicas
+        return propose(pods, metrics, "cpu", lambda: Goal(1000), 2, Tolerances(), NOW).replicas
 
     assert replicas("2025-12-31T23:59:40Z") == 4
     assert replicas("2025-12-31T23:59:41Z") == 2  # as much as if it used nothing

@@ -37,10 +37,15 @@ def metadata(name: str, version: int = 1, **fields: Any) -> Document:
     return {"name": name, **place, **fields}
 
 
-def autoscaler(name: str = "a", kind: str = "Deployment", **spec: Any) -> HorizontalPodAutoscaler:
+UTILIZED: Document = {"type": "Utilization", "averageUtilization": 80}
+
+
+def autoscaler(
+    name: str = "a", kind: str = "Deployment", version: int = 1, **spec: Any
+) -> HorizontalPodAutoscaler:
     target = {"apiVersion": "apps/v1", "kind": kind, "name": "web"}
     whole = {"minReplicas": 1, "maxReplicas": 10, "scaleTargetRef": target, **spec}
-    document = defaulted(KIND, {"metadata": metadata(name), "spec": whole})
+    document = defaulted(KIND, {"metadata": metadata(name, version), "spec": whole})
     return read(document, HorizontalPodAutoscaler)
 
 
@@ -76,18 +81,28 @@ class Scene:
         return writes
 
 
-def pod(name: str, usage: str) -> Pod:
+REQUESTED = {"cpu": "1", "memory": "1Gi"}
+
+
+def pod(
+    name: str,
+    usage: str,
+    version: int = 1,
+    ready: bool = True,
+    requests: dict[str, str] = REQUESTED,
+) -> Pod:
     started = stamp(at(-3600))
-    container = {"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    container = {"name": "c", "resources": {"requests": requests}}
     status = {
         "phase": "Running",
         "startTime": started,
-        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": started}],
+        "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": started}],
         "containerStatuses": [{"name": "c", "state": {"running": {"startedAt": started}}}],
     }
     labels: Document = {"labels": {"app": "web"}, "annotations": {"berth.dev/usage": usage}}
     spec = {"nodeName": "node", "containers": [container]}
-    return read({"metadata": metadata(name, **labels), "spec": spec, "status": status}, Pod)
+    document = {"metadata": metadata(name, version, **labels), "spec": spec, "status": status}
+    return read(document, Pod)
 
 
 def scaled(writes: list[Write]) -> list[tuple[str, str, int]]:
@@ -292,7 +307,10 @@ def test_a_failed_metric_prevents_scaling_down_only() -> None:
         (
             metric("ContainerResource", name="disk", averageUtilization=1),
             "FailedGetContainerResourceMetric",
-            "failed to get disk utilization: missing request for disk in container c of Pod p0",
+            (
+                "failed to get disk utilization: "
+                "did not receive metrics for targeted pods (pods might be unready)"
+            ),
         ),
     ],
 )
@@ -357,3 +375,61 @@ def test_a_new_autoscaler_of_the_same_name_begins_anew() -> None:
 def test_a_tolerance_of_its_own() -> None:
     obj = autoscaler(behavior={"scaleUp": {"tolerance": "0.2"}})
     assert scaled(Scene(obj).synced(obj)) == []
+
+
+def test_a_recent_recommendation_scales_up_without_a_reason() -> None:
+    obj = autoscaler(maxReplicas=10)
+    scene = Scene(obj, usage="cpu=2500m")  # asks for 7, of which 4 are allowed at once
+    assert scaled(scene.synced(obj)) == [("Deployment", "web", 4)]
+    scene.decide(obj, 16)
+    for name in ("p0", "p1", "p2", "p3"):
+        scene.put(pod(name, "cpu=800m", version=2))
+    scene.scale(4, version=2)
+    writes = scene.decide(obj, 30)
+    assert scaled(writes) == [("Deployment", "web", 7)]
+    assert events(writes) == [("SuccessfulRescale", "New size: 7; reason: ")]
+
+
+def test_of_metrics_without_any_usage_the_last_one_is_named() -> None:
+    metrics = [
+        {"type": "Resource", "resource": {"name": name, "target": {**UTILIZED}}}
+        for name in ("cpu", "memory")
+    ]
+    obj = autoscaler(metrics=metrics)
+    writes = Scene(obj, usage="cpu=0,memory=0").synced(obj)
+    named = "from memory resource utilization (percentage of request)"
+    assert message(writes, "ScalingActive").endswith(named)
+
+
+def test_pods_that_are_not_ready_matter_before_requests_that_are_missing() -> None:
+    obj = autoscaler()
+    scene = Scene(obj)
+    for name in ("p0", "p1"):
+        scene.put(pod(name, "cpu=1", version=2, ready=False, requests={}))
+    why = "did not receive metrics for targeted pods (pods might be unready)"
+    assert message(scene.synced(obj), "ScalingActive").endswith(why)
+
+
+def test_a_request_that_is_missing_is_told_once_pods_are_ready() -> None:
+    obj = autoscaler()
+    scene = Scene(obj)
+    for name in ("p0", "p1"):
+        scene.put(pod(name, "cpu=1", version=2, requests={}))
+    why = "missing request for cpu in container c of Pod p0"
+    assert message(scene.synced(obj), "ScalingActive").endswith(why)
+
+
+def test_a_new_behavior_does_not_look_back_at_what_was_scaled_without_one() -> None:
+    obj = autoscaler()
+    scene = Scene(obj)
+    assert scaled(scene.synced(obj)) == [("Deployment", "web", 3)]
+    scene.decide(obj, 16)
+    policy = {"type": "Pods", "value": 1, "periodSeconds": 600}
+    behavior = {"scaleUp": {"policies": [policy]}}
+    obj = autoscaler(version=2, behavior=behavior)
+    scene.put(obj)
+    scene.scale(3, version=2)
+    scene.put(pod("p2", "cpu=900m"))
+    for name in ("p0", "p1"):
+        scene.put(pod(name, "cpu=1600m", version=2))
+    assert scaled(scene.decide(obj, 30)) == [("Deployment", "web", 4)]
