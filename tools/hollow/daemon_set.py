@@ -61,15 +61,15 @@ def reconcile(
     """Creates missing pods, deletes unwanted ones, and updates a few at a time.
 
     Without a history, the owner counts as one without revisions. `failed` has the nodes where pods
-    have failed before.
+    have failed before. A set that is being deleted is left as it is.
     """
+    if deleting(owner):
+        return []
     history, failed = history or unrecorded(owner), failed or FailedPods()
     failed.forget(now)
     pods, writes = claim(owner, candidates)
     on: dict[str, list[Pod]] = defaultdict(list)
-    for pod in sorted(
-        pods, key=lambda pod: (not pod.spec.node_name, pod.metadata.creation_timestamp or "")
-    ):
+    for pod in sorted(pods, key=_age):
         if not (deleting(pod) and is_finished(pod)):  # nothing is left to do for such a pod
             on[target_node(pod)].append(pod)
     should: dict[str, bool] = {}
@@ -78,18 +78,25 @@ def reconcile(
     for node in nodes:
         name = node.metadata.name
         should[name], stays = fits(spec, node)
-        if not deleting(owner):
-            ended, late = _ended(owner, name, on[name], failed, now) if stays else ([], [])
-            again += late
-            writes += (delete_pod(pod, _told(pod, name)) for pod in ended)
-            writes += _on_node(owner, name, on[name], should[name], stays, history.hash, now)
+        ended, late = _ended(owner, name, on[name], failed, now) if stays else ([], [])
+        again += late
+        writes += (delete_pod(pod, _told(pod, name)) for pod in ended)
+        writes += _on_node(owner, name, on[name], should[name], stays, history.hash, now)
     eligible = {name for name, runs in should.items() if runs}
-    if not deleting(owner):
-        writes += _without_node(on, should)
-    if not deleting(owner) and not writes:
+    writes += _without_node(on, should)
+    if not writes:
         writes += _update(owner, on, eligible, history.hash, now)
         writes += forget(owner, history, pods)
     return writes + _status(owner, on, should, now, history) + again
+
+
+def _age(pod: Pod) -> tuple[bool, str, str]:
+    """Returns the rank of a pod among those of its node: a bound one comes first, then the oldest.
+
+    Of several, all but the first go.
+    """
+    metadata = pod.metadata
+    return not pod.spec.node_name, metadata.creation_timestamp or "", metadata.name
 
 
 def tolerations(spec: Document) -> list[Document]:
@@ -233,7 +240,10 @@ def _is_available(owner: DaemonSet, pod: Pod, now: datetime) -> bool:
 
 def _most(owner: DaemonSet, desired: int) -> tuple[int, int]:
     """Returns how many pods an update may add, and how many may be unavailable meanwhile."""
-    rolling = owner.spec.update_strategy.rolling_update
+    strategy = owner.spec.update_strategy
+    if strategy.type == "OnDelete":
+        return 0, 0
+    rolling = strategy.rolling_update
     surge = int_or_percent(rolling.max_surge or 0, desired, round_up=True)
     most = 1 if rolling.max_unavailable is None else rolling.max_unavailable
     unavailable = int_or_percent(most, desired, round_up=True)

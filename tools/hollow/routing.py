@@ -183,6 +183,7 @@ class Controllers:
         failed = self._failed.setdefault(owner.metadata.uid, FailedPods())
         if deleting(owner):
             del self._failed[owner.metadata.uid]
+            return []
         history, writes = _recorded(cluster, owner)
         pods, nodes_ = cluster.candidates(Pod, owner), cluster.all(Node)
         return writes + daemon_set.reconcile(owner, pods, nodes_, now, history, failed)

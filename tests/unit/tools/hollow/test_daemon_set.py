@@ -30,7 +30,9 @@ def daemon_set(strategy: Document | None = None, **spec: Any) -> DaemonSet:
     return read(document, DaemonSet)
 
 
-def pod(node: str, name: str = "", ready: str | None = READY, phase: str = "Running") -> Pod:
+def pod(
+    node: str, name: str = "", ready: str | None = READY, phase: str = "Running", **more: str
+) -> Pod:
     """Returns a pod on a node, ready since then: of an old template, or new if it has a name."""
     owner = daemon_set()
     metadata: Document = {
@@ -39,6 +41,7 @@ def pod(node: str, name: str = "", ready: str | None = READY, phase: str = "Runn
         "uid": name or f"old-{node}",
         "labels": {"app": "x", HASH: unrecorded(owner).hash if name else "old"},
         "ownerReferences": [{**reference_to(owner), "controller": True}],
+        **more,
     }
     condition = {"type": "Ready", "status": str(ready is not None), "lastTransitionTime": ready}
     status = {"phase": phase, "conditions": [condition]}
@@ -97,7 +100,8 @@ def test_a_surge_keeps_an_old_pod_that_is_surplus_until_others_are_available() -
 
 def test_more_than_one_of_each_revision_goes() -> None:
     owner = daemon_set(SURGE)
-    pods = [pod("a"), pod("a", "new-1", NEVER), pod("a", "new-2", NEVER)]
+    old = pod("a", creationTimestamp=READY)
+    pods = [old, *(pod("a", f"new-{i}", NEVER, creationTimestamp=FRESH) for i in (1, 2))]
     assert result(owner, *pods, nodes="a") == ["-new-2"]
     assert result(daemon_set(), *pods, nodes="a") == ["-new-1", "-new-2"]
 
@@ -170,3 +174,23 @@ def test_failed_pods_of_a_node_stay_longer_each_time() -> None:
     assert decided() == ["new"], "what failed long ago is forgotten"
     lost = [pod("a", "new", phase="Succeeded")]
     assert decided() == ["new"], "a pod that succeeded does not wait"
+
+
+def test_nothing_surges_on_delete() -> None:
+    owner = daemon_set({**SURGE, "type": "OnDelete"})
+    ending = pod("a", deletionTimestamp=FRESH)
+    assert result(owner, ending, nodes="a") == [], "the new pod waits for the end of the old one"
+    assert result(daemon_set(SURGE), ending, nodes="a") == ["+a"]
+
+
+def test_of_pods_of_one_age_the_first_by_name_stays() -> None:
+    twins = [pod("a", name, creationTimestamp=READY) for name in ("y", "x")]
+    assert result(daemon_set(), *twins, nodes="a") == ["-y"]
+
+
+def test_a_daemon_set_that_is_being_deleted_is_left_as_it_is() -> None:
+    owner = daemon_set()
+    metadata = msgspec.structs.replace(owner.metadata, deletion_timestamp=FRESH)
+    owner = msgspec.structs.replace(owner, metadata=metadata)
+    node = read({"metadata": {"name": "a"}}, Node)
+    assert reconcile(owner, [pod("a", ready=NEVER)], [node], NOW) == []
