@@ -7,6 +7,7 @@ all of them grow or shrink in proportion.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import floor
 
 import msgspec
@@ -66,18 +67,32 @@ def is_scaled(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
 
 
 def resized(
-    deployment: Deployment, replica_set: ReplicaSet, replicas: int, *, notes: bool = False
+    deployment: Deployment,
+    replica_set: ReplicaSet,
+    replicas: int,
+    *,
+    via: int | None = None,
+    notes: bool = False,
 ) -> list[Write]:
-    """Gives a ReplicaSet its size; if it `notes`, also an equal one gets the annotations."""
+    """Gives a ReplicaSet its size; if it `notes`, also an equal one gets the annotations.
+
+    A resize `via` another size is told as two steps.
+    """
     annotations, before = sizes_noted(deployment), replicas_of(replica_set)
     if before == replicas and not (
         notes and annotations.items() - replica_set.metadata.annotations.items()
     ):
         return []
     body = {"metadata": {"annotations": annotations}, "spec": {"replicas": replicas}}
-    way, name = "up" if before < replicas else "down", replica_set.metadata.name
-    message = f"Scaled {way} replica set {name} from {before} to {replicas}"
-    notices = (Notice(SCALING, message),) if before != replicas else ()
+    name = replica_set.metadata.name
+    notices = tuple(
+        Notice(
+            SCALING,
+            f"Scaled {'up' if old < new else 'down'} replica set {name} from {old} to {new}",
+        )
+        for old, new in pairwise((before, before if via is None else via, replicas))
+        if old != new
+    )
     return [patch(replica_set, body, guarded=True, notices=notices)]
 
 
@@ -173,12 +188,18 @@ def shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -
         taken = min(unhealthy, max(sizes[each.metadata.name] - _available(each), 0))
         sizes[each.metadata.name] -= taken
         unhealthy -= taken
+    healthy = dict(sizes)
     spare = max(sum(map(_available, [new, *old])) - needed, 0)
     for each in old:
         taken = min(spare, sizes[each.metadata.name])
         sizes[each.metadata.name] -= taken
         spare -= taken
-    return [write for each in old for write in resized(deployment, each, sizes[each.metadata.name])]
+    return [
+        write
+        for each in old
+        for name in (each.metadata.name,)
+        for write in resized(deployment, each, sizes[name], via=healthy[name])
+    ]
 
 
 def _available(replica_set: ReplicaSet) -> int:

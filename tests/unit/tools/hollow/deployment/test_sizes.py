@@ -6,6 +6,7 @@ import pytest
 
 from berth.tools.hollow.deployment.sizes import Limits, limits
 from berth.tools.hollow.objects import Document
+from berth.tools.hollow.writes import Patch
 
 from .deployments import DESIRED, MOST, decided, deployment_of, noted, replica_set, sizes
 
@@ -110,3 +111,15 @@ def test_old_replicas_go_once_the_new_replica_set_is_saturated() -> None:
     assert sizes(decided(deployment_of(4, paused=True), *sets)) == {"old": 0}
     sets[1] = replica_set("new", 4, available=3, annotations=sized)
     assert sizes(decided(deployment_of(4, paused=True), *sets)) == {"new": 3, "old": 1}
+
+
+def test_unavailable_pods_that_go_first_are_told_apart() -> None:
+    strategy = {"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}
+    old, new = replica_set("a", 10, available=9), replica_set("new", 3, available=0)
+    writes = decided(deployment_of(10, strategy=strategy), old, new)
+    (write,) = [each for each in writes if isinstance(each, Patch) and each.name == "a"]
+    assert sizes(writes) == {"a": 8}
+    assert [notice.message for notice in write.notices] == [
+        "Scaled down replica set a from 10 to 9",
+        "Scaled down replica set a from 9 to 8",
+    ]
