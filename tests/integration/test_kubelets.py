@@ -436,16 +436,32 @@ async def test_images_are_pulled_and_reported() -> None:
         await running.status("Pod", "a", restarts(0, "ContainerCreating"))
         await anyio.sleep(8)
         assert (await running.get("Pod", "a"))["status"]["phase"] == "Pending"
-        await running.status("Pod", "a", restarts(0, "ErrImagePull"))
-        await running.status("Pod", "a", restarts(0, "ImagePullBackOff"))
+        why = "the annotation berth.dev/pull-failures says so"
+        a = await running.status("Pod", "a", restarts(0, "ErrImagePull"))
+        assert a["status"]["containerStatuses"][0]["state"]["waiting"]["message"] == why
+        a = await running.status("Pod", "a", restarts(0, "ImagePullBackOff"))
+        waiting = a["status"]["containerStatuses"][0]["state"]["waiting"]
+        assert waiting["message"] == f'Back-off pulling image "x": ErrImagePull: {why}'
         await running.status("Pod", "a", in_phase("Running"))
-        events = [event["reason"] for event in await events_of_pods(running)]
-        pulls = ["BackOff", "Failed", "Pulled", "Pulling"]
-        assert sorted(events) == sorted([*pulls, "Created", "Started"])
+        events = await events_of_pods(running)
+        assert {each["involvedObject"]["fieldPath"] for each in events} == {"spec.containers{c}"}
+        took = "in 10s (10s including waiting). Image size: 1048576000 bytes."
+        assert sorted(f"{each['reason']}: {each['message']}" for each in events) == [
+            'BackOff: Back-off pulling image "x"',
+            "Created: Container created",
+            "Failed: Error: ErrImagePull",
+            "Failed: Error: ImagePullBackOff",
+            f'Failed: Failed to pull image "x": {why}',
+            f'Pulled: Successfully pulled image "x" {took}',
+            'Pulling: Pulling image "x"',
+            "Started: Container started",
+        ]
         node = await running.status("Node", "node-1", lambda status: bool(status.get("images")))
         assert node["status"]["images"] == [{"names": ["x"], "sizeBytes": 1000 << 20}]
         await running.create("Pod", pod("b", **{"berth.dev/image-size": "1000Mi"}))
         await running.status("Pod", "b", in_phase("Running"), seconds=2)
+        present = 'Container image "x" already present on machine and can be accessed by the pod'
+        await running.until_all("Event", lambda all_: present in {e["message"] for e in all_})
 
 
 History = list[tuple[int, str, str]]

@@ -6,7 +6,7 @@ lost, as they are for a kubelet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ..objects import Document
 from .stages.actions import RecordEvent
@@ -32,15 +32,15 @@ class Allowance:
         return True
 
 
-def starts(pod: Document, status: Document, *, pulled: bool) -> Iterator[RecordEvent]:
+def starts(pod: Document, status: Document, pulled: Collection[str] = ()) -> Iterator[RecordEvent]:
     """Yields the events about the containers that run in the new status of a pod and did not
-    before. `pulled` is True if the pull of their images has events of its own.
+    before. The pull of the images of those `pulled`, by their fields, has events of its own.
     """
     for field, container in changed(pod, status):
         if not _runs(container):
             continue
         image = container["image"]
-        if not pulled:
+        if field not in pulled:
             message = (
                 f'Container image "{image}" already present on machine and can be accessed '
                 "by the pod"

@@ -8,7 +8,7 @@ containers are ready. Hollow probes succeed after their initial delay.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -90,9 +90,14 @@ def is_marked(pod: Document) -> bool:
     return status.get("phase") == "Running" and ready == ("True", "False")
 
 
-def waiting(pod: Document, now: float, reason: str, *, mounted: bool) -> Document:
-    """Returns the status of a pod whose containers cannot start yet, for a reason."""
-    return _Pod(pod, now).wait(reason, mounted=mounted)
+def waiting(
+    pod: Document, now: float, reason: str, *, mounted: bool, messages: Mapping[str, str]
+) -> Document:
+    """Returns the status of a pod whose containers cannot start yet, for a reason.
+
+    `messages` are by image.
+    """
+    return _Pod(pod, now).wait(reason, messages, mounted=mounted)
 
 
 def after_exits(
@@ -145,11 +150,14 @@ class _Pod:
             self._end_sidecars()
         return Progress(self._status(phase, initialized), min(self._dues, default=None))
 
-    def wait(self, reason: str, *, mounted: bool) -> Document:
+    def wait(self, reason: str, messages: Mapping[str, str], *, mounted: bool) -> Document:
         for container in self._init:
             self._of_init[container["name"]] = waiting_status(container, "PodInitializing")
         for container in self._main:
-            self._of_main[container["name"]] = waiting_status(container, reason)
+            status = waiting_status(container, reason)
+            if message := messages.get(container.get("image", "")):
+                status["state"]["waiting"]["message"] = message
+            self._of_main[container["name"]] = status
         return self._status("Pending", not self._init, mounted=mounted)
 
     def stop(self) -> Document:

@@ -58,10 +58,15 @@ class Images:
         self._sizes.pop(name, None)
         self._unreported.pop(name, None)
 
+    def missing(self, pod: Document) -> list[str]:
+        """Returns the images of a pod that its node does not have."""
+        sizes = self._sizes[pod["spec"]["nodeName"]]
+        return [image for image in images_of(pod) if image not in sizes]
+
     def add(self, pod: Document) -> bool:
         """Adds the images of a pod to its node; True if one is new there."""
-        size, sizes = _size(pod), self._sizes[pod["spec"]["nodeName"]]
-        new = [image for image in images_of(pod) if image not in sizes] if size else []
+        size, sizes = size_of(pod), self._sizes[pod["spec"]["nodeName"]]
+        new = self.missing(pod) if size else []
         sizes.update(dict.fromkeys(new, size))
         self._unreported[pod["spec"]["nodeName"]] |= set(new)
         return bool(new)
@@ -71,12 +76,14 @@ class Images:
         sizes = sorted(self._sizes[name].items(), key=lambda item: (-item[1], item[0]))
         return [{"names": [image], "sizeBytes": size} for image, size in sizes[:MOST_REPORTED]]
 
+    def seconds(self, pod: Document) -> float:
+        """Returns how long the pulls of a pod take together."""
+        return len(self.missing(pod)) * size_of(pod) / BYTES_A_SECOND
+
     def pull(self, pod: Document, began: float, now: float) -> Pull:
         """Returns how far the pulls of a pod are that began at a time."""
-        sizes = self._sizes[pod["spec"]["nodeName"]]
-        missing = sum(image not in sizes for image in images_of(pod))
         failures = _failures(pod)
-        seconds = missing * _size(pod) / BYTES_A_SECOND
+        seconds = self.seconds(pod)
         end, backoff, reason = began + seconds, BACKOFF_SECONDS, "ContainerCreating"
         while now >= end and failures > 0:
             failures -= 1
@@ -99,7 +106,8 @@ def images_of(pod: Document) -> list[str]:
     return list(dict.fromkeys(container.get("image", "") for container in containers))
 
 
-def _size(pod: Document) -> int:
+def size_of(pod: Document) -> int:
+    """Returns the size of each image of a pod; 0 if an annotation does not give it."""
     text = (pod["metadata"].get("annotations") or {}).get(SIZE, "0")
     try:
         return max(value(text), 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import Any
 
@@ -20,7 +20,7 @@ from .containers import (
     stopped,
     waiting,
 )
-from .images import Images, Pull, images_of, is_pulled
+from .images import FAILURES, Images, Pull, is_pulled, size_of
 from .pressure.ranking import MIRROR
 from .readiness import Readiness
 from .stages.actions import Action, DeleteObject, PatchObject, RecordEvent
@@ -29,6 +29,7 @@ from .times import seconds_of, time_of
 
 STOP_SECONDS = "berth.dev/stop-seconds"
 VERSION = "hollow"
+PULL_ERROR = f"the annotation {FAILURES} says so"
 _FAILED = "pod-container-running-failed.stage.kwok.x-k8s.io"
 
 
@@ -137,20 +138,27 @@ class PodSteps:
             waits = any(self._readiness.lacks(pod))
             reason = "ContainerCreating" if waits else self._pull(pod, now).reason
             if reason:
-                then = waiting(pod, now, reason, mounted=not waits)
+                images = {} if waits else dict.fromkeys(self._images.missing(pod), "")
+                messages = {image: _pull_message(image, reason) for image in images}
+                then = waiting(pod, now, reason, mounted=not waits, messages=messages)
                 yield PatchObject({"status": {**began, **then}})
-                if not waits:
-                    yield _pull_event(pod, reason)
+                for image, field in _first_fields(pod, images).items():
+                    yield from _pull_events(image, field, reason)
                 return
         address = self._address(pod)
         own: Document = {"podIP": address, "podIPs": [{"ip": address}]}
         allocated = self._allocated(pod)
         if resources := allocated["spec"].get("resources"):
             own |= {"resources": resources, "allocatedResources": resources.get("requests") or {}}
-        yield from self._write(pod, {**began, **own, **progress(allocated, now).status})
+        pulled = _first_fields(pod, self._images.missing(pod) if is_pulled(pod) else ())
+        status = {**began, **own, **progress(allocated, now).status}
+        yield PatchObject({"status": status})
+        for image, field in pulled.items():
+            seconds = self._images.seconds(pod)
+            yield RecordEvent("Normal", "Pulled", _pulled(image, seconds, size_of(pod)), field)
+        yield from starts(pod, status, pulled.values())
         if self._images.add(pod):
             self._report(pod["spec"]["nodeName"])
-            yield _pull_event(pod, "")
 
     def _exit(
         self, pod: Document, now: float, exits: Callable[[Document], Exit | None]
@@ -168,7 +176,7 @@ class PodSteps:
     def _write(self, pod: Document, status: Document) -> Iterator[Action]:
         """Writes a status, and the events about the containers that it starts."""
         yield PatchObject({"status": status})
-        yield from starts(pod, status, pulled=is_pulled(pod))
+        yield from starts(pod, status)
 
     def functions(self, pod: Document, now: float) -> Functions:
         host = self._host(pod["spec"]["nodeName"])
@@ -205,17 +213,45 @@ def _waits_for(pod: Document) -> str:
     return str(state.get("reason", ""))
 
 
-def _pull_event(pod: Document, reason: str) -> RecordEvent:
-    """Returns the event about the pull of a pod's images; the reason is "" after its success."""
-    images = ", ".join(f'"{image}"' for image in images_of(pod))
+def _first_fields(pod: Document, images: Iterable[str]) -> dict[str, str]:
+    """Returns the field of the first container of each of some images."""
+    fields: dict[str, str] = {}
+    for kind in ("initContainers", "containers"):
+        for container in pod["spec"].get(kind) or ():
+            fields.setdefault(container.get("image", ""), f"spec.{kind}{{{container['name']}}}")
+    return {image: fields[image] for image in images}
+
+
+def _pull_message(image: str, reason: str) -> str:
+    """Returns the message of a container that waits for its image."""
     match reason:
-        case "":
-            return RecordEvent("Normal", "Pulled", f"Successfully pulled image {images}")
         case "ErrImagePull":
-            return RecordEvent("Warning", "Failed", f"Failed to pull image {images}")
+            return PULL_ERROR
         case "ImagePullBackOff":
-            return RecordEvent("Normal", "BackOff", f"Back-off pulling image {images}")
-    return RecordEvent("Normal", "Pulling", f"Pulling image {images}")
+            return f'Back-off pulling image "{image}": ErrImagePull: {PULL_ERROR}'
+    return ""
+
+
+def _pull_events(image: str, field: str, reason: str) -> Iterator[RecordEvent]:
+    """Yields the events about the pull of an image, by the reason for which a container waits."""
+    match reason:
+        case "ErrImagePull":
+            message = f'Failed to pull image "{image}": {PULL_ERROR}'
+            yield RecordEvent("Warning", "Failed", message, field)
+        case "ImagePullBackOff":
+            yield RecordEvent("Normal", "BackOff", f'Back-off pulling image "{image}"', field)
+        case _:
+            yield RecordEvent("Normal", "Pulling", f'Pulling image "{image}"', field)
+            return
+    yield RecordEvent("Warning", "Failed", f"Error: {reason}", field)
+
+
+def _pulled(image: str, seconds: float, size: int) -> str:
+    took = f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:.0f}ms"
+    return (
+        f'Successfully pulled image "{image}" in {took} ({took} including waiting). '
+        f"Image size: {size} bytes."
+    )
 
 
 def _mains(pod: Document) -> set[str]:

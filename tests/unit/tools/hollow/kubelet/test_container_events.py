@@ -25,8 +25,8 @@ def status(state: Document, restarts: int = 0, init: Document | None = None) -> 
     return statuses if init is None else statuses | {"initContainerStatuses": [one("i", init)]}
 
 
-def told(before: Document, after: Document, *, pulled: bool = False) -> list[str]:
-    events = starts({"status": before}, after, pulled=pulled)
+def told(before: Document, after: Document, *pulled: str) -> list[str]:
+    events = starts({"status": before}, after, pulled)
     return [f"{event.reason} {event.field}" for event in events]
 
 
@@ -36,7 +36,7 @@ def test_a_container_that_starts_has_three_events() -> None:
         "Created spec.containers{c}",
         "Started spec.containers{c}",
     ]
-    assert told({}, status(RUNNING), pulled=True) == [
+    assert told({}, status(RUNNING), "spec.containers{c}") == [
         "Created spec.containers{c}",
         "Started spec.containers{c}",
     ]

@@ -320,7 +320,7 @@ def test_a_deleted_pod_succeeds_unless_a_container_has_failed() -> None:
 
 def test_a_container_of_a_deleted_pod_that_never_ran_is_lost() -> None:
     before = pod()
-    before["status"] = waiting(before, 100, "ContainerCreating", mounted=False)
+    before["status"] = waiting(before, 100, "ContainerCreating", mounted=False, messages={})
     conditions = {each["type"]: each["status"] for each in before["status"]["conditions"]}
     assert conditions["PodReadyToStartContainers"] == "False"
     assert conditions["Initialized"] == "True"
