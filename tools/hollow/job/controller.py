@@ -49,6 +49,7 @@ LONGEST_PREFIX = 58  # of a generated name
 FINALIZER = "batch.kubernetes.io/job-tracking"
 CONTROLLER = "kubernetes.io/job-controller"
 INDEX = "batch.kubernetes.io/job-completion-index"
+VARIABLE = "JOB_COMPLETION_INDEX"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 BURST = 500  # the most pods that one decision creates, deletes or begins to count
@@ -407,7 +408,7 @@ class _Step:
             annotations |= self._inherited(self.held.get(index))
         metadata["annotations"] = annotations
         metadata["labels"][INDEX] = str(index)
-        pod["spec"] = {**pod["spec"], "hostname": name}
+        pod["spec"] = {**_with_variable(pod["spec"]), "hostname": name}
         return pod
 
     def _inherited(self, last: Pod | None) -> dict[str, str]:
@@ -508,6 +509,29 @@ class _Step:
         if deadline is None or end is not None or self.job.spec.suspend:
             return []
         return [Again(deadline - seconds_since(status["startTime"], self.now))]
+
+
+def _with_variable(spec: Document) -> Document:
+    """Returns a pod's spec whose containers have the completion index as an environment variable,
+    unless they have one of this name.
+    """
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+    changed = {}
+    for field in ("initContainers", "containers"):
+        if containers := spec.get(field):
+            changed[field] = [
+                container
+                if any(each["name"] == VARIABLE for each in container.get("env") or ())
+                else {
+                    **container,
+                    "env": [
+                        *(container.get("env") or ()),
+                        {"name": VARIABLE, "valueFrom": source},
+                    ],
+                }
+                for container in containers
+            ]
+    return {**spec, **changed}
 
 
 def _with_condition(

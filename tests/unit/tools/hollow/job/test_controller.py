@@ -331,3 +331,16 @@ def test_conditions_say_when_they_were_looked_at() -> None:
     (condition,) = world.status["conditions"]
     assert condition["status"] == "False"
     assert condition["lastProbeTime"] == condition["lastTransitionTime"] == stamp(world.now)
+
+
+def test_containers_of_an_indexed_job_have_the_index_as_a_variable() -> None:
+    world = World(parallelism=1, completions=1, completionMode="Indexed")
+    own = [{"name": "JOB_COMPLETION_INDEX", "value": "7"}]
+    spec = world.job["spec"]["template"]["spec"]
+    spec |= {"initContainers": [{"name": "i", "env": own}]}
+    spec["containers"] = [{"name": "c", "env": [{"name": "A", "value": "b"}]}]
+    (pod,) = [write.document for write in world.decide() if isinstance(write, Create)]
+    assert pod["spec"]["initContainers"][0]["env"] == own
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+    added = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+    assert pod["spec"]["containers"][0]["env"] == [{"name": "A", "value": "b"}, added]
