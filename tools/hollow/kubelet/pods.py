@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any
 
@@ -20,8 +20,9 @@ from .containers import (
     stopped,
     waiting,
 )
-from .images import FAILURES, Images, Pull, is_pulled, size_of
+from .images import Images, Pull, is_pulled, size_of
 from .pressure.ranking import MIRROR
+from .pull_events import first_fields, pull_events, pull_message, pulled_message
 from .readiness import Readiness
 from .stages.actions import Action, DeleteObject, PatchObject, RecordEvent
 from .stages.go_builtins import Functions
@@ -29,7 +30,6 @@ from .times import seconds_of, time_of
 
 STOP_SECONDS = "berth.dev/stop-seconds"
 VERSION = "hollow"
-PULL_ERROR = f"the annotation {FAILURES} says so"
 _FAILED = "pod-container-running-failed.stage.kwok.x-k8s.io"
 
 
@@ -139,23 +139,25 @@ class PodSteps:
             reason = "ContainerCreating" if waits else self._pull(pod, now).reason
             if reason:
                 images = {} if waits else dict.fromkeys(self._images.missing(pod), "")
-                messages = {image: _pull_message(image, reason) for image in images}
+                messages = {image: pull_message(image, reason) for image in images}
                 then = waiting(pod, now, reason, mounted=not waits, messages=messages)
                 yield PatchObject({"status": {**began, **then}})
-                for image, field in _first_fields(pod, images).items():
-                    yield from _pull_events(image, field, reason)
+                for image, field in first_fields(pod, images).items():
+                    yield from pull_events(image, field, reason)
                 return
         address = self._address(pod)
         own: Document = {"podIP": address, "podIPs": [{"ip": address}]}
         allocated = self._allocated(pod)
         if resources := allocated["spec"].get("resources"):
             own |= {"resources": resources, "allocatedResources": resources.get("requests") or {}}
-        pulled = _first_fields(pod, self._images.missing(pod) if is_pulled(pod) else ())
+        pulled = first_fields(pod, self._images.missing(pod) if is_pulled(pod) else ())
         status = {**began, **own, **progress(allocated, now).status}
         yield PatchObject({"status": status})
         for image, field in pulled.items():
             seconds = self._images.seconds(pod)
-            yield RecordEvent("Normal", "Pulled", _pulled(image, seconds, size_of(pod)), field)
+            yield RecordEvent(
+                "Normal", "Pulled", pulled_message(image, seconds, size_of(pod)), field
+            )
         yield from starts(pod, status, pulled.values())
         if self._images.add(pod):
             self._report(pod["spec"]["nodeName"])
@@ -211,47 +213,6 @@ def _waits_for(pod: Document) -> str:
     statuses = (pod.get("status") or {}).get("containerStatuses") or [{}]
     state = (statuses[0].get("state") or {}).get("waiting") or {}
     return str(state.get("reason", ""))
-
-
-def _first_fields(pod: Document, images: Iterable[str]) -> dict[str, str]:
-    """Returns the field of the first container of each of some images."""
-    fields: dict[str, str] = {}
-    for kind in ("initContainers", "containers"):
-        for container in pod["spec"].get(kind) or ():
-            fields.setdefault(container.get("image", ""), f"spec.{kind}{{{container['name']}}}")
-    return {image: fields[image] for image in images}
-
-
-def _pull_message(image: str, reason: str) -> str:
-    """Returns the message of a container that waits for its image."""
-    match reason:
-        case "ErrImagePull":
-            return PULL_ERROR
-        case "ImagePullBackOff":
-            return f'Back-off pulling image "{image}": ErrImagePull: {PULL_ERROR}'
-    return ""
-
-
-def _pull_events(image: str, field: str, reason: str) -> Iterator[RecordEvent]:
-    """Yields the events about the pull of an image, by the reason for which a container waits."""
-    match reason:
-        case "ErrImagePull":
-            message = f'Failed to pull image "{image}": {PULL_ERROR}'
-            yield RecordEvent("Warning", "Failed", message, field)
-        case "ImagePullBackOff":
-            yield RecordEvent("Normal", "BackOff", f'Back-off pulling image "{image}"', field)
-        case _:
-            yield RecordEvent("Normal", "Pulling", f'Pulling image "{image}"', field)
-            return
-    yield RecordEvent("Warning", "Failed", f"Error: {reason}", field)
-
-
-def _pulled(image: str, seconds: float, size: int) -> str:
-    took = f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:.0f}ms"
-    return (
-        f'Successfully pulled image "{image}" in {took} ({took} including waiting). '
-        f"Image size: {size} bytes."
-    )
 
 
 def _mains(pod: Document) -> set[str]:
