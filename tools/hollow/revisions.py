@@ -66,7 +66,9 @@ def record(
             each.metadata.name,
         ),
     )
-    current = [each for each in mine if _has_template_of(each, owner)]
+    data = _data(owner)
+    current = [each for each in mine if each.data == data]
+    current = current or [each for each in mine if _has_template_of(each, owner)]
     old = tuple(each for each in mine if each not in current)
     number = max((each.revision for each in old), default=0) + 1
     collisions = owner.status.collision_count or 0
@@ -118,9 +120,8 @@ def _data(owner: DaemonSet | StatefulSet) -> Document:
 
 
 def _has_template_of(revision: ControllerRevision, owner: DaemonSet | StatefulSet) -> bool:
+    """True if Kubernetes treats the template of a revision as that of its owner."""
     data = revision.data
-    if data == _data(owner):
-        return True
     template = (data.get("spec") or {}).get("template")
     if data.keys() != {"spec"} or not isinstance(template, dict):
         return False

@@ -320,8 +320,8 @@ class _Pod:
         """True if a container that has exited with a code is restarted: its first rule that
         matches the code says so, or else its policy, which is by default that of the pod.
         """
-        policy = container.get("restartPolicy")
-        if policy and any(_matches(rule, code) for rule in container.get("restartPolicyRules", ())):
+        policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
+        if policy and any(_matches(rule, code) for rule in rules):
             return True  # there are no other actions than to restart
         policy = policy or self._policy
         return policy == "Always" or (policy == "OnFailure" and code != 0)
