@@ -464,6 +464,31 @@ async def test_images_are_pulled_and_reported() -> None:
         await running.until_all("Event", lambda all_: present in {e["message"] for e in all_})
 
 
+@in_virtual_time
+async def test_an_init_container_waits_for_its_image_first() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        failing = pod("a", **{"berth.dev/image-size": "100Mi", "berth.dev/pull-failures": "1"})
+        failing["spec"]["initContainers"] = [{"name": "i", "image": "y"}]
+        await running.create("Pod", failing)
+        seen = []
+        for _ in range(12):
+            await anyio.sleep(1)
+            status = (await running.get("Pod", "a"))["status"]
+            (init,), (main,) = status["initContainerStatuses"], status["containerStatuses"]
+            reasons = [each["state"].get("waiting", {}).get("reason") for each in (init, main)]
+            if reasons not in seen:
+                seen.append(reasons)
+        initializing = "PodInitializing"
+        assert seen == [
+            [initializing, initializing],
+            ["ErrImagePull", initializing],
+            ["ImagePullBackOff", initializing],
+        ]
+        await running.status("Pod", "a", in_phase("Running"))
+
+
 History = list[tuple[int, str, str]]
 
 

@@ -21,7 +21,7 @@ from .times import seconds_of, time_of
 INIT_SECONDS = "berth.dev/init-seconds"
 READY_SECONDS = "berth.dev/ready-seconds"
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS, RESET_SECONDS = 10, 300, 600
-CRASH_LOOP = "CrashLoopBackOff"
+CRASH_LOOP, CREATING = "CrashLoopBackOff", "ContainerCreating"
 # How a container has ended of which nothing is known.
 _LOST = {
     "exitCode": 137,
@@ -151,13 +151,18 @@ class _Pod:
         return Progress(self._status(phase, initialized), min(self._dues, default=None))
 
     def wait(self, reason: str, messages: Mapping[str, str], *, mounted: bool) -> Document:
-        for container in self._init:
-            self._of_init[container["name"]] = waiting_status(container, "PodInitializing")
-        for container in self._main:
-            status = waiting_status(container, reason)
-            if message := messages.get(container.get("image", "")):
-                status["state"]["waiting"]["message"] = message
-            self._of_main[container["name"]] = status
+        """Returns the status; the first init container waits for its image before all others."""
+        default = "PodInitializing" if self._init else CREATING
+        for containers, statuses in ((self._init, self._of_init), (self._main, self._of_main)):
+            for container in containers:
+                statuses[container["name"]] = waiting_status(container, default)
+        if reason != CREATING:
+            first = [each for each in self._init[:1] if each.get("image", "") in messages]
+            statuses = self._of_init if first else self._of_main
+            for container in first or self._main:
+                status = statuses[container["name"]] = waiting_status(container, reason)
+                if message := messages.get(container.get("image", "")):
+                    status["state"]["waiting"]["message"] = message
         return self._status("Pending", not self._init, mounted=mounted)
 
     def stop(self) -> Document:

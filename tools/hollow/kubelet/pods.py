@@ -13,6 +13,7 @@ from .addresses import Addresses
 from .container_events import changed, starts, stops
 from .containers import (
     CRASH_LOOP,
+    CREATING,
     Backoffs,
     Exit,
     after_exits,
@@ -136,7 +137,7 @@ class PodSteps:
         }
         if not status.get("podIP"):
             waits = any(self._readiness.lacks(pod))
-            reason = "ContainerCreating" if waits else self._pull(pod, now).reason
+            reason = CREATING if waits else self._pull(pod, now).reason
             if reason:
                 images = {} if waits else dict.fromkeys(self._images.missing(pod), "")
                 messages = {image: pull_message(image, reason) for image in images}
@@ -209,10 +210,17 @@ class PodSteps:
 
 
 def _waits_for(pod: Document) -> str:
-    """Returns why the first container of a pod waits, as its status says."""
-    statuses = (pod.get("status") or {}).get("containerStatuses") or [{}]
-    state = (statuses[0].get("state") or {}).get("waiting") or {}
-    return str(state.get("reason", ""))
+    """Returns why the containers of a pod wait, as its status says; "" if it says nothing."""
+    status = pod.get("status") or {}
+    statuses = (
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    )
+    states = [(each.get("state") or {}).get("waiting") or {} for each in statuses]
+    reasons = [str(state.get("reason", "")) for state in states]
+    return next(
+        (each for each in reasons if each != "PodInitializing"), CREATING if reasons else ""
+    )
 
 
 def _mains(pod: Document) -> set[str]:

@@ -335,3 +335,27 @@ def test_a_pod_that_is_deleted_while_it_initializes_fails() -> None:
     assert status["phase"] == "Failed"
     assert "terminated" in status["initContainerStatuses"][0]["state"]
     assert "waiting" in status["containerStatuses"][0]["state"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "init", "main"),
+    [
+        ("i", "ErrImagePull", "PodInitializing"),
+        ("x", "PodInitializing", "ErrImagePull"),
+    ],
+)
+def test_the_container_whose_image_is_missing_says_so(missing: str, init: str, main: str) -> None:
+    waits = pod(initContainers=[{"name": "i", "image": "i"}])
+    status = waiting(waits, 100, "ErrImagePull", mounted=True, messages={missing: "no"})
+    (of_init,), (of_main,) = status["initContainerStatuses"], status["containerStatuses"]
+    states = [each["state"]["waiting"] for each in (of_init, of_main)]
+    assert [state["reason"] for state in states] == [init, main]
+    assert [state["message"] for state in states if "message" in state] == ["no"]
+
+
+def test_all_containers_wait_for_the_initialization_if_there_is_one() -> None:
+    initialized = pod(initContainers=[container("i")])
+    for waits, reason in ((pod(), "ContainerCreating"), (initialized, "PodInitializing")):
+        status = waiting(waits, 100, "ContainerCreating", mounted=True, messages={})
+        (main,) = status["containerStatuses"]
+        assert main["state"] == {"waiting": {"reason": reason}}
