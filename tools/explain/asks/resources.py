@@ -35,14 +35,18 @@ def asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
 def _shortage(question: Question, name: str, nodes: Sequence[str]) -> tuple[str, str]:
     """Returns what is short in words, and the remedy."""
     requested = question.info.template.spec_requests.get(name, 0)
+    infos = [question.nodes[node] for node in nodes]
     largest = max(info.allocatable.get(name, 0) for info in question.nodes.values())
-    if not largest:
-        return f"{name} (no node has any)", f"add a node with {name}, or do not request it"
+    most = max(info.allocatable.get(name, 0) for info in infos)
+    if not most:
+        them = "none of them has any" if len(nodes) > 1 else "it has none"
+        lack = f"{name} ({them if largest else 'no node has any'})"
+        return lack, f"add a node with {name}, or do not request it"
     if largest < requested:
-        most = _amount(name, largest)
-        lack = f"{name} ({_amount(name, requested)} requested, the largest node has {most})"
-        return lack, f"request at most {most} {name}, or add a larger node"
-    infos = map(question.nodes.__getitem__, nodes)
+        them = "the largest of them" if len(nodes) > 1 else "it"
+        which, has = "the largest node" if most == largest else them, _amount(name, most)
+        lack = f"{name} ({_amount(name, requested)} requested, {which} has {has})"
+        return lack, f"request at most {has} {name}, or add a larger node"
     amounts = [info.allocatable.get(name, 0) - info.requested.get(name, 0) for info in infos]
     free = dict(zip(nodes, amounts, strict=True))
     closest = max(free, key=free.__getitem__)

@@ -129,6 +129,12 @@ SHY = busy("shy", "node-1").replace(
 SELECTED = "labelSelector: {matchLabels: {app: web}}"
 SKEWED = f"{{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, {SELECTED}}}"
 SECOND = 'status: {allocatable: {cpu: "2"'
+LARGE_TAINTED = NODES.replace("status:", f"spec: {{taints: [{TAINT}]}}, status:", 1)
+GPU_TAINTED = LARGE_TAINTED.replace('pods: "110"', 'pods: "110", nvidia.com/gpu: "1"', 1)
+THIRD = """
+{apiVersion: v1, kind: Node, metadata: {name: node-3},
+ status: {allocatable: {cpu: "3", memory: 8Gi, pods: "110"}}}
+"""
 FIRST_OPEN = NODES.replace(SECOND, f"spec: {{unschedulable: true}}, {SECOND}")
 
 
@@ -161,6 +167,13 @@ FIRST_OPEN = NODES.replace(SECOND, f"spec: {{unschedulable: true}}, {SECOND}")
          "tolerations: [{key: dedicated, operator: Equal, value: batch, effect: NoSchedule}]"),
         (CORDONED, PLAIN, "kubectl uncordon node-1"),
         (RUNNING, requesting("cpu: 3"), "free 500m cpu on"),
+        (LARGE_TAINTED, requesting("cpu: 9"), "1 lacks cpu (9 requested, it has 2)"),
+        (f"{LARGE_TAINTED}---{THIRD}", requesting("cpu: 9"),
+         "2 lack cpu (9 requested, the largest of them has 3)"),
+        (f"{LARGE_TAINTED}---{THIRD}", requesting("cpu: 9"), "request at most 3 cpu"),
+        (GPU_TAINTED, GPU, "1 lacks nvidia.com/gpu (it has none)"),
+        (f"{GPU_TAINTED}---{THIRD}", GPU, "2 lack nvidia.com/gpu (none of them has any)"),
+        (GPU_TAINTED, GPU, "add a node with nvidia.com/gpu, or do not request it"),
     ],
 )  # fmt: skip
 def test_what_nodes_lack_and_what_would_help(cluster: str, spec: str, lack: str) -> None:
