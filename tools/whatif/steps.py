@@ -83,28 +83,25 @@ def parsed(written: Written, *, files: bool = True) -> Step:
         return _with_content(written)
     sentence = written
     if len(sentence) > MOST_CHARACTERS:
-        start = sentence[:20]
-        raise SourceError(f"step {start!r}...: expected at most {MOST_CHARACTERS} characters")
+        raise SourceError(f"expected at most {MOST_CHARACTERS} characters")
     try:
         words = shlex.split(sentence)
     except ValueError as problem:
-        raise SourceError(f"step {sentence!r}: {problem}") from None
+        raise SourceError(str(problem)) from None
     form = FORMS.get(words[0]) if words else None
     if form is None:
-        raise SourceError(f"step {sentence!r}: expected one of {', '.join(FORMS)}")
+        raise SourceError(f"expected one of {', '.join(FORMS)}")
     fixed = [(place, word) for place, word in zip(form, words, strict=False) if place.islower()]
     if len(words) != len(form) or any(place != word for place, word in fixed):
-        raise SourceError(f"step {sentence!r}: expected {' '.join(form)!r}")
+        raise SourceError(f"expected {' '.join(form)!r}")
     pairs = [(place, word) for place, word in zip(form, words, strict=True) if not place.islower()]
     for place, word in pairs:
         if place == NUMBER and not _is_number(word, negative=form[0] == "priority"):
-            raise SourceError(f"step {sentence!r}: expected a number, got {word!r}")
+            raise SourceError(f"expected a number, got {word!r}")
         if place == NUMBER and len(word) > MOST_DIGITS:
-            raise SourceError(f"step {sentence!r}: expected at most {MOST_DIGITS} digits")
+            raise SourceError(f"expected at most {MOST_DIGITS} digits")
     if "FILE" in form and not files:
-        raise SourceError(
-            f"step {sentence!r}: no file is read here; expected {_CONTENTS[words[0]]}"
-        )
+        raise SourceError(f"no file is read here; expected {_CONTENTS[words[0]]}")
     return Step(words[0], tuple(word for _, word in pairs))
 
 

@@ -108,7 +108,9 @@ def numbers(of: Numbers, what: str) -> list[int]:
                 )
             first = int(match[1])
             last, step = int(match[2] or first), int(match[3] or 1)
-            if last < first or (last - first) // step >= MOST_NUMBERS:
+            if last < first:
+                raise SourceError(f"{what} {of!r}: expected the smaller number of a range first")
+            if (last - first) // step >= MOST_NUMBERS:
                 raise SourceError(
                     f"{what} {of!r}: expected a range of up to {MOST_NUMBERS} numbers"
                 )

@@ -92,7 +92,9 @@ def plan_of(
         raise SourceError(f"expected at most {MOST_CELLS} what-ifs in a sweep")
     declared = {k: None for of in configurations.values() for k in Explainer(of, gates).kinds}
     objects: list[Document] = []
-    if definition.cluster or kubeconfig or master:
+    if not (definition.cluster or kubeconfig or master):
+        _check_without_cluster(definition)
+    else:
         paths = [Path(name) for name in definition.cluster]
         objects = cluster_of(paths, kubeconfig, master, declared)
     nodes = {of["metadata"]["name"] for of in objects if of["kind"] == "Node"}
@@ -106,6 +108,15 @@ def plan_of(
         fleets,
         seeds,
     )
+
+
+def _check_without_cluster(definition: Definition) -> None:
+    without = "no cluster is named (-f, --kubeconfig, --master)"
+    if not definition.workload:
+        raise SourceError(f"expected a workload: {without}, whose pending pods could count")
+    for of in definition.node_types:
+        if of.like:
+            raise SourceError(f"node type {of.name!r}: expected a manifest: {without}")
 
 
 def _as_json(configuration: KubeSchedulerConfiguration) -> Any:

@@ -265,3 +265,5 @@ def test_an_error_names_its_step(folder: Path) -> None:
     result = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "drain node-1", "drain node-9"])
     assert result.exit_code == 2
     assert "Error: step 2, 'drain node-9': Node node-9 does not exist" in result.output
+    result = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "drian node-1"])
+    assert "Error: step 1, 'drian node-1': expected one of add, remove," in result.output

@@ -31,6 +31,11 @@ def test_other_texts_are_no_numbers(text: Numbers) -> None:
         numbers(text, "counts")
 
 
+def test_a_range_begins_with_its_smaller_number() -> None:
+    with pytest.raises(SourceError, match="counts '5-1': expected the smaller number of a range"):
+        numbers("5-1", "counts")
+
+
 def test_a_node_type_is_like_a_node_or_a_manifest() -> None:
     small, large = type_of("small=node-1:0.10"), type_of("large=types/large.yaml:.5")
     assert (small.name, small.like, small.manifest, small.price) == ("small", "node-1", "", 0.1)

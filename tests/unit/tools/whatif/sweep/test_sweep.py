@@ -259,6 +259,23 @@ def test_a_wrong_sweep_is_a_usage_error(done: Done, arguments: list[str], proble
     assert done.cells == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "expected a workload: no cluster is named (-f, --kubeconfig, --master), whose"),
+        (
+            ["--workload", "web.yaml", "--type", "a=node-1:1"],
+            "node type 'a': expected a manifest: no cluster is named (-f, --kubeconfig, --master)",
+        ),
+    ],
+)
+def test_what_only_a_cluster_can_give_is_an_error_without_one(
+    done: Done, arguments: list[str], problem: str
+) -> None:
+    assert problem in swept(*arguments, code=2).stderr
+    assert done.cells == []
+
+
 def test_without_ray_the_command_to_install_it_is_named(
     done: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
