@@ -22,6 +22,7 @@ from berth.config.load import (
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..configuration.file import load_file, read_document, schema, warnings_of, written
+from ..telemetry.logs import configure_logs
 
 
 def _gates(_: click.Context, _parameter: click.Parameter, value: str) -> Mapping[str, bool]:
@@ -47,6 +48,7 @@ def config() -> None:
     berth config convert old.yaml > scheduler.yaml
     berth config schema > scheduler.schema.json
     """
+    configure_logs(quiet=True)
 
 
 @config.command()

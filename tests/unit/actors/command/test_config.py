@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from berth.actors.command.config import config
 from tests.docs.test_pages import configurations
 from tests.golden.configurations import HEAD, answers, cases
+from tests.kit.processes import install
 
 
 def run(*arguments: str | Path) -> Result:
@@ -49,6 +50,22 @@ def test_every_problem_is_a_line(tmp_path: Path) -> None:
         f"{file}: leaderElection: expected a mapping, got a list",
     ]
     assert result.stderr == ""
+
+
+def test_a_package_that_cannot_be_imported_is_a_line_and_its_traceback_is_on_standard_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "falling", "raise RuntimeError('fallen')", Falling="falling:Falling")
+    file = file_with(tmp_path, "profiles: [{plugins: {multiPoint: {enabled: [{name: Falling}]}}}]")
+    result = run("check", file)
+    assert result.exit_code == 1
+    (line,) = result.stdout.splitlines()
+    assert line.startswith(f"{file}: profiles[0].plugins: plugin Falling of package falling")
+    assert line.endswith("cannot be loaded: RuntimeError: fallen")
+    assert '"plugin cannot be loaded"' in result.stderr
+    answer = json.loads(run("check", file, "-o", "json").stdout)
+    assert answer["problems"] == [line.removeprefix(f"{file}: ")]
 
 
 def test_the_problems_of_all_plugins_are_found_at_once(tmp_path: Path) -> None:
