@@ -19,6 +19,7 @@ from berth.actors.scheduling.kube.yaml_documents import (
     YamlError,
     documents,
 )
+from berth.config.fields import suggestion
 
 from .apiserver.resources import BY_KIND, Kind
 from .apiserver.schema import unknown_and_mistyped
@@ -88,8 +89,15 @@ def _sorted_out(
             _named_object(document, where)
             manifests.others.append(document)
         else:
-            manifests.left_out[name] = manifests.left_out.get(name, 0) + 1
+            shown = f"{name}{_hint(version, name)}"
+            manifests.left_out[shown] = manifests.left_out.get(shown, 0) + 1
     return manifests
+
+
+def _hint(version: str, name: str) -> str:
+    """Returns the kind of the same apiVersion whose name is near, as a question, or ""."""
+    near = suggestion(name, (kind for of, kind in BY_KIND if of == version))
+    return f" ({near.removeprefix(', ')})" if near else ""
 
 
 def _files(path: Path) -> list[Path]:

@@ -111,7 +111,8 @@ def closing_lines(summary: Summary) -> list[str]:
         lines.append(f"pods by zone: {zones}")
     if summary.fullest:
         nodes = ", ".join(
-            f"{use.name} ({use.pods} pods, {_shares(use.percent)})" for use in summary.fullest
+            f"{use.name} ({use.pods} pod{'s' * (use.pods != 1)}, {_shares(use.percent)})"
+            for use in summary.fullest
         )
         lines.append(f"fullest nodes: {nodes}")
         lines.append(f"requested of all nodes: {_shares(summary.percent)}")

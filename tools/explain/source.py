@@ -222,7 +222,8 @@ def question_about(
         raise SourceError(f"{subject} is not in the cluster{elsewhere}")
     if subject.kind == "Pod":
         others = [other for other in documents if other is not document]
-        sentences = (*standing(document), *eviction(document, others))
+        nodes = {other["metadata"]["name"] for other in others if other["kind"] == "Node"}
+        sentences = (*standing(document, nodes), *eviction(document, others))
         return Question(_pending(document), others, configuration, sentences)
     try:
         pod, claims = next_pod(document, documents)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -126,9 +126,10 @@ def _next_stateful_pod(
     return creations[-1], creations[:-1]
 
 
-def standing(pod: Document) -> list[str]:
+def standing(pod: Document, nodes: Collection[str] | None = None) -> list[str]:
     """Returns why the scheduler does not try the pod now, if it does not: sentences without their
-    subject, such as "already runs on node-1".
+    subject, such as "already runs on node-1". If the names of all `nodes` are given, they say if
+    the pod's node is none of them.
     """
     metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
     sentences = []
@@ -136,7 +137,9 @@ def standing(pod: Document) -> list[str]:
         sentences.append(f"has ended: its phase is {status['phase']}")
     elif spec.get("nodeName"):
         runs = "runs on" if status.get("phase") == "Running" else "is bound to"
-        sentences.append(f"already {runs} {spec['nodeName']}".replace("already is", "is already"))
+        missing = nodes is not None and spec["nodeName"] not in nodes
+        node = f"{spec['nodeName']}, which does not exist" if missing else spec["nodeName"]
+        sentences.append(f"already {runs} {node}".replace("already is", "is already"))
     if metadata.get("deletionTimestamp"):
         sentences.append(f"is being deleted since {metadata['deletionTimestamp']}")
     gates = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]

@@ -77,6 +77,7 @@ def test_the_end_in_words() -> None:
         "fullest nodes: node-1 (2 pods, cpu 50%, memory 50%)",
         "requested of all nodes: cpu 16.7%, memory 16.7%",
     ]
+    assert "fullest nodes: node-1 (1 pod, cpu" in closing_lines(placements(2, 1).summary())[2]
     assert closing_lines(Summary([], 0, 0, 0.0, {}, [], {})) == [
         "0 placed, 0 pending in 0.0 s (0/s)"
     ]

@@ -155,8 +155,9 @@ def test_the_next_pod_of_a_stateful_set_follows_the_last() -> None:
 GATED = "schedulingGates: [{name: example.com/quota}]"
 STANDINGS = [
     (GATED, "", "waits until its scheduling gates are removed: example.com/quota"),
-    ("nodeName: node-2", "phase: Running", "already runs on node-2"),
-    ("nodeName: node-2", "phase: Pending", "is already bound to node-2"),
+    ("nodeName: node-1", "phase: Running", "already runs on node-1"),
+    ("nodeName: node-1", "phase: Pending", "is already bound to node-1"),
+    ("nodeName: node-2", "phase: Pending", "is already bound to node-2, which does not exist"),
     ("nodeName: node-2", "phase: Succeeded", "has ended: its phase is Succeeded"),
     ("priority: 0", "nominatedNodeName: node-1",
      "is nominated to node-1, and waits for room there"),
@@ -251,6 +252,15 @@ def test_what_does_not_concern_the_scheduler_is_left_out_with_a_line(tmp_path: P
     assert result.exit_code == 0, result.output
     assert result.stderr == (
         "left out: 2 Ingress, 1 Kustomization, 1 NetworkPolicy: nothing for the scheduler\n"
+    )
+
+
+def test_a_kind_with_a_typing_mistake_is_left_out_with_a_hint() -> None:
+    wrong = "\napiVersion: apps/v1\nkind: Deploymet\nmetadata: {name: web}\n"
+    result = asked("-f", "-", "shop/p", stdin="---".join((node(), pod(), wrong, wrong)))
+    assert result.exit_code == 0, result.output
+    assert result.stderr == (
+        "left out: 2 Deploymet (did you mean Deployment?): nothing for the scheduler\n"
     )
 
 
