@@ -15,6 +15,10 @@ from ..words import MOST_NAMES, listed, required
 from .ask import Ask, Question, Rejected, grouped, nodes_of
 
 HOSTNAME = "metadata.name"
+# Taints of nodes that are cordoned or broken: a pod should not tolerate them.
+CONDITIONS = "node.kubernetes.io/"
+# Labels that say what and where a node is.
+FACTS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "beta.kubernetes.io/")
 # The values of these labels are near each other and mean different things.
 _NOT_MISTYPED = ("kubernetes.io/arch", "kubernetes.io/os")
 
@@ -64,8 +68,10 @@ def taint_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     for (key, value, effect), names in grouped(taints).items():
         taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
         operator = f"operator: Equal, value: {value}" if value else "operator: Exists"
-        toleration = f"tolerations: [{{key: {key}, {operator}, effect: {effect}}}]"
-        yield Ask(names, f"has the taint {taint}", f"have the taint {taint}", toleration)
+        remedy = f"tolerations: [{{key: {key}, {operator}, effect: {effect}}}]"
+        if key.startswith(CONDITIONS):
+            remedy = "wait until the node recovers, or repair it"
+        yield Ask(names, f"has the taint {taint}", f"have the taint {taint}", remedy)
 
 
 def label_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
@@ -140,6 +146,8 @@ def _label_ask(
         lacks = "is excluded by", "are excluded by"
     pair = _pair(requirement)
     remedy = f"kubectl label node {names[0]} {pair}, or ask for another label" if pair else ""
+    if pair and key.startswith(FACTS):
+        remedy = f"ask for another {key}, or add such a node"
     return Ask(names, f"{lacks[0]} {needs}{hint}", f"{lacks[1]} {needs}{hint}", remedy)
 
 

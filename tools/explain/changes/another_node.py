@@ -9,9 +9,9 @@ from typing import Protocol
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 
+from ..asks.nodes import CONDITIONS
 from .change import Change, Who
 from .edit import Action, Document, Edit
-from .tolerations import CONDITIONS
 from .way import Way
 from .world import World
 

@@ -9,14 +9,12 @@ import msgspec
 from berth.actors.scheduling.kube.core import NodeSelectorRequirement
 from berth.actors.scheduling.kube.node_selector import requirement_matches
 
+from ..asks.nodes import FACTS
 from .affinity import REQUIRED
 from .change import Change, Who
 from .edit import Document, Edit, patch_of, put, removal
 from .way import Way
 from .world import World
-
-# Labels that say what and where a node is.
-FACTS = ("kubernetes.io/", "topology.kubernetes.io/", "beta.kubernetes.io/")
 
 
 def _freed(pod: Document) -> Edit:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..asks.nodes import CONDITIONS
 from .change import Change, Who
 from .edit import Document, Edit, Patch, patch_of, put
-from .tolerations import CONDITIONS, opening, untolerated, worded
+from .tolerations import opening, untolerated, worded
 from .way import Way
 from .world import World
 

@@ -9,13 +9,12 @@ from berth.actors.scheduling.kube.core import Taint
 from berth.actors.scheduling.kube.taints import HARD_EFFECTS, Tolerations
 from berth.actors.scheduling.model.node_info import NodeInfo
 
+from ..asks.nodes import CONDITIONS
 from .change import Change, Who
 from .edit import Document, Edit, Patch, patch_of, put
 from .way import Way
 from .world import World
 
-# Taints of nodes that are cordoned or broken: a pod should not tolerate them.
-CONDITIONS = "node.kubernetes.io/"
 MOST = 3
 TaintKey = tuple[str, str, str]
 

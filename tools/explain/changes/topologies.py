@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from ..asks.nodes import FACTS
 from .affinity import REQUIRED
 from .change import Change, Who
 from .edit import Document, Edit, patch_of, put
-from .labels import FACTS, labelled
+from .labels import labelled
 from .spread import HARD
 from .way import Way
 from .world import World
