@@ -16,7 +16,6 @@ import yaml
 from rich.console import Console
 
 from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -41,6 +40,7 @@ from .source import (
     Document,
     Question,
     SourceError,
+    connection_to,
     from_cluster,
     from_manifests,
     from_scenario,
@@ -156,11 +156,7 @@ def _objects(
     """
     cluster: list[Document] = []
     if kubeconfig or master or not paths:
-        try:
-            connection = load(kubeconfig or None, master=master, home=not master)
-        except KubeconfigError as problem:
-            hint = "" if kubeconfig or master else ", or -f with the files of a cluster"
-            raise SourceError(f"{problem}{hint}") from None
+        connection = connection_to(kubeconfig, master)
         others: list[Kind] = kinds_besides(subject, files=bool(paths))
         cluster = anyio.run(from_cluster, connection, explainer.kinds, others)
     return from_manifests(paths, explainer.kinds, cluster) if paths else cluster

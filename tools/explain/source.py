@@ -10,6 +10,8 @@ from uuid import NAMESPACE_OID, uuid5
 import click
 import msgspec
 
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import (
     ApiError,
     Client,
@@ -72,6 +74,18 @@ class Question(msgspec.Struct, frozen=True):
 
 class SourceError(ValueError):
     """The source has no question to answer; the message says why in one line."""
+
+
+def connection_to(kubeconfig: str, master: str) -> Connection:
+    """Returns the connection to the live cluster that is named, or else to that of $KUBECONFIG or
+    the home. Raises SourceError if there is none, KubeconfigError if the named one cannot be used.
+    """
+    try:
+        return load(kubeconfig or None, master=master, home=not master)
+    except KubeconfigError as problem:
+        if kubeconfig or master:
+            raise
+        raise SourceError(f"{problem}, or -f with the files of a cluster") from None
 
 
 def from_manifests(

@@ -14,7 +14,6 @@ import msgspec
 from aiohttp import web
 
 from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
 from berth.actors.configuration.file import load_file
 from berth.actors.runtime.clock import SystemClock
@@ -24,7 +23,7 @@ from berth.config.feature_gates import FeatureGateError
 from berth.config.load import ConfigError, from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..explain.source import SourceError, from_manifests
+from ..explain.source import SourceError, connection_to, from_manifests
 from ..feature_gates import feature_gates_option, gates_from
 from ..options import config_option, master_option
 from ..page.feed import Feed
@@ -107,7 +106,7 @@ def serve(
     try:
         gates = gates_from(feature_gates)
         configuration = load_file(file) if file else from_mapping(None)
-        connection = None if paths else load(kubeconfig or None, master=master, home=not master)
+        connection = None if paths else connection_to(kubeconfig, master)
         documents = from_manifests(paths) if paths else ()
         anyio.run(
             _run,

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import anyio
 
-from berth.actors.client.kubeconfig import load
 from berth.actors.scheduling.kube.kinds import WatchedKind
 
 from ..apiserver.resources import KINDS
-from ..explain.source import ADMITTING, from_cluster, from_manifests
+from ..explain.source import ADMITTING, connection_to, from_cluster, from_manifests
 from .documents import Document
 from .workloads import KINDS as WORKLOADS
 
@@ -29,6 +28,6 @@ def cluster_of(
     """
     cluster: list[Document] = []
     if kubeconfig or master or not paths:
-        connection = load(kubeconfig or None, master=master, home=not master)
+        connection = connection_to(kubeconfig, master)
         cluster = anyio.run(from_cluster, connection, kinds, BESIDES)
     return from_manifests(paths, kinds, cluster) if paths else cluster

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from berth.actors.scheduling.kube.core import Taint
+from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
 from berth.config.fields import path_first
 
 from ..explain.source import SourceError
@@ -130,11 +130,13 @@ def _is_number(word: str, *, negative: bool) -> bool:
 def from_file(path: Path) -> list[Written]:
     """Returns the steps of a YAML list. Raises SourceError."""
     try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, ValueError, yaml.YAMLError) as problem:
+        contents = [content for content in documents(path.read_bytes()) if content is not None]
+    except (OSError, YamlError) as problem:
         raise SourceError(f"{path}: cannot be read: {problem}") from None
+    if len(contents) != 1:
+        raise SourceError(f"{path}: expected one document, found {len(contents)}")
     try:
-        return msgspec.convert(content, list[Written])
+        return msgspec.convert(contents[0], list[Written])
     except msgspec.ValidationError as invalid:
         problem_at = path_first(invalid, Content)
         raise SourceError(f"{path}: expected a list of steps: {problem_at}") from None

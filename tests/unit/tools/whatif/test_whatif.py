@@ -203,6 +203,29 @@ def test_steps_of_a_file_may_carry_objects(folder: Path) -> None:
     assert tried("--steps", "steps.yaml") == tried("add 1 like node-1", "apply web.yaml")
 
 
+def test_a_file_of_steps_that_is_no_yaml_is_an_error_in_a_line(folder: Path) -> None:
+    (folder / "steps.yaml").write_text("- drain node-1\n- {apply: [\n")
+    result = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "--steps", "steps.yaml"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: steps.yaml: cannot be read: line 3: ")
+    assert result.stderr.count("\n") == 1
+    (folder / "steps.yaml").write_text("- drain node-1\n---\n- drain node-2\n")
+    result = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "--steps", "steps.yaml"])
+    assert result.stderr == "Error: steps.yaml: expected one document, found 2\n"
+
+
+@pytest.mark.parametrize("arguments", [["drain node-1"], ["serve"]])
+def test_without_a_cluster_the_files_are_named_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(folder))
+    result = CliRunner().invoke(whatif, arguments)
+    assert result.stderr.startswith("Error: no API server: expected --kubeconfig, --master or")
+    assert result.stderr.endswith(", or -f with the files of a cluster\n")
+
+
 DAEMON = """
 apiVersion: apps/v1
 kind: DaemonSet
