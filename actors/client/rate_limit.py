@@ -83,7 +83,7 @@ class RateLimit:
             if not waiter.may_go:
                 self._forget(namespace, waiter)
             if self._timekeeper is waiter:
-                self._hand_over()
+                self._hand_over(self._bucket)
         return self._clock.now() - came
 
     def _seconds_to_token(self, bucket: TokenBucket) -> float:
@@ -107,9 +107,14 @@ class RateLimit:
         if not waiters:
             del self._waiting[namespace]
 
-    def _hand_over(self) -> None:
-        """Makes the waiter that goes next the timekeeper."""
+    def _hand_over(self, bucket: TokenBucket) -> None:
+        """Makes the waiter that goes next the timekeeper. A token for which nobody waits any more
+        is given back: kept, it would come on top of those that a later burst may take.
+        """
         self._timekeeper = None
         if self._waiting:
             self._timekeeper = next(iter(next(iter(self._waiting.values()))))
             self._timekeeper.woken.set()
+        elif self._token_at is not None:
+            self._token_at = None
+            bucket.give_back()

@@ -23,5 +23,9 @@ class TokenBucket:
         self._tokens -= 1.0
         return max(-self._tokens / self._qps, 0.0)
 
+    def give_back(self) -> None:
+        """Gives back the token that was taken last, which nobody has used."""
+        self._tokens += 1.0
+
     def validate(self) -> None:
         assert self._tokens <= self._burst

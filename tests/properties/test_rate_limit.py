@@ -7,7 +7,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import anyio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from berth.actors.client.rate_limit import RateLimit, counted_for
@@ -109,6 +109,9 @@ REQUESTS = st.lists(
 
 
 @given(requests=REQUESTS, qps=st.sampled_from([0.5, 2.0]), burst=st.integers(1, 4))
+@example(  # The token of the second is no longer wanted, and so does not shorten the fourth's wait.
+    requests=[(0.0, "", None), (1.1, "", 0.1), (1.0, "", None), (0.0, "", None)], qps=0.5, burst=1
+)
 async def test_a_cancelled_request_holds_back_no_other(
     requests: list[Request], qps: float, burst: int
 ) -> None:
