@@ -34,7 +34,9 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class _Life(msgspec.Struct):
-    """The state of an object: `due` is None while its steps are carried out."""
+    """The state of an object: `due` is None while its steps are carried out, and `newer` holds the
+    versions that came meanwhile.
+    """
 
     document: Document
     selected_by: tuple[Stage, ...]
@@ -42,6 +44,7 @@ class _Life(msgspec.Struct):
     share: float
     since: float
     due: float | None
+    newer: list[Document] = []
 
 
 class Lives:
@@ -72,6 +75,7 @@ class Lives:
         elif version_of(document) > version_of(life.document):
             if life.due is None:
                 life.document = document
+                life.newer.append(document)
             else:
                 self._change(uid, life, document, now)
 
@@ -118,16 +122,18 @@ class Lives:
 
         `before` is the version for which they were carried out, and `after` the one that the server
         answered; it is None if the server refused a step, because the object had changed. Then the
-        stage goes on. Without a newer version, the next change of the object decides.
+        stage goes on, unless the object has left it meanwhile. Without a newer version, the next
+        change of the object decides.
         """
         uid = uid_of(before)
         life = self._lives.get(uid)
         if life is None:
             return
         if after is None:
-            life.due = inf
-            if version_of(life.document) > version_of(before):
-                self._change(uid, life, life.document, now)
+            newer, life.newer = life.newer, []
+            life.document, life.due = before, inf
+            for document in newer:
+                self.put(document, now)
             return
         del self._lives[uid]
         latest = max((life.document, after), key=version_of)

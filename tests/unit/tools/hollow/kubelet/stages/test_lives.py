@@ -151,6 +151,17 @@ def test_a_refused_step_is_tried_again_without_another_delay() -> None:
     assert names(state, 107) == ["a"]
 
 
+def test_an_object_that_left_its_stage_during_the_steps_waits_anew_when_it_comes_back() -> None:
+    state = lives(stage("a", "Pending", 5))
+    state.put(pod(1, "Pending"), 100)
+    (due,) = state.take_due(105)
+    state.put(pod(2, "Running"), 106)
+    state.put(pod(3, "Pending"), 107)
+    state.ended(due.document, None, 108)
+    assert state.next_due() == 113
+    state.validate()
+
+
 def test_a_deleted_object_has_no_stage() -> None:
     state = lives(stage("a", "Pending", 5))
     state.put(pod(1, "Pending"), 100)
