@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from berth.tools.demo.command import demo
 from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.page.feed import GLANCE_SECONDS
 from tests.kit.processes import POLL_SECONDS, berth, free_port
 
 pytestmark = pytest.mark.full
@@ -129,6 +130,30 @@ async def test_a_demo_whose_scheduler_is_killed_says_so(tmp_path: Path) -> None:
         assert await process.end(60) == 1
         assert process.count("Error: the scheduler's process has ended with exit code -9") == 1
         assert process.count("Traceback") == 0
+
+
+async def test_a_demo_whose_scheduler_has_stopped_ends_at_a_signal(tmp_path: Path) -> None:
+    async with (
+        berth(tmp_path, "demo", "--keep") as process,
+        aiohttp.ClientSession() as session,
+    ):
+        url = (await process.says("page at ")).removeprefix("page at ")
+        scheduler = scheduler_of(process.pid)
+        async with session.get(f"{url}feed") as feed:
+            told = b""
+            with anyio.fail_after(60):
+                while b"event: glance" not in told:
+                    told += await feed.content.readany()
+            os.kill(scheduler, signal.SIGSTOP)
+            try:
+                await anyio.sleep(3 * GLANCE_SECONDS)  # the page has asked, and waits
+                process.send(signal.SIGTERM)
+                assert await process.end(20) == 0
+                assert not lives(scheduler)
+            finally:
+                if lives(scheduler):
+                    os.kill(scheduler, signal.SIGKILL)
+        assert process.count("Error") == process.count("Traceback") == 0
 
 
 async def test_no_scheduler_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import anyio
+import anyio.lowlevel
 import click
 import msgspec
 from anyio.abc import Process
@@ -62,21 +63,25 @@ class Scheduler:
         command = [sys.executable, "-P", "-m", "berth.tools.demo.beside"]
         # In a session of its own: Ctrl-C is for the demo.
         async with await anyio.open_process(command, start_new_session=True) as process:
+            scheduler = cls(process)
             try:
-                yield cls(process)
+                yield scheduler
             finally:
-                if process.returncode is None:
-                    process.kill()
+                scheduler._end()
 
     async def run(self, start: Start) -> None:
-        """Schedules until cancelled. The log goes to standard error."""
+        """Schedules until cancelled, which ends the process. The log goes to standard error."""
         try:
             await self._questions.send(msgspec.json.encode(start) + b"\n")
         except GONE:
             raise await self._ended() from None
         self._started.set()
-        async for text in TextReceiveStream(self._log, errors="replace"):
-            click.echo(text, nl=False, err=True)
+        try:
+            async for text in TextReceiveStream(self._log, errors="replace"):
+                click.echo(text, nl=False, err=True)
+        except BaseException:
+            self._end()  # A question under way would wait for its answer.
+            raise
         raise await self._ended()
 
     async def glance(self) -> Glance:
@@ -95,8 +100,13 @@ class Scheduler:
                     await self._questions.send(msgspec.json.encode(key) + b"\n")
                     line = await self._answers.receive_until(b"\n", LONGEST_LINE)
             except GONE:
+                await anyio.lowlevel.checkpoint()  # Whoever has given up asks no longer.
                 raise await self._ended() from None
         return msgspec.json.decode(line, type=answer)
+
+    def _end(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
 
     async def _ended(self) -> SchedulerEndedError:
         code = await self._process.wait()
