@@ -28,7 +28,7 @@ from .refusals import Refusal, RefusedError
 
 SLICE = 200  # objects of a frame
 LOOKED_AT = 10_000  # objects that are compared before others have their turn
-MOST_SECONDS = 60.0  # after which a process that does not answer is ended
+MOST_SECONDS = 60.0  # after which a process that takes no frame, or does not answer, is ended
 LAST_SECONDS = 1.0  # of a process that has closed its output
 GONE = (
     BrokenPipeError,
@@ -110,6 +110,7 @@ class _Worker:
         self._told: Objects = {}
         self._configuration: KubeSchedulerConfiguration | None = None
         self._asked_at = anyio.current_time()
+        self._killed = False
 
     @classmethod
     async def start(cls) -> _Worker:
@@ -119,7 +120,7 @@ class _Worker:
 
     @property
     def ended(self) -> bool:
-        return self._process.returncode is not None
+        return self._killed or self._process.returncode is not None
 
     async def run(self, idle_seconds: float) -> None:
         """Waits until the process ends, and ends it when it was not asked for so long."""
@@ -133,6 +134,7 @@ class _Worker:
     def _end(self) -> None:
         if not self.ended:
             self._process.kill()
+            self._killed = True
 
     async def ask(self, cluster: Cluster, asked: Asked | StoryAsked) -> Answered:
         """Ends the process if it cannot answer in time, or if nobody waits for the answer any more.
@@ -143,7 +145,7 @@ class _Worker:
         answered = None
         try:
             await self._tell(cluster)
-            await self._frames.send(framed(asked))
+            await self._send(asked)
             with anyio.fail_after(MOST_SECONDS):
                 answered = await self._answered()
         except TimeoutError:
@@ -168,11 +170,15 @@ class _Worker:
         length = int.from_bytes(await self._answers.receive_exactly(LENGTH), "big")
         return msgspec.json.decode(await self._answers.receive_exactly(length), type=Answered)
 
+    async def _send(self, frame: msgspec.Struct) -> None:
+        with anyio.fail_after(MOST_SECONDS):
+            await self._frames.send(framed(frame))
+
     async def _tell(self, cluster: Cluster) -> None:
         configuration = await cluster.configuration()
         if configuration is not self._configuration:
             document = msgspec.json.decode(msgspec.json.encode(configuration, enc_hook=str))
-            await self._frames.send(framed(Configured(document, dict(cluster.feature_gates))))
+            await self._send(Configured(document, dict(cluster.feature_gates)))
             self._configuration = configuration
         objects = await cluster.objects()
         for kind, now in objects.items():
@@ -188,11 +194,11 @@ class _Worker:
                 await anyio.lowlevel.checkpoint()
             if len(before) + sum(name not in before for name in changed) > len(now):
                 gone = [_place(name) for name in before.keys() - now.keys()]
-                await self._frames.send(framed(Changed(*kind, gone=gone)))
+                await self._send(Changed(*kind, gone=gone))
             for start in range(0, len(changed), SLICE):
                 part = slice(start, start + SLICE)
                 documents = [cluster.json_of(now[name]) for name in changed[part]]
-                await self._frames.send(framed(Changed(*kind, documents)))
+                await self._send(Changed(*kind, documents))
         self._told = objects
 
 

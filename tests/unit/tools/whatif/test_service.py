@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -28,7 +30,7 @@ from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
 from berth.tools.feature_gates import gates_from
 from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.whatif import service
+from berth.tools.whatif import beside, service
 from berth.tools.whatif.command import whatif
 from berth.tools.whatif.refusals import MOST_AT_ONCE
 from berth.tools.whatif.serve import Served, serving
@@ -153,6 +155,20 @@ async def test_a_body_that_does_not_end_holds_no_turn(monkeypatch: pytest.Monkey
             assert (await ask(session, url))[0] == 200
         for each in slow:
             await each.aclose()
+
+
+async def test_a_process_that_takes_no_question_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(cluster([hollow_node(1)])) as url, aiohttp.ClientSession() as session:
+        (worker,) = workers()
+        os.kill(worker, signal.SIGSTOP)
+        monkeypatch.setattr(beside, "MOST_SECONDS", 0.5)
+        with anyio.fail_after(10):
+            status, refusal = await ask(session, url, "drain " + "x" * (1 << 19))
+        assert status == 503
+        assert refusal["problem"] == "no answer within 0.5 seconds: ask for less"
+        monkeypatch.undo()
+        assert (await ask(session, url))[0] == 200
+        assert workers() != [worker]
 
 
 async def test_a_question_that_takes_too_much_memory_is_refused_and_the_next_one_answered() -> None:
