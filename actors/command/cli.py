@@ -20,6 +20,7 @@ import click
 import msgspec
 
 from ..process.packages import entries_of
+from ..process.streams import open_missing_streams
 from ..process.version import Versions, described
 
 GROUP = "berth.commands"
@@ -56,6 +57,7 @@ class Commands(click.Group):
         return name, _loaded(entry), args[1:]
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
+        open_missing_streams()
         if not args and Path(sys.argv[0]).name == ALIAS:
             from .run import run
 

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -108,6 +109,15 @@ async def test_an_interrupt_prints_the_end_once(tmp_path: Path, keep: tuple[str,
         assert process.count("0 placed, 1 pending in ") == 1
         assert process.count("why it is pending") == 0
         assert process.count("big") == 1
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_a_demo_without_standard_streams_ends_as_any_other(tmp_path: Path, closed: str) -> None:
+    manifest = tmp_path / "big.yaml"
+    manifest.write_text(BIG)
+    program = f"exec {sys.executable} -m berth.actors demo -f {manifest} --nodes 1 {closed}"
+    ended = subprocess.run(["bash", "-c", program], stderr=subprocess.PIPE, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()
 
 
 def scheduler_of(demo: int) -> int:
