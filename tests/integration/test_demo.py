@@ -166,6 +166,15 @@ async def test_a_demo_whose_scheduler_has_stopped_ends_at_a_signal(tmp_path: Pat
         assert process.count("Error") == process.count("Traceback") == 0
 
 
+async def test_a_demo_whose_scheduler_finds_its_port_in_use_says_so(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        flags = ("--nodes", "0", "--secure-port", str(taken.getsockname()[1]))
+        async with berth(tmp_path, "demo", *flags) as process:
+            assert await process.end(60) == 1
+    assert process.count("address already in use") == 1
+    assert process.count("Traceback") == 0
+
+
 async def test_no_scheduler_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
     async with berth(tmp_path, "demo", "--keep") as process:
         await process.says("page at ")

@@ -98,7 +98,13 @@ def main() -> None:
     tune_collector()
     answers = os.dup(1)
     os.dup2(2, 1)  # What a plugin prints is no answer.
-    anyio.run(_run, answers, backend_options={"use_uvloop": True})
+    try:
+        anyio.run(_run, answers, backend_options={"use_uvloop": True})
+    except* OSError as problems:
+        problem: BaseException = problems
+        while isinstance(problem, BaseExceptionGroup):
+            problem = problem.exceptions[0]
+        sys.exit(f"the scheduler cannot go on: {problem}")
 
 
 if __name__ == "__main__":
