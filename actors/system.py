@@ -72,8 +72,8 @@ class Daemon:
     """The scheduler as a process. The constructor makes each part from those above it, and
     `children` lists the parts in the order of their start.
 
-    `instruments` may be of a derived class. `observer` is told of each decision; without it, the
-    log is. The profiles follow `file`, if there is one. Attempts are written to `flight_file`, too.
+    `instruments` may be of a derived class. `observer` sees each decision; without it, the log
+    does. The profiles follow `file`, if there is one. Attempts are also written to `flight_file`.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ log = get_logger(__name__)
 
 
 class DecisionLog(DecisionObserver):
-    """Logs what it is told."""
+    """A log of decisions, written by an observer."""
 
     def __init__(self, bound: Logger) -> None:
         self._log = bound

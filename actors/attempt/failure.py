@@ -25,7 +25,7 @@ CUT = " ..."
 
 
 class Stage(enum.Enum):
-    """The extension points where an attempt fails; GATE if the pod may not have an attempt."""
+    """The extension points at which an attempt can fail. GATE: the pod may not have an attempt."""
 
     GATE = "PreEnqueue"
     DECISION = "PreFilter to Score, PostFilter included"
@@ -36,10 +36,10 @@ class Stage(enum.Enum):
 class Failure(msgspec.Struct, frozen=True):
     """The consequences of a failed attempt.
 
-    `reason` and `message` are those of the condition; the message is also the note of the event.
-    `unschedulable` are the plugins that rejected the pod, `pending` those that wait for something
-    to happen: the pod is parked for them. If there are none, it backs off as after an error.
-    `nominated_node` is the node of the nomination from now on, "" for none, None to keep the
+    `reason` and `message` belong to the condition; the message is also the note of the event.
+    `unschedulable` are the plugins that rejected the pod, `pending` the plugins that wait for
+    something to happen: the pod is parked for them. If there are none, it backs off as after an
+    error. `nominated_node` is the node of the nomination from now on, "" for none, None to keep the
     present one. `hold` is the number of the preemption that makes room for the pod, 0 if there is
     none. `had_node`: a node was chosen, and a plugin rejected the pod there.
     """

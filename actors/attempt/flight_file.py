@@ -29,8 +29,10 @@ _DECODER = msgspec.json.Decoder(RecordedAttempt)
 
 
 class FlightFile:
-    """A writer of attempts to `path` and its older files, in about `most_bytes`. `dropped` counts
-    attempts.
+    """A writer of attempts to the file at `path`.
+
+    The file and its older versions together take about `most_bytes`. `dropped` is the number of
+    attempts that were not written.
     """
 
     def __init__(self, path: str, most_bytes: int, clock: Clock) -> None:
@@ -141,8 +143,10 @@ class FlightFile:
 
 
 def page_of_files(path: str, key: str) -> AttemptsPage:
-    """Returns what the files of this path have of the pod of this key. Lines that end early, since
-    their writer was killed, are left out. Raises OSError, and ValueError without any attempt.
+    """Returns the recorded attempts of the pod of this key in the files of this path.
+
+    Incomplete lines, whose writer was killed, are left out. Raises OSError, and ValueError if no
+    file has an attempt.
     """
     since: float | None = None
     start = b'{"key":' + msgspec.json.encode(key) + b","

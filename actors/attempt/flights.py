@@ -80,8 +80,10 @@ class RecordedAttempt(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodNow(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod as the API server shows it, whoever decided about it. The last four are those of its
-    condition PodScheduled, "" if it has none; `since` is as the API server wrote it.
+    """A pod as the API server shows it, whichever scheduler decided about it.
+
+    The last four fields are those of its condition PodScheduled, "" if it has none; `since` is
+    written as the API server wrote it.
     """
 
     uid: str
@@ -113,8 +115,10 @@ class PodNow(msgspec.Struct, frozen=True, rename="camel"):
 
 class AttemptsPage(msgspec.Struct, frozen=True):
     """The recorded attempts of a pod, oldest first, its latest moves in the queue, and the pod now,
-    None if it is gone or unknown. `since` is the time of the oldest attempt that is kept of any
-    pod, None if there is none. `started` is when this process began to record; of a file, it is
+    None if it is gone or unknown.
+
+    `since` is the time of the oldest attempt that is kept of any pod, None if there is none.
+    `started` is when this process began to record; on a page that was read from files, it equals
     `since`.
     """
 
@@ -126,7 +130,9 @@ class AttemptsPage(msgspec.Struct, frozen=True):
 
 
 class Names(msgspec.Struct):
-    """The names of the nodes by row, which many columns share. `users` are those that are kept."""
+    """The names of the nodes by row, which many columns share. `users` is the number of kept
+    columns that use them.
+    """
 
     by_row: list[str]
     users: int = 0
@@ -137,8 +143,10 @@ class Names(msgspec.Struct):
 
 
 class Columns(msgspec.Struct):
-    """The verdicts on all nodes, which many attempts share. `verdicts` are compared with those of
-    the next attempt. `users` are the attempts that are kept.
+    """The verdicts on all nodes, which many attempts share.
+
+    `verdicts` are compared with those of the next attempt. `users` is the number of kept attempts
+    that use the columns.
     """
 
     names: Names
@@ -151,9 +159,10 @@ class Columns(msgspec.Struct):
 
 
 class Verdicts(msgspec.Struct, frozen=True):
-    """The verdicts as they are in a Diagnosis, with bytes of its arrays. `keys` are empty if each
-    plugin has one key. `view` are the rows, empty for all. `outside` is the status of the nodes
-    that no plugin rejected.
+    """The verdicts in the form of a Diagnosis, with its arrays as bytes.
+
+    `keys` are empty if each plugin has one key. `view` are the rows, empty for all. `outside` is
+    the status of the nodes that no plugin rejected.
     """
 
     size: int
@@ -168,7 +177,7 @@ class Verdicts(msgspec.Struct, frozen=True):
 
 
 class KeptAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt as it is kept. Times are monotonic seconds."""
+    """An attempt in the form in which it is kept. Times are monotonic seconds."""
 
     size: int
     key: str
@@ -193,8 +202,10 @@ class KeptAttempt(msgspec.Struct, frozen=True, gc=False):
 
 
 class FlightRecorder(DecisionObserver):
-    """Keeps the latest attempts in `most_bytes`; the oldest go first. Each goes to `file` too, if
-    there is one. `size` counts generously, with the columns that attempts share.
+    """A recorder of the latest attempts, in `most_bytes`; the oldest are dropped first.
+
+    It passes each attempt to `file` too, if there is one. `size` is estimated generously, and
+    includes the columns that attempts share.
     """
 
     def __init__(
@@ -308,7 +319,7 @@ class FlightRecorder(DecisionObserver):
             self._file(attempt)
 
     def failed(self, info: PodInfo, number: int, node: str, message: str) -> None:
-        """Keeps that an attempt failed on the chosen node after the decision."""
+        """Records that an attempt failed on the chosen node after the decision."""
         metadata, message = info.pod.metadata, message[:LONGEST_MESSAGE]
         attempt = KeptAttempt(
             PLAIN_BYTES + 4 * len(message),
@@ -331,7 +342,7 @@ class FlightRecorder(DecisionObserver):
             self._file(attempt)
 
     def page(self, key: str) -> AttemptsPage:
-        """Returns what is recorded of the pod of this key (namespace/name)."""
+        """Returns the records about the pod of this key (namespace/name)."""
         epoch = self._clock.wall().timestamp() - self._clock.now()
         shown = tuple(
             rendered(kept, epoch, () if kept.columns is None else kept.columns.rejections())
@@ -437,7 +448,7 @@ def _named(names: list[str], rows: Ints) -> tuple[str, ...]:
 
 
 def rendered(kept: KeptAttempt, epoch: float, rejections: tuple[Rejection, ...]) -> RecordedAttempt:
-    """Puts an attempt with these rejections into words. `epoch` is the Unix time of second 0."""
+    """Returns an attempt with these rejections in words. `epoch` is the Unix time of second 0."""
     scores = [] if kept.scores is None else kept.scores.tolist()
     best = sorted(zip(kept.best, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
     return RecordedAttempt(

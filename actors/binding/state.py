@@ -133,7 +133,7 @@ class PodsInBinding:
         return True
 
     def take(self, uid: str) -> Status | None:
-        """Returns the verdict, if there is one, and removes the pod from those that wait."""
+        """Returns the verdict, if there is one, and removes the pod from the waiting pods."""
         pod = self._waiting[uid]
         if pod.verdict is not None:
             del self._waiting[uid]

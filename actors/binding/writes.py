@@ -32,7 +32,7 @@ class Writes:
         return True
 
     def ended(self, namespace: str) -> bool:
-        """Counts a binding no more. Returns True if the namespace may go on from now on."""
+        """Notes that a binding has ended. Returns True if the namespace may go on from now on."""
         self._number -= 1
         number = self._by_namespace.pop(namespace) - 1
         if number:

@@ -28,7 +28,9 @@ def takes_room(pod: Pod) -> bool:
 def node_differences(
     expected: Mapping[str, Node | None], infos: Mapping[str, NodeInfo]
 ) -> Iterator[Difference]:
-    """Yields the differences of the cache from the `expected` nodes; None: the node is gone."""
+    """Yields the differences of the cache from the `expected` nodes; a node that is None is
+    gone.
+    """
     for name, node in expected.items():
         info = infos.get(name)
         cached = None if info is None else info.node
@@ -44,7 +46,9 @@ def node_differences(
 def pod_differences(
     expected: Mapping[str, Pod | None], counted: Mapping[str, Pod], assumed: Set[str]
 ) -> Iterator[Difference]:
-    """Yields the differences of the counted from the `expected` pods; None: the pod is gone."""
+    """Yields the differences of the counted pods from the `expected` ones; a pod that is None is
+    gone.
+    """
     for name, pod in _not_the_same(expected, counted):
         cached = counted.get(name)
         if pod is None or not takes_room(pod):

@@ -43,8 +43,10 @@ DUMP_SLICE = 50  # nodes, each with its pods
 
 
 class CacheDebugger:
-    """The debugger. `nodes` and `pods` return what the informers hold and have delivered,
-    `in_binding` the statistics of the binding cycles. `schedulers` are our scheduler names.
+    """The debugger of the cache.
+
+    `nodes` and `pods` return the objects that the informers hold and have delivered, `in_binding`
+    returns the statistics of the binding cycles. `schedulers` are our scheduler names.
     """
 
     def __init__(

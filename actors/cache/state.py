@@ -67,8 +67,8 @@ from .comparison import node_differences, pod_differences, takes_room
 
 
 class OrderRefused(msgspec.Struct, frozen=True):
-    """An order that contradicts the cache's state and changed nothing. `key` is that of the pod or
-    the object.
+    """An order that contradicts the state of the cache and changed nothing. `key` is the key of the
+    pod or object.
     """
 
     key: str
@@ -76,7 +76,7 @@ class OrderRefused(msgspec.Struct, frozen=True):
 
 
 class Lend(msgspec.Struct, frozen=True):
-    """An answer to this order: the snapshot, which is up to date."""
+    """The answer to an order for the snapshot, which is up to date."""
 
     order: TakeSnapshot
     snapshot: Snapshot
@@ -308,7 +308,8 @@ class CacheState:
         return len(self._dirty)
 
     def catch_up(self, most: int) -> None:
-        """Brings up to `most` nodes of the snapshot up to date. Only TakeSnapshot completes it.
+        """Updates the snapshot for up to `most` of the changed nodes. Only TakeSnapshot completes
+        it.
 
         The actor calls this over several turns when much has changed.
         """

@@ -51,7 +51,7 @@ class Calls(Protocol):
 class Source(Protocol[Kept]):
     """The objects of one kind: first ObjectsListed, then changes, without end.
 
-    For an unchanged object of a list, the object in `held` itself may be yielded.
+    For an unchanged object of a list, the source may yield the very object in `held`.
     """
 
     def changes(self, held: Mapping[str, Kept]) -> AsyncIterator[WatchUpdate[Kept]]: ...
@@ -86,7 +86,7 @@ class Access(Protocol):
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         """Runs the work that renews the lease, in a thread of its own and with calls of its own.
 
-        Neither a flood of requests nor a busy event loop can delay it. Its calls need no tenure.
+        So neither many other requests nor a busy event loop can delay it. Its calls need no tenure.
         Cancelling this method cancels the work and waits for its end.
         """
         ...
@@ -160,7 +160,7 @@ async def remote(
 
     `qps` and `burst` limit the calls and the events separately, and do not limit the leases.
     `measures` has the rest_client_* families. If `streams`, the API server streams its lists.
-    `keeps_whole` returns whether the JSON of a pod or a node is kept; without it, none is.
+    `keeps_whole` returns whether to keep the JSON of a pod or a node; without it, no JSON is kept.
     """
     tenure = Tenure()
 

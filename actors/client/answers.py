@@ -41,7 +41,7 @@ class _Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class VersionedObject(msgspec.Struct, frozen=True, gc=False):
-    """The part of an object that tells whether it has changed."""
+    """The part of an object that shows whether it has changed."""
 
     metadata: _Identity
 
@@ -51,7 +51,7 @@ class _OnlyVersion(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Version(msgspec.Struct, frozen=True, gc=False):
-    """The part of an object or a bookmark that tells how far the watch is."""
+    """The part of an object or a bookmark that shows how far the watch has come."""
 
     metadata: _OnlyVersion
 
@@ -65,12 +65,12 @@ class _Marked(msgspec.Struct, frozen=True, gc=False):
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """A bookmark; `ends_list` if it is the one behind a streamed list."""
+    """A bookmark; `ends_list` if it marks the end of a streamed list."""
 
     ends_list: bool
 
 
 def is_end_of_list(bookmark: msgspec.Raw) -> bool:
-    """True for the bookmark behind a streamed list. Raises UNREADABLE."""
+    """True for the bookmark at the end of a streamed list. Raises UNREADABLE."""
     annotations = msgspec.json.decode(bookmark, type=_Marked).metadata.annotations
     return annotations is not None and annotations.get(INITIAL_EVENTS_END) == "true"

@@ -49,7 +49,7 @@ def load(
 ) -> Connection:
     """Returns the connection that the arguments and the environment describe.
 
-    The first of these that exists counts: the file at `path`; if `home`, the files of $KUBECONFIG
+    The first of these that exists is used: the file at `path`; if `home`, the files of $KUBECONFIG
     or ~/.kube/config, as in kubectl; `master` alone; the pod's own cluster, whose service account
     is in `folder`. `context` replaces current-context, and `master` (a URL) replaces the cluster's
     server. It reads files, so call it before the event loop runs. Raises KubeconfigError.

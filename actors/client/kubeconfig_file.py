@@ -115,7 +115,7 @@ class Entry(msgspec.Struct, Generic[T], frozen=True):
 
 
 class MergedConfig:
-    """The entries of all files by name; the first file that has a name counts."""
+    """The entries of all files by name; if several files have a name, the first of them applies."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._files = files

@@ -40,7 +40,7 @@ class ApiObjects:
         self._kinds = {kind.type: kind for kind in BY_KIND.values()}
 
     def add_kinds(self, kinds: Iterable[WatchedKind]) -> None:
-        """Adds the kinds that plugins declare to those that berth knows."""
+        """Adds the kinds that plugins declare to the kinds that berth knows."""
         self._kinds |= {kind.type: kind for kind in kinds}
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:

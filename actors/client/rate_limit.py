@@ -23,8 +23,10 @@ _counted_for: ContextVar[str] = ContextVar("counted_for", default="")
 
 @contextmanager
 def counted_for(namespace: str) -> Iterator[None]:
-    """Has the requests of the block take the turns of this name, usually that of a namespace,
-    whatever they are about: the deletion of a victim is work for its preemptor.
+    """Makes the requests of the block wait in the line of this name, usually the name of a
+    namespace.
+
+    The objects of the requests do not matter: the deletion of a victim is work for its preemptor.
     """
     before = _counted_for.set(namespace)
     try:
@@ -35,14 +37,14 @@ def counted_for(namespace: str) -> Iterator[None]:
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """A request that waits. It may be sent, or keeps the time for all, once it is woken."""
+    """A request that waits. Once it is woken, it may be sent, or it becomes the timekeeper."""
 
     may_go: bool = False
     woken: anyio.Event = field(default_factory=anyio.Event)
 
 
 class RateLimit:
-    """Delays requests. A `qps` of 0 or less means no limit.
+    """A limit on the rate of requests. A `qps` of 0 or less means no limit.
 
     One of the waiters, the timekeeper, sleeps until the next token and then lets the next request
     go. When it goes itself, or is cancelled, the next waiter takes over.
@@ -57,9 +59,11 @@ class RateLimit:
         self._token_at: float | None = None  # a token was taken, which is available at this time
 
     async def wait_turn(self, namespace: str = "") -> float:
-        """Waits until a request about an object of the namespace ("" for none) may be sent, and
-        returns for how many seconds it waited. A waiter that is cancelled has used no token, unless
-        it is cancelled at the moment of its turn.
+        """Waits until a request about an object of the namespace ("" for none) may be sent. Returns
+        the seconds that it waited.
+
+        A waiter that is cancelled has used no token, unless it is cancelled at the moment of its
+        turn.
         """
         if self._bucket is None:
             return 0.0

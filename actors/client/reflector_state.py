@@ -41,7 +41,7 @@ STREAMED_AGAIN = (RequestEnd.BUSY, RequestEnd.GONE)
 
 
 class Next(msgspec.Struct, frozen=True):
-    """The next step: whether it is a new list, and the seconds to wait before it."""
+    """The next step: a watch or a new list (`relist`), and the seconds to wait before it."""
 
     relist: bool
     delay: float

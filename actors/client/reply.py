@@ -45,7 +45,7 @@ class _Head(NamedTuple):
 
 
 class ReplyReader:
-    """Reads answers. Set `tunnel` for the one to CONNECT: after it, the tunnel begins."""
+    """A parser of answers. Set `tunnel` for the answer to CONNECT: after it, the tunnel begins."""
 
     def __init__(self, *, tunnel: bool = False) -> None:
         self._tunnel = tunnel
@@ -54,7 +54,7 @@ class ReplyReader:
         self._body = bytearray()  # of the chunks so far
 
     def feed(self, data: bytes) -> Reply | None:
-        """Returns the answer once it is complete, and None before. Raises ReplyError."""
+        """Returns the answer if it is complete, otherwise None. Raises ReplyError."""
         if self._data:
             data = self._data + data
         if len(self._body) + len(data) > MAX_BYTES:

@@ -74,7 +74,7 @@ class ConnectionFailedError(Exception):
 class DeposedError(ConnectionFailedError):
     """The write was not sent, because the lease had run out.
 
-    A leader that lost its lease ends, so the write is not sent later either.
+    It is not sent later either, because a leader that lost its lease ends.
     """
 
 
@@ -397,7 +397,7 @@ class Client:
 
 
 async def refusal_body(response: aiohttp.ClientResponse) -> bytes:
-    """Reads as much of the body of a refusal as a Status may have."""
+    """Reads as much of the body of a refusal as a Status may have bytes."""
     return await read_up_to(response, MAX_REFUSAL)
 
 

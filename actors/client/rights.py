@@ -111,7 +111,7 @@ class _ReviewStatus(msgspec.Struct, frozen=True):
 
 
 class Refusals:
-    """The requests that were refused lately. Requests may be added from any thread."""
+    """The requests that were refused lately. Any thread may add requests."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -143,7 +143,7 @@ class Refusals:
 
 
 class Rights:
-    """Compares the granted rights with the needed ones, and reports the missing ones.
+    """A comparison of the granted rights with the needed ones, which reports the missing ones.
 
     `paths` returns the paths that the informers list, and `unlisted` the rights that they lack.
     `run_apart` gives calls that need no tenure, see Access.
@@ -219,8 +219,9 @@ class Rights:
 
 
 def needed(paths: Iterable[str], lease: tuple[str, str] | None) -> list[Right]:
-    """Returns the rights that scheduling cannot do without, with informers of these paths. `lease`
-    is the namespace and the name of the lease; None without leader election.
+    """Returns the rights without which scheduling is impossible, with informers of these paths.
+
+    `lease` is the namespace and the name of the lease; None without leader election.
     """
     read = [Right.of("GET", path) for path in paths]
     rules = [
@@ -263,7 +264,7 @@ def _within(namespaces: Sequence[str]) -> str:
 
 
 class NotedAccess:
-    """Wraps an Access and notes the refusals of its requests."""
+    """An Access around another one, which notes the refusals of its requests."""
 
     def __init__(self, access: Access, refusals: Refusals) -> None:
         self.server, self.tenure = access.server, access.tenure

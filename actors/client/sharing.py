@@ -34,8 +34,8 @@ class Sharing:
         self._texts: Interner[str, str] = Interner()
 
     def shared(self, item: T) -> T:
-        """Returns an equal pod that shares its parts, or another object itself. Raises
-        UnreadableError.
+        """Returns an equal pod that shares its parts with others; an object of another kind is
+        returned as it is. Raises UnreadableError.
         """
         if not isinstance(item, Pod):
             return item

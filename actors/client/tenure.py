@@ -19,8 +19,10 @@ NEVER = float("-inf")
 
 
 class Tenure:
-    """The time until which writes are permitted. It permits nothing until `lasts_until` is called.
-    `now` returns seconds and may be called in any thread.
+    """The time until which writes are permitted.
+
+    It permits nothing until `lasts_until` is called. `now` returns seconds, and any thread may call
+    it.
     """
 
     def __init__(self, now: Callable[[], float] = seconds_since_boot) -> None:
@@ -42,7 +44,9 @@ class Tenure:
         return self._now() < self._until
 
     def over_for(self) -> float:
-        """Returns the seconds since the end that was last set for a tenure, whether the tenure was
-        given up before that or not; 0 while it lasts, and if there was none.
+        """Returns the seconds since the end that was last set for a tenure.
+
+        It makes no difference whether the tenure was given up before that end. Returns 0 while the
+        tenure lasts, and if there was none.
         """
         return 0.0 if self._latest == NEVER else max(self._now() - self._latest, 0.0)

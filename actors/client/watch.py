@@ -92,7 +92,9 @@ class ObjectDeleted(msgspec.Struct, Generic[T], frozen=True):
 
 
 class KindUnlisted(msgspec.Struct, frozen=True):
-    """The server does not list the kind: it does not have it (`absent`), or it refuses to."""
+    """The server does not list the kind. It does not have the kind (`absent`), or it refuses to
+    list it.
+    """
 
     problem: str
     absent: bool = False
@@ -444,8 +446,9 @@ class Reflector(Generic[T]):
 
 
 class StreamedList(Generic[T]):
-    """The objects of a streamed list, as far as it has arrived: by key or, if that is unreadable,
-    by uid. `active_at` is the time of its last object, or of its request.
+    """The part of a streamed list that has arrived: its objects by key, unreadable ones by uid.
+
+    `active_at` is the time of its last object, or of its request.
     """
 
     def __init__(self, now: float) -> None:

@@ -147,14 +147,14 @@ class _Place(NamedTuple):
 
 
 class Wires:
-    """The connections to one server, at most `max_connections`. Of the idle ones, the one used last
-    is used next.
+    """The connections to one server, at most `max_connections`.
 
-    Requests wait for a connection in the order of their arrival, for any length of time. Then
-    `seconds` limits the time for a new connection with all its handshakes, and again the time from
-    sending the request to the complete answer. `proxy` is the URL of an HTTP proxy. `permits`
-    returns whether a request may be sent now; it is called for each request, in the turn of the
-    event loop in which the request is sent.
+    Of the idle connections, the most recently used one is taken next. Requests wait for a
+    connection in the order of their arrival, for any length of time. Then `seconds` limits the time
+    for a new connection with all its handshakes, and again the time from sending the request to the
+    complete answer. `proxy` is the URL of an HTTP proxy. `permits` returns whether a request may be
+    sent now; it is called for each request, in the turn of the event loop in which the request is
+    sent.
     """
 
     def __init__(

@@ -46,7 +46,9 @@ log = get_logger(__name__)
 
 
 class RunError(click.ClickException):
-    """The reason why the process ends; shown after the log, and not waited for if nobody reads."""
+    """The reason why the process ends. It is shown after the log; if nobody reads that, the process
+    does not wait.
+    """
 
     def show(self, _file: IO[Any] | None = None) -> None:
         write_error_line(f"Error: {self.format_message()}")

@@ -53,8 +53,10 @@ class ConfigurationFile:
         return _read(self.path)
 
     async def read_again(self) -> bytes | None:
-        """Returns the content as it is now; None unless it is a regular file, because what was in a
-        pipe is gone. Waits in a thread: a file system may hang. Raises ConfigError.
+        """Returns the present content; None unless it is a regular file, because the content of a
+        pipe is gone once it is read.
+
+        Waits in a thread, because a file system may hang. Raises ConfigError.
         """
         return await in_daemon_thread(self.read_if_regular, "configuration file")
 
@@ -97,17 +99,19 @@ def _parsed(raw: bytes, path: str, gates: Mapping[str, bool]) -> KubeSchedulerCo
 
 
 def warnings_of(configuration: KubeSchedulerConfiguration) -> list[str]:
-    """Returns a line for each setting without effect; kube-scheduler accepts them too."""
+    """Returns a line for each setting without effect. kube-scheduler accepts such settings too."""
     return plugin_warnings(configuration, every_plugin())
 
 
 def written(configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool] = DEFAULTS) -> str:
-    """Returns the configuration with all defaults, as kube-scheduler writes and reads it."""
+    """Returns the configuration with all defaults, in the form that kube-scheduler writes and
+    reads.
+    """
     return yaml.safe_dump(completed(configuration, every_plugin(), gates))
 
 
 def read_document(path: str | Path) -> Mapping[str, Any]:
-    """Returns the one document of a file, unchanged. Raises ConfigError."""
+    """Returns the only document of a file, unchanged. Raises ConfigError."""
     return _document(_read(str(path)), str(path))
 
 

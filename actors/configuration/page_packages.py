@@ -18,10 +18,11 @@ ENTRY_POINT_GROUP = "berth.pages"
 
 
 def every_page(taken: Collection[str]) -> dict[str, Callable[[], object]]:
-    """Returns a function for each page by name that imports and returns what its entry refers to.
+    """Returns a function for each page by name. It imports the object that the entry point names,
+    and returns it.
 
     A page of a package cannot have a name that is taken; of two packages with the same name, the
-    first in the alphabet counts. What is left out has a line in the log.
+    first in alphabetical order is used. The log has a line about each page that is left out.
     """
     found: dict[str, Callable[[], object]] = {}
     entries = entry_points(group=ENTRY_POINT_GROUP)

@@ -25,7 +25,7 @@ ENTRY_POINT_GROUP = "berth.plugins"
 
 
 def every_plugin() -> Mapping[str, type[Plugin]]:
-    """Returns the in-tree plugins and those of installed packages, by name.
+    """Returns the in-tree plugins and the plugins of installed packages, by name.
 
     A plugin of a package is imported on each lookup, which may raise RegistryError. A package
     cannot replace an in-tree plugin: its entry is left out, and the log says so.

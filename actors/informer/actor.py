@@ -45,14 +45,16 @@ def _as_it_came(item: T) -> T:
 
 
 class InformerActor(Generic[T]):
-    """Follows one kind. It has started once it is synced: once the first list is delivered.
+    """The informer of one kind. It has started once it is synced: once the first list is delivered.
 
-    `stand_in` returns the object that counts in place of one that cannot be read. `looked_up` is
-    the kind if only plugins read it. Such a kind may be absent, which counts as an empty list. If
-    the API server refuses to list it, the cache gets the reason, for the plugins that look it up.
-    In both cases the start goes on. `changed` is called with each object that changed, once the
-    store has the change and the mailboxes have its messages. `read` returns the part of an object
-    that counts.
+    `stand_in` returns the object that counts in place of one that cannot be read.
+
+    `looked_up` is the kind if only plugins read it. Such a kind may be absent, which counts as an
+    empty list. If the API server refuses to list it, the cache gets the reason, for the plugins
+    that look it up. In both cases the start goes on.
+
+    `changed` is called with each object that changed, once the store has the change and the
+    mailboxes have its messages. `read` returns the part of an object that counts.
     """
 
     def __init__(

@@ -20,12 +20,16 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def last_or_rest(last: T | None, rest: T) -> T:
-    """Returns the object as last read, otherwise its readable part, for plugins to look up."""
+    """Returns the last readable state of the object, otherwise its readable part, for plugins to
+    look up.
+    """
     return last if last is not None else _unversioned(rest)
 
 
 def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
-    """Returns the node as last read, without room for new pods. None if it was never read."""
+    """Returns the last readable state of the node, without room for new pods. None if it was never
+    read.
+    """
     if last is None:
         return None
     fields = {name: getattr(last, name) for name in Node.__struct_fields__}
@@ -33,11 +37,12 @@ def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
 
 
 def pod_with_its_room(last: Pod | None, rest: Pod) -> Pod | None:
-    """Returns the pod as last read, or its readable part, so that it keeps its room on its node.
-    None for a pending pod, which is not scheduled.
+    """Returns the last readable state of the pod, or its readable part, so that the pod keeps its
+    room on its node.
 
-    A pod that was given a node meanwhile is on that node from then on. None for a pod whose name,
-    namespace or uid cannot be read, if it was never read before.
+    None for a pending pod, which is not scheduled. A pod that was given a node meanwhile is on that
+    node from then on. None for a pod whose name, namespace or uid cannot be read, if it was never
+    read before.
     """
     if last is None and not (rest.metadata.name and rest.metadata.namespace and rest.metadata.uid):
         return None

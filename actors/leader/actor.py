@@ -49,11 +49,11 @@ class LeaseLostError(Exception):
 
 
 class LeaderActor:
-    """Runs `gated` from the moment in which the lease is acquired to that in which it is lost.
+    """The actor that runs `gated` while this process holds the lease.
 
     `sender` is the reporting controller of the election's events: the name of the first profile.
     `still_for` returns for how many seconds the scheduler's event loop has been blocked; it is
-    called in the election's thread. `clock` is the tenure's.
+    called in the election's thread. `clock` is the clock of the tenure.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The next step: wait, as another candidate holds the lease at least until then."""
+    """The next step: wait, because another candidate holds the lease at least until then."""
 
     holder: str
     until: float
@@ -82,17 +82,21 @@ class LeaderState:
 
     @property
     def leads_until(self) -> float:
-        """When the lease is lost unless it is renewed; minus infinity if not leading."""
+        """When the lease is lost unless it is renewed; minus infinity for a candidate that does not
+        lead.
+        """
         return float("-inf") if self._renewed_at is None else self._renewed_at + self._terms.tenure
 
     def left(self, now: float) -> float:
-        """Returns the seconds that are left to renew the lease; 0 if they have passed, or if not
-        leading.
+        """Returns the seconds that are left to renew the lease; 0 if they have passed, or for a
+        candidate that does not lead.
         """
         return max(self.leads_until - now, 0.0)
 
     def renewal(self, wall: datetime) -> Lease | None:
-        """Returns the lease to write if nobody else has written it since; None if not leading."""
+        """Returns the lease to write if nobody else has written it since; None for a candidate that
+        does not lead.
+        """
         if self._written is None or not self.leading:
             return None
         spec = self._written.spec
@@ -135,7 +139,9 @@ class LeaderState:
         self._renewed_at, self._written = sent_at, lease
 
     def released(self, lease: Lease, wall: datetime) -> Lease | None:
-        """Returns the released lease, which others may take at once; None if not ours."""
+        """Returns the released lease, which others may take at once; None if the lease is
+        not ours.
+        """
         if lease.spec.holder_identity != self._terms.identity:
             return None
         stamp = _stamp(wall)

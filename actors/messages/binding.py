@@ -49,7 +49,9 @@ class RejectWaiting(msgspec.Struct, frozen=True):
 
 class StopBinding(Order[bool], frozen=True):
     """Stop the binding cycle of a pod that waits on Permit or is in PreBind, so that it is tried
-    again. False if there is none, or if it can no longer be stopped.
+    again.
+
+    The answer is False if the pod has no binding cycle, or if it can no longer be stopped.
     """
 
     uid: str

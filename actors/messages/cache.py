@@ -59,22 +59,24 @@ class ObjectRemoved(msgspec.Struct, frozen=True):
 
 
 class AssumeObject(msgspec.Struct, frozen=True):
-    """From the next snapshot on, look-ups find this version of an object, until the API server has
-    a newer one.
+    """Look-ups are to return this version of an object from the next snapshot on, until the API
+    server has a newer one.
     """
 
     item: HasMetadata
 
 
 class RestoreObject(msgspec.Struct, frozen=True):
-    """An assumed object of this version will not be written: look-ups find the API server's."""
+    """This version of an assumed object will not be written. Look-ups return the API server's
+    version again.
+    """
 
     item: HasMetadata
 
 
 class KindListed(msgspec.Struct, frozen=True):
-    """All objects of a kind that plugins look up have been sent. Otherwise the `problem` is the
-    reason why they cannot be.
+    """All objects of a kind that plugins look up have been sent, or cannot be: then `problem` is
+    the reason.
     """
 
     kind: type[HasMetadata]
@@ -96,8 +98,8 @@ class Forget(msgspec.Struct, frozen=True):
 
 
 class Nominate(msgspec.Struct, frozen=True):
-    """Count a pending pod on this node for pods of at most its priority, until placed or
-    deleted.
+    """Count a pending pod on this node, until it is placed or deleted. It counts for pods of at
+    most its priority.
     """
 
     info: PodInfo
@@ -114,7 +116,9 @@ class Unnominate(msgspec.Struct, frozen=True):
 
 
 class WhereBound(Order[str], frozen=True):
-    """Asks for the API server's node of the pod of this key and uid, "" if it has none."""
+    """Asks on which node the pod of this key and uid is, according to the API server; "" if on
+    none.
+    """
 
     key: str
     uid: str
@@ -177,7 +181,7 @@ class NodeDump(msgspec.Struct, frozen=True):
 
 
 class TakeDump(Order[tuple[NodeDump, ...]], frozen=True):
-    """Asks for the nodes of these names in the cache, with their pods."""
+    """Asks for dumps of the nodes of these names, with their pods."""
 
     nodes: tuple[str, ...]
 

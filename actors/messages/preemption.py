@@ -10,10 +10,10 @@ from .order import ReplyTo
 
 
 class Preempt(msgspec.Struct, frozen=True):
-    """Make room on a node for a preemptor: the victims have to go, and the displaced pods lose
+    """Make room on a node for a preemptor. The victims have to go, and the displaced pods lose
     their nomination.
 
-    It is carried out only while the preemptor is held by this `hold`. It follows from the
+    The order is carried out only while the preemptor is held by this `hold`. It follows from the
     preemptor's attempt of this number.
     """
 

@@ -143,7 +143,9 @@ class PreemptionEnded(msgspec.Struct, frozen=True):
 
 
 class IsHeld(Order[bool], frozen=True):
-    """Asks if the pod of this key and uid is in the queue and held by the hold of this number."""
+    """Asks whether the pod of this key and uid is in the queue and held by the hold of this
+    number.
+    """
 
     key: str
     uid: str
@@ -160,7 +162,7 @@ class Displace(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The attempt for the pod of this uid no longer needs the events that happen meanwhile."""
+    """The attempt for the pod of this uid no longer needs the events that happen from now on."""
 
     uid: str
 
@@ -241,13 +243,13 @@ class ListQueued(Order[tuple[str, ...]], frozen=True):
 
 
 class DumpQueued(Order[tuple[QueuedPodDump, ...]], frozen=True):
-    """Asks for the pods of these keys that are in the queue."""
+    """Asks for dumps of the pods of these keys that are in the queue."""
 
     keys: tuple[str, ...]
 
 
 class ParkedPod(msgspec.Struct, frozen=True):
-    """A parked pod after this number of attempts; it waits for the plugins in `rejected_by`."""
+    """A parked pod and the number of its attempts; it waits for the plugins in `rejected_by`."""
 
     info: PodInfo
     attempts: int
@@ -259,7 +261,7 @@ class NextParked(Order[ParkedPod | None], frozen=True):
 
 
 class Examined(msgspec.Struct, frozen=True):
-    """A parked pod was examined: it would fit on this node now, or on none if that is ""."""
+    """A parked pod was examined. It would fit on this node now; "" if it fits on none."""
 
     pod: ParkedPod
     node: str
@@ -290,7 +292,7 @@ class ProfileRules(msgspec.Struct, frozen=True):
 
 class UseProfiles(ProfileRules, frozen=True):
     """The profiles were swapped. Pods of `changed` scheduler names are tried again, and pods of
-    `gone` ones are ours no more.
+    `gone` ones are no longer ours.
     """
 
     changed: frozenset[str] = frozenset()

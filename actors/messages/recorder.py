@@ -16,10 +16,10 @@ class EventType(enum.StrEnum):
 
 
 class RecordEvent(msgspec.Struct, frozen=True):
-    """Write an event about an object, unless that would hold up something else.
+    """Write an event about an object. The event is dropped if it would hold up other work.
 
     `related` is another object that takes part, such as the preemptor of a victim. An event with
-    `action` "" is written as one of core/v1.
+    `action` "" is written in the form of core/v1.
     """
 
     regarding: ObjectReference
@@ -51,7 +51,7 @@ class SetNominatedNode(msgspec.Struct, frozen=True):
 
 
 class PodBound(msgspec.Struct, frozen=True):
-    """The pod is bound: no write to its status that still waits has an effect."""
+    """The pod is bound: writes to its status that still wait are dropped."""
 
     uid: str
 

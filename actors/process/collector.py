@@ -88,7 +88,7 @@ class Rounds:
         self._aside = _set_aside.times
 
     def tick(self, now: float, used: float) -> None:
-        """Runs the collection that is due. To be called every SECONDS."""
+        """Runs the collection that is due. Call it every SECONDS."""
         idle = used - self._used < IDLE_SHARE * (now - self._now)
         self._now, self._used = now, used
         self._ticks += 1

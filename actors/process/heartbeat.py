@@ -17,7 +17,7 @@ BEAT_SECONDS = 0.2
 
 
 class Heartbeat:
-    """`now` returns monotonic seconds, in whatever thread calls it."""
+    """A sign of life of an event loop. `now` returns monotonic seconds in any thread."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -38,7 +38,7 @@ class Heartbeat:
         """Returns the seconds for which the loop has been blocked; 0 while it runs, before the
         first beat, and after the last.
 
-        May be called in every thread. The first BEAT_SECONDS of a block may not be counted.
+        Any thread may call it. The first BEAT_SECONDS of a block may not be counted.
         """
         due_at = self._due_at
         return 0.0 if due_at is None else max(self._now() - due_at, 0.0)

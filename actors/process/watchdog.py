@@ -46,7 +46,9 @@ Describe = Callable[[FrameType], Mapping[str, str]]
 
 
 class Watchdog:
-    """`describe` is called in the watchdog's thread, with a frame of the loop's thread. `flush_log`
+    """A thread that watches an event loop.
+
+    `describe` is called in the watchdog's thread, with a frame of the loop's thread. `flush_log`
     waits for the lines of the log, for at most this many seconds. `now` returns monotonic seconds.
     """
 
@@ -88,8 +90,9 @@ class Watchdog:
             self.acted_upon()
 
     def asked_to_end(self) -> None:
-        """Makes sure that the process ends even if no other thread can run any more. To be called
-        by the handler of a signal.
+        """Makes sure that the process ends even if no other thread can run any more.
+
+        The handler of a signal has to call it.
         """
         self._asked_at = self._asked_at or self._now()
         limit = GRACE_SECONDS + 2 * FLUSH_SECONDS

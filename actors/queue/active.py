@@ -86,7 +86,9 @@ class ActivePods:
         self._own.setdefault(namespace, KeyedHeap())
 
     def put_back(self, namespace: str) -> None:
-        """Gives a namespace its place among the others again."""
+        """Gives a namespace its place among the others again, once its share is no longer
+        used up.
+        """
         self.behind.discard(namespace)
         self._drop_empty(namespace)
 

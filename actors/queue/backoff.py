@@ -90,14 +90,17 @@ class Backoff:
                 return
 
     def first(self) -> Entry | None:
-        """Returns the pod to take when no pod is active. Pods after an error are never taken, nor
-        large pods that wait for their turn.
+        """Returns the pod to take when no pod is active.
+
+        It is neither a pod that backs off after an error, nor a large pod that waits for its turn.
         """
         top = self._rejected.peek()
         return None if top is None else top[1]
 
     def over(self, now: float) -> Iterator[Entry]:
-        """Yields the pods whose backoff is over, in order. Remove each before the next."""
+        """Yields the pods whose backoff is over, in order. The caller has to remove each before it
+        asks for the next.
+        """
         for heap, most in (
             (self._rejected, inf),
             (self._erred, inf),

@@ -20,7 +20,9 @@ from .queues import Queues
 def differences(
     pods: Mapping[str, Pod | None], queued: Mapping[str, Entry], flying: Mapping[str, Entry]
 ) -> Iterator[Difference]:
-    """Yields the differences of the queue from these `pods`; None is a deleted or bound pod."""
+    """Yields the differences of the queue from these `pods`; a pod that is None is deleted or
+    bound.
+    """
     for key, pod in pods.items():
         entry = queued.get(key) or flying.get(key)
         if pod is None:

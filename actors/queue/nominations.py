@@ -35,9 +35,11 @@ def nomination_after(entry: Entry, old: Pod, new: Pod) -> str:
 
 
 def end_of_nomination(entry: Entry) -> ClusterChanged:
-    """Returns the event of a nomination that ends: the room is free as if the pod had been there.
+    """Returns the event at the end of a nomination. It frees the room as the deletion of the pod
+    would.
 
-    The event helps the pod, and the pods of at most its priority that had left it the room.
+    The event helps the pod itself, and pods of at most its priority, which had to leave it the
+    room.
     """
     pod = entry.info.pod
     status = msgspec.structs.replace(pod.status, nominated_node_name=entry.nominated_node)

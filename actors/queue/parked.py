@@ -35,8 +35,8 @@ class ParkedPods:
         return iter(self._oldest)
 
     def put(self, entry: Entry, plugins: Iterable[str], since: float) -> None:
-        """Parks a pod, or parks it anew. Events of `plugins` may wake it; `since` is the time when
-        it came here.
+        """Parks a pod, or parks it anew. Events of `plugins` may wake it; `since` is when it was
+        parked.
         """
         key, scheduler = entry.key, entry.scheduler
         self.remove(key)
@@ -110,8 +110,9 @@ class ParkedPods:
         return pods
 
     def longer_than(self, seconds: float, now: float) -> Iterator[Entry]:
-        """Yields the pods that have been here for more than this long, the oldest first. Remove
-        each or park it anew before you ask for the next.
+        """Yields the pods that have been parked for longer than this, the oldest first.
+
+        The caller has to remove each pod, or park it anew, before it asks for the next.
         """
         while (top := self._oldest.peek()) is not None and now - top[0][0] > seconds:
             yield top[1]

@@ -44,11 +44,11 @@ LARGE_POD = "LargePodDeferred"
 
 
 class QueueRules(ProfileRules, frozen=True):
-    """What the profiles and the flags define.
+    """The settings of the queue from the profiles and the flags.
 
-    With `pop_from_backoff`, a pod is taken out of backoff early if none is active, so that
-    PreEnqueue runs when a pod comes to backoff; without, when it leaves. `hint_times` gets the
-    durations of hint functions.
+    With `pop_from_backoff`, a pod is taken out of backoff early if no pod is active. PreEnqueue
+    then runs when a pod comes to backoff, otherwise when it leaves. `hint_times` gets the durations
+    of hint functions.
     """
 
     max_unschedulable: float = 300.0

@@ -14,7 +14,9 @@ T = TypeVar("T")
 
 
 class Reply(Generic[T]):
-    """A promise of one value. Setting a second one is a bug of the answering actor, and asserts."""
+    """A promise of one value. An actor that sets a second value has a bug, which an assertion
+    reports.
+    """
 
     __slots__ = ("_event", "_value")
 

@@ -18,8 +18,9 @@ STOP_SECONDS = 5.0
 
 
 async def in_daemon_thread(call: Callable[[], T], name: str) -> T:
-    """Makes a call in another thread, and returns or raises what it does. A cancellation leaves the
-    thread alone: it ends with the process.
+    """Makes a call in another thread. Returns its result or raises its exception.
+
+    A cancellation leaves the thread alone: it ends with the process.
     """
     return await asyncio.wrap_future(_started(call, name))
 

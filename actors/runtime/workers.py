@@ -71,7 +71,8 @@ class Turns(Generic[J]):
 
 
 class Workers(Generic[J]):
-    """At most `most` workers do the `jobs`; at most `most_idle` of them are kept for later ones.
+    """At most `most` workers that do the `jobs`; at most `most_idle` of them are kept for later
+    jobs.
 
     They run in `group`, which an exception of `do` ends.
     """
@@ -95,7 +96,7 @@ class Workers(Generic[J]):
         self._ended: anyio.Event | None = None
 
     def wake(self) -> None:
-        """Makes a worker look for a job. To be called for every new job."""
+        """Makes a worker look for a job. Call it for every new job."""
         if self._woken:
             return
         if self._idle:

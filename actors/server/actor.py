@@ -80,7 +80,9 @@ class PageSources(NamedTuple):
 
 
 class Delegates(NamedTuple):
-    """The API servers that TokenReviews and SubjectAccessReviews are sent to; None for neither."""
+    """The API servers that get TokenReviews and SubjectAccessReviews; None means that no reviews
+    are sent.
+    """
 
     authentication: Connection | None
     authorization: Connection | None

@@ -37,8 +37,9 @@ class ProxyHeaders(msgspec.Struct, frozen=True):
 
 
 class Authorities(msgspec.Struct, frozen=True):
-    """The certificates, in DER, of the authorities of users and of those of proxies. If a bundle is
-    empty or not known yet, no certificate counts as signed by it.
+    """The certificates, in DER, of the authorities of users, and of the authorities of proxies.
+
+    If a bundle is empty or not known yet, no certificate counts as signed by it.
     """
 
     users: frozenset[bytes] = frozenset()
@@ -47,8 +48,10 @@ class Authorities(msgspec.Struct, frozen=True):
 
 
 class Authenticator(msgspec.Struct, frozen=True):
-    """Without `tokens`, bearer tokens are ignored. `authorities` returns the current ones. Without
-    `reads_uids`, users of client certificates have no uid.
+    """The authentication of requests.
+
+    Without `tokens`, bearer tokens are ignored. `authorities` returns the current authorities.
+    Without `reads_uids`, users of client certificates have no uid.
     """
 
     authorities: Callable[[], Authorities]

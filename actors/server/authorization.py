@@ -19,8 +19,9 @@ PRIVILEGED = "system:masters"
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """`reason` is the API server's reason for a refusal. `denied` is true if an authorizer forbade
-    the request, false if none allowed it.
+    """The answer of the authorization. `reason` is the API server's reason for a refusal.
+
+    `denied` is true if an authorizer forbade the request, false if no authorizer allowed it.
     """
 
     allowed: bool

@@ -25,8 +25,9 @@ class CertificateError(ValueError):
 
 
 def read_bundle(pem: bytes, where: str) -> frozenset[bytes]:
-    """Returns the certificates in PEM text, in DER. Raises ValueError, with `where`, if there are
-    none or one cannot be read.
+    """Returns the certificates in PEM text, in DER.
+
+    Raises ValueError, with `where`, if there is no certificate or one cannot be read.
     """
     try:
         certificates = x509.load_pem_x509_certificates(pem)

@@ -70,7 +70,7 @@ class UnreadablePage(msgspec.Struct, frozen=True):
 
 
 class PodPage(msgspec.Struct, frozen=True):
-    """A pod: in the queue, on Permit, and its latest moves, which are kept after it is gone."""
+    """A pod in the queue and on Permit, and its latest moves, which are kept after it is gone."""
 
     queued: QueuedPodDump | None
     waiting: WaitingPodDump | None
@@ -86,11 +86,13 @@ def _unknown(_key: str) -> Pod | None:
 
 
 class Debug(msgspec.Struct, frozen=True):
-    """`nodes` returns the cache's nodes in parts, `compare` the differences from the API server,
+    """The answers of the debug pages.
+
+    `nodes` returns the cache's nodes in parts, `compare` the differences from the API server,
     `waiting` the pods that wait on Permit, `unreadable` the objects that cannot be read, and
     `attempts` the recorded attempts of a pod; it is None without a flight recorder. `glance`
-    returns how the queue and the scheduler are, and `pod` a pod as the API server shows it. All are
-    called in the scheduler's event loop, which is `elsewhere`.
+    returns the state of the queue and the scheduler, and `pod` a pod as the API server shows it.
+    All are called in the scheduler's event loop, which is `elsewhere`.
     """
 
     nodes: Callable[[], AsyncGenerator[tuple[NodeDump, ...], None]]

@@ -278,7 +278,8 @@ def _unicode(headers: MultiMapping[str]) -> MultiMapping[str]:
 
 
 def verified_chain(connection: ssl.SSLObject) -> tuple[bytes, ...]:
-    """Returns the client's certificate and those that verify it, in DER; () if it has none.
+    """Returns the client's certificate and the certificates that verify it, in DER; () if it has
+    none.
 
     The method is public from Python 3.13 on, where it returns bytes.
     """

@@ -62,7 +62,10 @@ class BundleFile:
 
 
 class ClientAuthorities:
-    """`reachable` is True if there is an API server that has the ConfigMap."""
+    """The authorities of clients, from files and from a ConfigMap.
+
+    `reachable` is True if there is an API server that has the ConfigMap.
+    """
 
     def __init__(self, authentication: Authentication, clock: Clock, *, reachable: bool) -> None:
         """Raises OSError or ValueError for a file."""

@@ -48,8 +48,9 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An answer. The body may be sent in parts as they come; an endless one goes on until the
-    client leaves, or may no longer have it.
+    """An answer. The body may be sent in parts as they come.
+
+    An endless body goes on until the client leaves, or until the client may no longer have it.
     """
 
     body: bytes | AsyncGenerator[bytes, None]

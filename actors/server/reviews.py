@@ -67,9 +67,10 @@ class SubjectAccessReview(Object, frozen=True, kw_only=True):
 
 
 class TokenReviews:
-    """Reviews tokens. Answers are remembered for `seconds`, whether the token is valid or not, but
-    not those with an error: a valid token may be accepted the next time. Of the tokens only keyed
-    hashes are kept.
+    """The reviews of tokens.
+
+    Answers are remembered for `seconds`, whether the token is valid or not. Errors are not
+    remembered: a valid token may be accepted the next time. Tokens are kept as keyed hashes only.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class TokenReviews:
 
 
 class AccessReviews:
-    """Reviews access. Answers are remembered for `allowed_seconds` or `denied_seconds`."""
+    """The reviews of access. Answers are remembered for `allowed_seconds` or `denied_seconds`."""
 
     def __init__(
         self,

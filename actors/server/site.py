@@ -42,8 +42,10 @@ ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class Site:
-    """`pages` maps paths to pages, and `of_packages` to those of packages. A path that ends with
-    `/` stands for all that begin with it, the longest one first. `now` is in monotonic seconds.
+    """The pages by path. `pages` maps paths to pages, and `of_packages` to the pages of packages.
+
+    A path that ends with `/` stands for all that begin with it, the longest one first. `now` is in
+    monotonic seconds.
     """
 
     def __init__(

@@ -34,7 +34,9 @@ NOT_ACCEPTABLE = refused(
 
 
 def process_start() -> datetime:
-    """Returns when this process began, to the second; now where the kernel does not say."""
+    """Returns when this process began, to the second; the present time where the kernel does not
+    tell.
+    """
     now = datetime.now(UTC)
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()

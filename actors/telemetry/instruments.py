@@ -41,8 +41,10 @@ FEW = 1_000
 
 
 class Instruments(PluginMeasures):
-    """The instruments. `now` is in monotonic seconds. `bindings` is the number of binding cycles in
-    progress. Without `tracing`, no attempt is traced.
+    """The instruments of the scheduler.
+
+    `now` is in monotonic seconds. `bindings` is the number of binding cycles in progress. Without
+    `tracing`, no attempt is traced.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class Instruments(PluginMeasures):
             number = self.settle()
 
     def settle(self) -> int:
-        """Counts the observations so far; returns how many there were of histograms."""
+        """Counts the observations so far; returns how many of them were made by histograms."""
         for times in self._times.values():
             times.settle()
         return self.registry.settle()
@@ -168,7 +170,7 @@ class Instruments(PluginMeasures):
         self._families.leads.child(ELECTION).set(leads)
 
     def renewed_slowly(self) -> None:
-        """Notes a renewal of the lease that had to read it first."""
+        """Notes a renewal of the lease that had to read the lease first."""
         self._families.slow_renewals.child(ELECTION).inc()
 
     # -------------------------------------------------------------------------------------- plugins

@@ -105,7 +105,7 @@ def pair(name: str, value: object) -> str:
 
 
 class UnquotedText(str):
-    """A message that text shows as it stands, as klog does with those of Infof."""
+    """A message that text shows without quotes, as klog shows the messages of Infof."""
 
     __slots__ = ()
 

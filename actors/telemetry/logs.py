@@ -54,7 +54,7 @@ MOST_FRAMES = 50  # the innermost ones of a traceback
 
 
 class Repeats:
-    """Limits lines that repeat: one of each kind is shown in REPEAT_SECONDS."""
+    """A limit on lines that repeat: one line of each kind is shown in REPEAT_SECONDS."""
 
     def __init__(self) -> None:
         self._shown_at: dict[Hashable, float] = {}
@@ -89,7 +89,7 @@ class Repeats:
 
 
 class Streams(msgspec.Struct, frozen=True):
-    """Where the lines of one module go, by their level, and up to which verbosity."""
+    """The destinations of the lines of one module by level, and its verbosity."""
 
     module: str
     verbosity: int

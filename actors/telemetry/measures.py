@@ -52,7 +52,7 @@ class Distribution(msgspec.Struct, frozen=True):
 
 
 def exponential(start: float, factor: float, number: int) -> tuple[float, ...]:
-    """Returns the upper bounds of buckets, each `factor` times the one before."""
+    """Returns the upper bounds of buckets. Each is `factor` times the previous one."""
     bounds = [start]
     while len(bounds) < number:
         bounds.append(bounds[-1] * factor)
@@ -63,7 +63,7 @@ def exponential(start: float, factor: float, number: int) -> tuple[float, ...]:
 
 
 class Number:
-    """A number that is measured. `value` may be set to a number that was counted elsewhere."""
+    """A measured number. `value` may be set to a number that was counted elsewhere."""
 
     __slots__ = ("value",)
     kind: ClassVar[str]  # as the exposition names it
@@ -117,7 +117,7 @@ class Histogram:
         self.raw.extend(values)
 
     def settle(self) -> None:
-        """Counts the observations since the last time. By one thread at a time."""
+        """Counts the observations since the last call. Only one thread may call it at a time."""
         raw = self.raw
         number = len(raw)
         if number:
@@ -231,12 +231,11 @@ AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
 
 
 class Registry:
-    """All families of the process. The composition root makes it, and passes it to those who
+    """All families of the process. The composition root makes it, and passes it to the parts that
     measure.
 
     `disabled` families can be measured, but are not shown. `allow_labels` maps "family,label" to
-    the values that are kept. `unexpected` counts the values that were not, as often as they were
-    looked up.
+    the values that are kept. `unexpected` counts each look-up of another value.
     """
 
     def __init__(
@@ -276,12 +275,14 @@ class Registry:
         )
 
     def refresh_by(self, refresh: Callable[[], Awaitable[None]]) -> None:
-        """Has `refresh` called before the families are read, for counts that are made then."""
+        """Makes the registry call `refresh` before it reads the families, for counts that are made
+        only then.
+        """
         self._refreshers.append(refresh)
 
     def settle(self) -> int:
-        """Counts the observations of all histograms; returns how many there were. To be called from
-        time to time.
+        """Counts the observations of all histograms; returns how many there were. Call it from time
+        to time.
         """
         unsettled = [each for each in self._histograms if each.raw]
         number = sum([len(each.raw) for each in unsettled])

@@ -31,10 +31,10 @@ KINDS = max(POINTS) + 1
 
 
 class PointTimes:
-    """The marks of one profile, and the histograms that they are counted into.
+    """The marks of one profile, and the histograms that count them.
 
-    `plain` and `detailed` are the records of its attempts. `gate` is that of PreEnqueue, which
-    belongs to no attempt.
+    `plain` and `detailed` are the records of its attempts. `gate` is the record of PreEnqueue,
+    which belongs to no attempt.
     """
 
     def __init__(self, families: Families, profile: str, now: Callable[[], float]) -> None:

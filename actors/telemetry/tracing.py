@@ -49,8 +49,10 @@ class _Plugin(NamedTuple):
 
 
 class TracedRecord(PointRecord):
-    """The record of an attempt that is traced. When it ends, the marks join those of other attempts
-    of the profile. `offset` is the difference between the time of day and the monotonic clock.
+    """The record of a traced attempt. When it ends, its marks are added to those of other attempts
+    of the profile.
+
+    `offset` is the difference between the time of day and the monotonic clock.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class TracedRecord(PointRecord):
 
 
 class Tracing:
-    """Tracing of attempts. `provider` and `exporter` are the library's. Call `close` at the end."""
+    """The tracing of attempts. `provider` and `exporter` come from the library. Call `close` at the
+    end.
+    """
 
     def __init__(self, provider: Any, exporter: Any, clock: Clock) -> None:
         self._provider = provider
@@ -180,8 +184,10 @@ class Tracing:
 
 
 def tracing_from(environ: Mapping[str, str], clock: Clock) -> Tracing | None:
-    """Returns the tracing that the environment configures. None if it configures none, or traces
-    that cannot be sent; then one line of the log says why.
+    """Returns the tracing that the environment configures.
+
+    None if the environment configures no tracing, or traces that cannot be sent; then one line of
+    the log says why.
     """
     problem = _problem(environ)
     if problem is None:

@@ -37,11 +37,11 @@ class QueuedPod(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Glance(msgspec.Struct, frozen=True, rename="camel"):
-    """The pods by place, the first of them, and how the scheduler is.
+    """The number of pods by place, the first of them, and the state of the scheduler.
 
-    `in_flight` are being decided or bound; of these, `on_permit` wait for a plugin's permission,
-    and `in_pre_bind` for their volumes and devices. `problems` are those of the informers, `logged`
-    the latest warnings and errors of the log, oldest first.
+    `in_flight` pods are being decided or bound; of these, `on_permit` wait for a plugin's
+    permission, and `in_pre_bind` for their volumes and devices. `problems` are those of the
+    informers, `logged` the latest warnings and errors of the log, oldest first.
     """
 
     active: int
@@ -77,7 +77,7 @@ class Lookout:
         self._heartbeat = heartbeat
 
     async def glance(self) -> Glance:
-        """Raises MailboxClosedError once the scheduler has ended."""
+        """Returns the present glance. Raises MailboxClosedError once the scheduler has ended."""
         measures = await ask(self._queue, MeasureQueue)
         keys = (await ask(self._queue, ListQueued))[:MOST_SHOWN]
         dumped = await ask(self._queue, partial(DumpQueued, keys=keys))

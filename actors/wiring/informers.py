@@ -85,8 +85,8 @@ class Informers:
         self._by_kind |= {NODES: self.nodes, PODS: self.pods}
 
     async def follow(self, profiles: Collection[Profile]) -> None:
-        """Follows the kinds that these profiles need, besides those of others. Returns once the
-        informers that are new have started.
+        """Follows the kinds that these profiles need, in addition to the present ones. Returns once
+        the new informers have started.
         """
         await self._later.start(self._children(self._add(profiles)))
 
@@ -124,10 +124,11 @@ class Informers:
     def objects(
         self, kinds: Collection[WatchedKind]
     ) -> dict[WatchedKind, Mapping[str, HasMetadata]]:
-        """Returns the objects of these kinds as they are now, by kind and key; no kinds are all.
+        """Returns the present objects of these kinds, by kind and key; of all kinds if none is
+        named.
 
-        Those of a kind of which none has changed since the last time are the same mapping, as long
-        as somebody keeps it.
+        If no object of a kind has changed since the last call, its mapping is the same object, as
+        long as somebody keeps it.
         """
         return {kind: self._copy(kind) for kind in self._by_kind if not kinds or kind in kinds}
 
@@ -140,7 +141,7 @@ class Informers:
         return copy
 
     def problems(self) -> list[str]:
-        """Returns the reasons of the API server for not listing a kind, for each such kind."""
+        """Returns the API server's reason for each kind that it does not list."""
         return [informer.problem() for informer in self._by_kind.values() if informer.problem()]
 
     def paths(self) -> list[str]:

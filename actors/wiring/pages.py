@@ -35,10 +35,11 @@ from .informers import Informers
 
 
 class Readiness:
-    """Knows, for /readyz, whether everything has started and whether the process is stopping.
+    """The state of the process for /readyz: whether everything has started, and whether it is
+    stopping.
 
     As a child it is the last to start and the first to stop. When it starts, every informer has its
-    first list, or the answer that it may not have one. Its methods may be called in any thread.
+    first list, or the answer that it may not have one. Any thread may call its methods.
     """
 
     def __init__(self, informers: Informers) -> None:
@@ -47,7 +48,9 @@ class Readiness:
         self._stopping = False
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Notes the start, and at its cancellation the stop."""
+        """Notes that everything has started and, when it is cancelled, that the process is
+        stopping.
+        """
         self._started = True
         task_status.started()
         try:
@@ -95,7 +98,7 @@ def metrics_of(
     health: HealthMeasures,
     flight_file: FlightFile | None,
 ) -> dict[str, Measure]:
-    """Makes the pages of metrics, by path. Only a leader shows those of pods."""
+    """Makes the pages of metrics, by path. Only a leader shows the metrics of pods."""
     register_sizes(
         instruments.registry,
         mailboxes,

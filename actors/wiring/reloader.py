@@ -30,8 +30,9 @@ IRREGULAR = "expected a regular file: a pipe or a device is read only at the sta
 
 
 class Reloader:
-    """Follows the file, and calls `swap` with its configuration. Without a file, it only says at
-    SIGHUP that there is none.
+    """A follower of the configuration file, which calls `swap` with each new configuration.
+
+    Without a file, it only logs at SIGHUP that there is none.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ class SwapResult(msgspec.Struct, frozen=True):
 
 
 class Swap:
-    """Takes the profiles of another configuration into use."""
+    """The exchange of the profiles for the profiles of another configuration."""
 
     def __init__(
         self,
@@ -57,8 +57,9 @@ class Swap:
         self._queue = mailboxes.queue
 
     async def go_on_with(self, written: KubeSchedulerConfiguration) -> SwapResult:
-        """Replaces the profiles by those of this configuration. Raises RegistryError and changes
-        nothing if they cannot be made.
+        """Replaces the profiles with the profiles of this configuration.
+
+        If they cannot be made, raises RegistryError and changes nothing.
         """
         in_use = self._profiles
         configuration, until_restart = with_live_fields(in_use.configuration, written)

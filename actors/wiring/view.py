@@ -50,9 +50,11 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class View:
-    """What a page may see of the scheduler. Nothing here changes it, and each method is for the
-    server's event loop. Those that ask the scheduler's raise NoAnswerError, which a page may leave
-    to the server: it answers 503.
+    """The part of the scheduler that a page may see.
+
+    Nothing here changes it, and each method is for the server's event loop. The methods that ask
+    the scheduler's event loop raise NoAnswerError, which a page may leave to the server: it answers
+    503.
     """
 
     def __init__(
@@ -76,12 +78,12 @@ class View:
         return self._shown.profiles.configuration
 
     async def objects(self, *kinds: WatchedKind) -> Objects:
-        """Returns the objects that the scheduler follows at one moment, by kind and key: those of
-        these kinds, or all without a kind.
+        """Returns the objects that the scheduler follows at one moment, by kind and key: the
+        objects of these kinds, or all if no kind is named.
 
-        The objects are frozen, and one that has not changed is the same object the next time; so is
-        the mapping of a kind of which no object has changed, as long as the page keeps it. The copy
-        of a mapping takes the scheduler's loop about 1 ms for 50,000 objects.
+        The objects are frozen, and an object that has not changed is the same object the next time.
+        So is the mapping of a kind in which no object has changed, as long as the page keeps it.
+        The copy of a mapping takes the scheduler's loop about 1 ms for 50,000 objects.
         """
         return await answered(self._elsewhere, partial(self._now, kinds))
 
@@ -93,7 +95,7 @@ class View:
         return self._shown.heartbeat.still_for()
 
     async def glance(self) -> Glance:
-        """Returns how the queue and the scheduler are."""
+        """Returns the state of the queue and the scheduler."""
         return await answered(self._elsewhere, self._shown.lookout.glance)
 
     async def recorded(self, key: str) -> AttemptsPage | None:
@@ -103,7 +105,9 @@ class View:
         return await answered(self._elsewhere, partial(self._shown.debug.recorded, key))
 
     def shared(self, make: Callable[[View], T]) -> T:
-        """Returns what `make` returned to the first page of this server that shared it."""
+        """Returns the value that `make` returned to the first page of this server that
+        shared it.
+        """
         if (make, self._tasks) not in self._shared:
             self._shared[make, self._tasks] = make(self)
         return cast("T", self._shared[make, self._tasks])
@@ -121,7 +125,7 @@ async def _logged(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def pages_of_packages(shown: Shown) -> dict[str, MakePage]:
-    """Returns what makes the pages of installed packages, by name."""
+    """Returns the functions that make the pages of installed packages, by name."""
 
     shared: dict[tuple[Callable[..., object], TaskGroup], object] = {}
 

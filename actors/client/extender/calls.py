@@ -126,7 +126,7 @@ class Extenders:
         )
 
     async def drive(self, pod: Pod, steps: Steps[T]) -> T:
-        """Runs a decision on the pod to its end, and answers its questions to extenders."""
+        """Runs a decision about the pod to its end, and answers its questions to extenders."""
         answer: Answer | None = None
         while True:
             try:
@@ -206,7 +206,9 @@ class Extenders:
     async def preempt(
         self, pod: Pod, candidates: dict[str, Victims], snapshot: Snapshot
     ) -> dict[str, Victims] | Status:
-        """Lets the extenders, one after the other, reduce the candidates, node -> victims."""
+        """Lets the extenders, one after the other, reduce the candidates, a mapping of nodes to
+        victims.
+        """
         proposed = candidates
 
         def pods_on(node: str) -> Sequence[PodInfo] | None:
@@ -270,8 +272,8 @@ class Extenders:
 
 
 def sent_whole(extenders: Sequence[Extender]) -> Callable[[HasMetadata], bool] | None:
-    """Returns the function that says whether extenders may get this pod or node whole; None if they
-    get no objects.
+    """Returns a function that tells whether extenders may get a pod or node whole; None if they get
+    no objects.
     """
     without_cache = [extender for extender in extenders if not extender.node_cache_capable]
     nodes = any(e.filter_verb or e.prioritize_verb for e in without_cache)

@@ -25,7 +25,7 @@ MAX_SUM = 1 << 62  # of scores; with it, any total fits in an int64
 
 
 class RemainingNodes:
-    """The nodes of a view that remain as one extender after the other rejects some."""
+    """The nodes of a view that no extender has rejected so far."""
 
     def __init__(self, nodes: NodeView) -> None:
         self.left = nodes
@@ -80,7 +80,7 @@ def _rejection(node: str, result: ExtenderFilterResult) -> Status:
 def merged_scores(answers: Iterable[tuple[Extender, HostPriorityList]], nodes: NodeView) -> Ints:
     """Returns int64[nodes.size]: the sums of the scores, each times the weight of its extender.
 
-    The scores are scaled from extenders' range, 0..10, to that of plugins, 0..100.
+    The scores are scaled from the range of extenders, 0..10, to the range of plugins, 0..100.
     """
     sums: dict[str, int] = {}
     for extender, priorities in answers:

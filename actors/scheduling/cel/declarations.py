@@ -26,10 +26,10 @@ Cost = Callable[..., int]
 
 
 class Budget:
-    """The cost, work and memory of an evaluation; going over a limit raises LimitError.
+    """The cost, work and memory of an evaluation. Going over a limit raises LimitError.
 
-    `cost` is in cel-go's units, `work` in units of time that Python takes, and `allocated` in
-    bytes. `patterns` are regular expressions whose compilation has been counted already.
+    `cost` is in the units of cel-go, `work` in units of the time that Python takes, and `allocated`
+    in bytes. `patterns` are the regular expressions whose compilation is already counted.
     """
 
     __slots__ = ("allocated", "cost", "patterns", "work")
@@ -44,18 +44,20 @@ class Budget:
             raise LimitError
 
     def strain(self, work: int) -> None:
-        """Counts work. To be called before work that takes longer than a call of a function."""
+        """Counts work. Call it before work that takes longer than a call of a function."""
         self.work += work
         if self.work > MOST_WORK:
             raise LimitError
 
     def makes_elements(self, count: int) -> None:
-        """Counts the memory of a list or map of this size. To be called before it is built."""
+        """Counts the memory of a list or map of this size. Call it before the list or map
+        is built.
+        """
         self.strain(count >> 4)
         self._makes(count * _ELEMENT)
 
     def makes_text(self, size: int) -> None:
-        """Counts the memory of a text of this size. To be called before it is built."""
+        """Counts the memory of a text of this size. Call it before the text is built."""
         if size > MOST_TEXT:
             raise LimitError
         self.strain(size >> 6)

@@ -26,7 +26,9 @@ _ATTRIBUTE = (Ident, Select)
 
 
 class Program(NamedTuple):
-    """A compiled expression. `slots` is the number of local variables, `size` that of the nodes."""
+    """A compiled expression. `slots` is the number of local variables, `size` the number of
+    nodes.
+    """
 
     step: Step
     slots: int

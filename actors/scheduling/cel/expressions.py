@@ -39,8 +39,8 @@ class Expression(Compiled):
     def value(self, values: Mapping[str, Any], spend: Callable[[int], None] | None = None) -> Any:
         """Returns the value of the expression. Raises CelError.
 
-        `values` are those of the variables, made of what JSON has. Calls `spend` with the units of
-        work that the evaluation took.
+        `values` are the values of the variables, in the types of JSON. Calls `spend` with the units
+        of work that the evaluation took.
         """
         if self._program is None:
             raise CelError(self.error)

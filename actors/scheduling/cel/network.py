@@ -49,7 +49,7 @@ class CIDR(NamedTuple):
         return CIDR(type(self.address)(base), self.length)
 
     def contains(self, address: Address, length: int) -> bool:
-        """True if the network of the address with this length lies within this network."""
+        """True if this network contains the network of the address with this prefix length."""
         if address.version != self.address.version or length < self.length:
             return False
         shift = address.max_prefixlen - self.length

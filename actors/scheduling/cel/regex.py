@@ -21,7 +21,9 @@ MOST_KEPT = 32  # patterns that evaluations compiled
 
 
 class Pattern(NamedTuple):
-    """A pattern. `matcher` is RE2's, or `problem` is its error. `work` is that of compilation."""
+    """A pattern. `matcher` is RE2's, or `problem` is its error. `work` is the work of
+    compiling it.
+    """
 
     matcher: Any
     work: int

@@ -10,7 +10,9 @@ from .regex import NO_PATTERNS, Pattern
 
 
 class Run(Budget):
-    """One evaluation. `values` are those of the variables, if the expression is no selector."""
+    """One evaluation. `values` are the values of the variables, for an expression that is no
+    selector.
+    """
 
     __slots__ = ("attributes", "capacity", "driver", "multiple", "slots", "values")
 

@@ -34,7 +34,9 @@ class Duration(NamedTuple):
 
 
 class Timestamp(NamedTuple):
-    """A point in time. `offset` is the one it was written with, in seconds; it is not compared."""
+    """A point in time. `offset` is the time zone in which it was written, in seconds; comparisons
+    ignore it.
+    """
 
     nanos: int
     offset: int = 0

@@ -14,7 +14,7 @@ from .errors import CompileError, Problem
 
 
 class Type(NamedTuple):
-    """A type. `kind` is the name for types without parameters of their own, e.g. `int`."""
+    """A type. `kind` is the type without its parameters, such as `int` or `list`."""
 
     kind: str
     name: str
@@ -162,7 +162,7 @@ MOST_STEPS = 100_000  # a nested type takes one step for each part
 
 
 class Inference:
-    """The types that parameters stand for. A failed attempt to unify leaves no trace."""
+    """The types for which parameters stand. An attempt to unify that fails leaves no trace."""
 
     def __init__(self) -> None:
         self._left = MOST_STEPS
@@ -188,7 +188,9 @@ class Inference:
         return False
 
     def resolved(self, t: Type, *, to_dyn: bool = False) -> Type:
-        """Returns the type with resolved parameters replaced, or all (others by `dyn`)."""
+        """Returns the type with its resolved parameters replaced; with `to_dyn`, the other
+        parameters become `dyn`.
+        """
         self._step()
         while t.kind == "param" and t.name in self._types:
             t = self._types[t.name]

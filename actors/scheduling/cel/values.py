@@ -46,7 +46,7 @@ NONE = Optional(MISSING)
 
 
 class Format(NamedTuple):
-    """A named format of text; `cost` is the length of a regular expression that costs the same."""
+    """A named format of text. `cost` is the length of the regular expression that checks it."""
 
     name: str
     cost: int
@@ -190,7 +190,7 @@ _ZEROABLE = frozenset((bool, int, Uint, float, str, bytes, type(None), list, dic
 
 
 def is_zero(value: Any) -> bool:
-    """True if `optional.ofNonZeroValue` regards the value as none."""
+    """True if `optional.ofNonZeroValue` makes an empty optional of the value."""
     kind = type(value)
     if kind in (Duration, Timestamp):
         return value == (0,) or (kind is Timestamp and value.nanos == -62135596800 * 10**9)

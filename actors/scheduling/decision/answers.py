@@ -168,7 +168,7 @@ def as_permission(answer: object) -> tuple[Status, float]:
 
 
 def as_question(question: object) -> PreemptVictims:
-    """Returns the question, one that a PostFilter plugin may yield."""
+    """Returns the question, if a PostFilter plugin may yield it."""
     if not isinstance(question, PreemptVictims):
         raise expected("PreemptVictims to be asked", question)
     return question

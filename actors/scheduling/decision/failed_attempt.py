@@ -26,7 +26,7 @@ MOST_FAILURES = 64
 
 
 class Attempt(FailedAttempt):
-    """An attempt whose evaluation left no node."""
+    """An attempt that found no node, with its evaluation."""
 
     def __init__(
         self,

@@ -37,7 +37,9 @@ class PluginError(Exception):
 
 
 class Point(msgspec.Struct, frozen=True):
-    """An extension point, and the beginning of the message about a failure there, before the error.
+    """An extension point. `failed` is the beginning of the message about a failure there, before
+    the error.
+
     `metric` is the name of the point in metrics if that differs, and "" if its plugins are not
     timed.
     """
@@ -109,8 +111,8 @@ def crashed(
 
 
 def let_pass(exception: BaseException) -> None:
-    """Raises an exception that does not come from the plugin: the process ends, or nobody waits for
-    the answer any more.
+    """Raises an exception again that is not the plugin's fault: the process ends, or nobody waits
+    for the answer any more.
     """
     if isinstance(exception, KeyboardInterrupt | GeneratorExit):
         raise exception
@@ -124,7 +126,7 @@ def refused(plugin: Plugin, point: Point, status: Status) -> Status:
 
 
 def signed(plugin: Plugin, status: Status) -> Status:
-    """Returns the status with the name of this plugin, whatever name it had."""
+    """Returns the status with the name of this plugin, in place of any other name."""
     return Status(status.code, status.reasons, plugin.name)
 
 
@@ -141,8 +143,9 @@ def unsupported_pre_flight(plugin: Plugin, status: Status) -> Status:
 
 
 def text_of(exception: BaseException) -> str:
-    """Returns the type and the text of an exception, even if `__str__` fails. The type is left out
-    if the text is for users.
+    """Returns the type and the text of an exception, even if `__str__` fails.
+
+    The type is left out if the text is meant for users.
     """
     kind = type(exception).__name__
     try:

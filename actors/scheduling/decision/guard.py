@@ -178,9 +178,10 @@ def harmless(
     instead: Callable[..., T],
     pod_of: Callable[..., str] = lambda *_: "",
 ) -> Callable[..., T]:
-    """Returns `call` under guard, for a call that can fail no attempt. After a failure, the value
-    comes from `instead`, which takes the status of the failure and the arguments. `pod_of` takes
-    the arguments and returns the pod's key for the log.
+    """Returns `call` under guard. Its failures fail no attempt.
+
+    After a failure, the value comes from `instead`, which takes the status of the failure and the
+    arguments. `pod_of` takes the arguments and returns the pod's key for the log.
     """
 
     def ask(*args: Any) -> T:

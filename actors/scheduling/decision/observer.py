@@ -101,7 +101,7 @@ class _Two(DecisionObserver):
 def observed_by(
     first: DecisionObserver | None, second: DecisionObserver | None
 ) -> DecisionObserver | None:
-    """Returns an observer that passes on to both; None without any."""
+    """Returns an observer that passes everything on to both observers; None if there is none."""
     if first is None or second is None:
         return first or second
     return _Two(first, second)

@@ -24,9 +24,9 @@ class Choice(msgspec.Struct, frozen=True):
 class Unfit(msgspec.Struct, frozen=True):
     """The outcome when no node fits; `message` says why, including the part of PostFilter.
 
-    `rejected_by` are the plugins whose events may help. `pending` are those of them that wait for
-    an event: when it happens, the pod skips its backoff. `post_filtered` is PostFilter's answer,
-    None if there is no PostFilter plugin.
+    `rejected_by` are the plugins whose events may help. For some of them, the `pending` ones, the
+    pod skips its backoff when their event happens. `post_filtered` is PostFilter's answer, None if
+    there is no PostFilter plugin.
     """
 
     message: str

@@ -95,8 +95,10 @@ class PluginScores(msgspec.Struct, frozen=True):
 
 
 class FilterHooks(NamedTuple):
-    """The hooks of a plugin at Filter: for verdicts, and only for passing nodes. With
-    `only_feasible` they take a pair: the nodes, and which of them are still feasible (None: all).
+    """The hooks of a plugin at Filter: for verdicts, and only for passing nodes.
+
+    With `only_feasible`, both hooks take a pair: the nodes, and which of them are still feasible
+    (None: all).
     """
 
     verdicts: Hook[Verdicts | None]
@@ -105,8 +107,9 @@ class FilterHooks(NamedTuple):
 
 
 class ScoreHooks(NamedTuple):
-    """The hooks of a plugin at Score; `normalize` is None if its scores are final. It takes a pair:
-    the raw scores, and the nodes.
+    """The hooks of a plugin at Score; `normalize` is None if its scores are final.
+
+    `normalize` takes a pair: the raw scores, and the nodes.
     """
 
     score: Hook[Ints]
@@ -165,8 +168,9 @@ class Rules:
         self._filter_lookups = [type_of(kind) for hook in of_rows for kind in hook.plugin.lookups]
 
     def depending_on(self, *parts: DependsOn) -> Rules:
-        """Returns the part of the rules that reads one of these. Questions to the part count as
-        questions to the whole.
+        """Returns the rules of the plugins that depend on one of these.
+
+        Questions to this part are counted as questions to the whole.
         """
 
         def depends(hook: Hook[Any]) -> bool:
@@ -187,9 +191,10 @@ class Rules:
 
     @property
     def evaluations(self) -> dict[tuple[str, str], int]:
-        """The number of questions to each plugin, by the names of extension point and plugin: about
-        a pod in PreFilter and PreScore, unless it returned SKIP, and about a node in Filter and
-        Score.
+        """The number of questions to each plugin, by the names of extension point and plugin.
+
+        In PreFilter and PreScore these are questions about a pod, unless the plugin returned SKIP,
+        in Filter and Score questions about a node.
         """
         return {(hook.point.name, hook.name): hook.evaluations for hook in self._hooks}
 
@@ -266,8 +271,8 @@ class Rules:
         return state.left_out.issuperset(self._filter_beyond_rows)
 
     def seen_by(self, state: CycleState, info: PodInfo) -> PodTemplate | None:
-        """Returns the pod's template, if each filter that concerns the pod looks only at those
-        values of other pods that it has too.
+        """Returns the pod's template if no filter that concerns the pod looks at other values of
+        other pods than those that the pod has itself; otherwise None.
         """
         return info.template if state.left_out.issuperset(self._see_all_values) else None
 

@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 def whereabouts(innermost: FrameType) -> dict[str, str]:
-    """Returns `plugin`, `pod` and `at` (file:line), if available. The stack may be that of a thread
-    that is still running.
+    """Returns `plugin`, `pod` and `at` (file:line), if available. The stack may belong to a running
+    thread.
 
     The runner calls a plugin through a variable named `plugin`, and a plugin calls itself `self`;
     nothing has to be recorded while plugins run.

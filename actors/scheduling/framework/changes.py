@@ -40,8 +40,9 @@ def _scaled_down(old: Pod, new: Pod) -> bool:
 
 
 def node_changes(old: Node, new: Node) -> tuple[Action, ...]:
-    """Returns one event for each change, in kube-scheduler's order; none for a heartbeat and for
-    other changes that no plugin waits for.
+    """Returns an event for each change, in kube-scheduler's order.
+
+    Heartbeats, and other changes for which no plugin waits, have no event.
     """
     before, after = old.status, new.status
     uncordoned = old.spec.unschedulable and not new.spec.unschedulable

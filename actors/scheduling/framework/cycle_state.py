@@ -42,8 +42,8 @@ PODS_TO_ACTIVATE: StateKey[set[str]] = StateKey("PodsToActivate")
 class CycleState:
     """The values of one scheduling attempt, and the plugins that are left out in it.
 
-    `left_out` are those whose Filter is left out, because they returned SKIP or are in
-    `passes_filter`, the plugins that pass all nodes. The PreBind of `parallel_pre_bind` may run in
+    `left_out` are the plugins whose Filter is left out: they returned SKIP, or are in
+    `passes_filter` because they pass all nodes. The PreBind of `parallel_pre_bind` may run in
     parallel. `record` takes the measurements of the attempt.
     """
 

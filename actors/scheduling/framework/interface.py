@@ -46,7 +46,7 @@ class ApiHandle(Protocol):
     """Requests to the API server; the binding cycle that runs the plugin awaits them.
 
     `kind` is one of the kinds that a plugin can look up. A refusal, or a missing answer, is a
-    Status with code ERROR. Nothing is written without the lease.
+    Status with code ERROR. Without the lease, nothing is written.
     """
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> Awaitable[Status]:
@@ -109,9 +109,10 @@ class Objects(Protocol):
 
     def assume(self, item: HasMetadata) -> None:
         """Makes `snapshot.objects` have this version of an object from the next decision on, until
-        the API server has a newer one. It is ignored if the API server has a newer one already.
+        the API server has a newer one.
 
-        An object of a kind of the scheduler's own is there until `restore`.
+        It is ignored if the API server has a newer version already. An object of a kind that only
+        the scheduler has exists until `restore`.
         """
         ...
 

@@ -76,20 +76,20 @@ class Record:
         """Notes that the extension point has ended."""
 
     def took(self, point: int, started: float, code: Code = Code.SUCCESS) -> None:
-        """Notes that an extension point has ended that began at the time `started`."""
+        """Notes the end of an extension point that began at the time `started`."""
 
     def idle(self, point: int) -> None:
         """Notes that an extension point had nothing to do; it counts, but takes no time."""
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
-        """Notes that a plugin has answered, which it began to do at the time `started`."""
+        """Notes that a plugin has answered; its call began at the time `started`."""
 
     def missed(self) -> None:
-        """Notes that there are no answers to reuse for the pod, which ends RECALL."""
+        """Notes that no answers can be reused for the pod. This ends RECALL."""
 
     def kept(self, *, success: bool) -> None:
-        """Notes that answers about the pod have been stored for others, since RECALL began, or
-        that they cannot be stored for others like it.
+        """Notes that answers about the pod have been stored for others since RECALL began, or that
+        such answers cannot be stored.
         """
 
     def dropped(self) -> None:
@@ -103,7 +103,7 @@ UNMEASURED = Record()
 
 
 class PluginMeasures:
-    """The counts of in-tree plugins, named as in kube-scheduler. The base counts nothing."""
+    """The counts of in-tree plugins, named as in kube-scheduler. This base class counts nothing."""
 
     def preemption_attempted(self) -> None:
         """Counts a search for victims."""
@@ -122,9 +122,10 @@ class PluginMeasures:
         outcome: str,
         seconds: float,
     ) -> None:
-        """Counts a wait for binding conditions. `drivers` has the driver of each allocated device,
-        `conditional` that of each device with conditions. `outcome` is `success`, `failure`,
-        `timeout` or `error`.
+        """Counts a wait for binding conditions.
+
+        `drivers` has the driver of each allocated device, `conditional` the driver of each device
+        with conditions. `outcome` is `success`, `failure`, `timeout` or `error`.
         """
 
 

@@ -100,8 +100,8 @@ class FailedAttempt(ABC):
     @property
     @abstractmethod
     def seen_by(self) -> PodTemplate | None:
-        """The pod's template, for `supposing`, if each filter that concerns the pod looks only at
-        those requests, ports and disks of other pods that it has too.
+        """The pod's template, for `supposing`, if no filter that concerns the pod looks at other
+        requests, ports and disks of other pods than those that the pod has itself; otherwise None.
         """
 
     @property

@@ -44,7 +44,9 @@ class Victims(msgspec.Struct, frozen=True):
 
 
 class PreemptVictims(msgspec.Struct, frozen=True):
-    """Asks which candidates (node -> victims) extenders leave. The answer is these, or a Status."""
+    """Asks which candidates (node -> victims) extenders leave. The answer is the remaining
+    candidates, or a Status.
+    """
 
     snapshot: Snapshot
     candidates: dict[str, Victims]
@@ -81,8 +83,8 @@ Steps = Generator[Question, Answer, T]
 
 
 def unasked(steps: Steps[T]) -> T:
-    """Runs a decision to its end without extenders: all candidates of preemption are left. No other
-    question may come.
+    """Runs a decision to its end without extenders. All candidates of preemption are left; any
+    other question is a bug.
     """
     answer: Answer | None = None
     while True:

@@ -149,8 +149,8 @@ class Diagnosis:
         return Status(Code(int(self.codes[position])), reasons, self.plugins[by])
 
     def distinct(self, live: Bools) -> tuple[list[str], list[int], list[Status]]:
-        """Returns the names of the `live` nodes, for each of them the position of its status in the
-        third list, and the distinct statuses.
+        """Returns three lists: the names of the `live` nodes, for each of them the position of its
+        status in the third list, and the distinct statuses.
         """
         positions = np.flatnonzero(live)
         rows = positions if isinstance(self.view.rows, slice) else self.view.rows[positions]

@@ -22,7 +22,7 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
 
 
 def named_claims(pod: Pod) -> list[str]:
-    """Returns the claims that volumes name, one for each; not those of ephemeral volumes."""
+    """Returns the claims that volumes name, each once, without the claims of ephemeral volumes."""
     sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return [source.claim_name for source in sources if source is not None]
 

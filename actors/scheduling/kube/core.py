@@ -134,7 +134,7 @@ class PersistentVolumeClaimVolumeSource(Object, frozen=True, kw_only=True):
 
 
 class OpaqueVolumeSource(Object, frozen=True, kw_only=True):
-    """A volume source of which scheduling only checks the presence."""
+    """A volume source. Scheduling only checks whether it is set."""
 
 
 class ImageVolumeSource(Object, frozen=True, kw_only=True):
@@ -327,7 +327,7 @@ class Node(WholeObject, frozen=True, kw_only=True):
 
 
 class Namespace(WholeObject, frozen=True, kw_only=True):
-    """A namespace, of which scheduling reads the labels."""
+    """A namespace. Scheduling reads its labels only."""
 
 
 class ServiceSpec(Object, frozen=True, kw_only=True):

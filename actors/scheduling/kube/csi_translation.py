@@ -72,7 +72,7 @@ _PORT = re.compile("[0-9]*")
 
 
 class TranslationError(ValueError):
-    """The failure to find the CSI equivalent of a volume; the message is that of Kubernetes."""
+    """The failure to find the CSI equivalent of a volume, with Kubernetes' message."""
 
 
 def in_tree_plugin(volume: PersistentVolume | Volume) -> str | None:

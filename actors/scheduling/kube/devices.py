@@ -32,8 +32,9 @@ DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 def may_be_devices(resource: str) -> bool:
-    """True if a device class may provide the resource. It then is an extended resource, or has the
-    name that stands for the class.
+    """True if a device class may provide the resource.
+
+    Such a resource is an extended resource, or has the name that stands for the class.
     """
     if resource.startswith(DEVICE_CLASS_PREFIX):
         return True

@@ -86,7 +86,7 @@ def validate_node_selector_term(term: NodeSelectorTerm) -> str | None:
 
 
 def parse_errors(term: NodeSelectorTerm, path: str) -> Iterator[str]:
-    """Yields why kube-scheduler cannot parse a term, in its words.
+    """Yields why kube-scheduler cannot parse a term, in kube-scheduler's words.
 
     It is stricter about labels than the API server, which takes any value in a preferred term.
     """
@@ -101,7 +101,9 @@ def parse_errors(term: NodeSelectorTerm, path: str) -> Iterator[str]:
 
 
 def selector_error(selector: NodeSelector) -> str:
-    """Returns why kube-scheduler cannot parse a selector, in its words; "" if it can."""
+    """Returns why kube-scheduler cannot parse a selector, in kube-scheduler's words; "" if
+    it can.
+    """
     terms = enumerate(selector.node_selector_terms)
     return aggregated(
         problem for i, term in terms for problem in parse_errors(term, f"nodeSelectorTerms[{i}]")

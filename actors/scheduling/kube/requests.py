@@ -49,7 +49,7 @@ def pod_requests(
 
 
 def nonzero_requests(pod: Pod, *, pod_level: bool = True, status: bool = True) -> tuple[int, int]:
-    """Returns milli-CPU and bytes; a container that requests none counts as 100m and 200Mi.
+    """Returns milli-CPU and bytes; a container without a request counts as 100m and 200Mi.
 
     If the pod's own requests count, the defaults apply only to a resource that no request of the
     pod names.
@@ -68,7 +68,9 @@ def exact_requests(spec: PodSpec) -> Amounts:
 
 
 def exact_limits(spec: PodSpec) -> Amounts:
-    """Returns the limits of a pod's spec in billionths. Overhead is added to limits that are not 0.
+    """Returns the limits of a pod's spec in billionths. Overhead is added to the limits that are
+    not 0.
+
     Raises QuantityError.
     """
     return _exact(spec, lambda resources: resources.limits, grows_from_zero=False)

@@ -66,8 +66,8 @@ class SelectorIndex:
                 self._named.add((requirement.key, value))
 
     def add_raw(self, number: int, selector: LabelSelector | None) -> None:
-        """Adds a selector as the API has it; one of a single label takes little time and memory.
-        Raises SelectorError.
+        """Adds a selector as the API has it; a selector of a single label takes little time and
+        memory. Raises SelectorError.
         """
         if (
             selector is not None

@@ -48,8 +48,10 @@ class VolumeRequest(msgspec.Struct, frozen=True, cache_hash=True):
         return not self.mismatch(volume)
 
     def mismatch(self, volume: PersistentVolume) -> str:
-        """Returns why the claim cannot use an available volume of its class: the first reason,
-        worded to follow a number of volumes; "" if it can.
+        """Returns the first reason why the claim cannot use an available volume of its class; "" if
+        it can.
+
+        The reason is worded to follow a number of volumes.
         """
         problem = self._unusable(volume)
         if problem:

@@ -29,8 +29,8 @@ class WholeNode(Node, frozen=True, kw_only=True):
 def with_json(item: T, raw: bytes | msgspec.Raw) -> T:
     """Returns a pod or a node together with its JSON, any other object as it is.
 
-    As in kube-scheduler, the JSON has neither a kind nor an apiVersion, and that of a pod has no
-    managedFields.
+    As in kube-scheduler, the JSON has neither a kind nor an apiVersion, and the JSON of a pod has
+    no managedFields.
     """
     if not isinstance(item, Pod | Node):
         return item
@@ -50,8 +50,10 @@ def with_json(item: T, raw: bytes | msgspec.Raw) -> T:
 
 
 def json_of(item: Pod | Node) -> msgspec.Raw:
-    """Returns the whole JSON of an object, and the fields that scheduling reads of an object that
-    was not kept whole. A pod has the node that it is assumed on.
+    """Returns the whole JSON of an object; for an object that was not kept whole, the fields that
+    scheduling reads.
+
+    A pod has the node on which it is assumed.
     """
     if isinstance(item, WholePod) and item.spec.node_name:
         return msgspec.Raw(_assigned(item.json, item.spec.node_name))

@@ -102,9 +102,9 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         namespace_labels: Mapping[str, str],
         label_keys: Set[str] | None = None,
     ) -> Mapping[str, int]:
-        """Returns the weight of a pod by topology key; only keys of matching terms are present.
+        """Returns the weight of a pod by topology key, for the keys of matching terms.
 
-        Of many terms, those of topology keys that are not in `label_keys` may be left out.
+        If there are many terms, topology keys that are not in `label_keys` may be left out.
         """
         if len(self.terms) == 1:
             term, weight = self.terms[0].term, self.terms[0].weight

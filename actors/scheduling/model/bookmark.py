@@ -25,7 +25,9 @@ class Changes(msgspec.Struct, frozen=True):
     nominated: Set[str] = frozenset()
 
     def rows_with(self, columns: NodeColumns, *names: str) -> set[int]:
-        """Returns the rows that changed in any way, also in nominations, and those of `names`."""
+        """Returns the rows that changed in any way, also in nominations, and the rows of the nodes
+        in `names`.
+        """
         row_of = columns.row_of
         return {*self.rows, *(row_of[n] for n in (*self.nominated, *names) if n in row_of)}
 

@@ -9,7 +9,9 @@ T = TypeVar("T")
 
 
 class ChangeLog(Generic[T]):
-    """A version is the number of changes so far. At least the last MAX_CHANGES are kept."""
+    """A log of changes. A version is the number of changes so far. At least the last MAX_CHANGES
+    are kept.
+    """
 
     def __init__(self) -> None:
         self.version = 0

@@ -20,9 +20,8 @@ ObjectName = tuple[str, str]
 
 
 class UnlistedError(Exception):
-    """The objects of a kind are unknown, so that an empty result would be wrong.
-
-    The message says why they are unknown.
+    """The objects of a kind are unknown, so that an empty result would be wrong. The message is the
+    reason.
     """
 
 
@@ -49,7 +48,9 @@ class ClusterObjects:
             self._unlisted.pop(kind, None)
 
     def put(self, item: HasMetadata) -> None:
-        """Takes the API server's version of an object. A newer or equal assumed one stays."""
+        """Takes the API server's version of an object. An assumed version that is as new or newer
+        stays.
+        """
         kind, name = type(item), _name_of(item)
         if (kind, name) in self._stored:
             assumed = self._objects[kind][name[0]][name[1]]
@@ -77,11 +78,11 @@ class ClusterObjects:
     # ------------------------------------------------------------------------------------- assuming
 
     def assume(self, item: HasMetadata) -> str:
-        """Makes look-ups return this version until the API server has a newer one. Returns the
-        reason if it is refused: the API server has no such object, or a newer version already.
+        """Makes look-ups return this version until the API server has a newer one.
 
-        The API server's version itself is no assumption: it ends an earlier one. An object of a
-        kind of the scheduler's own exists until it is restored.
+        Returns the reason if it is refused: the API server has no such object, or a newer version
+        already. The API server's own version is no assumption: it ends an earlier assumption. An
+        object of a kind that only the scheduler has exists until it is restored.
         """
         kind, name = type(item), _name_of(item)
         if isinstance(item, SchedulersOwn):

@@ -251,7 +251,8 @@ class NodeColumns:
     def reorder(self, names: Iterable[str]) -> None:
         """Puts the live rows into the order of these names.
 
-        Every node that has a row should be named; a row that is not named is in no result.
+        Every node that has a row should be named; a row whose node is not named appears in no
+        result.
         """
         rows = map(self.row_of.get, names)
         self.order = np.array([row for row in rows if row is not None], dtype=np.int64)

@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class Latest(dict[K, V]):
-    """A dict of the entries that were put last, at most `most` of them."""
+    """A dict that keeps the latest entries, at most `most` of them."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -31,9 +31,7 @@ Weighted = tuple[PodAffinityTerm, int]
 
 
 class ManyTerms:
-    """Many weighted terms, to be used like TermWeights. They are equal to those that were written
-    equally.
-    """
+    """Many weighted terms, for use like TermWeights. Terms are equal if they were written alike."""
 
     __slots__ = ("_hash", "_lookup", "_number", "_written")
 

@@ -90,9 +90,7 @@ class NodeInfo:
         return info
 
     def suppose(self, info: PodInfo, values: Values, sign: int) -> None:
-        """Adds (1) or removes (-1) a pod for a what-if question, which looks only at these of its
-        values.
-        """
+        """Adds (1) or removes (-1) a pod for a what-if question, with only these of its values."""
         if sign > 0:
             self.pods[info.key] = info
         else:

@@ -66,7 +66,9 @@ class CountedPods(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
 
 class WeighedPods(msgspec.Struct, frozen=True, cache_hash=True):
-    """The key of a column: per node, the sum of the weights of the terms that its pods match."""
+    """The key of a column: for each node, the sum of the weights of the terms that match
+    its pods.
+    """
 
     weights: TermWeights
 
@@ -314,8 +316,8 @@ class PodCounts:
         self.refresh(row, [(info, -1) for info in self._on_row.get(row, {}).values()])
 
     def suppose(self, row: int, changes: Iterable[tuple[PodInfo, Values, int]]) -> None:
-        """Counts pods added to a row (1) or removed from it (-1) for a what-if question, which
-        looks only at these of their values.
+        """Counts pods added to a row (1) or removed from it (-1) for a what-if question, with only
+        these of their values.
         """
         for info, values, sign in changes:
             self._count(row, info, values.disks, sign)
@@ -415,8 +417,9 @@ class PodCounts:
     # ----------------------------------------------------------------------------------- validating
 
     def validate(self) -> None:
-        """Raises AssertionError if a column differs from a recount. Not during a what-if question,
-        which no recount knows.
+        """Raises AssertionError if a column differs from a recount.
+
+        Do not call it during a what-if question, which a recount leaves out.
         """
         fresh = PodCounts(self._size)
         for row, pods in self._on_row.items():

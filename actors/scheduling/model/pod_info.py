@@ -91,8 +91,8 @@ class PodInfos:
 class LatestPodInfos:
     """The PodInfos of the pods that hints ask about again and again.
 
-    When there are MAX_KEPT, every other one is forgotten. If the oldest were, and more pods than
-    that were asked about in turn, each would be forgotten just before its turn.
+    When there are MAX_KEPT, every other one is forgotten, and not the oldest half. Otherwise, if
+    more pods than that were asked about in turn, each would be forgotten just before its turn.
     """
 
     def __init__(self) -> None:

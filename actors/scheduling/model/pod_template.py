@@ -66,7 +66,7 @@ class Disk(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def conflicting(self) -> tuple[Disk, ...]:
-        """The uses of the disk by other pods with which this use conflicts."""
+        """The uses of the disk by other pods that conflict with this use."""
         if self.read_only:
             return (Disk(self.identity, read_only=False),)
         return (self, Disk(self.identity, read_only=True))
@@ -142,19 +142,19 @@ class PodTemplate:
 
     @cached_property
     def spec_requests(self) -> dict[str, int]:
-        """The requests that NodeResourcesFit compares with nodes: without regard to the status."""
+        """The requests that NodeResourcesFit compares with nodes. They ignore the status."""
         return pod_requests(self._pod, status=False) if _is_resized(self._pod) else self.requests
 
     @cached_property
     def container_requests(self) -> dict[str, int]:
-        """`spec_requests` without regard to the pod's own `spec.resources`, which
-        NodeResourcesFit's scores ignore.
+        """`spec_requests` without the pod's own `spec.resources`, which NodeResourcesFit's scores
+        ignore.
         """
         return pod_requests(self._pod, pod_level=False, status=False)
 
     @cached_property
     def scoring_requests(self) -> tuple[int, int]:
-        """`nonzero` without regard to the status and the pod's own `spec.resources`."""
+        """`nonzero` without the status and the pod's own `spec.resources`."""
         return nonzero_requests(self._pod, pod_level=False, status=False)
 
     @cached_property
@@ -203,8 +203,8 @@ class PodTemplate:
 
     @cached_property
     def most_volumes(self) -> int:
-        """The most volumes that a pod can attach; UNKNOWN if some are not of claims that it
-        names.
+        """The most volumes that a pod can attach; UNKNOWN if some volumes do not belong to claims
+        that the pod names.
         """
         named = sum(v.persistent_volume_claim is not None for v in self._pod.spec.volumes)
         others = any(v.ephemeral is not None or in_tree_plugin(v) for v in self._pod.spec.volumes)
@@ -255,8 +255,8 @@ class PodTemplate:
         return max(len(self._pod.spec.volumes) - SMALL, 0)
 
     def values_for(self, other: PodTemplate) -> Values:
-        """Returns the values that the filters for another pod look at: of the resources, ports and
-        disks that it has itself.
+        """Returns the values that the filters for another pod look at: the resources, ports and
+        disks that the other pod has too.
         """
         resources = self.requests.keys() & (other.requests.keys() | other.spec_requests.keys())
         requests = {name: self.requests[name] for name in resources}
@@ -271,8 +271,10 @@ class PodTemplate:
         return Values(requests, ports, disks)
 
     def values_if_added(self, other: PodTemplate) -> Values:
-        """Returns `values_for` the other pod where the pods only come to nodes: of the ports and
-        the disks, one that conflicts with the other pod tells as much as all.
+        """Returns `values_for` the other pod for the case that pods are only added to nodes.
+
+        Of the ports and disks it has only one that conflicts with the other pod, because one is as
+        decisive as all.
         """
         resources = self.requests.keys() & (other.requests.keys() | other.spec_requests.keys())
         requests = {name: self.requests[name] for name in resources}
@@ -371,7 +373,9 @@ class PerTemplate(Generic[T]):
 
 
 class Templates:
-    """The templates of one owner's pods. Pods that differ in nothing else get the same object."""
+    """The templates of one owner's pods. Pods that a template does not tell apart get the same
+    object.
+    """
 
     def __init__(self) -> None:
         self._templates: Interner[bytes, PodTemplate] = Interner()

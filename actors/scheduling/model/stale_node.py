@@ -6,7 +6,6 @@ from ..kube.core import Node
 
 
 class StaleNode(Node, frozen=True, kw_only=True):
-    """The last state that could be read.
-
-    Pods on the node count. It gets no new pods, because it may have been cordoned since.
+    """A node in its last readable state. Its pods count, but it gets no new pods, because it may
+    have been cordoned since.
     """

@@ -38,7 +38,7 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 class TermNumbers:
-    """By term: the numbers of its selector, scope and topology key, and its weight."""
+    """For each term: the numbers of its selector, scope and topology key, and its weight."""
 
     __slots__ = ("scopes", "selectors", "topologies", "weights")
 
@@ -60,8 +60,9 @@ Part = tuple[str, bool]
 
 
 class TermLookup:
-    """`topologies` numbers the topology keys of the terms, and `scopes` are their scopes, each
-    once.
+    """A lookup of the terms that match a pod.
+
+    `topologies` numbers the topology keys of the terms, and `scopes` are their scopes, each once.
     """
 
     def __init__(
@@ -97,8 +98,8 @@ class TermLookup:
         namespace_labels: Mapping[str, str],
         label_keys: Set[str] | None = None,
     ) -> Mapping[str, int]:
-        """Returns the sums of the weights of the matching terms by topology key, bounded; only of
-        the keys in `label_keys`, unless that is None.
+        """Returns the sums of the weights of the matching terms by topology key, bounded. Only keys
+        in `label_keys` are present, unless that is None.
         """
         if label_keys is not self._label_keys:
             self._use(label_keys)

@@ -334,7 +334,9 @@ def _allocatable(node: Node) -> dict[str, int]:
 
 
 def device_totals(scored: Iterable[str], handle: Handle) -> DeviceTotals | None:
-    """Returns counts of devices for scores; None if no scored resource can be devices."""
+    """Returns the counts of devices for scores; None if no scored resource can be provided by
+    devices.
+    """
     if not features_of(handle.feature_gates).extended_resources:
         return None
     return DeviceTotals() if any(map(may_be_devices, scored)) else None

@@ -130,7 +130,9 @@ class NodeResourcesBalancedAllocationArgs(
 
 
 def weighed(resources: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
-    """Returns the resources with their default weight, or cpu and memory if there are none."""
+    """Returns the resources, with the default weight where none is set; cpu and memory if there are
+    none.
+    """
     return tuple(ResourceWeight(r.name, r.weight or 1) for r in resources) or CPU_AND_MEMORY
 
 

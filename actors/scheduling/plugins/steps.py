@@ -24,8 +24,10 @@ class TimedOutError(Exception):
 
 
 class Steps:
-    """The steps that are left. `lend` is asked for more when they are used up: it gets the number
-    of those that were taken too much, and returns the number of steps that follow, -1 for none.
+    """The steps that are left.
+
+    When they are used up, `lend` is asked for more: it gets the number of steps that were taken too
+    many, and returns the number of further steps, -1 for none.
     """
 
     __slots__ = ("_left", "_lend")
@@ -54,8 +56,9 @@ NO_LIMIT = Steps(0, lambda _: STEPS_PER_SECOND)
 
 
 class Account:
-    """The steps that a namespace has saved, less than 0 if its last search took too many. What it
-    owes is limited, because a request for more steps than there are is refused before the work.
+    """The steps that a namespace has saved; less than 0 if its last search took too many.
+
+    Its debt is limited, because a request for more steps than there are is refused before the work.
     """
 
     __slots__ = ("saved", "since")
@@ -70,11 +73,11 @@ class Account:
 
 
 class Budget:
-    """The steps of all attempts. What an attempt takes beyond `free` is taken from the account of
-    the pod's namespace, so that no namespace keeps the pods of others waiting.
+    """The steps of all attempts. The steps that an attempt takes beyond `free` come from the
+    account of the pod's namespace, so that no namespace keeps the pods of others waiting.
 
-    `now` returns monotonic seconds, and `free` is what each attempt may take instead. Only
-    namespaces that have not saved the most have an account.
+    `now` returns monotonic seconds, and `free` is the number of steps of each attempt that cost
+    nothing. A namespace that has saved as much as it can has no account.
     """
 
     def __init__(self, now: Callable[[], float], free: int = FREE) -> None:

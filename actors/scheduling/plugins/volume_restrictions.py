@@ -163,8 +163,8 @@ def exclusive_claims(pod: Pod, snapshot: Snapshot) -> set[str] | Status:
 
 
 def conflicting_uses(names: set[str], namespace: str, counts: PodCounts) -> int:
-    """Returns the conflicting uses of claims: 1 for each that pods on nodes name, plus the volumes
-    of the pods that a what-if question added, less those of the pods that it removed.
+    """Returns the conflicting uses of claims: 1 for each claim that pods on nodes name, plus the
+    volumes of the pods that a what-if question added, less the volumes of the pods that it removed.
 
     kube-scheduler finds the added and removed pods by the claim's name alone, whatever the
     namespace.

@@ -26,7 +26,9 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def register_about(registry: Registry, gates: Mapping[str, bool]) -> None:
-    """Registers the families. `gates` has every gate with its value."""
+    """Registers the families about the version, the gates and the metrics. `gates` has every gate
+    with its value.
+    """
     _version(registry)
     _gates(registry, gates)
     _metrics(registry)

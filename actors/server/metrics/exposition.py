@@ -60,7 +60,7 @@ def exposed(families: Iterable[AnyFamily]) -> Iterator[bytes]:
 
 
 async def together(parts: Iterator[bytes]) -> bytes:
-    """Joins all parts into one text. Other tasks run after each part."""
+    """Joins all parts into one text. After each part, other tasks can run."""
     texts = []
     for part in parts:
         texts.append(part)

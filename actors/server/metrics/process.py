@@ -22,8 +22,9 @@ NETWORK = Path("/proc/self/net/netstat")
 
 
 class LimitsAndNetwork(Collector):
-    """The families that Go's client library has and prometheus_client has not. The bytes are those
-    of the process's network namespace.
+    """The families of Go's client library that prometheus_client does not have.
+
+    The bytes are counted in the process's network namespace.
     """
 
     def __init__(self, network: Path = NETWORK) -> None:
@@ -65,7 +66,9 @@ COLLECTORS: tuple[Collector, ...] = (
 
 
 def register_process(registry: Registry, collectors: Sequence[Collector] = COLLECTORS) -> None:
-    """Registers the families that the collectors have here, and fills them before each reading."""
+    """Registers the families for which the collectors have samples here, and fills them before each
+    reading.
+    """
     families: dict[str, Family[Counter] | Family[Gauge]] = {}
     for metric in _metrics(collectors):
         add = registry.counter if metric.type == "counter" else registry.gauge

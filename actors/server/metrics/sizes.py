@@ -20,8 +20,10 @@ def register_sizes(
     count_unreadable: Callable[[], Mapping[str, int]],
     dropped_attempts: Callable[[], int],
 ) -> None:
-    """Registers the families. `count_unreadable` returns the numbers of objects that cannot be
-    read, by kind; `dropped_attempts` that of the attempts that a file lacks.
+    """Registers the families.
+
+    `count_unreadable` returns the numbers of objects that cannot be read, by kind,
+    `dropped_attempts` the number of attempts that could not be written to a file.
     """
     unreadable = registry.gauge(
         "berth_unreadable_objects",

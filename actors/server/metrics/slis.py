@@ -13,8 +13,9 @@ HEALTHCHECK, HEALTHCHECKS = "kubernetes_healthcheck", "kubernetes_healthchecks_t
 
 
 class HealthMeasures:
-    """Registers the families of a page of their own, in a registry of their own. `started` is when
-    the process began, in seconds since 1970.
+    """The measures of the health checks, in a registry and on a page of their own.
+
+    `started` is when the process began, in seconds since 1970.
     """
 
     def __init__(self, registry: Registry, started: float) -> None:

@@ -25,8 +25,8 @@ MIN_WIDTH = 100  # the fewest nodes that are looked at together
 class MemoryCandidates(Candidates):
     """The candidates of a pod with a remembered template.
 
-    `alone` is true if none of the rules that are asked for every pod filters this pod, so that all
-    filters are remembered.
+    `alone` is true if all filters of this pod are remembered, because no rule that is asked for
+    every pod filters it.
     """
 
     __slots__ = ("_alone", "_memory")
@@ -45,7 +45,8 @@ class MemoryCandidates(Candidates):
         self._alone = alone
 
     def first_fitting(self, start: int, count: int) -> tuple[Rows, int]:
-        """Looks at the nodes window by window, so that rules are asked only as far as needed.
+        """Looks at the nodes window by window, so that rules are asked only about as many nodes as
+        needed.
 
         The first window is as wide as the last search for such a pod was long.
         """

@@ -243,7 +243,9 @@ class Memory:
         return left
 
     def rejections(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Rejections | None:
-        """Returns why nodes reject the pod; None if not to be remembered. Raises PluginError."""
+        """Returns why nodes reject the pod; None if that must not be remembered. Raises
+        PluginError.
+        """
         rules = self.profile
         if not self.of_pod.filters_nothing(state) or not self._row_by_row(state):
             return None
@@ -257,4 +259,4 @@ class Memory:
 
 
 class NotReusableError(Exception):
-    """Rules that reject the pod, or leave it no node, before any node is checked."""
+    """The rules reject the pod, or leave it no node, before any node is checked."""

@@ -18,8 +18,10 @@ from ..rules import Rules
 
 
 class NominationAnswers:
-    """The kept answers by position in the node tree's order. `_full` marks nodes where the
-    nominated pods leave no room, `_open` those without an answer.
+    """The kept answers, by position in the node tree's order.
+
+    `_full` marks the nodes where the nominated pods leave no room, `_open` the nodes without an
+    answer.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:

@@ -24,9 +24,9 @@ MOST_MET = 1024
 class Recall:
     """The memories of the latest templates.
 
-    A template gets a memory only when it recurs. So pods that never recur, such as those of a
-    DaemonSet, each of which names its own node, do not displace other memories. Until then only its
-    hash is kept: a template holds a whole pod, whose annotations may have 256 KiB.
+    A template gets a memory only when it recurs. So pods that never recur, such as the pods of a
+    DaemonSet, which name a node each, do not displace other memories. Until then only its hash is
+    kept: a template holds a whole pod, whose annotations may have 256 KiB.
     """
 
     def __init__(self) -> None:

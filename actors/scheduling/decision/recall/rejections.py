@@ -19,7 +19,9 @@ from ..rules import PreFilterOutcome, Rules
 
 
 class Rejections:
-    """Kept rejections. `diagnosis` covers the node tree in order, with the pods nominated there."""
+    """The remembered rejections. `diagnosis` covers all nodes in the node tree's order, and counts
+    the pods nominated to them.
+    """
 
     def __init__(self, rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot) -> None:
         self._bookmark = Bookmark(snapshot)

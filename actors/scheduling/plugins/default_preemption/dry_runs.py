@@ -39,8 +39,9 @@ _UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
 class Search(msgspec.Struct, frozen=True):
     """The result of a search: the positions of the candidates, in the order of the search.
 
-    If there is none, `refused` counts the nodes that can make no room by reason, and `failure` has
-    the errors. `early` says that nodes were left out, because they were too much work.
+    If there is no candidate, `refused` is the number of nodes that can make no room, by reason, and
+    `failure` has the errors. `early` means that nodes were left out, because they were too much
+    work.
     """
 
     candidates: Ints
@@ -50,9 +51,10 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class DryRuns:
-    """The results of the nodes, by position in the node tree's order.
+    """The results of the dry runs of nodes, by position in the node tree's order.
 
-    The victims are those of the time of the dry run; since then only their status may have changed.
+    The victims have the state of the time of the dry run; since then only their status may have
+    changed.
     """
 
     def __init__(self) -> None:
@@ -77,9 +79,8 @@ class DryRuns:
         beginning.
 
         At least one of them breaks no budget, if there is such a candidate; with `sound_only` none
-        breaks one. Once the dry runs have become too much work, or no steps are left, returns the
-        candidates so far.
-        Raises PluginError.
+        breaks a budget. Once the dry runs have become too much work, or no steps are left, returns
+        the candidates so far. Raises PluginError.
         """
         potential, nodes, least = (
             attempt.helped,
@@ -155,9 +156,8 @@ class DryRuns:
         return positions
 
     def in_order(self, positions: Ints) -> list[Candidate]:
-        """Returns the candidates at these positions in the order in which extenders get them.
-
-        Those that violate no budget come first.
+        """Returns the candidates at these positions in the order for extenders: first the
+        candidates that violate no budget.
         """
         breaking = self._results[positions] == _BREAKING
         in_order = (*positions[~breaking].tolist(), *positions[breaking].tolist())

@@ -20,7 +20,9 @@ class KeptBudgets:
         self._budgets: Budgets = {}
 
     def of(self, snapshot: Snapshot) -> Budgets:
-        """Returns the budgets, the same object as before if none changed. Raises UnlistedError."""
+        """Returns the budgets, as the same object as before if no budget changed. Raises
+        UnlistedError.
+        """
         objects = snapshot.objects
         version = objects.version(PodDisruptionBudget)
         is_same = objects is self._objects and version == self._version

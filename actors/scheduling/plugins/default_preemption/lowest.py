@@ -14,7 +14,7 @@ NO_PODS = 1 << 31  # higher than all priorities
 
 
 class LowestPriorities:
-    """The priorities, by position in the node tree's order, kept up to date from call to call."""
+    """The lowest priority of the pods on each node, by position in the node tree's order."""
 
     def __init__(self) -> None:
         self._bookmark: Bookmark | None = None

@@ -141,7 +141,7 @@ class DefaultPreemption(PostFilterPlugin):
         return PostFiltered(SUCCESS, Nomination(best.node, best.victims.pods, displaced))
 
     def events_to_register(self) -> Sequence[Registration]:
-        """Registers no waking event: only the plugins that rejected a pod wake it."""
+        """Registers no event that wakes pods: only the plugins that rejected a pod wake it."""
         return (
             Registration(
                 ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE),
@@ -150,7 +150,9 @@ class DefaultPreemption(PostFilterPlugin):
         )
 
     def candidates(self, attempt: FailedAttempt) -> list[Candidate]:
-        """Returns all candidates, first those that violate no budget. Raises PluginError."""
+        """Returns all candidates; the candidates that violate no budget come first. Raises
+        PluginError.
+        """
         dry_runs = DryRuns()
         search = self._search(attempt, dry_runs, 0, len(attempt.snapshot), steps.NO_LIMIT)
         return dry_runs.in_order(search.candidates)

@@ -59,7 +59,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, dict=True):
-    """A node on which the pod would fit without the victims, which are in order of importance."""
+    """A node on which the pod would fit without the victims. These are in order of importance."""
 
     node: str
     victims: Victims
@@ -132,7 +132,7 @@ Outcome = Candidate | Status
 
 
 def work_on(attempt: FailedAttempt, row: int) -> int:
-    """Returns how much is counted, for a dry run of a row, beyond what small pods have."""
+    """Returns the work of a dry run of a row beyond the work that small pods would be."""
     own, all_values = attempt.info.template, attempt.seen_by is None
     if not (all_values or own.excess or own.attaches):
         return 0

@@ -73,16 +73,16 @@ def allocate(
 
 
 class Search:
-    """The search for the devices of claims on one node. It goes on where it was interrupted, as
-    long as neither the node's pools change, nor what claims hold of their devices.
+    """The search for the devices of claims on one node.
 
-    Claims, requests and devices are named by their positions `c`, `r` and `d`. `_parts` are those
-    that wait for a result, each for that of the next one; the depth of the search is not limited
-    by that of Python's stack.
+    It can go on where it was interrupted, as long as neither the node's pools nor the devices that
+    claims hold change. Claims, requests and devices are named by their positions `c`, `r` and `d`.
 
-    `_all_devices` has the devices of each sub-request that needs all devices. `_allocating_devices`
-    has the claims that would get each device for themselves, `_allocating_capacity` the capacity
-    that they would consume of each shared device.
+    `_parts` is a stack of the parts of the search, each of which waits for the result of the next
+    one; the depth of the search is not limited by the depth of Python's stack. `_all_devices` has
+    the devices of each sub-request that needs all devices. `_allocating_devices` has the claims
+    that would get each device for themselves, `_allocating_capacity` the capacity that they would
+    consume of each shared device.
     """
 
     def __init__(
@@ -107,7 +107,9 @@ class Search:
         return len(self._parts)
 
     def run(self, steps: Steps) -> AllocatorResult:
-        """Searches on. Raises AllocationError, and TimedOutError if it has to be run again."""
+        """Continues the search. Raises AllocationError, and TimedOutError if it has to be run
+        again.
+        """
         if self._pools.problem:
             raise AllocationError(self._pools.problem)
         self._steps = steps

@@ -63,8 +63,10 @@ class ClassesByResource:
 
 
 def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Returns the class of each resource. Of several classes with the same resource the newest
-    counts, and then the first by name.
+    """Returns the class of each resource.
+
+    If several classes have the same resource, the newest is chosen, and among equally new ones the
+    first by name.
     """
     by_resource: dict[str, DeviceClass] = {}
     for device_class in sorted(classes, key=_age_first):
@@ -128,10 +130,11 @@ def with_requests(claim: ResourceClaim, requests: Sequence[DeviceRequest]) -> Re
 def requests_for(
     pod: Pod, resources: Iterable[str], classes: ClassesByResource
 ) -> tuple[list[DeviceRequest], list[RequestMapping]]:
-    """Returns the requests for devices that replace these resources, and the containers' mappings.
+    """Returns the requests for devices that replace these resources, and the mappings of the
+    containers.
 
     Containers that run one after another share their devices: an init container that ends uses the
-    devices of later containers, and has its own request for devices that are then missing.
+    devices of later containers, and has its own request only for the devices that these lack.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     requests: list[DeviceRequest] = []

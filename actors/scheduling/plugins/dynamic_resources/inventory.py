@@ -102,7 +102,7 @@ class Inventory:
     # ----------------------------------------------------------------------------------- keeping up
 
     def refresh(self) -> None:
-        """Takes in what changed. Raises UnlistedError if slices or claims are not known."""
+        """Takes in the changes. Raises UnlistedError if slices or claims are not known."""
         objects = self._objects
         versions = (
             objects.version(ResourceSlice),
@@ -145,7 +145,7 @@ class Inventory:
             self._extended_claims[owner] = name
 
     def extended_claim_of(self, uid: str) -> ResourceClaim | None:
-        """Returns the claim that the scheduler made for the extended resources of a pod, by its
+        """Returns the claim that the scheduler made for the extended resources of the pod of this
         uid.
         """
         name = self._extended_claims.get(uid)
@@ -325,7 +325,9 @@ class Inventory:
             yield from devices_for(slice_, node)
 
     def available_counters(self, pool: Pool) -> dict[CounterID, int]:
-        """Returns what claims leave of each counter of a pool, in billionths, or less than 0."""
+        """Returns how much claims leave of each counter of a pool, in billionths; it can be
+        negative.
+        """
         generation = (pool.id, pool.generation)
         available = self._counters.get(generation)
         if available is None:

@@ -24,7 +24,7 @@ class KeptAllocations:
         self._pods = 0
 
     def get(self, shape: bytes) -> NodeAllocations | None:
-        """Returns the allocations for a shape, if they are kept. They are then used last."""
+        """Returns the allocations for a shape, if they are kept, and notes their use."""
         self._pods += 1
         allocations = self._by_shape.get(shape)
         if allocations is not None:

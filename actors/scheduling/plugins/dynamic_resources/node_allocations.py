@@ -76,9 +76,11 @@ class NodeDevices(msgspec.Struct, frozen=True):
 
 
 class NodeRequests(msgspec.Struct, frozen=True):
-    """The requests for devices of one node: those of the claims that are not allocated yet, in
-    order, and those of the claim for extended resources last. `missing` are the resources that the
-    node itself does not have, and `mappings` have the requests that provide them to each container.
+    """The requests for devices of one node.
+
+    First come the requests of the claims that are not allocated yet, in order, then those of the
+    claim for extended resources. `missing` are the resources that the node itself does not have,
+    and `mappings` have the requests that provide them to each container.
     """
 
     claims: tuple[ClaimRequests, ...]
@@ -87,8 +89,10 @@ class NodeRequests(msgspec.Struct, frozen=True):
 
 
 class NodeAllocation(msgspec.Struct, frozen=True):
-    """The claims of a pod that get devices on a node, the one for extended resources last.
-    `devices` are those of each claim; `mappings` are for the extended resources of the containers.
+    """The claims of a pod that get devices on a node. The claim for extended resources comes last.
+
+    `devices` has the devices of each claim; `mappings` are for the extended resources of the
+    containers.
     """
 
     claims: tuple[ResourceClaim, ...]
@@ -160,11 +164,12 @@ class _Interrupted(msgspec.Struct, frozen=True):
 
 class NodeAllocations:
     """The devices that all nodes give to the pods of one shape, brought up to date for the nodes of
-    a view. The argument `pod` of a method has the requests of a pod of this shape.
+    a view.
 
-    `statuses`, of AllocationStatus, and `scores` are by row. `failure` is the problem of the last
-    node that FAILED, `failure_in_full` also with its details. `inventory` is up to date after
-    PreFilter. `shape_size` is that of the shape, in bytes.
+    The argument `pod` of a method has the requests of a pod of this shape. `statuses`, of
+    AllocationStatus, and `scores` are by row. `failure` is the problem of the last node that
+    FAILED, `failure_in_full` adds its details. `inventory` is up to date after PreFilter.
+    `shape_size` is the size of the shape in bytes.
     """
 
     def __init__(
@@ -224,8 +229,8 @@ class NodeAllocations:
         return None if row is None else self._devices.get(row)
 
     def requests_on(self, node: Node, pod: PodRequests) -> NodeRequests | None:
-        """Returns the requests that a node's devices have to meet; None if neither the node nor
-        devices provide one of the extended resources.
+        """Returns the requests for devices of a node; None if neither the node nor devices provide
+        one of the extended resources.
         """
         missing = frozenset[str]() if pod.extended is None else self._missing(node, pod)
         if missing is None:

@@ -135,7 +135,7 @@ class DynamicResources(
     ReservePlugin,
     PreBindPlugin,
 ):
-    """The plugin. Needs PreFilter at every other extension point, as kube-scheduler's plugin
+    """The plugin. It needs PreFilter at every other extension point, as kube-scheduler's plugin
     does.
     """
 

@@ -29,13 +29,13 @@ MOST_CLAIMS = 256
 
 
 class Lookup(Protocol):
-    """The objects of a snapshot, or those that the API server last sent."""
+    """The objects of a snapshot, or the objects that the API server last sent."""
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None: ...
 
 
 class ClaimError(Exception):
-    """A claim does not exist, or is not the pod's, so the pod has to wait. The message is
+    """A claim does not exist, or does not belong to the pod, so the pod has to wait. The message is
     kube-scheduler's.
     """
 
@@ -74,7 +74,9 @@ def claims_of(
 
 
 def generated_claims(pod: Pod) -> dict[str, str | None]:
-    """Returns the names of the claims that were made for a pod, by the names of their entries."""
+    """Returns the names of the claims that were made for a pod, by the names of their entries in
+    its spec.
+    """
     statuses = reversed(pod.status.resource_claim_statuses)
     return {status.name: status.resource_claim_name for status in statuses}
 
@@ -178,7 +180,9 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def prepared_by(claim: ResourceClaim, seconds: float) -> datetime | None:
-    """Returns the time by which the devices must be prepared: these seconds after their allocation.
+    """Returns the time by which the devices must be prepared: this many seconds after their
+    allocation.
+
     Returns None if nothing has to be prepared.
     """
     allocation = claim.status.allocation

@@ -87,10 +87,10 @@ class Slice:
 class Pool:
     """A pool as a node sees it.
 
-    `devices` are those of the slices that serve the node, in the order in which they are tried.
-    `not_targeting_node` has the ids of those among them that serve other nodes only. `all_devices`
-    are those of all slices, for the counters. `incomplete` and `invalid` say why the pool cannot be
-    used; then it has no devices.
+    `devices` are the devices of the slices that serve the node, in the order in which they are
+    tried. `not_targeting_node` has the ids of the devices among them that serve other nodes only.
+    `all_devices` are the devices of all slices, for the counters. `incomplete` and `invalid` say
+    why the pool cannot be used; then it has no devices.
     """
 
     __slots__ = (
@@ -126,7 +126,9 @@ class Pool:
 
 class NodePools:
     """The pools of a node in the order in which they are searched, and the candidates from all
-    usable ones. `problem` is set if the slices cannot be read for this node.
+    usable pools.
+
+    `problem` is set if the slices cannot be read for this node.
     """
 
     def __init__(self, pools: Sequence[Pool] = (), problem: str = "") -> None:

@@ -30,9 +30,9 @@ ClassByName = Callable[[str], DeviceClass | None]
 
 
 class AllocationError(Exception):
-    """No node can be tried, or a node cannot be judged. The message is kube-scheduler's.
+    """No node can be tried, or a node cannot be judged.
 
-    `detail` says what the message leaves out, such as the device.
+    The message is kube-scheduler's. `detail` says what the message leaves out, such as the device.
     """
 
     def __init__(self, message: str, detail: str = "") -> None:
@@ -141,8 +141,9 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class ClaimRequests(msgspec.Struct, frozen=True):
-    """The requests of a claim, and the constraints among their devices. `name` is that of the
-    claim, with its namespace.
+    """The requests of a claim, and the constraints among their devices.
+
+    `name` is the name of the claim, with its namespace.
     """
 
     name: str

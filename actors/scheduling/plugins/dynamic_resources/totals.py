@@ -38,9 +38,11 @@ class DeviceTotals:
         self._totals: dict[str, _Totals] = {}
 
     def in_place(self, resource: str, nodes: NodeView, have: Ints, used: Ints) -> tuple[Ints, Ints]:
-        """Returns the amounts that nodes have, and the amounts that are used of them, both int64 a
-        position. Where a node has none, and a class provides the resource, its devices are counted
-        instead. Raises UnlistedError.
+        """Returns the amounts of the resource that nodes have, and the used amounts, both int64 for
+        each position.
+
+        If a node has no amount of it, and a device class provides the resource, its devices are
+        counted instead. Raises UnlistedError.
         """
         objects = nodes.snapshot.objects
         device_class = self._classes.refresh(objects).get(resource)

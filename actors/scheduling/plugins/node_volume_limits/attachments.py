@@ -42,8 +42,10 @@ class Attachments:
         return {a.volume: a.driver for a in self._on.get(node, {}).values()}
 
     def follow(self, attachments: Iterable[str], volumes: Iterable[str]) -> list[str]:
-        """Reads the VolumeAttachments that changed, and those of the PersistentVolumes that
-        changed. Returns the nodes on which other volumes are attached now.
+        """Reads the VolumeAttachments that changed, and the attachments of PersistentVolumes that
+        changed.
+
+        Returns the nodes on which other volumes are attached now.
         """
         names = dict.fromkeys(attachments)
         for volume in volumes:

@@ -128,8 +128,8 @@ class NodeRoom:
         """Counts the rows of a view on which something changed. False if so much changed that a new
         NodeRoom is needed.
 
-        A row with room for this number of volumes, even if no two pods there share a claim, is not
-        counted: the smallest room that it can have is kept for it.
+        A row that certainly has room for this number of volumes is not counted: the least room that
+        it can have is kept for it.
         """
         if not (self._follow_nodes() and self._follow_objects()):
             return False

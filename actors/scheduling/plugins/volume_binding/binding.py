@@ -46,7 +46,7 @@ class _Write(msgspec.Struct, frozen=True):
 class Reservation:
     """The volumes that a placed pod's claims get, and the claims for which new volumes are made.
 
-    The objects are assumed versions until they are written, then those that the API server
+    The objects are assumed versions until they are written, then the versions that the API server
     returned.
     """
 
@@ -79,7 +79,7 @@ class Binding:
         self._seconds = seconds
 
     def reserve(self, volumes: NodeVolumes, node: str) -> Reservation:
-        """Assumes the volumes as bound to their claims, and the claims as those of the node.
+        """Assumes the volumes as bound to their claims, and the claims as claims of the node.
 
         A pod may name a claim twice; the claim gets one volume.
         """

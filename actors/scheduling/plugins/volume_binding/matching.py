@@ -203,8 +203,8 @@ class Volumes:
                 self._put(volume)
 
     def reserved(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
-        """Returns the volumes that name this claim, by name. A volume that names the uid of an
-        earlier claim of this name is not among them.
+        """Returns the volumes that name this claim, by name, without those that name the uid of an
+        earlier claim.
         """
         volumes = self._reserved.get((claim.metadata.namespace, claim.metadata.name), {})
         return [volumes[name] for name in sorted(volumes) if is_for(volumes[name], claim)]

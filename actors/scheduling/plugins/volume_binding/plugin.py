@@ -111,7 +111,9 @@ class VolumeBindingArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_
 class VolumeBinding(
     PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin
 ):
-    """The plugin. Needs PreFilter at every other extension point, as kube-scheduler's does."""
+    """The plugin. It needs PreFilter at every other extension point, as kube-scheduler's plugin
+    does.
+    """
 
     name = "VolumeBinding"
     args_type = VolumeBindingArgs

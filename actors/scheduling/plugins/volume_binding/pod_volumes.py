@@ -48,7 +48,7 @@ REASONS: Mapping[int, str] = {
 
 
 class VolumeError(Exception):
-    """The pod's volumes cannot be judged; the message is that of Kubernetes."""
+    """The pod's volumes cannot be judged; the message is Kubernetes' own."""
 
 
 class ClaimProblem(Exception):  # noqa: N818 - a verdict about the pod, and no failure
