@@ -13,7 +13,9 @@ LEFT, RIGHT, TOP, BOTTOM = 88, 12, 8, 24  # margins
 
 
 class Axes:
-    """Two axes. `right` is the last value across, `most` the greatest one up."""
+    """Two axes. `right` is the last value on the horizontal axis, `most` the largest on the
+    vertical axis.
+    """
 
     def __init__(self, right: float, most: float) -> None:
         self._right = right
@@ -28,8 +30,8 @@ class Axes:
     def figure(
         self, caption: str, label: str, unit: str, ends: tuple[str, str], parts: Sequence[str]
     ) -> Markup:
-        """Returns the drawing of `parts`. `unit` is that of the axis up, and `ends` are the labels
-        of the ends of the axis across.
+        """Returns the drawing of `parts`. `unit` labels the vertical axis, `ends` label the ends of
+        the horizontal axis.
         """
         drawn: list[str] = []
         for share in (0.0, 0.5, 1.0):

@@ -106,7 +106,7 @@ def run(program: str, *arguments: str) -> int:
 
 
 def told(command: tuple[str, ...]) -> tuple[int, str]:
-    """Runs a program of the environment; returns its exit code and what it printed."""
+    """Runs a program of the environment; returns its exit code and its output."""
     ended = subprocess.run(
         [VENV / "bin" / command[0], *command[1:]],
         check=False,

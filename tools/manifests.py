@@ -38,8 +38,8 @@ class ManifestError(ValueError):
 
 
 class Manifests(msgspec.Struct):
-    """The objects in files: those of berth's kinds, those of `declared` kinds, and the number of
-    objects of each kind that is left out.
+    """The objects in files: objects of berth's kinds, objects of `declared` kinds, and the number
+    of objects of each kind that is left out.
     """
 
     objects: list[tuple[Kind, Document]] = []
@@ -64,7 +64,7 @@ def read(paths: Iterable[Path], declared: Collection[tuple[str, str]] = ()) -> M
 
 
 def read_objects(objects: Iterable[Any], where: str) -> Manifests:
-    """Sorts out objects that are no files; messages name their place. Raises ManifestError."""
+    """Sorts objects that are not in files; messages name their place. Raises ManifestError."""
     pairs = (_objects(each, f"{where}[{number}]") for number, each in enumerate(objects))
     return _sorted_out(chain.from_iterable(pairs), ())
 

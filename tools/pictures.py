@@ -52,7 +52,9 @@ def main() -> None:
 def take(
     browser: Browser, url: str, size: tuple[int, int], text: str, keys: tuple[str, ...], file: Path
 ) -> None:
-    """Writes what a browser shows at an address, once the text is there and the rate has ended."""
+    """Writes a picture of the page at an address, as a browser shows it, once the text is there and
+    the rate has ended.
+    """
     page = browser.new_page(viewport={"width": size[0], "height": size[1]})
     page.goto(url)
     page.get_by_text(text).wait_for()

@@ -62,7 +62,7 @@ def main() -> None:
 
 
 async def frames(url: str) -> list[str]:
-    """Returns what the terminal shows after each step."""
+    """Returns the contents of the terminal after each step."""
     top = Top(Page(url), Cluster())
     taken = []
     async with top.run_test(size=SIZE) as pilot:
@@ -83,8 +83,10 @@ async def shows(pilot: Pilot[None], text: str) -> None:
 
 
 def played(frames: Sequence[str]) -> str:
-    """Returns an SVG that shows one frame after another, without end; a reader who wants less
-    motion sees the first. It asks for no fonts over the network.
+    """Returns an SVG that shows one frame after another, without end. For readers who want less
+    motion, it shows only the first.
+
+    It loads no fonts over the network.
     """
     whole = SECONDS * len(frames)
     style = (

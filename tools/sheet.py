@@ -75,13 +75,13 @@ class Markup(str):
 
 
 def text_of(text: str) -> Markup:
-    """Returns a text as it stands, with control characters escaped, but in as many lines."""
+    """Returns a text with control characters escaped. Line ends stay."""
     return Markup(escape("\n".join(map(printable, text.split("\n")))))
 
 
 def element(tag: str, *children: str, **attributes: str | float | None) -> Markup:
-    """Returns an element. Children that are no Markup are escaped; attributes that are None or
-    empty are left out, and `_` at their end is.
+    """Returns an element. Children are escaped unless they are Markup. Attributes that are None or
+    empty are left out; a `_` at the end of their names is dropped.
     """
     named = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{text_of(str(value))}"'
@@ -93,7 +93,7 @@ def element(tag: str, *children: str, **attributes: str | float | None) -> Marku
 
 
 class Sheet(Console):
-    """A document that is printed to. It takes markup and tables of rich, and its own Markup."""
+    """A document to which code prints. It takes markup and tables of rich, and its own Markup."""
 
     def __init__(self, title: str) -> None:
         super().__init__(width=_WIDTH, quiet=True)

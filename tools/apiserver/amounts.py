@@ -16,7 +16,7 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 class Sum:
     """A sum of amounts, as an integer of nano units.
 
-    It is shown in the form of the first amount that is not 0, which is `binary` if that has a
+    It is shown in the form of the first amount that is not 0. `binary` is true if that amount has a
     suffix such as Mi.
     """
 
@@ -60,13 +60,13 @@ def sums_of(amounts: Mapping[str, Any]) -> dict[str, Sum]:
 
 
 def add(sums: dict[str, Sum], others: Sums) -> None:
-    """Adds to each sum the other one of its name."""
+    """Adds to each sum the other sum of the same name."""
     for name, other in others.items():
         sums[name] = sums[name].plus(other) if name in sums else other
 
 
 def raise_to(sums: dict[str, Sum], others: Sums) -> None:
-    """Raises each sum to the other one of its name, if that is more."""
+    """Raises each sum to the other sum of the same name, if that is larger."""
     for name, other in others.items():
         if name not in sums or other.nano > sums[name].nano:
             sums[name] = other

@@ -70,8 +70,8 @@ class Api:
     """The requests to a store.
 
     `validation` is the request's fieldValidation. Unknown and `duplicates` fields are an error if
-    it is Strict, and are added to `warnings` if it is Warn. Unknown fields are never stored. What
-    depends on the `caller` is not checked without one.
+    it is Strict, and are added to `warnings` if it is Warn. Unknown fields are never stored. Checks
+    that depend on the `caller` are left out without a caller.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Api:
         before: Document | None,
         subresource: str = "",
     ) -> None:
-        """Raises RefusedError if admission refuses a write, of which nothing is stored yet."""
+        """Raises RefusedError if admission refuses a write. Nothing of the write is stored yet."""
         if kind == PRIORITY_CLASSES and after is not None:
             check_default_class(self.store, after)
         if self._caller is not None:

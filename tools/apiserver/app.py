@@ -79,7 +79,7 @@ class Server:
     def carry_out(self, request: Request, media_type: str) -> Document:
         """Answers a request of the administrator with a document, which nobody may change.
 
-        `media_type` is that of the body. Raises RefusedError.
+        `media_type` is the media type of the body. Raises RefusedError.
         """
         target = target_of(request.path)
         if request.method == "GET":

@@ -32,7 +32,8 @@ class Caller(msgspec.Struct, frozen=True):
         before: Document | None,
         subresource: str,
     ) -> list[str]:
-        """Returns what the admission policies warn of. Raises RefusedError if one refuses.
+        """Returns the warnings of the admission policies. Raises RefusedError if a policy refuses
+        the write.
 
         `place` is the namespace and the name.
         """
@@ -53,12 +54,14 @@ class Caller(msgspec.Struct, frozen=True):
         return judge(store, write)
 
     def check_create(self, store: Store, kind: Kind, namespace: str, name: str) -> None:
-        """Raises RefusedError with 403 if the user may not create what a patch would make."""
+        """Raises RefusedError with 403 if the user may not create the object that a patch would
+        create.
+        """
         act = Act("create", kind.group, kind.plural, "", namespace, name)
         check_right(store, self.user, act)
 
     def claim_problems(self, store: Store, after: Document, before: Document) -> list[str]:
-        """Returns what the user may not change in the status of a claim of devices."""
+        """Returns the changes of the status of a claim of devices that the user may not make."""
         return (
             [] if self.user.may_all else status_problems(store, self.user, self.verb, after, before)
         )

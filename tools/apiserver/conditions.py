@@ -9,9 +9,9 @@ from .store import Document
 def with_condition(
     status: Document, kind: str, value: str, reason: str = "", message: str = ""
 ) -> Document:
-    """Returns a pod's status with this condition in place of the one of the same type, or added.
+    """Returns a pod's status with this condition, which replaces the condition of the same type.
 
-    Its lastTransitionTime moves only if `value` (True or False) changes.
+    Its lastTransitionTime changes only if `value` (True or False) changes.
     """
     conditions: list[Document] = list(status.get("conditions") or ())
     place = next(

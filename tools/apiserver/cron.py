@@ -27,7 +27,9 @@ YEARS = 5  # a schedule that has no time in so many years never has one
 
 
 class Field(NamedTuple):
-    """The name of a field, its bounds, and the words for its numbers, beginning with the least."""
+    """A field of a schedule: its name, its bounds, and the words for its numbers, from the lowest
+    on.
+    """
 
     name: str
     low: int
@@ -45,9 +47,10 @@ _FIELDS = (
 
 
 class Schedule(NamedTuple):
-    """The times that match all sets, or those at an interval in seconds, if it is not 0.
+    """The times that match all sets or, if `interval` is not 0, the times at an interval in
+    seconds.
 
-    If both the day of the month and that of the week are restricted, one of them suffices.
+    If both the day of the month and the day of the week are restricted, one of them suffices.
     """
 
     minutes: frozenset[int] = frozenset()
@@ -61,7 +64,8 @@ class Schedule(NamedTuple):
     def after(self, time: datetime, zone: ZoneInfo) -> datetime | None:
         """Returns the next time after this one; None if there is none.
 
-        A time that a change of the clocks skips does not occur; one that it repeats occurs twice.
+        A time that a change of the clocks skips does not occur; a time that it repeats occurs
+        twice.
         """
         if self.interval:
             return time.replace(microsecond=0) + timedelta(seconds=self.interval)

@@ -81,8 +81,8 @@ def check_propagation(options: DeleteOptions) -> None:
 def finalizers_for(kind: Kind, have: Sequence[str], options: DeleteOptions) -> list[str]:
     """Returns the finalizers that an object has while it is deleted.
 
-    The request decides what becomes of the dependents, then the finalizers that the object has,
-    then its kind.
+    They say what happens to its dependents. The request decides about that; if it does not, the
+    object's finalizers do, and then its kind.
     """
     kept = [each for each in have if each not in (ORPHAN, FOREGROUND)]
     policy = options.propagation_policy

@@ -78,7 +78,7 @@ def take_permission(store: Store, pod: Document) -> str:
 def mark_disrupted(store: Store, pod: Document, told: str) -> None:
     """Sets the condition DisruptionTarget, which gives eviction as the reason for the deletion.
 
-    The annotation EVICTION keeps what is told of the first eviction.
+    The annotation EVICTION keeps the words about the first eviction.
     """
     why = ("EvictionByEvictionAPI", "Eviction API: evicting")
     status = with_condition(pod["status"], "DisruptionTarget", "True", *why)

@@ -54,7 +54,7 @@ Answer = Callable[[Request], Response | Follow]
 
 
 class Connection(asyncio.Protocol):
-    """The connection of one client. It is in `open_ones` while it is open."""
+    """The connection of one client. While it is open, it is among the `open_ones`."""
 
     def __init__(self, answer: Answer, open_ones: set[Connection]) -> None:
         self._answer = answer

@@ -23,10 +23,11 @@ _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 
 
 class Request(msgspec.Struct, frozen=True):
-    """An HTTP request. `headers` has lower-case names; `query` has the first value of each name.
+    """An HTTP request.
 
-    Values of headers with the same name are joined by commas, but those that name a user by line
-    ends, as names may have commas.
+    `headers` has lower-case names; `query` has the first value of each name. Values of headers with
+    the same name are joined by commas, except for headers that name a user: they are joined by line
+    ends, because names may have commas.
     """
 
     method: str

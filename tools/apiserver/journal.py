@@ -80,7 +80,8 @@ class Tail:
 
 
 class Journal:
-    """A context manager. `store` has the objects of the file; every write to it goes into the file.
+    """A context manager that keeps the objects of a file. `store` has the objects; every write to
+    it goes into the file.
 
     `cut_off` is the length in bytes of an incomplete last line that was left out; 0 if there was
     none.

@@ -19,8 +19,8 @@ Document = dict[str, Any]
 
 
 class Account(msgspec.Struct):
-    """A quota: the kinds that it counts, its scopes, its limits, and the sums of those amounts that
-    some kind has.
+    """A quota: the kinds that it counts, its scopes, its limits, and its sums of the amounts that
+    it limits and its kinds can have.
     """
 
     name: str

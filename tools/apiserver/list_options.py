@@ -64,7 +64,7 @@ def is_on(query: Mapping[str, str], option: str) -> bool:
 
 
 def too_large(revision: int, current: int) -> RefusedError:
-    """Returns the refusal of a list that shall not be older than a revision to come."""
+    """Returns the refusal of a list that must not be older than a future revision."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Timeout: Too large resource version: {revision}, current: {current}"
     return RefusedError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})

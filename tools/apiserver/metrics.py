@@ -18,7 +18,7 @@ PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
 
 
 class Kubelets(Protocol):
-    """What is asked about usage: the fields of a PodMetrics or NodeMetrics, without its metadata.
+    """The source of metrics: the fields of a PodMetrics or NodeMetrics, without its metadata.
 
     Returns None for a pod or a node without a sample.
     """

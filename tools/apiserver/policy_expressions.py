@@ -36,7 +36,7 @@ class Validation(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """A policy. `problems` are those of its expressions by the path of each."""
+    """A policy. `problems` are the problems of its expressions by the path of each."""
 
     conditions: tuple[Expression, ...]
     variables: tuple[Variable, ...]

@@ -67,9 +67,10 @@ def check_quotas(
 
 
 def settle(store: Store, kind: Kind, written: StoredObject, *, gone: bool = False) -> StoredObject:
-    """Charges the quotas of the namespace after a write; gives back the charge if it is `gone`.
+    """Charges the quotas of the namespace after a write, or gives back the charge if the object is
+    `gone`.
 
-    Returns the object, a quota with its sums.
+    Returns the object; a quota is returned with its sums.
     """
     if kind is DEVICE_CLASSES:
         store.ledgers = dict.fromkeys(store.ledgers)  # device claims count by classes

@@ -10,7 +10,8 @@ MOST_PROBLEMS = 1000  # in one refusal
 
 
 def expected_version(kind: Kind, metadata: Document, before: Document) -> str:
-    """Returns the resourceVersion that an update is based on: the latest if the update names none.
+    """Returns the resourceVersion on which an update is based; the latest one if the update names
+    none.
 
     Raises RefusedError with 422 if it names none and its kind requires one.
     """

@@ -64,7 +64,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def is_dry_run(method: str, query: Mapping[str, str], delete_options: object) -> bool:
-    """True if the query or the delete options in the body, if any, ask for nothing to be stored.
+    """True if the query, or the delete options in the body, say that nothing is to be stored.
 
     Raises RefusedError: 422 for a value other than All in the query, 500 if the delete options of
     an eviction contradict the query.
@@ -79,7 +79,9 @@ def is_dry_run(method: str, query: Mapping[str, str], delete_options: object) ->
 
 
 def check_dry_run(options: str, values: Iterable[str]) -> None:
-    """Raises RefusedError with 422 for a value other than All; `options` names their type."""
+    """Raises RefusedError with 422 for a value other than All. `options` is the name of the type of
+    the options.
+    """
     if any(value != "All" for value in values):
         got = ", ".join(f'"{value}"' for value in values)
         problem = f'dryRun: Unsupported value: []string{{{got}}}: supported values: "All"'

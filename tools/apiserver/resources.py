@@ -32,9 +32,8 @@ _OWN_SUBRESOURCES = {
 class Kind(msgspec.Struct, frozen=True, eq=False):
     """A kind and its place in the API; `status` and `scale` are True if it has these subresources.
 
-    A kind that is `stored_as` another one is that kind under other names (see conversion). Each
-    kind exists once, below, so kinds are compared by identity, which makes the store's look-ups
-    cheap.
+    A kind that is `stored_as` another kind is another form of it (see conversion). Each kind exists
+    once, below, so kinds are compared by identity, which makes the store's look-ups cheap.
     """
 
     group: str
@@ -53,14 +52,14 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def type_name(self) -> str:
-        """The name of its type in types.txt."""
+        """The name of the kind's type in types.txt."""
         if self.stored_as is not None:
             return f"{self.group.partition('.')[0]}.{self.kind}"
         return self.kind if self.version == "v1" else f"{self.version}.{self.kind}"
 
     @property
     def resource(self) -> str:
-        """Plural and group, the form in which messages name it."""
+        """The plural and the group, in the form that messages have."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property

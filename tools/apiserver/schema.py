@@ -100,8 +100,8 @@ class Findings(NamedTuple):
     """The result of a walk over a document.
 
     `unknown` has a message for each unknown field. `mistyped` is the message for the first value of
-    a wrong type, or "". That message does not always name the place, but `where` does. `nulls` is
-    True if there are nulls, not counting those inside of values of any type.
+    a wrong type, or ""; its place is `where`, because the message does not always name it. `nulls`
+    is True if there are nulls, not counting nulls inside values of any type.
     """
 
     unknown: list[str]
@@ -181,8 +181,10 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
 
 
 def replaced(document: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Returns a document without the fields that hold the very same values as in an earlier one,
-    as they do after a patch of other fields. Items of lists stay in their places.
+    """Returns a document without the fields that hold the very same values as in an earlier
+    document.
+
+    After a patch, these are the fields that it does not touch. Items of lists stay in their places.
     """
     news: dict[str, Any] = {}
     for key, value in document.items():

@@ -41,8 +41,8 @@ class RefusedError(Exception):
 class StoredObject:
     """A document at one revision; `raw` is its JSON.
 
-    The document of a renewed lease is made each time that somebody reads it, because most are not
-    read, and the history holds many.
+    The document of a renewed lease is made each time that somebody reads it. Most are never read,
+    and the history holds many.
     """
 
     __slots__ = ("_document", "_raw", "_renew_time", "revision")
@@ -76,9 +76,9 @@ class StoredObject:
 class Event(msgspec.Struct, frozen=True):
     """A write of one type: ADDED, MODIFIED or DELETED.
 
-    `after` is the object after the write (for DELETED, its last form), `before` the one that the
-    write replaced or deleted. `renews` is the key of a lease of which only the renewTime changes.
-    `is_heartbeat` is True for a node of which only the lastHeartbeatTime of conditions changes.
+    `after` is the object after the write (for DELETED, its last form), `before` the object that the
+    write replaced or deleted. `renews` is the key of a lease if only its renewTime changes.
+    `is_heartbeat` is True for a node if only the lastHeartbeatTime of conditions changes.
     """
 
     type: str
@@ -193,7 +193,7 @@ class Store:
     ) -> Iterator[StoredObject]:
         """Yields the objects in the order of namespace and name; "" is all namespaces.
 
-        With `after`, only those that follow this key.
+        With `after`, only the objects that follow this key are included.
         """
         shelf = self._shelf(kind)
         if shelf.order is None:
@@ -246,8 +246,8 @@ class Store:
         return self._put(kind, "MODIFIED", document, before)
 
     def renew(self, kind: Kind, namespace: str, names: Iterable[str], time: str) -> Sequence[str]:
-        """Sets the renewTime of leases, and nothing else. Returns the names of those that do not
-        exist.
+        """Sets the renewTime of leases, and nothing else. Returns the names of the leases that do
+        not exist.
         """
         shelf, journal = self._shelf(kind), self._journal
         objects, missing = shelf.objects, []
@@ -314,9 +314,8 @@ class Store:
         return fresh
 
     def check_known(self, kind: Kind, revision: int) -> None:
-        """Raises RefusedError with 410 for a compacted revision and for one above the current one.
-
-        A revision above the current one comes from another store.
+        """Raises RefusedError with 410 for a compacted revision, and for a revision above the
+        present one, which comes from another store.
         """
         compacted = self._shelf(kind).compacted
         if revision < compacted:

@@ -48,7 +48,7 @@ def target_of(path: str) -> Target:
 
 
 def act_of(request: Request) -> Act:
-    """Returns what the user of a request wants to do."""
+    """Returns the act that the user of a request asks for."""
     try:
         target = target_of(request.path)
     except RefusedError:

@@ -71,7 +71,9 @@ def counts(kind: Kind, name: str) -> bool:
 
 
 def usage(kind: Kind, document: Document) -> Sums:
-    """Returns what an object uses. A device claim's extended resources are added by others."""
+    """Returns the amounts that an object uses. The extended resources of a device claim are added
+    elsewhere.
+    """
     if kind is PODS:
         return pod_usage(document)
     amounts = {count_name(kind): ONE}
@@ -85,7 +87,9 @@ def usage(kind: Kind, document: Document) -> Sums:
 
 
 def pod_usage(pod: Document) -> Sums:
-    """Returns what a pod uses: nothing but its count if it has finished or should be gone."""
+    """Returns the amounts that a pod uses. A pod that has finished or should be gone is only
+    counted.
+    """
     amounts = {count_name(PODS): ONE}
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or _is_overdue(pod):
         return amounts
@@ -125,7 +129,7 @@ def is_in_scope(kind: Kind, document: Document, scope: Document) -> bool:
 
 
 def is_terminating(pod: Document) -> bool:
-    """True if the pod ends by itself, which is what the scope Terminating means."""
+    """True if the pod ends by itself. The scope Terminating selects such pods."""
     return (pod["spec"].get("activeDeadlineSeconds") or -1) >= 0
 
 
@@ -141,7 +145,7 @@ def device_classes(amounts: Sums) -> dict[str, Sum]:
 def extended_requests(
     classes: Mapping[str, Sum], resource_of: Callable[[str], str], of_pod: Sums
 ) -> dict[str, Sum]:
-    """Returns devices as extended resources, without those for which the claim's pod is charged.
+    """Returns devices as extended resources, less the devices that are charged to the claim's pod.
 
     `resource_of` returns the extended resource that a class stands for, or "".
     """

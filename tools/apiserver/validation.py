@@ -52,7 +52,9 @@ def problems(kind: str, document: Document, before: Document | None = None) -> l
 
 
 def resize_problems(document: Document, before: Document, qos: str) -> list[str]:
-    """Returns the problems of the resize of a pod, which gives it this quality of service."""
+    """Returns the problems of the resize of a pod. `qos` is the quality of service that the resized
+    pod would have.
+    """
     spec, metadata = document.get("spec") or {}, document.get("metadata") or {}
     own = _metadata("Pod", metadata) + _pod_spec(spec)
     return own + pod_resize.pod_resize(document, before, qos)

@@ -153,7 +153,7 @@ class SampledDecisions(DecisionObserver):
 
 
 class SamplingMeter:
-    """A meter that opens and closes the windows of the sample with its own."""
+    """A meter that opens and closes the windows of the sample together with its own."""
 
     def __init__(self, meter: Meter, decisions: SampledDecisions) -> None:
         self._meter = meter
@@ -229,7 +229,7 @@ def recorded(snapshot: Snapshot) -> RecordedCluster:
 
 
 def restored(cluster: RecordedCluster) -> Snapshot:
-    """Returns the cluster rebuilt from its objects, with nothing derived earlier."""
+    """Returns the cluster rebuilt from its objects, without any values derived before."""
     cache = CacheState()
     for item in cluster.objects:
         cache.handle(ObjectPut(item))

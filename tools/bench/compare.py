@@ -17,7 +17,9 @@ class CompareError(ValueError):
 
 
 class Ratios(msgspec.Struct, frozen=True):
-    """The figures of the second file over those of the first; None if either has no figure."""
+    """The figures of the second file divided by the figures of the first; None if either has no
+    figure.
+    """
 
     name: str
     throughput: float | None

@@ -66,8 +66,8 @@ class Pauses(msgspec.Struct, frozen=True):
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """How many things happened in each `step` of seconds since a window opened, and their
-    latencies if they have some.
+    """The number of events in each `step` of seconds since a window opened, and their latencies, if
+    they have any.
     """
 
     step: float
@@ -92,7 +92,9 @@ class Effort(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True, order=True):
-    """A decision that differs from that of `berth explain` on the same cluster, and how."""
+    """A decision that differs from the one of `berth explain` on the same cluster, and how it
+    differs.
+    """
 
     pod: str
     difference: str
@@ -187,8 +189,10 @@ def latency(seconds: Sequence[float]) -> Latency | None:
 def timeline(
     start: float, times: Sequence[float], seconds: Sequence[float] = ()
 ) -> Timeline | None:
-    """Returns the time line of what happened at these times, which are in order, in at most
-    MOST_STEPS steps; None if nothing did. `seconds` are the durations that ended then.
+    """Returns the time line of the events at these times, in at most MOST_STEPS steps; None without
+    events.
+
+    The times are in order. `seconds` are the durations that ended then.
     """
     if not times:
         return None
@@ -261,7 +265,8 @@ def _median(values: Sequence[object]) -> object:
 def peak_rss_bytes() -> int:
     """Returns the most memory that this process has held.
 
-    Uses the kernel's own figure where /proc has it, since getrusage may report that of the parent.
+    Uses the kernel's own figure where /proc has it, since getrusage may report the peak of the
+    parent.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -16,7 +16,7 @@ PodName = tuple[str, str]
 class Tally(msgspec.Struct):
     """The number of pods of a namespace with the same labels, by state.
 
-    `attempted` are those that are gated, or still pending after an attempt.
+    `attempted` pods are gated, or still pending after an attempt.
     """
 
     bound: int = 0

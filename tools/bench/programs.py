@@ -41,7 +41,7 @@ class NoReply:
 
 
 def show(output: str, figures: object, *parts: Table | str) -> None:
-    """Prints figures as JSON, or as the parts that say the same to people."""
+    """Prints figures as JSON, or as the parts that present the same figures to people."""
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(figures)))
         return

@@ -77,7 +77,9 @@ def differences_table(name: str, checked: CheckResult) -> Table:
 
 
 def profile_tables(name: str, stacks: Stacks) -> tuple[Table, Table]:
-    """Returns the time by room and by function, those with the most time of their own first."""
+    """Returns the time by room and by function, in the order of the time that they take
+    themselves.
+    """
     return (
         _shares_table(f"{name}: where the time goes", "room", rooms(stacks)),
         _shares_table("functions with the most own time", "function", functions(stacks)),

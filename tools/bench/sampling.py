@@ -67,7 +67,7 @@ def _name(code: CodeType) -> str:
 
 
 def functions(stacks: Mapping[str, int], most: int = TOP) -> tuple[Share, ...]:
-    """Returns the functions with the most time of their own."""
+    """Returns the functions that take the most time themselves."""
     return _shares(stacks, lambda names: names, most)
 
 

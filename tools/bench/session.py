@@ -45,8 +45,8 @@ FAILURES = (ClusterError, StalledError, TemplateError, WorkloadError, ProcessEnd
 class Settings(msgspec.Struct, frozen=True):
     """Where and how workloads run.
 
-    If `scheduler` is False, the run only measures; `connection` is that of the kubeconfig. `check`
-    is the number of decisions to repeat for each window.
+    If `scheduler` is False, the run only measures; `connection` is the connection of the
+    kubeconfig. `check` is the number of decisions to repeat for each window.
     """
 
     where: Where

@@ -60,7 +60,9 @@ class Waiting:
 
 
 async def ticks(interval: float) -> AsyncGenerator[None]:
-    """Yields a turn per interval, the first after one interval; skips the turns that are late."""
+    """Yields once per interval, the first time after one interval; skips the times that are already
+    past.
+    """
     due = time.monotonic() + interval
     while True:
         wait = due - time.monotonic()

@@ -104,7 +104,7 @@ def select(
 ) -> Iterator[tuple[TestCase, Workload]]:
     """Yields the workloads with all of the labels and, if there are names, one of the names.
 
-    A label after a `-` must be absent. A name is that of a test case, of a workload, or of both
+    A label after a `-` must be absent. A name is the name of a test case, of a workload, or of both
     with a slash between; `*` matches anything.
     """
     for case in cases:

@@ -21,8 +21,10 @@ class Trust(NamedTuple):
 
 
 class Access(NamedTuple):
-    """The credentials and certificates for the requests. `connection` is the one to the API server;
-    its credentials are sent to the scheduler as well. It is None for a user without a kubeconfig.
+    """The credentials and certificates for the requests.
+
+    `connection` is the connection to the API server; its credentials are sent to the scheduler as
+    well. It is None for a user without a kubeconfig.
     """
 
     connection: Connection | None

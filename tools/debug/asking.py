@@ -23,8 +23,10 @@ ANSWER_SECONDS = 120.0
 
 
 class NoAnswerError(click.ClickException):
-    """No answer from the scheduler; as with `kubectl diff`, exit code 1 stands for differences.
-    `status` is that of an answer that refuses the request, or 0.
+    """The scheduler gives no answer. The exit code is 2, because 1 stands for differences, as with
+    `kubectl diff`.
+
+    `status` is the status of an answer that refuses the request, or 0.
     """
 
     exit_code = 2

@@ -154,7 +154,7 @@ def _tell(
 
 
 def lines_of_pod(key: str, page: AttemptsPage, events: Sequence[EventNow]) -> Iterator[str]:
-    """Returns the lines that tell of a pod without an attempt, which may be gone."""
+    """Returns the lines about a pod without an attempt, which may be gone."""
     yield f"{key}: this scheduler started at {_date(page.started)} and has made no attempt at it"
     if page.pod is None:
         yield "  there is no such pod now; there are events about one"
@@ -164,7 +164,7 @@ def lines_of_pod(key: str, page: AttemptsPage, events: Sequence[EventNow]) -> It
 
 
 def lines_of_end(page: AttemptsPage, events: Sequence[EventNow]) -> Iterator[str]:
-    """Returns the lines that tell of a pod that is gone."""
+    """Returns the lines about a pod that is gone."""
     yield (
         "  the pod is gone" if page.pod is None else "  that pod is gone; another one has its name"
     )
@@ -189,7 +189,7 @@ def _lines_of(pod: PodNow) -> Iterator[str]:
 
 
 def lines_of(page: AttemptsPage, attempts: Sequence[RecordedAttempt]) -> Iterator[str]:
-    """Returns the lines that tell of these attempts of a page."""
+    """Returns the lines about these attempts of a page."""
     for attempt in attempts:
         yield f"{_date(attempt.at)}  attempt {attempt.number}: {conclusion(attempt)}"
         if woken := woken_by(page, attempt):

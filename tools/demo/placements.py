@@ -102,7 +102,7 @@ class Placements:
 
     @property
     def total(self) -> int:
-        """The number of pods that there will be, as far as workloads say."""
+        """The expected number of pods, as far as workloads state it."""
         return max(len(self._rows), len(self._unexpected) + sum(self._replicas.values()))
 
     @property
@@ -116,7 +116,7 @@ class Placements:
         return chain((self._rows[uid] for uid in self._unplaced), placed)
 
     def rate(self, now: float) -> float:
-        """Returns how many pods were placed a second, lately."""
+        """Returns how many pods a second were placed lately."""
         while len(self._history) > 1 and self._history[0][0] < now - RATE_SECONDS:
             self._history.popleft()
         self._history.append((now, self.placed))

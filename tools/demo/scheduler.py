@@ -25,9 +25,10 @@ T = TypeVar("T")
 
 
 class Start(msgspec.Struct, frozen=True):
-    """The URL of the API server, the configuration as JSON, the gates that differ from their
-    defaults, and the port of 127.0.0.1 for the scheduler's own pages, open to everybody; 0 serves
-    none.
+    """The order to start: the URL of the API server, the configuration as JSON, the gates that
+    differ from their defaults, and the port of 127.0.0.1 for the scheduler's own pages.
+
+    The pages are open to everybody; port 0 serves none.
     """
 
     server: str

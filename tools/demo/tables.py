@@ -21,7 +21,7 @@ _LEAST_ROWS = 2
 
 
 def live_view(placements: Placements, now: float, height: int) -> RenderableType:
-    """Returns the progress, the nodes and the pods in so many lines."""
+    """Returns the progress, the nodes and the pods in this number of lines."""
     room = max(height - _BESIDES - 2 * _FRAME, 2 * _LEAST_ROWS)
     nodes = min(len(placements.nodes), max(room - len(placements), room // 4, _LEAST_ROWS))
     return Group(
@@ -62,7 +62,7 @@ def _in_one_line(text: str) -> Text:
 def pods_table(
     rows: Iterable[Row], total: int, most: int = MOST_ROWS, *, in_lines: bool = False
 ) -> Table:
-    """Returns a table of at most so many rows of `total` pods, each in one line if `in_lines`.
+    """Returns a table of at most this many rows of `total` pods, each in one line if `in_lines`.
 
     Without a pending pod, there is no column for the reason.
     """
@@ -102,7 +102,7 @@ def nodes_table(placements: Placements, most: int) -> Table:
 
 
 def closing_lines(summary: Summary) -> list[str]:
-    """Returns what a demo says at its end, besides the table of pods."""
+    """Returns the lines at the end of a demo, without the table of pods."""
     rate = summary.placed / summary.seconds if summary.seconds else 0.0
     first = f"{summary.placed:,} placed, {summary.pending:,} pending"
     lines = [f"{first} in {summary.seconds:.1f} s ({rate:,.0f}/s)"]

@@ -45,7 +45,7 @@ class Watching:
         self._placements = Placements()
 
     async def start(self, group: TaskGroup) -> None:
-        """Follows the cluster in tasks of the group, from what it holds now."""
+        """Follows the cluster in tasks of the group, from its present state on."""
         for kind in FOLLOWED:
             await group.start(self._follow, kind)
 
@@ -72,11 +72,11 @@ class Watching:
                     self._placements.remove(name, item, now)
 
     async def settled(self, glance: Callable[[], Awaitable[Glance]]) -> None:
-        """Waits until every pod is decided, the scheduler has none in hand, and nothing has changed
-        for some looks.
+        """Waits until every pod is decided, the scheduler has none in hand, and several looks in a
+        row have found no change.
 
-        Seconds would not do: on a busy machine they pass in one turn of the loop, in which all
-        parts of the cluster run but for the scheduler.
+        A wait in seconds would not suffice: on a busy machine they pass in one turn of the loop, in
+        which all parts of the cluster run except the scheduler.
         """
         changed, quiet = -1.0, 0
         while quiet < SETTLED_LOOKS:
@@ -88,7 +88,7 @@ class Watching:
             changed, quiet = self._placements.changed, quiet + 1 if is_quiet else 0
 
     async def show(self) -> None:
-        """Shows the cluster on standard error until cancelled, and leaves nothing there."""
+        """Shows the cluster on standard error until cancelled, and then clears it away."""
         console = Console(stderr=True)
         with Live(console=console, transient=True, auto_refresh=False) as live:
             while True:

@@ -30,8 +30,10 @@ FORGOTTEN = "forgotten"
 
 
 class Examination(msgspec.Struct, frozen=True):
-    """The nodes on which each pod would fit, by the pod's key; `left` are the pods for which the
-    time did not suffice, or which the scheduler does not try now.
+    """The nodes on which each pod would fit, by the pod's key.
+
+    `left` are the pods that were not examined: the time was too short, or the scheduler does not
+    try them now.
     """
 
     nodes: Mapping[str, tuple[str, ...]]
@@ -39,9 +41,11 @@ class Examination(msgspec.Struct, frozen=True):
 
 
 class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
-    """A parked pod. `since` is in seconds of Unix time, 0 if unknown. `events` are those that the
-    plugins in `rejected_by` registered for; one of them should have woken a forgotten pod.
-    `skipped` tells how often each plugin's hint skipped an event since the last attempt.
+    """A parked pod. `since` is in seconds of Unix time, 0 if unknown.
+
+    `events` are the events for which the plugins in `rejected_by` registered; one of them should
+    have woken a forgotten pod. `skipped` tells how often each plugin's hint skipped an event since
+    the last attempt.
     """
 
     key: str
@@ -54,8 +58,9 @@ class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parked(queue: Iterable[QueuedPodDump], key: str | None = None) -> dict[str, QueuedPodDump]:
-    """Returns the pods that only an event wakes, or one of them: not those that are gated, that
-    back off, or that await the end of a preemption.
+    """Returns the pods that only an event wakes, or one of them.
+
+    Pods that are gated, that back off, or that await the end of a preemption are left out.
     """
     return {
         pod.key: pod
@@ -101,8 +106,9 @@ def diagnosed(
     second: Examination,
     events: Mapping[str, tuple[str, ...]],
 ) -> list[ParkedPod]:
-    """Returns the pods that were parked all the time, the forgotten ones first. `events` are those
-    that each plugin registered for.
+    """Returns the pods that were parked all the time, the forgotten ones first.
+
+    `events` are the events for which each plugin registered.
     """
     pods = []
     for key, pod in before.items():

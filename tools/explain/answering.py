@@ -52,10 +52,9 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Explainer:
-    """Decides with the plugins of one configuration, which get `handle`. `kinds` are those that
-    they declare.
+    """Decides with the plugins of one configuration, which get `handle`.
 
-    Raises ConfigError or RegistryError.
+    `kinds` are the kinds that the plugins declare. Raises ConfigError or RegistryError.
     """
 
     def __init__(
@@ -99,7 +98,9 @@ class Explainer:
         return Attempt(self._configuration, profile, info, cluster)
 
     def cluster(self, objects: Iterable[Document], info: PodInfo | None = None) -> Cluster:
-        """Returns the cluster of these objects and a pending pod, which plugins see from now on.
+        """Returns the cluster of these objects and a pending pod. From now on plugins see this
+        cluster.
+
         Raises msgspec.ValidationError.
         """
         documents = list(objects)
@@ -117,8 +118,10 @@ class Explainer:
         return cluster
 
     def replace(self, before: Document | None, document: Document | None) -> None:
-        """Shows plugins an object instead of another one; None if there is none. Raises
-        msgspec.ValidationError.
+        """Makes plugins see the object `document` in place of `before`; None means that there is no
+        object.
+
+        Raises msgspec.ValidationError.
         """
         items = [] if document is None else list(decoded(document, self.kinds))
         for item in () if before is None else decoded(before, self.kinds):

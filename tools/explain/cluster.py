@@ -46,9 +46,11 @@ class _Ignored:
 
 
 class Cluster:
-    """A cluster of documents, one after another. `kinds` are those that plugins declare, and
-    `gates` the feature gates. If `whole`, pods and nodes keep the fields that only extenders read.
-    Only nominations of pods whose scheduler name is in `schedulers` count.
+    """A cluster of documents, which can be added, replaced and removed.
+
+    `kinds` are the kinds that plugins declare, and `gates` the feature gates. If `whole`, pods and
+    nodes keep the fields that only extenders read. Only nominations of pods whose scheduler name is
+    in `schedulers` count.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class Cluster:
         self._cache = CacheState()
 
     def put(self, document: dict[str, Any]) -> None:
-        """Adds an object, or replaces the one of its name. Raises msgspec.ValidationError."""
+        """Adds an object, or replaces the object of the same name. Raises
+        msgspec.ValidationError.
+        """
         for item in self._items(document):
             match item:
                 case Node() as node:
@@ -85,7 +89,7 @@ class Cluster:
                     self._cache.handle(ObjectPut(other))
 
     def remove(self, document: dict[str, Any]) -> None:
-        """Removes an object, a pod with a node if it is a pod."""
+        """Removes an object. A pod must have a node."""
         for item in self._items(document):
             match item:
                 case Node() as node:
@@ -119,7 +123,8 @@ class Cluster:
 
 
 def decoded(document: dict[str, Any], kinds: Iterable[WatchedKind]) -> Iterator[HasMetadata]:
-    """Yields an object in the type of each of its kinds: one that berth knows, or some of `kinds`.
+    """Yields an object in the type of each of its kinds: a kind that berth knows, or some of
+    `kinds`.
 
     Raises msgspec.ValidationError.
     """

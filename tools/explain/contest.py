@@ -33,8 +33,8 @@ class Contest(msgspec.Struct, frozen=True):
     same.
 
     `budgets` has the names of the budgets that would be broken, by node; `left_out` are candidates
-    that an extender took away. `chosen_by` is the plugin that made the nomination; only the choice
-    of DefaultPreemption can be retraced.
+    that an extender removed. `chosen_by` is the plugin that made the nomination; only the choice of
+    DefaultPreemption can be retraced.
     """
 
     chosen_by: str

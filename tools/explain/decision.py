@@ -85,8 +85,9 @@ class Cost(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Preemption(msgspec.Struct, frozen=True, rename="camel"):
-    """Every node where preemption would help. Any of the `alternatives` may be nominated, since
-    they cost the same.
+    """Every node where preemption would help.
+
+    Any of the `alternatives` may be nominated, since they cost the same.
     """
 
     nominated_node: str

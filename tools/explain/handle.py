@@ -42,7 +42,7 @@ class _NoCalls:
 
 
 class HeldObjects:
-    """The objects of a cluster in which nothing changes."""
+    """The objects of a cluster that does not change."""
 
     def __init__(self) -> None:
         self._held: dict[type[HasMetadata], dict[tuple[str, str], HasMetadata]] = {}
@@ -78,8 +78,10 @@ class HeldObjects:
 
 
 class ReadOnlyHandle:
-    """The handle of plugins that decide for an answer. `passed` are seconds between decisions that
-    the answer does not wait for: they let plugins earn what long searches may take.
+    """The handle of plugins that decide for an answer.
+
+    `passed` is added to the clock, in seconds: the answer does not wait between decisions, and in
+    that time plugins would earn steps for long searches.
     """
 
     measures = NO_MEASURES

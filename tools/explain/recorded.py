@@ -8,7 +8,9 @@ NO_REASONS = ("BackoffComplete", "PopFromBackoffQ", "ScheduleAttemptFailure")
 
 
 def woken_by(page: AttemptsPage, attempt: RecordedAttempt) -> str:
-    """Returns what woke the pod for an attempt of the page; empty if that is no longer known."""
+    """Returns in words why the pod was woken for an attempt of the page; empty if that is no longer
+    known.
+    """
     if attempt.result == "failed":
         return ""
     if attempt.woken_late:

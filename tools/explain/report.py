@@ -26,9 +26,10 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 def conclusion(
     explained: Explanation, asks: Collection[Ask] = (), *, now: bool = True
 ) -> tuple[str, str]:
-    """Returns where the pod goes, or that it stays pending, and more about it; together a sentence
-    without its subject. `asks` are what the nodes lack. Unless `now`, something else has to happen
-    first.
+    """Returns the node to which the pod goes, or that it stays pending, and further words about it;
+    together a sentence without its subject.
+
+    `asks` are the things that the nodes lack. Unless `now`, something else has to happen first.
     """
     decision, contest = explained.decision, explained.contest
     if isinstance(decision, Failure):
@@ -77,9 +78,11 @@ def show(
     top: int,
     console: Console,
 ) -> None:
-    """Prints why the pod of this name is not tried now, and the conclusion. Then come at most `top`
-    of the feasible nodes with their scores, what the others lack, the demands of the pod's volumes,
-    the devices that the nodes would give to its claims, and Kubernetes' own message.
+    """Prints why the pod of this name is not tried now, and the conclusion.
+
+    Then come at most `top` of the feasible nodes with their scores, the things that the others
+    lack, the demands of the pod's volumes, the devices that the nodes would give to its claims, and
+    Kubernetes' own message.
     """
     decision, contest = explained.decision, explained.contest
     pod = shown(name)

@@ -93,9 +93,11 @@ def from_manifests(
     kinds: Collection[WatchedKind] = (),
     cluster: Sequence[Document] = (),
 ) -> list[Document]:
-    """Returns the objects of a cluster, and on top of them those of files as a user writes them,
-    completed with the API's defaults. Objects of `kinds`, which plugins declare, are taken as they
-    are. Names on standard error the kinds that are left out. Raises SourceError.
+    """Returns the objects of a cluster, and on top of them the objects of files as a user writes
+    them, completed with the API's defaults.
+
+    Objects of `kinds`, which plugins declare, are taken as they are. The kinds that are left out
+    are named on standard error. Raises SourceError.
     """
     declared = {(kind.api_version, kind.kind) for kind in kinds}
     try:
@@ -147,11 +149,12 @@ def _place(document: Document) -> tuple[str, str, str]:
 async def from_cluster(
     connection: Connection, kinds: Collection[WatchedKind] = (), others: Collection[Kind] = ()
 ) -> list[Document]:
-    """Returns the objects of a live cluster that a decision reads, with those of `kinds`, which
-    plugins declare, and of `others`. A kind that the API server does not serve has no objects.
+    """Returns the objects of a live cluster that a decision reads, including objects of `kinds`,
+    which plugins declare, and of `others`.
 
-    Leaves out objects that cannot be read and priority classes that may not be listed, and says so
-    on standard error. Raises SourceError or ConnectionFailedError.
+    A kind that the API server does not serve has no objects. Leaves out objects that cannot be read
+    and priority classes that may not be listed, and says so on standard error. Raises SourceError
+    or ConnectionFailedError.
     """
     documents: list[Document] = []
     async with Client(connection) as client:
@@ -185,7 +188,7 @@ def paths_of(
 
 
 def can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
-    """False, with the reason on standard error, if an object cannot be read."""
+    """False if an object cannot be read. The reason is printed on standard error."""
     problem = "metadata.name: expected a name"
     try:
         decodings = list(decoded(document, kinds))
@@ -214,8 +217,10 @@ def from_scenario(line: bytes | str) -> tuple[str, Question]:
 
 
 def kinds_besides(subject: Subject, *, files: bool) -> list[Kind]:
-    """Returns the kinds that a question reads besides those of a decision: the priority classes
-    that the pod could have, for new objects what admission looks up, and the kind of a workload.
+    """Returns the kinds that a question reads in addition to the kinds of a decision.
+
+    These are the priority classes that the pod could have, the kinds that admission looks up for
+    new objects, and the kind of a workload.
     """
     workloads = [kind for kind in KINDS if kind.kind == subject.kind and kind.stored_as is None]
     if files or subject.kind != "Pod":
@@ -262,7 +267,7 @@ def completed_object(kind: Kind, document: Document, store: Store) -> Document:
     """Returns the object as an API server would store it. Raises SourceError with all of its
     problems.
 
-    Puts what admission looks up into the store. A copy of a stored object, which has a
+    Objects that admission looks up are put into the store. A copy of a stored object, which has a
     uid, has already passed admission. A new PersistentVolume is available, as the volume controller
     would soon make it.
     """

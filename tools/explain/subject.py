@@ -47,7 +47,9 @@ class Subject(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, namespace: str = DEFAULT_NAMESPACE) -> Subject:
-        """Reads NAME, NAMESPACE/NAME or KIND/NAME; a name of a kind is no namespace."""
+        """Reads NAME, NAMESPACE/NAME or KIND/NAME. The name of a kind is never taken for a
+        namespace.
+        """
         first, slash, name = text.partition("/")
         if not slash:
             return cls("Pod", namespace, text)
@@ -70,8 +72,10 @@ class Subject(msgspec.Struct, frozen=True):
         return sorted(of.get("namespace") or "" for of in places if of.get("name") == self.name)
 
     def settled(self, documents: Iterable[Document]) -> Subject:
-        """Returns the subject with a namespace. If none is stated, it is the only one of the
-        documents that has the subject, or else "default".
+        """Returns the subject with a namespace.
+
+        If none is stated, it is the only namespace of the documents that has the subject, or else
+        "default".
         """
         if self.namespace:
             return self

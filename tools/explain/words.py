@@ -28,8 +28,9 @@ class _Requirement(Protocol):
 
 
 def shown(*lines: str) -> str:
-    """Returns lines for the console as they stand: without markup, and with control characters
-    escaped, so that no text from the cluster can add a line or colour it.
+    """Returns lines for the console without markup, and with control characters escaped.
+
+    So no text from the cluster can add a line or colour it.
     """
     return escape("\n".join(map(printable, lines)))
 
@@ -45,7 +46,9 @@ def label_in(key: str, values: Iterable[str]) -> str:
 
 
 def where(selector: NodeSelector) -> str:
-    """Words the nodes that a volume's node affinity allows, such as "on nodes with zone in (a)"."""
+    """Returns words for the nodes that a volume's node affinity allows, such as "on nodes with zone
+    in (a)".
+    """
     terms = [
         all_of([required(r) for r in term.match_expressions if r.key.strip("-")])
         for term in selector.node_selector_terms
@@ -55,7 +58,7 @@ def where(selector: NodeSelector) -> str:
 
 
 def selected(selector: Selector) -> str:
-    """Words the nodes of a topology, such as "on nodes with zone in (a)"."""
+    """Returns words for the nodes of a topology, such as "on nodes with zone in (a)"."""
     if selector.nothing:
         return "on no node"
     if not selector.requirements:
@@ -64,7 +67,9 @@ def selected(selector: Selector) -> str:
 
 
 def within(topologies: Sequence[TopologySelectorTerm]) -> str:
-    """Words the nodes of a class's allowedTopologies, such as "on nodes with zone in (a)"."""
+    """Returns words for the nodes of a class's allowedTopologies, such as "on nodes with zone in
+    (a)".
+    """
     terms = [
         all_of([label_in(r.key, r.values) for r in term.match_label_expressions])
         for term in topologies

@@ -34,15 +34,16 @@ class Changes(Protocol[Kept]):
 
 
 class Renewed(msgspec.Struct, frozen=True):
-    """Leases that were renewed together, by namespace and name. Nothing else of them has changed,
-    so hardly anybody reads them.
+    """Leases that were renewed together, by namespace and name.
+
+    Nothing else in them has changed, so they are hardly ever read.
     """
 
     leases: dict[tuple[str, str], StoredObject]
 
 
 class Heartbeat(ObjectChanged[Kept], frozen=True):
-    """A node of which only the lastHeartbeatTime of conditions has changed."""
+    """A node in which only the lastHeartbeatTime of conditions has changed."""
 
 
 def heartbeat_patch(node: dict[str, Any], conditions: Collection[str], time: str) -> dict[str, Any]:
@@ -60,7 +61,7 @@ class Access(Calls, Protocol):
     """Requests to an API server, and watches. Answers and objects may not be changed."""
 
     async def renew(self, namespace: str, names: Sequence[str], time: str) -> list[str]:
-        """Sets the renewTime of leases. Returns the names of those that do not exist.
+        """Sets the renewTime of leases. Returns the names of the leases that do not exist.
 
         A lease that cannot be renewed for another reason is left alone.
         """

@@ -15,8 +15,9 @@ from anyio.abc import TaskGroup
 class Alarm:
     """The alarm of an owner. Times are seconds of any clock.
 
-    `now` returns the time, `next_time` the earliest for which the owner waits, infinity for none.
-    `ring` is called with a time that has come, and `sleep` waits for at least `least` seconds.
+    `now` returns the time, `next_time` the earliest time for which the owner waits, infinity for
+    none. `ring` is called with a time that has come, and `sleep` waits for at least `least`
+    seconds.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Alarm:
         self._awaited: set[float] = set()
 
     def set(self) -> None:
-        """Has the alarm ring at the earliest time; to be called when that may have changed."""
+        """Makes the alarm ring at the earliest time. Call it when that time may have changed."""
         if (time := self._earlier()) < inf:
             self._group.start_soon(self._wait, time)
 

@@ -31,7 +31,7 @@ class Identifier(Object, frozen=True, kw_only=True):
 
 
 class ResourceSource(Object, frozen=True, kw_only=True):
-    """What pods use of a resource, or what their containers of one name use."""
+    """The use of a resource by pods, or by the containers of one name in them."""
 
     name: str = ""
     container: str = ""

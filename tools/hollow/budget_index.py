@@ -20,7 +20,7 @@ def pod_labels(pod: Pod) -> tuple[str, ...]:
 
 
 def anything_in(namespace: str) -> str:
-    """Returns what a budget is filed under that may select any pod of its namespace."""
+    """Returns the index key of budgets that may select any pod of the namespace."""
     return f"{namespace}/"
 
 
@@ -29,7 +29,7 @@ def budget_labels(budget: PodDisruptionBudget) -> list[str]:
 
 
 def selector_labels(namespace: str, selector: Selector) -> list[str]:
-    """Returns what a selector of pods is filed under."""
+    """Returns the index keys for a selector of pods."""
     if selector.nothing:
         return []
     required = [r for r in selector.requirements if r.operator == "In"]

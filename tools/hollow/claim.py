@@ -33,8 +33,8 @@ def selector_from(selector: LabelSelector | None) -> Selector:
 def selector_of(owner: Workload) -> Selector:
     """Returns the owner's selector.
 
-    The selector of a ReplicationController is a map of labels, by default those of the template. A
-    Job without a selector selects by its uid.
+    The selector of a ReplicationController is a map of labels; by default, these are the labels of
+    its template. A Job without a selector selects by its uid.
     """
     if isinstance(owner, ReplicationController):
         return from_map(owner.spec.selector or labels_in(owner.spec.template))
@@ -46,9 +46,10 @@ def selector_of(owner: Workload) -> Selector:
 def claim(
     owner: Workload, candidates: Iterable[T], finalizer: str = ""
 ) -> tuple[list[T], list[Write]]:
-    """Returns the candidates that the owner controls, and the writes that adopt and release.
+    """Returns the candidates that the owner controls, and the writes that adopt and release
+    candidates.
 
-    What is adopted gets the finalizer, and what is released loses it.
+    An adopted object gets the finalizer, and a released one loses it.
     """
     selector, uid = selector_of(owner), owner.metadata.uid
     mine: list[T] = []

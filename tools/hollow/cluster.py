@@ -99,7 +99,9 @@ class Cluster:
         self.refusals: dict[tuple[str, str, str], str] = {}
 
     def renew(self, leases: Mapping[tuple[str, str], StoredObject]) -> None:
-        """Takes renewed leases, by namespace and name. They are read when somebody asks for one."""
+        """Takes renewed leases, by namespace and name. A lease is read only when somebody asks for
+        it.
+        """
         self._renewed.update(leases)
 
     def _read_renewed(self) -> None:
@@ -153,11 +155,11 @@ class Cluster:
         return uid in self._gone
 
     def is_listed(self, kind: type[HasMetadata]) -> bool:
-        """True once all objects of the kind that existed at some time are stored."""
+        """True once all objects of the kind have been stored that existed at one moment."""
         return kind in self._listed
 
     def is_absent(self, kind: str, namespace: str, name: str, uid: str) -> bool:
-        """True if the server was seen to have no object of this kind, name and uid."""
+        """True if the server has been found to have no object of this kind, name and uid."""
         return (kind, namespace, name, uid) in self._absent
 
     def note_absent(self, kind: str, namespace: str, name: str, uid: str) -> None:
@@ -174,7 +176,8 @@ class Cluster:
         return [objects[kind][namespace][name] for kind, namespace, name in places]
 
     def put(self, obj: HasMetadata, *, readable: bool = True) -> Change | None:
-        """Stores an object. Returns None if the stored one is as new, or if it has been deleted.
+        """Stores an object. Returns None if the stored object is as new, or if the object has been
+        deleted.
 
         If not `readable`, `obj` is the readable part of an object that cannot be read.
         """
@@ -218,7 +221,7 @@ class Cluster:
     def discard(
         self, kind: type[HasMetadata], namespace: str, name: str, uid: str
     ) -> Change | None:
-        """Removes a deleted object like `remove`, if only its name and uid are available."""
+        """Removes a deleted object like `remove`, by its name and uid."""
         stored = self.find(kind, namespace, name)
         if stored is None or stored.metadata.uid != uid:
             self._remember(uid)
@@ -227,7 +230,7 @@ class Cluster:
         return Change(stored, None)
 
     def replace(self, kind: type[T], objects: Iterable[T], parts: Iterable[T] = ()) -> list[Change]:
-        """Replaces all objects of a kind, after a list.
+        """Replaces all objects of a kind by those of a list.
 
         `parts` are the readable parts of objects that cannot be read.
         """

@@ -58,8 +58,8 @@ _KINDS = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 class Selection(msgspec.Struct, frozen=True):
     """The controllers to run, or None for all, and the kinds that they follow.
 
-    An item rests for `rest` seconds after each decision. Without a rest, each change is decided on
-    at once, and only an item with something to write gets a task.
+    An item rests for `rest` seconds after each decision. Without a rest, each change leads to a
+    decision at once, and only an item with something to write gets a task.
     """
 
     followed: tuple[str, ...]
@@ -82,9 +82,9 @@ async def run_controllers(
     scenario: Scenario = NO_SCENARIO,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs controllers until cancelled; started once everything they follow is listed.
+    """Runs controllers until cancelled; started once all kinds that they follow are listed.
 
-    Autoscalers measure what pods use according to the scenario.
+    Autoscalers measure the usage of pods as the scenario describes it.
     """
     async with anyio.create_task_group() as group:
         cluster = Cluster()

@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 class Occurrence(msgspec.Struct, frozen=True):
-    """An event to write: the first one of its name, or one that counts it once more."""
+    """An event to write: either a new event, or an earlier one with a higher count."""
 
     document: Document
     is_new: bool
@@ -49,7 +49,9 @@ class Correlator:
         self._numbers = 0
 
     def correlate(self, event: Document, now: datetime) -> Occurrence | None:
-        """Returns what to write for an event; None if there are too many about its object."""
+        """Returns the event to write for an event; None if there are too many events about its
+        object.
+        """
         about, source = event["involvedObject"], event["source"]
         reporter = source["component"], source.get("host"), event["type"]
         place = reporter, about["kind"], about.get("namespace"), about["name"], about["uid"]

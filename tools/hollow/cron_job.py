@@ -160,10 +160,10 @@ def _deletion(job: Job) -> Delete:
 def latest(
     schedule: Schedule, zone: ZoneInfo, first: datetime, now: datetime
 ) -> tuple[datetime | None, int]:
-    """Returns the latest time of a schedule that has passed, None if not even the `first` has, and
-    about how many have.
+    """Returns the latest time of a schedule that has passed, and about how many have passed.
 
-    If many have passed, it skips most of them by the interval between the first two.
+    The time is None if not even `first` has passed. If many have passed, most of them are skipped
+    by the interval between the first two.
     """
     second = schedule.after(first, zone)
     if first > now:

@@ -18,7 +18,9 @@ class FailedPods:
         self._delays: dict[tuple[str, int], tuple[float, datetime]] = {}
 
     def wait(self, node: str, generation: int, now: datetime) -> float:
-        """Returns the seconds that a failed pod stays; 0 if it is deleted now, which counts."""
+        """Returns the seconds for which a failed pod stays; 0 if it is deleted now, which is
+        counted.
+        """
         place = node, generation
         delay, since = self._delays.get(place, (0.0, now))
         if now - since > _FORGOTTEN:

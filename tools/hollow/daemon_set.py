@@ -60,8 +60,8 @@ def reconcile(
 ) -> list[Write]:
     """Creates missing pods, deletes unwanted ones, and updates a few at a time.
 
-    Without a history, the owner counts as one without revisions. `failed` has the nodes where pods
-    have failed before. A set that is being deleted is left as it is.
+    Without a history, the owner is treated as if it had no revisions. `failed` has the nodes where
+    pods have failed before. A set that is being deleted is left as it is.
     """
     if deleting(owner):
         return []
@@ -100,7 +100,7 @@ def _age(pod: Pod) -> tuple[bool, str, str]:
 
 
 def tolerations(spec: Document) -> list[Document]:
-    """Returns the tolerations of the pod and those that every daemon gets."""
+    """Returns the pod's tolerations, and the tolerations that every daemon pod gets."""
     daemon = (*_TOLERATED, _HOST_NETWORK) if spec.get("hostNetwork") else _TOLERATED
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in daemon]
     own = spec.get("tolerations") or []
@@ -114,7 +114,9 @@ def daemon_spec(owner: DaemonSet) -> PodSpec:
 
 
 def fits(spec: PodSpec, node: Node) -> tuple[bool, bool]:
-    """Returns if a pod should run on the node, and if a pod that already runs there may stay."""
+    """Returns whether a pod should run on the node, and whether a pod that already runs there may
+    stay.
+    """
     if spec.node_name not in ("", node.metadata.name):
         return False, False
     if not spec.node_selector.items() <= node.metadata.labels.items():
@@ -133,7 +135,7 @@ def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
 
 
 def target_node(pod: Pod) -> str:
-    """Returns the node of a daemon pod: the one it is bound to, or else its target."""
+    """Returns the node of a daemon pod: its node if it is bound, otherwise its target."""
     if pod.spec.node_name:
         return pod.spec.node_name
     for term in _required_terms(pod.spec) or ():

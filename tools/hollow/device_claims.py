@@ -80,12 +80,12 @@ def is_done(pod: Pod) -> bool:
 
 
 def pool_of(slice_: ResourceSlice) -> str:
-    """Returns driver and pool of a slice, the key of an index."""
+    """Returns driver and pool of a slice, a key for look-ups in an index."""
     return f"{slice_.spec.driver}/{slice_.spec.pool.name}"
 
 
 def pool_with(result: DeviceRequestAllocationResult) -> str:
-    """Returns driver and pool of an allocated device, the key of an index."""
+    """Returns driver and pool of an allocated device, a key for look-ups in an index."""
     return f"{result.driver}/{result.pool}"
 
 

@@ -55,7 +55,9 @@ class UncountableError(Exception):
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """The number of expected pods, how many must be healthy, and pods without a controller."""
+    """The number of expected pods, the number of them that must be healthy, and the pods without a
+    controller.
+    """
 
     expected: int
     desired: int
@@ -108,7 +110,7 @@ def reconcile(
 
 
 def expectation(spec: PodDisruptionBudgetSpec, pods: Sequence[Pod], find: Find) -> Expectation:
-    """Returns what the budget expects of these pods. Raises UncountableError."""
+    """Returns the numbers of pods that the budget expects. Raises UncountableError."""
     most, least = spec.max_unavailable, spec.min_available
     if most is not None:
         expected, unmanaged = _expected(pods, find)
@@ -121,7 +123,9 @@ def expectation(spec: PodDisruptionBudgetSpec, pods: Sequence[Pod], find: Find) 
 
 
 def may_be_stale(pod: Pod) -> bool:
-    """True if the pod was to be deleted, and is not; a kubelet may take its time about that."""
+    """True if the pod was to be deleted, but is not deleting. A kubelet may take some time for
+    that.
+    """
     target = condition_of(pod.status.conditions, "DisruptionTarget")
     if target is None or target.status != "True" or target.reason == "TerminationByKubelet":
         return False

@@ -22,7 +22,8 @@ SEVERAL = "several-budgets"  # over one pod, of which evictions know nothing to 
 
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
-    """Yields the budgets whose numbers a change may alter, and a pod that should be gone.
+    """Yields the budgets whose numbers a change may alter, and items for a pod of several budgets
+    or with a stale condition DisruptionTarget.
 
     A workload matters if its scale or its own controller changes.
     """

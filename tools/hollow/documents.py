@@ -31,7 +31,9 @@ def documents_of(parts: Iterable[msgspec.Struct]) -> list[Document]:
 
 
 def container_documents(statuses: Iterable[ContainerStatus]) -> list[Document]:
-    """Returns the statuses of containers as documents, with the fields that each of them has."""
+    """Returns the statuses of containers as documents. Required fields are present even with their
+    defaults.
+    """
     return [
         {
             "ready": status.ready,

@@ -97,10 +97,10 @@ class Embedded:
         return await self.call("PATCH", path, answer, body, CONTENT_TYPES[kind])
 
     async def renew(self, namespace: str, names: Sequence[str], time: str) -> list[str]:
-        """Sets the renewTime of leases. Returns the names of those that do not exist.
+        """Sets the renewTime of leases. Returns the names of the leases that do not exist.
 
         Clusters do this more often than anything else. Nothing else changes in a lease, so nothing
-        is to be validated, and no admission policy is asked.
+        has to be validated, and no admission policy is asked.
         """
         return list(self._store.renew(LEASES, namespace, names, time))
 
@@ -207,7 +207,7 @@ class Subscription(Generic[Kept]):
         return ObjectsListed(items, unreadable)
 
     def change(self, event: Event) -> WatchUpdate[Kept] | None:
-        """Returns what an event changes for the reader."""
+        """Returns the change that an event makes for the reader."""
         if event.type != "DELETED" and self._selects(event.after):
             news = self._read(event.after)
             if event.is_heartbeat and isinstance(news, ObjectChanged):

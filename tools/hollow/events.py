@@ -30,7 +30,7 @@ def about(
     reporter: Reporter,
     now: datetime,
 ) -> Document:
-    """Returns an event about an object; its type is Normal or Warning.
+    """Returns an event about an object; the type is Normal or Warning.
 
     Events about objects without a namespace are in the namespace "default".
     """
@@ -61,7 +61,7 @@ def about(
 
 
 def reporter_of(owner: HasMetadata) -> Reporter:
-    """Returns the controller of an owner, as it reports its events."""
+    """Returns the reporter of the events of an owner's controller."""
     kind = type(owner).__name__
     if kind == "Pod":
         return CLAIM_REPORTER

@@ -26,7 +26,7 @@ _KINDS = {
 
 
 class Standing(Enum):
-    """How an owner stands to a dependent."""
+    """The state of an owner, as far as a dependent's garbage collection is concerned."""
 
     SOLID = auto()  # it exists
     WAITING = auto()  # it waits for its dependents to go
@@ -39,7 +39,7 @@ def collect(
     standing: Callable[[OwnerReference], Standing],
     dependents: Sequence[HasMetadata],
 ) -> list[Write]:
-    """Returns what is due for one object, as an owner that is deleted or as a dependent."""
+    """Returns the due writes for one object, as a deleted owner or as a dependent."""
     if waits_for_dependents(obj):
         blocked = any(_blocks(each, obj) for each in dependents)
         return [] if blocked else [_without(obj, FOREGROUND)]
@@ -64,7 +64,7 @@ def collect(
 
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
-    """Yields the items that a change concerns; an item may occur twice."""
+    """Yields the items whose garbage collection a change may affect; an item may occur twice."""
     before, after = change.before, change.after
     if before is not None:
         for reference in before.metadata.owner_references:
@@ -97,7 +97,9 @@ def reconcile(cluster: Cluster, obj: HasMetadata) -> list[Write]:
 
 
 def standing_of(cluster: Cluster, obj: HasMetadata, reference: OwnerReference) -> Standing:
-    """Returns how an owner stands to the object; one of an unfamiliar kind counts as solid."""
+    """Returns the state of the owner in a reference. An owner of an unfamiliar kind counts as
+    existing.
+    """
     if cluster.is_gone(reference.uid):
         return Standing.GONE
     owner = find_owner(cluster, obj, reference)

@@ -8,7 +8,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 
 
 class Item(msgspec.Struct, frozen=True):
-    """An object to decide on. The controller of a workload has the name of the kind."""
+    """An object to decide on. The controller of a workload has the same name as its kind."""
 
     controller: str
     kind: str

@@ -33,8 +33,8 @@ def by_usefulness(pods: Iterable[Pod], related: Iterable[Pod], now: datetime) ->
     """Returns the pods of a ReplicaSet in the order of their deletion.
 
     Unplaced, pending, unready, cheap, crowded, restarted and young ones come first. `related` are
-    the pods that crowd each other on a node. Ages of the same power of two count as equal, so that
-    not all pods of the last scaling go before older ones.
+    the pods that crowd each other on a node. Ages that round to the same power of two count as
+    equal, so that the pods of the last scaling do not all go before older ones.
     """
     crowd = Counter(pod.spec.node_name for pod in related if is_active(pod))
     past = cmp_to_key(_compare_roughly)

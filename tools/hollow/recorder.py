@@ -27,7 +27,7 @@ class Recorder:
         self._writing = False
 
     def record(self, event: Document) -> None:
-        """Has an event written soon, or counted with an earlier one."""
+        """Writes an event soon, or counts it together with an earlier one."""
         latest = self._correlator.correlate(event, self._clock.wall())
         if latest is None:
             return

@@ -24,9 +24,10 @@ LONGEST_PREFIX = 223  # of a revision's name
 
 
 class History(msgspec.Struct, frozen=True):
-    """The revisions of an owner, from the oldest on, without the one of its template.
+    """The old revisions of an owner, the oldest first.
 
-    That one has the name and the hash. `collisions` counts the hashes that were taken.
+    `name` and `hash` belong to the revision of its present template. `collisions` counts the hashes
+    that were taken.
     """
 
     name: str
@@ -53,7 +54,7 @@ def record(
     candidates: Iterable[ControllerRevision],
     is_taken: Callable[[str], bool],
 ) -> tuple[History, list[Write]]:
-    """Returns the history, and the writes that make it right.
+    """Returns the history, and the writes that bring the revisions up to date.
 
     `is_taken` returns True for the name of a revision that exists.
     """
@@ -88,9 +89,9 @@ def record(
 
 
 def forget(owner: DaemonSet | StatefulSet, history: History, pods: Iterable[Pod]) -> list[Write]:
-    """Deletes the oldest revisions beyond the limit, but none that a pod has.
+    """Deletes the oldest revisions beyond the limit, but no revision that a pod has.
 
-    A StatefulSet does not count those that are in use.
+    For a StatefulSet, the revisions in use do not count towards the limit.
     """
     live = {pod.metadata.labels.get(HASH) for pod in pods}
     if isinstance(owner, StatefulSet):

@@ -63,7 +63,7 @@ FOLLOWED = tuple(TYPES)
 
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
-    """Yields the items that a change concerns; an item may occur twice."""
+    """Yields the items that a change may affect; an item may occur twice."""
     if isinstance(change.before, Lease) and isinstance(change.after, Lease):
         return  # renewed
     yield from disruption_routing.touched(cluster, change)
@@ -124,24 +124,28 @@ class Controllers:
         self._failed: dict[str, FailedPods] = {}  # of daemon sets, by uid
 
     def shift(self, step: timedelta) -> None:
-        """Lets nodes and evictions wait no longer or shorter although the time of day was set."""
+        """Keeps the waits of nodes and evictions as long as they are, although the time of day was
+        set.
+        """
         self._nodes.shift(step)
 
     def touched(self, cluster: Cluster, change: Change, now: datetime) -> Iterator[Item]:
-        """Takes note of a change; yields the items that it concerns, perhaps twice."""
+        """Takes note of a change. Yields the items that it may affect; an item may occur twice."""
         yield from self._nodes.observe(cluster, change, now)
         yield from touched(cluster, change)
 
     def renewed(self, leases: Iterable[tuple[str, str]], now: datetime) -> list[Item]:
-        """Takes note of renewed leases, by namespace and name; returns the items concerned."""
+        """Takes note of renewed leases, by namespace and name. Returns the affected items."""
         return self._nodes.renewed(leases, now)
 
     def beaten(self, change: Change, now: datetime) -> list[Item]:
-        """Takes note of the heartbeat of a node; returns the items concerned."""
+        """Takes note of the heartbeat of a node. Returns the affected items."""
         return self._nodes.beaten(change, now)
 
     def postponed(self, item: Item, now: datetime) -> float:
-        """Returns the seconds until an item whose time has come is to be decided on, 0 for now."""
+        """Returns the seconds by which the due decision on an item is postponed; 0 to
+        decide now.
+        """
         return self._nodes.postponed(item, now)
 
     def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:

@@ -56,9 +56,10 @@ def reconcile(
     now: datetime,
     history: History | None = None,
 ) -> list[Write]:
-    """Returns the writes. `claims` are the PersistentVolumeClaims of the namespace.
+    """Returns the writes for the pods, the claims and the status. `claims` are the
+    PersistentVolumeClaims of the namespace.
 
-    Without a history, the owner counts as one without revisions.
+    Without a history, the owner is treated as if it had no revisions.
     """
     history = history or unrecorded(owner)
     mine, writes = claim(owner, (pod for pod in candidates if _is_member(owner, pod)))

@@ -75,7 +75,7 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """A request for another decision after this many seconds, even if nothing changes."""
+    """A request for another decision after this many seconds, even without a change."""
 
     seconds: float
 
@@ -162,7 +162,9 @@ def disrupted(pod: Pod, reason: str, message: str, now: datetime, phase: str = "
 def count_available(
     pods: Sequence[Pod], min_ready_seconds: int, now: datetime
 ) -> tuple[int, list[Write]]:
-    """Returns the number of available pods, and a request to decide when the next may be."""
+    """Returns the number of available pods, and a request to decide again when the next may be
+    available.
+    """
     if not min_ready_seconds:
         return sum(map(is_ready, pods)), []
     waits = [seconds_to_available(pod, min_ready_seconds, now) for pod in pods]

@@ -112,7 +112,7 @@ class Binding:
         return error(f"reserve claim {key(claim.metadata)}: {refused}")
 
     async def roll_back(self, pod: PodNegotiation) -> None:
-        """Takes the pod out of the claims that were written for it. They stay allocated."""
+        """Removes the pod from the claims that were written for it. They stay allocated."""
         for claim in pod.written:
             for seconds in PATIENCE:
                 latest = await self._latest(claim, seconds)

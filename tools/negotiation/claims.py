@@ -24,13 +24,13 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Lookup(Protocol):
-    """The objects of a snapshot, or those that the API server last sent."""
+    """The objects of a snapshot, or the objects that the API server last sent."""
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None: ...
 
 
 class ClaimError(Exception):
-    """A claim does not exist, or is not the pod's, so the pod has to wait."""
+    """A claim does not exist, or does not belong to the pod, so the pod has to wait."""
 
 
 def entries_of(pod: Pod, objects: Lookup) -> tuple[Entry, ...]:

@@ -69,7 +69,7 @@ class PodSchedulingContextSpec(Object, frozen=True, kw_only=True):
 
 
 class ResourceClaimSchedulingStatus(Object, frozen=True, kw_only=True):
-    """The answer for a claim; `name` is that of its entry in the pod's spec.resourceClaims."""
+    """The answer for a claim; `name` is the name of its entry in the pod's spec.resourceClaims."""
 
     name: str = ""
     unsuitable_nodes: tuple[str, ...] = ()

@@ -46,8 +46,8 @@ class PodNegotiation:
     """The negotiated claims of a pod that is being scheduled.
 
     `unavailable` are the indices of delayed claims that one of the filtered nodes cannot use.
-    `potential` are the nodes that PreScore got, () if the drivers know them. `proposal` is the spec
-    that PreBind has to publish, None if it is published. `written` are the claims that PreBind
+    `potential` are the feasible nodes in PreScore, () if the drivers know them. `proposal` is the
+    spec that PreBind has to publish, None if it is published. `written` are the claims that PreBind
     reserved.
     """
 

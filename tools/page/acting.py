@@ -17,7 +17,7 @@ VERBS = ("cordon", "uncordon", "drain", "delete")
 
 
 async def act(access: Embedded, verb: str, node: str) -> str:
-    """Does one of VERBS to a node, and returns a sentence about it. Raises ApiError."""
+    """Performs one of VERBS on a node, and returns a sentence about it. Raises ApiError."""
     path = f"{NODES.path()}/{quote(node, safe='')}"
     if verb == "delete":
         await access.call("DELETE", path, dict)

@@ -62,8 +62,8 @@ class DaemonSource:
         self._last: Glance | None = None
 
     async def glance(self) -> Glance | None:
-        """Returns the last glance if the scheduler does not answer, with the time for which its
-        event loop has stood still.
+        """Returns the present glance. If the scheduler does not answer, it is the last one, with
+        the time for which the event loop has been blocked.
         """
         try:
             with anyio.fail_after(GLANCE_SECONDS):
@@ -114,8 +114,10 @@ def _pod_row(item: Node | Pod) -> PodRow:
 
 
 class DaemonPage:
-    """The answers at /ui and below. Who may have them is decided before; decisions are for those
-    who may ask what-ifs too.
+    """The answers at /ui and below.
+
+    Whether the client may have them is decided before the page is called; decisions are only for
+    clients that may also ask what-ifs.
     """
 
     def __init__(self, view: View, clock: Clock, tell: Tell) -> None:

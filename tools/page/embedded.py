@@ -34,8 +34,10 @@ PRIORITY_CLASSES = ("scheduling.k8s.io/v1", "PriorityClass")
 
 
 class EmbeddedSource:
-    """The Source of an embedded cluster. `glance` and `recorded` ask the scheduler, whose
-    configuration and feature gates the stories use. One story is told at a time, in a thread.
+    """The Source of an embedded cluster.
+
+    `glance` and `recorded` ask the scheduler, whose configuration and feature gates are used for
+    the stories. Stories are made one at a time, in a thread.
     """
 
     schedules = True

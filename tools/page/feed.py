@@ -31,7 +31,7 @@ MOST_VIEWERS = 64
 
 
 class Frame(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Rows that replace those of the same name, and the names of those that are gone."""
+    """The rows that replace rows of the same name, and the names of deleted rows."""
 
     nodes: list[NodeRow] = []
     pods: list[PodRow] = []
@@ -43,11 +43,11 @@ Row = TypeVar("Row")
 
 
 class TooManyViewersError(Exception):
-    """The feed has as many viewers as it takes."""
+    """The feed has as many viewers as it can take."""
 
 
 class Board:
-    """The rows as they are now, and which of them changed since they were last taken."""
+    """The present rows, and the names of the rows that have changed since they were last taken."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeRow] = {}
@@ -86,7 +86,7 @@ class Board:
         )
 
     def whole(self) -> list[Frame]:
-        """Returns all rows as they are now."""
+        """Returns all present rows."""
         nodes, pods = list(self._nodes.values()), list(self._pods.values())
         return [
             *(Frame(nodes=part) for part in _parts(nodes)),
@@ -107,7 +107,9 @@ def _first(names: dict[str, None], most: int) -> list[str]:
 
 
 class Viewer:
-    """Somebody who looks. `scope` is cancelled when the viewer is dropped, so that events end."""
+    """A client of the feed. `scope` is cancelled when the viewer is dropped, so that its events
+    end.
+    """
 
     def __init__(self, whole: list[Frame], turn: anyio.Lock) -> None:
         self.scope = anyio.CancelScope()
@@ -117,7 +119,7 @@ class Viewer:
         self._news = anyio.Event()
 
     def offer(self, event: bytes) -> None:
-        """Gives the viewer an event, or drops a viewer who has not read the last ones."""
+        """Gives the viewer an event, or drops the viewer if it has not read the previous ones."""
         if len(self._waiting) >= MOST_WAITING:
             self.scope.cancel()
             return
@@ -125,7 +127,7 @@ class Viewer:
         self._news.set()
 
     async def events(self) -> AsyncGenerator[bytes]:
-        """Yields everything as it was at the beginning, and what changed since."""
+        """Yields the rows at the beginning, and the changes since."""
         yield event_of("begin", None)
         for frame in self._whole:
             async with self._turn:  # Many may come at once.
@@ -140,7 +142,7 @@ class Viewer:
 
 
 class Feed:
-    """Follows a source for as long as somebody looks."""
+    """Follows a source for as long as it has viewers."""
 
     def __init__(self, source: Source, clock: Clock) -> None:
         self._source = source
@@ -206,5 +208,7 @@ class Feed:
 
 
 def event_of(name: str, data: object) -> bytes:
-    """Returns a server-sent event. JSON has no line ends outside of its strings, nor inside."""
+    """Returns a server-sent event. JSON contains no line end, neither in nor between its
+    strings.
+    """
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))

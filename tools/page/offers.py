@@ -10,9 +10,11 @@ Weights = Mapping[str, Mapping[str, int]]
 
 
 class Offers(msgspec.Struct, frozen=True):
-    """`token` goes with each POST. With `acts` nodes can be changed, with `asks` what-ifs asked,
-    with `does` their steps taken for real. `schedules` is False without a scheduler. `weights` are
-    those of score plugins, by profile.
+    """The things that a page offers. `token` goes with each POST.
+
+    With `acts` nodes can be changed, with `asks` what-ifs can be asked, with `does` their steps can
+    be taken for real. `schedules` is False without a scheduler. `weights` are the weights of score
+    plugins, by profile.
     """
 
     token: str = ""

@@ -54,7 +54,7 @@ async def follow(
     put: Callable[[Change], None],
     clock: Clock,
 ) -> None:
-    """Puts the nodes, then the pods, and all their changes, until cancelled."""
+    """Puts the nodes, then the pods, and all later changes, until cancelled."""
     nodes, pods = _Kind(node_row, NodeGone), _Kind(pod_row, PodGone)
     pause = LOOK_SECONDS
     first = True

@@ -37,7 +37,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Asks(Protocol):
-    """Answers what-ifs. `weights` are those of score plugins, by profile."""
+    """Answers what-ifs. `weights` are the weights of score plugins, by profile."""
 
     @property
     def weights(self) -> Weights: ...
@@ -73,7 +73,7 @@ class Page:
         return application
 
     def add_to(self, application: web.Application) -> None:
-        """Adds the page to an application that is guarded."""
+        """Adds the page to an application that authorizes its clients."""
         application.router.add_get("/", self._to_page)
         application.router.add_get("/ui", self._to_page)
         application.router.add_get("/ui/", self._file)

@@ -25,21 +25,23 @@ Change = NodeRow | PodRow | NodeGone | PodGone
 
 
 class Source(Protocol):
-    """A cluster and its scheduler, to be looked at. A page that nobody looks at calls nothing.
-    `schedules` is False if there is no scheduler, and then no glance.
+    """A cluster and its scheduler, for a page.
+
+    Nothing is called while nobody looks at the page. `schedules` is False if there is no scheduler,
+    and therefore no glance.
     """
 
     @property
     def schedules(self) -> bool: ...
 
     async def follow(self, put: Callable[[Change], None]) -> None:
-        """Puts each node as it is now, then each pod, and all their changes, until cancelled."""
+        """Puts each present node, then each pod, and all later changes, until cancelled."""
         ...
 
     async def glance(self) -> Glance | None:
-        """Returns the queue's counts, and how the scheduler is."""
+        """Returns the queue's counts, and the state of the scheduler."""
         ...
 
     async def story(self, namespace: str, name: str) -> Story | msgspec.Raw | None:
-        """Returns what is known of a pod, or that in JSON; None if there is no such pod."""
+        """Returns the story of a pod, perhaps as JSON; None if there is no such pod."""
         ...

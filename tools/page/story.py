@@ -71,17 +71,20 @@ class PastAttempt(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What would change the decision, and who can do it: wait, owner or admin."""
+    """A change that would let the pod fit. `who` can cause it: wait (nobody has to), owner or
+    admin.
+    """
 
     who: str
     sentence: str
 
 
 class Story(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod. `attempts` are the latest, newest first. `decision` treats the pod as if it were
-    pending now; `problem` says why there is none. `changes` are those after which a pending pod
-    fits, None if it fits as it is; `changes_problem` says why there may be more. `events` is None
-    if they are not read.
+    """A pod. `attempts` are the latest, newest first.
+
+    `decision` treats the pod as if it were pending now; `problem` is the reason if there is no
+    decision. `changes` are the changes after which a pending pod fits, None if it fits already;
+    `changes_problem` says why there may be more. `events` is None if they are not read.
     """
 
     key: str
@@ -101,7 +104,7 @@ class Story(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AsPending(msgspec.Struct, frozen=True):
-    """A question about a pod as if it were pending now, with its attempt."""
+    """A question about a pod as if it were pending now, and its attempt."""
 
     explainer: Explainer
     question: Question
@@ -114,8 +117,10 @@ def as_pending(
     configuration: KubeSchedulerConfiguration,
     gates: Mapping[str, bool],
 ) -> AsPending:
-    """Asks about a pod; `objects` are the cluster with it. Takes seconds in a large cluster. Raises
-    SourceError, ConfigError or RegistryError.
+    """Asks about a pod; `objects` are the cluster, including the pod. It takes seconds in a large
+    cluster.
+
+    Raises SourceError, ConfigError or RegistryError.
     """
     explainer = Explainer(configuration, gates)
     question = question_about_pod(pod, objects, configuration)

@@ -24,14 +24,16 @@ Message = CacheMessage | QueueMessage
 
 
 class AnnouncedPods:
-    """The pods whose node is announced, as they will be bound, by uid."""
+    """The pods with an announced node, as they will be bound, by uid."""
 
     def __init__(self) -> None:
         self._pods: dict[str, Pod] = {}
 
     def placed(self, message: Message) -> Iterator[Message]:
-        """Yields what a message means if a pod is on its node as soon as that is announced: the
-        binding is then an update, and a binding that fails takes the pod away again.
+        """Yields the messages that stand for a message if a pod is on its node from the
+        announcement on.
+
+        The binding is then an update, and the pod is deleted if the binding fails.
         """
         match message:
             case PendingPodAdded(pod):

@@ -23,10 +23,10 @@ HOLDERS = frozenset(
 class Agreement(enum.StrEnum):
     """How a placement compares with berth's decision.
 
-    `same` and `tie`: the node is the best one, or one of several. `order`: it is, if changes of the
-    same moment are counted in another order. `held`: volumes or devices that the pod has by now
-    left no other node. `sampled`: the node fits, and the scheduler in charge may not have looked at
-    the better ones, as it ends its search when it has found enough.
+    `same` and `tie`: the node is the best one, or one of several. `order`: the node is the best one
+    if changes of the same moment are counted in another order. `held`: the volumes or devices that
+    the pod has by now left no other node. `sampled`: the node fits, and the scheduler in charge may
+    not have looked at the better ones, because it ends its search when it has found enough.
     """
 
     SAME = "same"
@@ -45,8 +45,10 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def judge(profile: Profile, info: PodInfo, snapshot: Snapshot, node: str) -> Comparison:
-    """Compares the placement of a pod on a node with the decision about the pod in a snapshot, of
-    which it is no part. All nodes are looked at.
+    """Compares the placement of a pod on a node with berth's decision about the pod. The snapshot
+    does not contain the pod.
+
+    All nodes are looked at.
     """
     decision = decide(profile, info, snapshot)
     if isinstance(decision, Failure):

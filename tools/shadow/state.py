@@ -55,7 +55,7 @@ AGREES = (Agreement.SAME, Agreement.TIE, Agreement.HELD)
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """A pod (namespace/name) on the node that the scheduler in charge chose, and how that compares
+    """A pod (namespace/name), the node that the scheduler in charge chose, and how that compares
     with berth's decision.
     """
 
@@ -112,7 +112,7 @@ class ShadowState:
         self._begun = False
 
     def begin(self) -> None:
-        """Judges pods from now on. What has come until now is the state to begin with."""
+        """Judges pods from now on, beginning with the present state."""
         for _, message in self._waiting:
             self._count(message)
         self._waiting.clear()
@@ -131,7 +131,7 @@ class ShadowState:
         self._waiting.extend((now, each) for each in self._announced.placed(message))
 
     def due(self, now: float) -> Iterator[Placement]:
-        """Lets the messages count that have waited for a moment, and yields the pods that they
+        """Applies the messages that have waited for a moment, and yields the pods that they
         place.
         """
         while self._begun and self._waiting and self._waiting[0][0] <= now - self._moment:

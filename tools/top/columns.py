@@ -19,7 +19,7 @@ _SPACES = str.maketrans("\n\t", "  ")
 class Column(msgspec.Struct, frozen=True):
     """A column of at least `width` cells; the rest of the terminal is shared by `weight`.
 
-    It is left out of a terminal narrower than `since`. Texts that are too long are cut in the
+    A terminal narrower than `since` does not show it. Texts that are too long are cut in the
     `middle`, or else at their end.
     """
 
@@ -32,7 +32,9 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def widths(columns: Sequence[Column], width: int) -> list[int]:
-    """Returns how wide each column is in so many cells; 0 for those that are left out."""
+    """Returns the widths of the columns in this number of cells; 0 for columns that are
+    left out.
+    """
     shown = [column.width if column.since <= width else 0 for column in columns]
     rest = width - sum(shown) - GAP * (sum(map(bool, shown)) - 1)
     weights = [column.weight if room else 0 for column, room in zip(columns, shown, strict=True)]
@@ -48,7 +50,7 @@ def clean(text: str) -> str:
 
 
 def fitted(text: str, column: Column, width: int) -> str:
-    """Returns a text in exactly so many cells, with a mark where it is cut."""
+    """Returns a text in exactly this number of cells, with a mark where it is cut."""
     text = clean(text)
     size = cell_len(text)
     if size <= width:
@@ -101,7 +103,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def bar(share: float, width: int) -> str:
-    """Returns a share as a bar with its percentage, in so many cells."""
+    """Returns a share as a bar with its percentage, in this number of cells."""
     percent = f"{share:.0%}".rjust(4)
     room = width - len(percent)
     return (
@@ -112,7 +114,7 @@ def bar(share: float, width: int) -> str:
 
 
 def spark(values: Sequence[int]) -> str:
-    """Returns a line of bars, a character a value."""
+    """Returns a line of bars, one character for each value."""
     most = max(values, default=0)
     if not most:
         return "." * len(values)

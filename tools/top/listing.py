@@ -104,7 +104,7 @@ class Listing(Widget, can_focus=True):
         return self._rows[self._cursor] if self._columns and self._rows else None
 
     def place(self) -> str:
-        """Returns which rows are in sight, if not all."""
+        """Returns which rows are in sight, unless all are."""
         shown = self._room()
         if len(self._rows) <= shown:
             return f"{len(self._rows):,}" if self._columns else ""

@@ -50,8 +50,10 @@ NODES, PODS = BY_KIND["v1", "Node"].path(), BY_KIND["v1", "Pod"].path()
 
 
 class Live:
-    """The scheduler of a Target. `configuration` and `gates` are for the stories, which are decided
-    here; one at a time, in a thread.
+    """The scheduler of a Target.
+
+    `configuration` and `gates` are for the stories, which are made here, one at a time, in a
+    thread.
     """
 
     def __init__(

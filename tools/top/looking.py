@@ -28,8 +28,10 @@ class NewsWriter(TextIOBase):
 
 
 async def look(watched: Watched, notes: Sequence[str] = ()) -> str:
-    """Shows a cluster until the user quits. Returns why there was never a connection, or "". What
-    the process logs is shown as news, since it would write over the screen.
+    """Shows a cluster until the user quits. If there was never a connection, returns the reason,
+    otherwise "".
+
+    The log of the process is shown as news, because it would write over the screen.
     """
     cluster = Cluster()
     top = Top(watched, cluster, notes)

@@ -22,7 +22,7 @@ STALE_SECONDS = 5.0  # without an event of the feed
 
 
 class Began(msgspec.Struct, frozen=True):
-    """The feed begins anew: what follows is the whole cluster."""
+    """The feed begins anew: the next events are the whole cluster."""
 
 
 Event = Began | Frame | Glance
@@ -36,8 +36,9 @@ class News(msgspec.Struct, frozen=True):
 
 
 class Cluster:
-    """The nodes and pods, what the pods use, and how the scheduler is. `now` is in seconds since
-    1970; `version` grows with each change.
+    """The nodes and pods, the requests of the pods, and the state of the scheduler.
+
+    `now` is in seconds since 1970; `version` grows with each change.
     """
 
     def __init__(self) -> None:
@@ -110,7 +111,7 @@ class Cluster:
         return sum(self.placed(now)[-RATE_SECONDS:]) / RATE_SECONDS
 
     def quiet(self, now: float) -> float:
-        """Returns the seconds since the last event, 0 if that is as it should be."""
+        """Returns the seconds since the last event; 0 if they are fewer than STALE_SECONDS."""
         if self.heard is None or now - self.heard < STALE_SECONDS:
             return 0.0
         return now - self.heard

@@ -74,8 +74,10 @@ def lost_in_words(server: str) -> Iterator[None]:
 
 
 async def events_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Event]:
-    """Yields the server-sent events of a body, without those of other names. Raises LostError for
-    one that is too long, and msgspec.MsgspecError for one that cannot be read.
+    """Yields the server-sent events of a body, without events of other names.
+
+    Raises LostError for an event that is too long, and msgspec.MsgspecError for an event that
+    cannot be read.
     """
     held = bytearray()
     async for chunk in chunks:

@@ -20,7 +20,7 @@ WHO = {"wait": "nobody has to do it", "owner": "the pod's owner", "admin": "an a
 
 
 class Decided(msgspec.Struct, frozen=True, rename="camel"):
-    """What is told of a decision: explain's Decision, or its Failure, which has the error."""
+    """The answer about a decision: explain's Decision, or its Failure, which has the error."""
 
     error: str = ""
     prefilter: Verdict | None = None

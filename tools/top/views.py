@@ -21,7 +21,7 @@ _NODES_COUNTED = re.compile(r"\A\d+/\d+ nodes are available: ")
 
 
 class View:
-    """A view. Without columns it is text, whose rows are lines that fit into `width`."""
+    """A view. A view without columns is text; its rows are lines that fit into `width`."""
 
     title: str
     columns: Sequence[Column] = ()
@@ -39,12 +39,12 @@ class View:
         raise NotImplementedError
 
     def into(self, row: str) -> View | None:
-        """Returns the view that Enter opens."""
+        """Returns the view that Enter opens for a row; None if it opens no view."""
         return None
 
 
 class Nodes(View):
-    """The nodes, with what is requested of them."""
+    """The nodes, with the requests of their pods."""
 
     title = "cluster"
     columns = (
@@ -136,7 +136,7 @@ class Pods(View):
 
 
 class PodsOf(View):
-    """The pods of a node that are not finished, with what they request."""
+    """The pods of a node that are not finished, with their requests."""
 
     columns = (
         Column("POD", 22, weight=1, middle=True),
@@ -254,7 +254,7 @@ class Queue(View):
 
 
 class StoryOf(View):
-    """A pod's story. `told` is what the server says of it, once it has answered."""
+    """A pod's story. `told` is the server's answer, once it has come."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -267,7 +267,7 @@ class StoryOf(View):
         return _containing(list(wrapped(lines, width)), text)
 
     def state(self, cluster: Cluster) -> tuple[str, str, str] | None:
-        """Returns what makes it a new story when it differs."""
+        """Returns the values that make it a new story when they change."""
         pod = cluster.pods.get(self.key)
         return None if pod is None else (pod.node, pod.phase, pod.message)
 
@@ -349,7 +349,7 @@ def connection(cluster: Cluster, now: float) -> Cell:
 
 
 def natural(text: str) -> list[tuple[bool, int, str]]:
-    """Returns what sorts node-2 before node-10."""
+    """Returns a sort key by which node-2 comes before node-10."""
     return [
         (part.isdecimal(), int(part), "") if part.isdecimal() else (False, 0, part)
         for part in _NUMBERS.split(text)

@@ -15,7 +15,7 @@ class LostError(Exception):
 
 class Watched(Protocol):
     async def watch(self, take: Callable[[Event], None]) -> NoReturn:
-        """Gives the cluster as it is now, then its changes. Raises LostError when that ends."""
+        """Yields the present cluster, then its changes. Raises LostError when the feed ends."""
         ...
 
     async def story(self, key: str) -> Told | None:

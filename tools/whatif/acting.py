@@ -39,7 +39,7 @@ class Doing:
         self._access = access
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        """Answers with a sentence for each step, or with the step that is wrong."""
+        """Answers with a sentence for each step, or with an error about the wrong step."""
         said: list[str] = []
         try:
             question = question_of(await body_of(request))

@@ -42,8 +42,10 @@ Objects = Mapping[tuple[str, str], Mapping[str, object]]
 
 
 class Cluster(Protocol):
-    """The cluster that questions are about. Objects are replaced and never changed; the mapping of
-    a kind of which no object has changed is the same one the next time.
+    """The cluster of the questions.
+
+    Objects are replaced and never changed. The mapping of a kind in which no object has changed is
+    the same mapping the next time.
     """
 
     @property
@@ -61,7 +63,7 @@ class Cluster(Protocol):
 
 
 class Beside:
-    """Keeps the process while it is asked. It has one question at a time."""
+    """Keeps the process as long as questions come. It has one question at a time."""
 
     def __init__(self, cluster: Cluster, idle_seconds: float = inf) -> None:
         self._cluster = cluster

@@ -28,8 +28,10 @@ KIND = "PodDisruptionBudget"
 
 
 def keeping(documents: Documents, place: Place) -> list[str]:
-    """Returns the names of the budgets that do not let a pod be evicted now; none if it may go.
-    Several budgets over a pod forbid it always.
+    """Returns the names of the budgets that forbid the eviction of a pod now; none if it may be
+    evicted.
+
+    If several budgets cover a pod, it is never evicted.
     """
     pod = documents.pod(place)
     if deleting(pod):

@@ -54,8 +54,10 @@ class _Deciding(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """Proof that no pending pod fits: the version of the objects, the seed, and the state of chance
-    after that. `nodes` are the nodes then, as a result shows them.
+    """The proof that no pending pod fits: the version of the objects, the seed, and the state of
+    the random generator afterwards.
+
+    `nodes` are the nodes at that time, as a result shows them.
     """
 
     version: int
@@ -77,7 +79,7 @@ class _Trial:
 
 
 class Documents:
-    """The objects of a cluster by place. Raises SourceError for one that cannot be read."""
+    """The objects of a cluster by place. Raises SourceError for an object that cannot be read."""
 
     def __init__(
         self,
@@ -102,7 +104,7 @@ class Documents:
 
     @property
     def schedulers(self) -> Set[str]:
-        """The names of the schedulers that the configuration has."""
+        """The names of the schedulers in the configuration."""
         return {profile.scheduler_name for profile in self.configuration.profiles}
 
     @property
@@ -161,7 +163,7 @@ class Documents:
         return [(place, self.at(place)) for place in self._pending]
 
     def put(self, document: Document) -> Place:
-        """Adds an object or replaces the one at its place."""
+        """Adds an object, or replaces the object at its place."""
         place = place_of(document)
         before = self.document(place[0], place[2], place[1])
         self._changes(place)
@@ -209,8 +211,8 @@ class Documents:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Undoes all changes when the block ends, at a cost in proportion to them; after the loss
-        of a node, all nodes are put in their order again.
+        """Undoes all changes when the block ends. The cost is proportional to the changes; after
+        the removal of a node, all nodes are sorted again.
         """
         self._trial = trial = _Trial(self._kinds.get("Node", ()))
         try:

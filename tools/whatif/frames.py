@@ -15,16 +15,14 @@ LENGTH = 4
 
 
 class Configured(msgspec.Struct, frozen=True, tag=True):
-    """The configuration and the feature gates that decide from now on."""
+    """The configuration and the feature gates of all later decisions."""
 
     configuration: dict[str, Any]
     gates: dict[str, bool]
 
 
 class Changed(msgspec.Struct, frozen=True, tag=True):
-    """Objects of a kind that are new or have changed, and those that are gone as (namespace,
-    name).
-    """
+    """The new and changed objects of a kind, and the deleted ones as (namespace, name)."""
 
     api_version: str
     kind: str
@@ -33,13 +31,13 @@ class Changed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Asked(msgspec.Struct, frozen=True, tag=True):
-    """The body of a question, as it was received, which is answered by a frame with an Answered."""
+    """The body of a question, as it was received. A frame with an Answered is the answer."""
 
     body: bytes
 
 
 class StoryAsked(msgspec.Struct, frozen=True, tag=True):
-    """A question for the story of a pod, which is answered by a frame with an Answered."""
+    """A question for the story of a pod. A frame with an Answered is the answer."""
 
     namespace: str
     name: str
@@ -48,7 +46,7 @@ class StoryAsked(msgspec.Struct, frozen=True, tag=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """An answer as over HTTP. After the `last` one the process ends."""
+    """An answer in the form of HTTP. After the `last` one the process ends."""
 
     status: int
     body: msgspec.Raw
@@ -59,6 +57,6 @@ Frame = Configured | Changed | Asked | StoryAsked
 
 
 def framed(frame: msgspec.Struct) -> bytes:
-    """Returns a frame as it is sent. Keys of the configuration may be of any type."""
+    """Returns the bytes of a frame. Keys of the configuration may be of any type."""
     body = msgspec.json.encode(frame, enc_hook=str)
     return len(body).to_bytes(LENGTH, "big") + body

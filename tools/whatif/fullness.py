@@ -28,7 +28,7 @@ class NodeChange(msgspec.Struct, frozen=True, gc=False):
 
 
 def unchanged(snapshot: Snapshot) -> dict[str, NodeChange]:
-    """Returns all nodes by name, as if nothing changed."""
+    """Returns all nodes by name, without changes."""
     names = sorted(snapshot.columns.row_of)
     return {
         name: NodeChange(name, full, full)
@@ -43,8 +43,8 @@ def changed(
     *,
     every_node: bool = True,
 ) -> list[NodeChange]:
-    """Returns all nodes sorted by name, of which those of these names may have changed; or only
-    those that did, unless `every_node`.
+    """Returns the nodes that have changed, or with `every_node` all nodes, sorted by name. Only
+    nodes of these names can have changed.
     """
     present = [name for name in names if name in snapshot.columns.row_of]
     after = dict(zip(present, _of(snapshot, present), strict=True))

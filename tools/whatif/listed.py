@@ -20,7 +20,9 @@ from .source import BESIDES
 
 
 class Listed:
-    """One question is answered at a time, in a thread. Between questions it costs nothing."""
+    """A Cluster of listed objects. One question is answered at a time, in a thread; between
+    questions there is no work.
+    """
 
     def __init__(
         self,

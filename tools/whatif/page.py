@@ -39,7 +39,7 @@ def beside(view: View) -> Beside:
 
 
 class Viewed:
-    """The Cluster that a view shows."""
+    """The Cluster of a view."""
 
     def __init__(self, view: View) -> None:
         self._view = view

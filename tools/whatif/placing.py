@@ -30,8 +30,9 @@ _OF_OURS = re.compile(r"-new-\d+$")
 
 
 class Placed(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod (namespace/name) that got a node in a step; step 0 is before all steps. `waits_for` are
-    the Permit plugins that would let it wait before it is bound.
+    """A pod (namespace/name) that got a node in a step; step 0 is before all steps.
+
+    `waits_for` are the Permit plugins that would make it wait before it is bound.
     """
 
     pod: str
@@ -42,7 +43,9 @@ class Placed(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Evicted(msgspec.Struct, frozen=True):
-    """A pod that left its node in a step, and its replacement, "" if its controller makes none."""
+    """A pod that left its node in a step, and its replacement; "" if its controller makes no
+    replacement.
+    """
 
     pod: str
     node: str
@@ -52,8 +55,9 @@ class Evicted(msgspec.Struct, frozen=True):
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """A pod that was deleted in a step, by it or by a controller that scales down. `node` is "" if
-    it was pending.
+    """A pod that was deleted in a step, by the step itself or by a controller that scales down.
+
+    `node` is "" if it was pending.
     """
 
     pod: str
@@ -63,13 +67,14 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class TooLongError(Exception):
-    """A question takes longer than it may."""
+    """A question takes longer than permitted."""
 
 
 class Placing:
-    """The queue of the pending pods, and what has happened to pods. Ties are broken by `seed`.
+    """The queue of the pending pods, and a record of the changes of pods.
 
-    After `until`, a time of time.monotonic, any change raises TooLongError.
+    Ties are broken by `seed`. After `until`, a time of time.monotonic, any change raises
+    TooLongError.
     """
 
     def __init__(self, documents: Documents, seed: int, until: float = inf) -> None:
@@ -104,7 +109,7 @@ class Placing:
             raise TooLongError
 
     def unreserve(self) -> None:
-        """Undoes what plugins hold for the pods that were placed."""
+        """Undoes the reservations of plugins for the pods that were placed."""
         for profile, state, info, node in reversed(self._reserved):
             profile.unreserve(state, info, node)
 
@@ -113,7 +118,9 @@ class Placing:
         return list(self._pending)
 
     def workload_of(self, place: Place) -> str:
-        """Returns the workload of a pod, such as "deployment default/web"; the pod without one."""
+        """Returns the workload of a pod, such as "deployment default/web"; without a workload, the
+        pod itself.
+        """
         if place in self._workloads:
             return self._workloads[place]
         owner = controller_of(self._documents.at(place))
@@ -142,7 +149,7 @@ class Placing:
         self.placed.pop(place, None)
 
     def evict(self, place: Place, reason: str) -> None:
-        """Takes a pod from its node. Its controller makes another one, if it has one."""
+        """Removes a pod from its node. If it has a controller, that makes another pod."""
         pod = self._documents.at(place)
         workload = self.workload_of(place)
         named = place in self._workloads
@@ -197,8 +204,10 @@ class Placing:
         return nodes
 
     def settle(self) -> None:
-        """Tries the pending pods until no more can be placed. The controller of Jobs replaces pods
-        a second after the others, when those have been tried.
+        """Tries the pending pods until no more can be placed.
+
+        The controller of Jobs replaces pods a second after the other controllers, when the other
+        pods have been tried.
         """
         self._settle()
         while self._late:

@@ -21,9 +21,10 @@ MOST_STEPS = 1000
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Steps as in a file of steps, but none that reads a file. Names in steps are in `namespace`,
-    and ties between equally good nodes are broken by `seed`. `nodes` says which nodes the answer
-    lists.
+    """The steps as in a file of steps, except those that read a file.
+
+    Names in steps are in `namespace`, and ties between equally good nodes are broken by `seed`.
+    `nodes` says which nodes the answer lists.
     """
 
     steps: Annotated[list[Written], msgspec.Meta(max_length=MOST_STEPS)]
@@ -48,8 +49,9 @@ def question_of(body: bytes) -> Question:
 
 
 def answer(documents: Documents, question: Question, seconds: float = MOST_SECONDS) -> Result:
-    """Returns the result of a question, which leaves the documents as they are. Raises
-    RefusedError, also if it takes longer than `seconds`.
+    """Returns the result of a question. The documents are unchanged afterwards.
+
+    Raises RefusedError, also if it takes longer than `seconds`.
     """
     try:
         steps = steps_of(question.steps, files=False)

@@ -19,7 +19,9 @@ RETRY_SECONDS = 1
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why there is no answer: the field that is wrong, "" if none is, and what was expected."""
+    """The reason why there is no answer: the wrong field, "" if no field is wrong, and the expected
+    value.
+    """
 
     field: str
     problem: str
@@ -55,7 +57,7 @@ class TooLargeError(RefusedError):
 
 
 class Turns:
-    """The questions that wait or are answered, of which there are MOST_AT_ONCE at most."""
+    """The questions that wait or are being answered, at most MOST_AT_ONCE."""
 
     def __init__(self) -> None:
         self._taken = 0

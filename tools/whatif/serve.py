@@ -40,7 +40,7 @@ NO_STEPS = b'{"steps": [], "nodes": "changed"}'
 
 
 class Served(msgspec.Struct, frozen=True):
-    """A cluster: a live one, which is followed, or the documents of files."""
+    """The cluster to serve: a live one, which is followed, or the documents of files."""
 
     documents: Iterable[Document]
     connection: Connection | None

@@ -24,7 +24,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Cluster(Protocol):
-    """A cluster that questions are about."""
+    """The cluster of the questions."""
 
     async def ask(self, question: bytes) -> Answered:
         """Returns the answer to the body of a question. Raises RefusedError."""
@@ -32,8 +32,10 @@ class Cluster(Protocol):
 
 
 class Service:
-    """The answers about a cluster. One question is answered after another; beyond MOST_AT_ONCE
-    that wait or are answered, they are refused. `weights` are those of score plugins, by profile.
+    """The answers about a cluster.
+
+    One question is answered after another. If MOST_AT_ONCE questions wait or are being answered,
+    further ones are refused. `weights` are the weights of score plugins, by profile.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class Service:
         return web.json_response(schema())
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        """Answers a question in the body of a request, or says why it does not."""
+        """Answers a question in the body of a request, or says why there is no answer."""
         try:
             with self._turns.taken():
                 answered = await self._cluster.ask(await body_of(request))

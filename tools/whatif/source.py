@@ -21,10 +21,11 @@ BESIDES = (*ADMITTING, *(k for k in KINDS if k.kind in WORKLOADS and k.stored_as
 def cluster_of(
     paths: Collection[Path], kubeconfig: str, master: str, kinds: Collection[WatchedKind]
 ) -> list[Document]:
-    """Returns the objects of files on top of those of a live cluster, which is read if one is named
-    or if there are no files. `kinds` are those that plugins declare.
+    """Returns the objects of files on top of the objects of a live cluster. The cluster is read if
+    one is named, or if there are no files.
 
-    Raises SourceError, KubeconfigError or ConnectionFailedError.
+    `kinds` are the kinds that plugins declare. Raises SourceError, KubeconfigError or
+    ConnectionFailedError.
     """
     cluster: list[Document] = []
     if kubeconfig or master or not paths:

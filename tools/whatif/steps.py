@@ -76,7 +76,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def parsed(written: Written, *, files: bool = True) -> Step:
-    """Returns the step that is written; without `files`, none that reads a file. Raises
+    """Returns the step in a text. Without `files`, steps that read a file are refused. Raises
     SourceError.
     """
     if isinstance(written, Content):
@@ -143,7 +143,7 @@ def from_file(path: Path) -> list[Written]:
 
 
 def steps_of(written: Sequence[Written], *, files: bool = True) -> list[Step]:
-    """Returns the steps that are written. Raises StepError."""
+    """Returns the steps in these texts and contents. Raises StepError."""
     steps = []
     for number, each in enumerate(written, 1):
         try:

@@ -41,7 +41,9 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A pod (namespace/name) that a drain still waits for, and the budgets that keep it."""
+    """A pod (namespace/name) for which a drain still waits, and the budgets that forbid its
+    eviction.
+    """
 
     pod: str
     node: str
@@ -49,7 +51,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class LeftAlone(msgspec.Struct, frozen=True):
-    """Pending pods (namespace/name) that belong to a scheduler that is not tried."""
+    """Pending pods (namespace/name) of a scheduler that is not tried."""
 
     scheduler: str
     pods: list[str]
@@ -75,11 +77,11 @@ def result_of(
     *,
     every_node: bool = True,
 ) -> Result:
-    """Returns the result of steps, which change the documents. Before them, the pods that are
-    pending are placed as they would be without the steps. `until` is a time of time.monotonic.
-    Unless `every_node`, the result has only the nodes that change.
+    """Returns the result of steps, which change the documents.
 
-    Raises StepError, SourceError, or TooLongError.
+    Before them, the pending pods are placed as they would be without the steps. `until` is a time
+    of time.monotonic. Unless `every_node`, the result has only the nodes that change. Raises
+    StepError, SourceError, or TooLongError.
     """
     trial = _Trial(documents, Placing(documents, seed, until), namespace)
     placing = trial.placing
@@ -263,7 +265,7 @@ class _Trial:
 
 
 def apply(documents: Documents, placing: Placing, objects: Iterable[tuple[Kind, Document]]) -> None:
-    """Creates or replaces objects as a user writes them, with the pods of workloads. Raises
+    """Creates or replaces objects as a user writes them, and the pods of workloads. Raises
     SourceError.
     """
     store = documents.classes()
@@ -298,8 +300,9 @@ def _left_alone(documents: Documents, placing: Placing) -> list[LeftAlone]:
 
 
 def pending_of(documents: Documents, placing: Placing) -> list[Pending]:
-    """Returns the pods that stay pending; pods of one template share a decision, which the pods of
-    a StatefulSet do not.
+    """Returns the pods that stay pending.
+
+    Pods of one template share a decision; the pods of a StatefulSet are decided on one by one.
     """
     groups: dict[object, list[Place]] = {}
     for place in placing.pending:

@@ -17,7 +17,7 @@ from .refusals import RefusedError, Turns
 
 
 def make(view: View) -> Page:
-    """Returns the page /ui, whose feed works as long as the server."""
+    """Returns the page /ui. Its feed works as long as the server does."""
     page = DaemonPage(view, SystemClock(), _Telling(view.shared(beside)).tell)
     view.start(page.run)
     return page.show

@@ -42,7 +42,8 @@ Changes = list[tuple[str, Document | None]]  # what takes the place of a name, N
 
 
 class Warm:
-    """The objects of a cluster, as the watch last told them; `tasks` run as long as it is used.
+    """The objects of a cluster, kept up to date by a watch; `tasks` run as long as it is used.
+
     Raises SourceError, ConfigError or RegistryError.
     """
 
@@ -74,8 +75,9 @@ class Warm:
         return self._configuration
 
     async def objects(self) -> Mapping[Kind, Mapping[str, Document]]:
-        """Returns the objects at one moment. The mapping of a kind of which no object has changed
-        is the same one as before.
+        """Returns the objects at one moment.
+
+        The mapping of a kind in which no object has changed is the same mapping as before.
         """
         for kind, objects in self._objects.items():
             if kind not in self._copies:

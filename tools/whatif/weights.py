@@ -22,7 +22,7 @@ from ..explain.source import SourceError
 def weights_of(
     configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool]
 ) -> dict[str, dict[str, int]]:
-    """Returns the weights of score plugins by profile. The configuration is one that is in use."""
+    """Returns the weights of score plugins by profile. The configuration must be valid."""
     plugins = every_plugin()
     points_of = OnDemand(tuple(plugins), lambda name: extension_points(plugins[name]))
     return {
@@ -37,7 +37,9 @@ def weights_of(
 def weighed(
     configuration: KubeSchedulerConfiguration, name: str, weight: int
 ) -> KubeSchedulerConfiguration:
-    """Returns the configuration with another weight of a score plugin, 0 for none of its scores:
+    """Returns the configuration with another weight of a score plugin; with 0, its scores do not
+    count.
+
     `name` is [PROFILE/]PLUGIN. Raises SourceError if there is no such profile.
     """
     scheduler, _, plugin = name.rpartition("/")

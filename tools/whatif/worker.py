@@ -39,7 +39,7 @@ _DECODER = msgspec.json.Decoder(Frame)
 
 
 class Replica:
-    """The cluster as it was told."""
+    """A copy of the cluster, made from frames."""
 
     def __init__(self) -> None:
         self._first: dict[Place, Document] = {}
@@ -47,7 +47,7 @@ class Replica:
         self._documents: Documents | None = None
 
     def take(self, frame: Frame) -> Answered | None:
-        """Takes a frame. Returns the answer if it is a question."""
+        """Takes a frame. Returns the answer if the frame is a question."""
         match frame:
             case Configured():
                 self._configured = frame

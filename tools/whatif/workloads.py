@@ -56,7 +56,7 @@ def scaled(name: str, namespace: str) -> tuple[Place, str]:
 
 
 def reconcile(documents: Documents, placing: Placing, place: Place, store: Store) -> None:
-    """Creates the pods that a workload lacks, and deletes those that it has too many of. Raises
+    """Creates the missing pods of a workload, and deletes those beyond its number of pods. Raises
     SourceError.
     """
     document = documents.at(place)
@@ -91,8 +91,9 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
 def add_like(
     documents: Documents, like: str, number: int, check: Callable[[], None] = lambda: None
 ) -> None:
-    """Adds copies of a node, with those of its pods that each node has. `check` is called before
-    each copy.
+    """Adds copies of a node, each with copies of the pods that every node has.
+
+    `check` is called before each copy.
     """
     info = documents.node_info(like)
     stays: list[bool] = []

@@ -22,7 +22,9 @@ _PARTS = ("allocation", "reservedFor")
 def status_problems(
     store: Store, user: User, verb: str, after: Document, before: Document
 ) -> list[str]:
-    """Returns what the user may not change in the status of a claim by update or patch."""
+    """Returns the changes of the status of a claim that the user may not make by update or
+    patch.
+    """
     status, old = after.get("status") or {}, before.get("status") or {}
     problems = []
     if any((status.get(part) or None) != (old.get(part) or None) for part in _PARTS):

@@ -24,7 +24,7 @@ _GROUP = "authentication.k8s.io"
 
 
 def acting(store: Store, user: User, headers: Mapping[str, str]) -> User:
-    """Returns the user whom a user acts for by these headers, or the user itself.
+    """Returns the user that these headers impersonate; without such headers, the user itself.
 
     Raises RefusedError with 400 if the headers name no user, and 403 if the user may not do this.
     """

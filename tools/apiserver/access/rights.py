@@ -24,7 +24,7 @@ ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS = (
 
 
 class Act(msgspec.Struct, frozen=True):
-    """What a user wants to do to a resource or, if there is a `path`, to what is no resource."""
+    """An action of a user on a resource or, if there is a `path`, on a path that is no resource."""
 
     verb: str
     group: str = ""
@@ -45,7 +45,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """The rules that a binding gives to a user, or the `problem` why it gives none."""
+    """The rules that a binding gives to a user; if it gives none, `problem` is the reason."""
 
     source: str
     rules: Sequence[Document]
@@ -73,7 +73,7 @@ def check_right(store: Store, user: User, act: Act) -> None:
 
 
 def forbidden(user: User, act: Act, reason: str = "") -> RefusedError:
-    """Returns the refusal of an act. `reason` is that of the verdict."""
+    """Returns the refusal of an act. `reason` is the reason of the verdict."""
     details: Document = {"name": act.name, "group": act.group, "kind": act.resource}
     why = f"User {shown(user.name)} cannot {act.verb}"
     if act.path is not None:
@@ -92,7 +92,7 @@ def forbidden(user: User, act: Act, reason: str = "") -> RefusedError:
 
 
 def grants(store: Store, user: User, namespace: str) -> Iterator[Grant]:
-    """Yields what each binding that names the user gives, in a namespace or in the cluster."""
+    """Yields the rules that each binding gives to the user, in a namespace or in the cluster."""
     for kind, place in ((CLUSTER_ROLE_BINDINGS, ""), (ROLE_BINDINGS, namespace)):
         if kind.namespaced and not place:
             continue

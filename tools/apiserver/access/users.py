@@ -23,8 +23,8 @@ class User(msgspec.Struct, frozen=True):
 
     @property
     def may_all(self) -> bool:
-        """True also for whoever shows no credentials, as the server takes it for the
-        administrator.
+        """True for users who may do everything. This includes users without credentials, whom the
+        server takes for the administrator.
         """
         return MASTERS in self.groups or self.name == ANONYMOUS
 

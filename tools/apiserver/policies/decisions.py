@@ -36,7 +36,9 @@ class ConfigurationError(Exception):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A failed validation; `always` if it refuses the write whatever the binding's actions."""
+    """A failed validation. `always` is true if it refuses the write whatever the binding's actions
+    are.
+    """
 
     message: str
     reason: str = "Invalid"

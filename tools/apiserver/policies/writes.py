@@ -24,7 +24,7 @@ _SENT = {
 
 
 class Write(msgspec.Struct, frozen=True):
-    """A write by a user: the object `after` it, and the one `before` it.
+    """A write by a user: the object `before` it, and the object `after` it.
 
     `namespace` is the Namespace of a namespaced object.
     """
@@ -41,14 +41,16 @@ class Write(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The name of the namespace. The one of a Namespace is its own."""
+        """The name of the namespace. For a Namespace, it is the name of the Namespace itself."""
         if self.kind.kind == "Namespace":
             return self.name
         return "" if self.namespace is None else str(self.namespace["metadata"]["name"])
 
 
 def matched_kind(resources: Document, write: Write) -> Kind | None:
-    """Returns the kind as which matchConstraints or matchResources match a write; else None."""
+    """Returns the kind by which matchConstraints or matchResources match a write; None if they do
+    not match it.
+    """
     if not _in_namespace(resources.get("namespaceSelector") or {}, write):
         return None
     if not _is_object(resources.get("objectSelector") or {}, write):

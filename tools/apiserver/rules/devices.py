@@ -163,7 +163,9 @@ def raw_object(path: str, value: Any) -> list[str]:
 
 
 def binding_conditions(path: str, device: Document) -> list[str]:
-    """Checks the conditions that a device needs before a pod is bound, and those that fail it."""
+    """Checks the conditions that a device needs before a pod is bound, and the conditions on which
+    its binding fails.
+    """
     awaited = device.get("bindingConditions") or ()
     failing = device.get("bindingFailureConditions") or ()
     problems: list[str] = []

@@ -16,7 +16,7 @@ _MOST_DIGITS = 18  # of a number that is read
 
 
 def int_or_percent(path: str, value: Any, most: int | None = 100) -> list[str]:
-    """Checks a number or a percentage, of which `most` is the greatest."""
+    """Checks a number or a percentage, which must not exceed `most`."""
     if value is None:
         return []
     if isinstance(value, int):
@@ -29,5 +29,5 @@ def int_or_percent(path: str, value: Any, most: int | None = 100) -> list[str]:
 
 
 def number_of(value: int | str) -> int:
-    """Returns the number, or that of a valid percentage."""
+    """Returns the number, also of a valid percentage."""
     return int(value.removesuffix("%")) if isinstance(value, str) else value

@@ -17,7 +17,7 @@ _ONLY = "only cpu and memory resources are mutable"
 
 
 def resized(after: Document, before: Document) -> Document:
-    """Returns a pod with the resources and the resize policies of `after`, else as it was.
+    """Returns a pod with the resources and the resize policies of `after`, and otherwise unchanged.
 
     If containers are added, removed or renamed, `after` is returned, so that its check fails.
     """
@@ -48,7 +48,7 @@ def _names(spec: Document, field: str) -> list[str]:
 
 
 def pod_resize(after: Document, before: Document, qos: str) -> list[str]:
-    """Returns the problems of a resize, besides those of the pod itself.
+    """Returns the problems of a resize, besides the problems of the pod itself.
 
     Both pods have their defaults; `qos` is the class that the resized pod would have.
     """

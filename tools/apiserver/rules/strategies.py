@@ -15,7 +15,7 @@ _TYPES = {
 
 
 def strategy(kind: str, spec: Document) -> list[str]:
-    """Checks how a workload of this kind replaces its pods. What is absent gets a default."""
+    """Checks how a workload of this kind replaces its pods. Absent fields get defaults."""
     if kind not in _TYPES:
         return []
     place = "spec.strategy" if kind == "Deployment" else "spec.updateStrategy"

@@ -15,8 +15,10 @@ Rejected = Mapping[tuple[str, ...], Sequence[str]]  # nodes by the reasons of a 
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """What `nodes` lack: a sentence without its subject, about one node and about many, such as
-    "lacks cpu" and "lack cpu". `remedy` is an imperative, or "".
+    """The thing that `nodes` lack: a sentence without its subject, about one node and about many,
+    such as "lacks cpu" and "lack cpu".
+
+    `remedy` is an imperative, or "".
     """
 
     nodes: tuple[str, ...]
@@ -42,7 +44,7 @@ def nodes_of(rejected: Rejected) -> list[str]:
 
 
 def grouped(pairs: Iterable[tuple[str, K]]) -> dict[K, tuple[str, ...]]:
-    """Returns the nodes by what they lack, each group in the order of the pairs."""
+    """Returns the nodes by the thing that they lack, each group in the order of the pairs."""
     groups: dict[K, list[str]] = {}
     for node, lack in pairs:
         groups.setdefault(lack, []).append(node)

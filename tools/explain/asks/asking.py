@@ -20,8 +20,10 @@ OUTSIDE = ["node(s) didn't satisfy plugin(s) [NodeAffinity]"]
 
 
 def asks_of(info: PodInfo, snapshot: Snapshot, decision: Decision | Failure) -> dict[Ask, Verdict]:
-    """Returns what the rejected nodes lack, those of most nodes first, each with the verdict about
-    its first node. Plugins that are not known here speak for themselves, by their reasons.
+    """Returns the things that the rejected nodes lack, each with the verdict about its first node.
+
+    The things that most nodes lack come first. For plugins that are not known here, their reasons
+    are used.
     """
     verdicts = {} if isinstance(decision, Failure) else decision.filter
     columns = snapshot.columns

@@ -51,8 +51,8 @@ def name_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
 
 
 def taint_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
-    """Yields an ask for each taint that is the first one of a node that the pod does not
-    tolerate.
+    """Yields an ask for each taint that is the first that the pod does not tolerate on some
+    node.
     """
     tolerations = question.info.template.tolerations
 

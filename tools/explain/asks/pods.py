@@ -173,7 +173,7 @@ def spread_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
 
 
 def port_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
-    """Yields the asks of NodePorts: the host ports in use, and a pod that has each."""
+    """Yields the asks of NodePorts: the host ports in use, each with a pod that uses it."""
     ports = question.info.template.host_ports
 
     def user(info: NodeInfo) -> tuple[str, str]:

@@ -72,8 +72,10 @@ def node_like(document: Document, name: str) -> Document:
 
 
 def copy_of(world: Documents, info: NodeInfo, suffix: str = "copy") -> tuple[Edit, ...]:
-    """Returns the creation of a node like another one, with the pods that each such node has. The
-    names get the suffix, as often as needed to be new.
+    """Returns the edits that create a copy of a node, with copies of the pods that every such node
+    has.
+
+    The names get the suffix, as often as needed to be new.
     """
     document = world.document("Node", info.name)
     assert document is not None

@@ -19,7 +19,7 @@ class Action(Enum):
 
 
 class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happens to an object: a JSON patch, its creation from a document, or its deletion."""
+    """An edit of an object: a JSON patch, its creation from a document, or its deletion."""
 
     action: Action
     kind: str
@@ -39,8 +39,8 @@ def pointer(*parts: str | int) -> str:
 
 
 def without(document: Document, *parts: str | int) -> Patch:
-    """Returns the patch that removes a member or an item, and what is empty then, but not an object
-    directly below the document.
+    """Returns the patch that removes a member or an item. Parents that become empty are removed
+    too, except objects directly below the document.
     """
     values: list[Any] = [document]
     for part in parts:

@@ -33,7 +33,9 @@ def openings(world: World) -> Iterator[Edit]:
 
 
 def changes(world: World) -> Iterator[Change]:
-    """Yields the fewest labels with which a node is right."""
+    """Yields the additions of labels to a node after which it suits the pod, with as few labels as
+    possible.
+    """
     edit = _freed(world.pod)
     if not edit.patch:
         return

@@ -40,8 +40,9 @@ def _edit(pod: Document, of: Document) -> Edit:
 
 
 def raised(world: World, highest: int) -> Iterator[Change]:
-    """Yields the lowest class with which the pod preempts others, if one above the `highest`
-    priority in the way is enough.
+    """Yields the change to the lowest priority class with which the pod preempts others.
+
+    Yields nothing if no class above the `highest` priority of the pods in the way is enough.
     """
     best: tuple[Document, Nomination] | None = None
     while (of := _lowest_above(world, highest)) is not None and of != (best and best[0]):

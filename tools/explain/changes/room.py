@@ -28,7 +28,7 @@ PODS = "pods"
 
 
 def may_leave(pod: PodInfo) -> bool:
-    """False for pods that the node needs, and for those that would come back to it."""
+    """False for pods that the node needs, and for pods that would be created again on the node."""
     owners = pod.pod.metadata.owner_references
     return not is_critical(pod.pod) and not any(owner.kind == "DaemonSet" for owner in owners)
 

@@ -66,8 +66,10 @@ def is_pending(attempt: Attempt, decision: Decision | Failure) -> bool:
 
 
 class Search(msgspec.Struct, frozen=True):
-    """The changes after which a pending pod fits: what happens without anybody, then those of the
-    pod's owner, then those of the admin, the smallest first. `problem` says why there may be more.
+    """The changes after which a pending pod fits.
+
+    First come events that nobody has to cause, then changes by the pod's owner, then changes by the
+    admin; among these the smallest come first. `problem` says why there may be more changes.
     """
 
     suggestions: list[Suggestion]
@@ -81,7 +83,7 @@ def search(
     outcome: Outcome,
     seconds: float = MOST_SECONDS,
 ) -> Search:
-    """Searches what would change an attempt with this outcome."""
+    """Searches for the changes that would let the pod of this attempt fit."""
     if attempt.configuration.extenders:
         return Search([], "no change is tried, as extenders would be asked about each")
     world = World(explainer, question, attempt, outcome, seconds)
@@ -185,7 +187,9 @@ def _suggestion(change: Change, nodes: tuple[str, ...]) -> Suggestion:
 
 
 def first_of(changes: Sequence[Suggestion]) -> list[Suggestion]:
-    """Returns the changes to show: at most OF_EACH of the owner's if there are others."""
+    """Returns the changes to show. If there are changes by the admin, at most OF_EACH of the others
+    are shown.
+    """
     most = MOST_SHOWN
     owners = [change for change in changes if change.who is not Who.ADMIN]
     admins = [change for change in changes if change.who is Who.ADMIN]

@@ -47,9 +47,11 @@ def changes(world: World) -> Iterator[Change]:
 
 
 def meant(key: str, value: str, world: World, nodes: Iterable[str]) -> tuple[bool, str | None]:
-    """Returns the value that most of these nodes have for a label, or one that is nearly the same
-    as this one; and whether it is. None if they have no value, or only ones that mean something
-    else.
+    """Returns whether these nodes have a value of the label that is nearly the same as `value`, and
+    that value; otherwise the most frequent value.
+
+    The value is None if the nodes have none, or if different values of the label always mean
+    different things.
     """
     labels = (world.node_info(name).labels for name in nodes)
     values = Counter(text for each in labels if (text := each.get(key)) is not None)

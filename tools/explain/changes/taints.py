@@ -15,12 +15,16 @@ CORDON = "node.kubernetes.io/unschedulable"
 
 
 def openings(world: World) -> Iterator[Edit]:
-    """Yields the toleration of all, which does what removing the taints of each node would."""
+    """Yields the edit that tolerates all taints. It does as much as removing the taints of each
+    node.
+    """
     yield opening(world.pod)
 
 
 def changes(world: World) -> Iterator[Change]:
-    """Yields an uncordon of a node, and the removal of the fewest taints of one."""
+    """Yields the uncordoning of a node, and the removal of as few taints as possible from a
+    node.
+    """
     tolerations = world.info.template.tolerations
     with world.changed([opening(world.pod)]):
         nodes = world.nodes()

@@ -35,7 +35,7 @@ def untolerated(info: NodeInfo, tolerations: Tolerations) -> tuple[TaintKey, ...
 
 
 def opening(pod: Document) -> Edit:
-    """Returns the edit after which the pod tolerates all."""
+    """Returns the edit after which the pod tolerates all taints."""
     return patch_of(pod, _added(pod, [{"operator": "Exists"}]))
 
 
@@ -44,7 +44,9 @@ def openings(world: World) -> Iterator[Edit]:
 
 
 def changes(world: World) -> Iterator[Change]:
-    """Yields the tolerations that the fewest are enough of, those for most nodes first."""
+    """Yields the sets of tolerations that let the pod onto nodes: the smallest sets first, and
+    among these the sets for most nodes.
+    """
     pod, tolerations = world.pod, world.info.template.tolerations
     with world.changed([opening(pod)]):
         nodes = world.nodes()

@@ -31,7 +31,7 @@ def _keys(pod: Document) -> set[str]:
 
 
 def openings(world: World) -> Iterator[Edit]:
-    """Yields the edit after which the pod needs no topology."""
+    """Yields the edit after which the pod needs no topology label."""
     pod = world.pod
     if not _keys(pod):
         return
@@ -45,7 +45,9 @@ def openings(world: World) -> Iterator[Edit]:
 
 
 def changes(world: World) -> Iterator[Change]:
-    """Yields the labels that a node lacks, with values of other nodes or with its own name."""
+    """Yields the additions of labels that a node lacks, with values of other nodes or with its own
+    name.
+    """
     keys = _keys(world.pod)
     for opening in openings(world):
         with world.changed([opening]):

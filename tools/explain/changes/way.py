@@ -12,9 +12,11 @@ from .world import World
 
 
 class Way(msgspec.Struct, frozen=True):
-    """A kind of change. `openings` yields edits that are at least as much as what its changes may
-    be: if the pod fits after none of them, there is nothing to look for. None: it has none, and is
-    only combined with others as the second change.
+    """A kind of change.
+
+    `openings` yields edits that do at least as much as any of the `changes`: if the pod fits after
+    none of them, no change is looked for. A kind with None is only combined with others, as the
+    second change.
     """
 
     changes: Callable[[World], Iterator[Change]]

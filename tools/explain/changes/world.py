@@ -47,8 +47,9 @@ MOST_DECISIONS = 300
 
 
 class World:
-    """The pod and the cluster as they are after the changes so far. After MOST_DECISIONS decisions
-    or these seconds it is `spent`: the pod fits nowhere.
+    """The pod and the cluster as they are after the changes so far.
+
+    After MOST_DECISIONS decisions, or after this many seconds, it is `spent`: the pod fits nowhere.
     """
 
     def __init__(
@@ -162,8 +163,10 @@ class World:
 
     @contextmanager
     def eased(self, edits: Sequence[Edit]) -> Iterator[None]:
-        """Decides as if edits followed each change, until the block ends. The objects do not show
-        them, so that changes have the same patches with them and without them.
+        """Decides as if these edits followed each change, until the block ends.
+
+        The edits do not appear in the objects, so that changes have the same patches with and
+        without them.
         """
         self._easings = tuple(edits)
         try:
@@ -173,8 +176,9 @@ class World:
 
     @contextmanager
     def changed(self, edits: Sequence[Edit]) -> Iterator[bool]:
-        """Makes edits, and undoes them when the block ends. Yields False if the result is no object
-        that the scheduler could read; then nothing has changed.
+        """Makes edits, and undoes them when the block ends.
+
+        Yields False, and changes nothing, if the scheduler could not read the resulting object.
         """
         before: list[tuple[Place, Document | None]] = []
         attempt = self._attempt

@@ -77,7 +77,7 @@ class _Sized(msgspec.Struct, frozen=True):
 class Decision:
     """The decision for one autoscaler: a new status, events and perhaps a new scale.
 
-    It repeats no warning, a reason and a message, that has just been `reported`.
+    A warning, a reason and a message, that has just been `reported` is not repeated.
     """
 
     def __init__(

@@ -57,7 +57,9 @@ class Past(msgspec.Struct, frozen=True):
 
 
 class History:
-    """The recommendations for one autoscaler, and what it has added and removed."""
+    """The recommendations for one autoscaler, and the numbers of replicas that it added and
+    removed.
+    """
 
     def __init__(self) -> None:
         self.recommendations: list[Past] = []
@@ -65,7 +67,7 @@ class History:
         self.removed: list[Past] = []
 
     def begin(self, current: int, now: float) -> None:
-        """Notes the replicas that the target has at first as a recommendation."""
+        """Notes the initial number of replicas of the target as a recommendation."""
         if not self.recommendations:
             self.recommendations.append(Past(current, now))
 
@@ -96,7 +98,9 @@ def _since(past: Sequence[Past], start: float) -> list[Past]:
 def limit(
     history: History, spec: HorizontalPodAutoscalerSpec, current: int, desired: int, now: float
 ) -> Limited:
-    """Returns the replicas to have now if metrics ask for `desired`, which it notes."""
+    """Returns the number of replicas for the present. The metrics ask for `desired`, which is added
+    to the history.
+    """
     if spec.behavior is None:
         start = now - WINDOW_SECONDS
         recent = [past.replicas for past in history.recommendations if past.at >= start]

@@ -21,7 +21,7 @@ READINESS_DELAY_SECONDS = 30  # after the start of a pod, in which it may become
 
 
 class NoMetricsError(Exception):
-    """A metric that says nothing about the replicas; the message says why."""
+    """The metric gives no number of replicas; the message says why."""
 
 
 class PodMetric(msgspec.Struct, frozen=True):
@@ -67,7 +67,9 @@ class Goal(msgspec.Struct, frozen=True):
         return utilization / self.amount, average, utilization
 
     def assumed(self, name: str) -> int:
-        """Returns the usage that a pod without a metric counts with when others use too little."""
+        """Returns the usage that is assumed of a pod without a metric if the others use too
+        little.
+        """
         if self.requests is None:
             return self.amount
         return self.requests[name] * max(100, self.amount) // 100
@@ -127,7 +129,7 @@ def propose(
 
 
 def requests_of(pods: Iterable[Pod], container: str, resource: str) -> dict[str, int]:
-    """Returns what each pod requests, or its container of this name. Raises NoMetricsError."""
+    """Returns the requests of each pod, or of its container of this name. Raises NoMetricsError."""
     return {pod.metadata.name: _request(pod, container, resource) for pod in pods}
 
 

@@ -70,10 +70,10 @@ class Conditions:
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What a decision does for a Deployment: the status follows from it.
+    """A decision for a Deployment, from which its status follows.
 
-    It goes on with the roll-out only if it `rolls`. `creates` is the name of the ReplicaSet that it
-    creates, "" if none, and `refusal` tells why the server refused the last one.
+    The roll-out goes on only if it `rolls`. `creates` is the name of the ReplicaSet that it
+    creates, "" if none, and `refusal` is the server's reason for refusing the last one.
     """
 
     new: ReplicaSet | None
@@ -105,7 +105,7 @@ def status_after(deployment: Deployment, step: Step, now: datetime) -> list[Writ
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """True if all replicas are updated and available, and no other ones are left."""
+    """True if all replicas are updated and available, and no old replicas are left."""
     counts = status.updated_replicas, status.replicas, status.available_replicas
     observed = status.observed_generation >= deployment.metadata.generation
     return observed and set(counts) == {replicas_of(deployment)}

@@ -45,7 +45,7 @@ def _without_hash(template: Document) -> Document:
 
 
 def revision_of(replica_set: ReplicaSet) -> int | None:
-    """Returns the revision, which is 0 without an annotation, and None if it is no number."""
+    """Returns the revision: 0 without an annotation, None if the annotation is no number."""
     text = replica_set.metadata.annotations.get(REVISION) or "0"
     return int(text) if _NUMBER.fullmatch(text) else None
 

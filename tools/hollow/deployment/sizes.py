@@ -47,7 +47,7 @@ def recreates(deployment: Deployment) -> bool:
 def sizes_noted(deployment: Deployment) -> dict[str, str]:
     """Returns the annotations of a ReplicaSet with the sizes of the deployment.
 
-    They tell later whether the deployment has been scaled since.
+    From them it follows later whether the deployment has been scaled since.
     """
     desired = replicas_of(deployment)
     return {DESIRED: str(desired), MOST: str(desired + limits(deployment).surge)}
@@ -61,7 +61,7 @@ def _noted(replica_set: ReplicaSet, annotation: str) -> int | None:
 
 
 def is_scaled(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
-    """True if the deployment has been scaled since its ReplicaSets were."""
+    """True if the deployment has been scaled since the sizes in its ReplicaSets were noted."""
     noted = (_noted(each, DESIRED) for each in sets if replicas_of(each))
     return any(size is not None and size != replicas_of(deployment) for size in noted)
 
@@ -74,9 +74,8 @@ def resized(
     via: int | None = None,
     notes: bool = False,
 ) -> list[Write]:
-    """Gives a ReplicaSet its size; if it `notes`, also an equal one gets the annotations.
-
-    A resize `via` another size is told as two steps.
+    """Returns the patches that give a ReplicaSet its size. If it `notes`, a ReplicaSet of that size
+    gets the annotations too. A resize `via` another size is told as two steps.
     """
     annotations, before = sizes_noted(deployment), replicas_of(replica_set)
     if before == replicas and not (

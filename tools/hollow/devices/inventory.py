@@ -66,10 +66,10 @@ class Group(_Part, frozen=True, kw_only=True, rename="camel", forbid_unknown_fie
 class Inventory(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """The devices of one driver on each of the `nodes` with these names and labels.
+    """The devices of one driver on each of the `nodes` with these names and labels; on every node
+    if there are neither names nor labels.
 
-    Without names and labels, on every node. Devices on the `network` exist once, and can be used on
-    all these nodes; their pool is `pool`.
+    Devices on the `network` exist once, and can be used on all these nodes; their pool is `pool`.
     """
 
     driver: str

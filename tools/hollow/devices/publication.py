@@ -36,10 +36,10 @@ class Withdraw(msgspec.Struct, frozen=True):
 
 
 def publication(pools: Iterable[Pool], slices: Iterable[ResourceSlice]) -> list[Publish | Withdraw]:
-    """Returns the writes that turn the driver's slices into those of the pools.
+    """Returns the writes that turn the driver's slices into the slices of the pools.
 
-    A slice that a user has edited stays until the content of its pool changes, since its mark names
-    the content for which it was written. Slices without a mark belong to other drivers.
+    A slice that a user has edited stays until the content of its pool changes, because its mark
+    names the content for which it was written. Slices without a mark belong to other drivers.
     """
     have: dict[tuple[str, str], dict[str, ResourceSlice]] = defaultdict(dict)
     for slice_ in slices:

@@ -31,7 +31,9 @@ Consumer = ResourceClaimConsumerReference | ConsumerReference
 
 
 class ClaimRelease:
-    """The claims whose devices were freed, and since when pods that reserved them are missing."""
+    """The claims whose devices were freed, and the times since when pods that reserved them are
+    missing.
+    """
 
     def __init__(self) -> None:
         self._freed: set[str] = set()

@@ -23,7 +23,7 @@ CONTROLLERS = ("claim-templates", "claim-release", "device-eviction")
 
 
 def touched(cluster: Cluster, obj: HasMetadata) -> Iterator[Item]:
-    """Yields the items that a change of this object concerns."""
+    """Yields the items that a change of this object may affect."""
     match obj:
         case Pod():
             if device_claims(obj):

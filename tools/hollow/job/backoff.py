@@ -34,7 +34,7 @@ class Failures:
 
 
 def remaining(failures: int, last: datetime, now: datetime) -> float:
-    """Returns the seconds that are left of the delay after so many failures."""
+    """Returns the seconds that are left of the delay after this number of failures."""
     if not failures:
         return 0.0
     delay = min(FIRST * 2.0 ** min(failures - 1, 10), MOST)
@@ -42,7 +42,7 @@ def remaining(failures: int, last: datetime, now: datetime) -> float:
 
 
 def finish_time(pod: Pod) -> datetime:
-    """Returns when a pod ended, as far as its containers, condition or deletion tell."""
+    """Returns when a pod ended, as far as its containers, its condition or its deletion show it."""
     sidecars = {each.name for each in pod.spec.init_containers if each.restart_policy == "Always"}
     status, metadata = pod.status, pod.metadata
     ends = _ends(

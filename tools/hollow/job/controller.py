@@ -58,7 +58,7 @@ _ENDS = {SUCCESS: "Complete", FAILURE: "Failed"}
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Why a job ends: the type, reason and message of its condition."""
+    """The reason for the end of a job: the type, reason and message of its condition."""
 
     type: str
     reason: str

@@ -11,7 +11,9 @@ from .indexes import overlap, parse, total
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The action of the first rule that a failed pod matches, "" if none; FailJob has a message."""
+    """The action of the first rule that matches a failed pod, "" if no rule does. FailJob has a
+    message.
+    """
 
     action: str = ""
     message: str = ""

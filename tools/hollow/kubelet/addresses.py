@@ -8,7 +8,7 @@ MOST = 65_000
 
 
 class Addresses:
-    """The addresses from a first one on; those in use so far come last."""
+    """The addresses from a first one on. Addresses that have been used are given last."""
 
     def __init__(self, first: str) -> None:
         self._first = int(IPv4Address(first))

@@ -47,16 +47,16 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Backoffs:
-    """The seconds that crashed containers waited last, by pod and container.
+    """The last waits of crashed containers in seconds, by pod and container.
 
-    Kubelets that start again do not know them, and go by the number of restarts.
+    Kubelets that start again do not know the waits, and use the number of restarts.
     """
 
     def __init__(self) -> None:
         self._seconds: dict[str, dict[str, int]] = {}
 
     def next(self, uid: str, name: str, restarts: int, ran: float) -> int:
-        """Returns how long a container waits that has run this long; the first time, not at all."""
+        """Returns the next wait of a container that has run this long; 0 the first time."""
         last = self._seconds.setdefault(uid, {})
         before = last.get(name, 0 if restarts == 0 else BACKOFF_SECONDS << min(restarts - 1, 5))
         if restarts == 0 or ran >= RESET_SECONDS:
@@ -82,7 +82,7 @@ def stopped(pod: Document, now: float) -> Document:
 def is_marked(pod: Document) -> bool:
     """True if a running pod counts as unready although its containers are ready.
 
-    The node lifecycle controller marks the pods of silent kubelets so.
+    The node lifecycle controller marks the pods of silent kubelets in this way.
     """
     status = pod.get("status") or {}
     conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
@@ -103,7 +103,9 @@ def waiting(
 def after_exits(
     pod: Document, now: float, exits: Callable[[Document], Exit | None], backoffs: Backoffs
 ) -> Progress:
-    """Returns the status after some running containers have ended, each as `exits` says."""
+    """Returns the status after some running containers have ended, with the exits that `exits`
+    states.
+    """
     return _Pod(pod, now).end(exits, backoffs).progress()
 
 

@@ -28,7 +28,7 @@ Send = Callable[[str, str, Document, str], Awaitable[Document | None]]
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What users say about kubelets: the configurations of nodes, and the usage of pods."""
+    """The settings of kubelets by users: the configurations of nodes, and the usage of pods."""
 
     configurations: Sequence[Configuration] = ()
     scenario: Scenario = NO_SCENARIO
@@ -63,7 +63,7 @@ class Housekeeping:
         self._write(name, kubelet.put_node(node, now))
 
     def note_heartbeat(self, node: Document) -> None:
-        """Stores a version of a node that differs from the last one in times alone."""
+        """Stores a version of a node that differs from the last version only in times."""
         metadata = node["metadata"]
         kubelet = self._nodes.get(metadata["name"])
         if kubelet is not None:
@@ -91,7 +91,9 @@ class Housekeeping:
             self._plan(name)
 
     def replace(self, pods: Sequence[Pod]) -> None:
-        """Replaces all bound pods, after a list. Pods that run come first: they were admitted."""
+        """Replaces all bound pods by those of a list. Running pods come first, because they were
+        admitted.
+        """
         listed = {pod.metadata.uid for pod in pods}
         for of_node in list(self._pods.values()):
             for pod in [pod for uid, pod in of_node.items() if uid not in listed]:

@@ -22,7 +22,9 @@ MOST_REPORTED = 50
 
 
 class Pull(msgspec.Struct, frozen=True):
-    """The state of a pod's pulls: why its containers wait, or "", and until when."""
+    """The state of a pod's pulls: the reason why its containers wait, or "", and the end of the
+    wait.
+    """
 
     reason: str
     due: float
@@ -36,8 +38,8 @@ class Images:
         self._unreported: dict[str, set[str]] = defaultdict(set)
 
     def put(self, node: Document) -> None:
-        """Takes the images that a node's status has. Others are gone, unless they are new there, or
-        the status has no room for them.
+        """Takes the images in a node's status. Other images are removed, unless they are new on the
+        node, or the status has no room for them.
         """
         name = node["metadata"]["name"]
         images = (node.get("status") or {}).get("images") or ()
@@ -81,7 +83,7 @@ class Images:
         return len(self.missing(pod)) * size_of(pod) / BYTES_A_SECOND
 
     def pull(self, pod: Document, began: float, now: float) -> Pull:
-        """Returns how far the pulls of a pod are that began at a time."""
+        """Returns the state of the pulls of a pod that began at a time."""
         failures = _failures(pod)
         seconds = self.seconds(pod)
         end, backoff, reason = began + seconds, BACKOFF_SECONDS, "ContainerCreating"

@@ -48,7 +48,7 @@ class Leases:
         self._begun = anyio.Event()
 
     def begin(self, name: str, uid: str) -> None:
-        """Has the lease of a node renewed now and from now on."""
+        """Renews the lease of a node now, and regularly from now on."""
         self._uids[name] = uid
         self._group.start_soon(self._renew, [(name, uid)])
         first = self._clock.now() + self._rng.random() * self._interval

@@ -26,7 +26,9 @@ YOUNGEST_SECONDS = 10  # of a container whose first sample counts
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """What the running containers of a pod used during the `window` in seconds that ended `at`."""
+    """The usage of the running containers of a pod during the `window` in seconds that
+    ended `at`.
+    """
 
     at: datetime
     window: int

@@ -112,7 +112,9 @@ def told(node: str, condition: Document) -> tuple[str, str]:
 
 
 def missing_status(node: Document, address: str, time: str) -> Document:
-    """Returns the fields missing in a node's status, as a healthy kubelet would set them."""
+    """Returns the fields that a node's status lacks, with the values that a healthy kubelet would
+    set.
+    """
     status = node.get("status") or {}
     missing: Document = {}
     if not status.get("capacity"):

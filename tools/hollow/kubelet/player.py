@@ -36,16 +36,17 @@ LEAST_SECONDS = 0.001  # times of the day have no finer steps that all clocks ag
 
 
 class Steps(Protocol):
-    """What Python does for the objects of one kind. Times are seconds of the epoch."""
+    """The steps in Python for the objects of one kind. Times are seconds of the epoch."""
 
     def due(self, step: str, document: Document, since: float) -> float | None:
-        """Returns when a step is due on an object that is as it is since a time; infinity if only
-        other objects can make it so, None for never.
+        """Returns when a step is due on an object that has been unchanged since a time.
+
+        Returns infinity if only changes of other objects make it due, None if it is never due.
         """
         ...
 
     def run(self, step: str, document: Document, now: float) -> Iterator[Action]:
-        """Yields what a step does."""
+        """Yields the actions of a step."""
         ...
 
     def functions(self, document: Document, now: float) -> Functions:
@@ -81,7 +82,7 @@ class Player:
         self._play()
 
     def replace(self, documents: Iterable[Document]) -> None:
-        """Takes all objects that there are."""
+        """Takes all existing objects."""
         self._lives.replace(documents, self._now())
         self._play()
 

@@ -34,7 +34,7 @@ _PATCH = "application/strategic-merge-patch+json"
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A node with static pods: where its manifests are, and how often its kubelet looks there."""
+    """A node with static pods: the place of its manifests, and how often its kubelet reads them."""
 
     node: str
     uid: str
@@ -43,7 +43,9 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def read_manifests(path: Path) -> dict[str, Document]:
-    """Returns the pods of a file, or of the files of a folder whose names begin with no dot."""
+    """Returns the pods of a file, or of the files of a folder except those whose names begin with a
+    dot.
+    """
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     manifests = {}
     for file in files:
@@ -71,7 +73,7 @@ def _pod_of(file: Path) -> Document:
 
 
 def mirror_of(manifest: Document, source: str, place: Place, seen: str) -> Document:
-    """Returns the mirror pod of a manifest, which a file is the source of."""
+    """Returns the mirror pod of a manifest from a file."""
     written = msgspec.json.encode(manifest, order="sorted")
     where = f"host:{place.node}file:{source}".encode()
     hashed = hashlib.md5(written + where, usedforsecurity=False).hexdigest()
@@ -101,10 +103,10 @@ def mirror_of(manifest: Document, source: str, place: Place, seen: str) -> Docum
 def reconcile(
     mirrors: Iterable[Document], present: Mapping[str, Document]
 ) -> tuple[list[Document], list[Document]]:
-    """Returns the mirror pods to create, and those to delete.
+    """Returns the mirror pods to create, and the mirror pods to delete.
 
-    `present` are those of the node by namespace and name. One that replaces another of its name is
-    created once that is gone.
+    `present` are the pods of the node by namespace and name. A mirror pod that replaces another of
+    its name is created once the other is gone.
     """
     desired = {place_of(mirror): mirror for mirror in mirrors}
     wrong = [
@@ -154,12 +156,12 @@ class StaticPods:
         self._changed.set()
 
     def put(self, pod: Document) -> None:
-        """Takes a version of a pod of a node."""
+        """Takes a new version of a pod of a node."""
         if _hash(pod):
             self._present[pod["spec"]["nodeName"]][place_of(pod)] = pod
 
     def remove(self, pod: Document) -> None:
-        """Forgets a deleted pod; its mirror comes again unless its manifest is gone."""
+        """Forgets a deleted pod. Its mirror is created again unless its manifest is gone."""
         name = pod["spec"]["nodeName"]
         if _hash(pod) and self._present[name].pop(place_of(pod), None) is not None:
             self._ran[_hash(pod)] = pod.get("status") or {}
@@ -171,7 +173,7 @@ class StaticPods:
             self._changed.set()
 
     async def run(self) -> None:
-        """Reads the manifests again and again, and sees to it that their mirror pods exist."""
+        """Reads the manifests again and again, and keeps their mirror pods in existence."""
         while True:
             self._changed = anyio.Event()
             self._look()

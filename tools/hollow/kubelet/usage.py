@@ -77,7 +77,8 @@ class UsageError(ValueError):
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """An amount over time: a base, growth up to a bound, one spike or one each period, and noise.
+    """An amount over time: a base, growth up to a bound, one spike or one in each period, and
+    noise.
 
     Amounts are in units (cores, bytes, numbers), times in seconds.
     """
@@ -93,7 +94,9 @@ class Curve(msgspec.Struct, frozen=True):
     noise: float = 0.0
 
     def at(self, seconds: float, draw: Callable[[int], float]) -> float:
-        """Returns the amount; `draw` gives a number from -1 to 1 for the number of an interval."""
+        """Returns the amount. `draw` returns a number from -1 to 1 for the number of an
+        interval.
+        """
         amount = self._steady(seconds)
         if self.spike and seconds >= self.period:
             phase = seconds % self.period if self.repeats else seconds - self.period
@@ -114,7 +117,7 @@ class Curve(msgspec.Struct, frozen=True):
         return amount
 
     def most(self, seconds: float, ahead: float) -> float:
-        """Returns an amount that is not exceeded from this time until so many seconds later."""
+        """Returns an amount that is not exceeded from this time on for this many seconds."""
         amount = max(self._steady(seconds), self._steady(seconds + ahead), 0.0)
         if self._can_spike(seconds, ahead):
             amount += self.spike
@@ -157,7 +160,9 @@ class VolumeUsage(msgspec.Struct, frozen=True):
 
 
 class DeadContainer(msgspec.Struct, frozen=True):
-    """What an ended container left: bytes and inodes in its writable layer, and bytes of logs."""
+    """The remains of an ended container: bytes and inodes in its writable layer, and bytes
+    of logs.
+    """
 
     name: str
     ended: str
@@ -198,7 +203,7 @@ class PodUsage(msgspec.Struct, frozen=True):
 
 
 def with_most_pids(usage: PodUsage, most: int | None) -> PodUsage:
-    """Returns the usage of a pod that can have at most so many processes, None for any number."""
+    """Returns the usage of a pod that can have at most this many processes, None for any number."""
     if most is None or usage.pids <= most:
         return usage
     containers = []
@@ -223,7 +228,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """The usage of pods without an annotation: the first rule that concerns a pod counts.
+    """The usage of pods without an annotation. The first rule that selects a pod applies.
 
     Noise is a function of the seed, the pod's name and the time.
     """
@@ -241,8 +246,10 @@ NO_SCENARIO = Scenario()
 def usage_of(
     pod: Pod, now: datetime, scenario: Scenario = NO_SCENARIO, ahead: float = 0.0
 ) -> PodUsage | None:
-    """Returns what a pod uses, or the most that it can use until so many seconds later; None if
-    nothing says what it uses. A model cannot be asked about the time ahead. Raises UsageError.
+    """Returns the usage of a pod, or the most that it can use in this many seconds from now; None
+    if nothing describes it.
+
+    A model cannot be asked about the future. Raises UsageError.
     """
     text = pod.metadata.annotations.get(ANNOTATION)
     try:
@@ -259,7 +266,7 @@ def usage_of(
 
 
 def is_foreseeable(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
-    """False for a pod whose usage is that of a model, which tells nothing about the time ahead."""
+    """False for a pod whose usage is a model, which does not know the future."""
     return ANNOTATION in pod.metadata.annotations or not callable(scenario.usage_of(pod))
 
 
@@ -273,7 +280,7 @@ def is_constant(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
 
 
 def is_described(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
-    """True if something says what the pod uses, rightly or wrongly."""
+    """True if something describes the usage of the pod, even wrongly."""
     return ANNOTATION in pod.metadata.annotations or scenario.usage_of(pod) is not None
 
 

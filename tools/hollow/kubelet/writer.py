@@ -35,9 +35,9 @@ class Writer:
     async def send(
         self, method: str, path: str, body: object, content_type: str = "application/json"
     ) -> Document | None:
-        """Repeats a write until the server answers; returns None if it refuses.
+        """Repeats a write until the server answers. Returns None if the server refuses it.
 
-        After a refusal, the next change from the watch decides what to do.
+        After a refusal, the next change from the watch decides how to go on.
         """
         return await self._repeat(
             path, lambda: self._access.call(method, path, dict, body, content_type)
@@ -46,7 +46,7 @@ class Writer:
     async def heartbeat(
         self, node: Document, conditions: Collection[str], time: str
     ) -> Document | None:
-        """Sends a heartbeat of a node as `send` does a write; see Access."""
+        """Sends a heartbeat of a node, in the same way as `send`; see Access."""
         return await self._repeat(
             node["metadata"]["name"], lambda: self._access.heartbeat(node, conditions, time)
         )

@@ -32,7 +32,7 @@ class _Timer(msgspec.Struct, frozen=True):
 
 
 class TaintEviction:
-    """The timers of pods that may stay on tainted nodes for a while, by namespace and name."""
+    """The timers of pods that may stay on tainted nodes for some time, by namespace and name."""
 
     def __init__(self) -> None:
         self._timers: dict[tuple[str, str], _Timer] = {}

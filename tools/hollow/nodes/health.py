@@ -54,7 +54,7 @@ class Health:
     def observe(self, before: Node | None, after: Node, now: datetime) -> bool:
         """Takes note of a node. Returns True if it gave the first sign of life.
 
-        The first heartbeat may come from a file; one that differs from it comes from a kubelet.
+        The first heartbeat may come from a file; a different heartbeat comes from a kubelet.
         """
         name, earlier = after.metadata.name, _heartbeat(before) if before else ""
         first = name not in self._seen
@@ -76,12 +76,13 @@ class Health:
         self._seen = dict.fromkeys(self._seen, now)
 
     def mark(self, name: str) -> None:
-        """Requests that the pods of a node are marked unready if the node is."""
+        """Notes that the pods of a node have to be marked unready if the node is unready."""
         self._unmarked.add(name)
 
     def postponed(self, name: str, now: datetime) -> float:
-        """Returns the seconds until a node is to be looked at, 0 for now. A sign of life since the
-        last decision postpones it.
+        """Returns the seconds by which the decision on a node is postponed; 0 to decide now.
+
+        A sign of life since the last decision postpones it.
         """
         seen = self._seen.get(name)
         if seen is None or name in self._silenced or name in self._unmarked:
@@ -92,7 +93,9 @@ class Health:
     def reconcile(
         self, node: Node, pods: Callable[[], Sequence[Pod]], now: datetime
     ) -> list[Write]:
-        """Decides on a node. `pods` returns the pods on it, and is called only if it is silent."""
+        """Decides on a node. `pods` returns the pods on it, and is called only if the node is
+        silent.
+        """
         name, status = node.metadata.name, ready_status(node)
         writes = self._marks(node, pods, now)
         seen = self._seen.get(name)

@@ -23,7 +23,7 @@ ORPHANED = ("DeletionByPodGC", "PodGC: node no longer exists")
 
 
 class Orphans:
-    """The nodes that are missing although pods are bound to them, and since when they are."""
+    """The missing nodes to which pods are bound, and the time since when each is missing."""
 
     def __init__(self) -> None:
         self._missing: dict[str, datetime] = {}
@@ -57,7 +57,9 @@ class Orphans:
 
 
 class Finished:
-    """Deletes the oldest finished pods if there are more than MOST_FINISHED, evicted ones first."""
+    """A limit on finished pods: if there are more than MOST_FINISHED, the oldest are deleted,
+    evicted ones first.
+    """
 
     def __init__(self) -> None:
         self._last: datetime | None = None
@@ -69,7 +71,10 @@ class Finished:
     def reconcile(
         self, count: int, finished: Callable[[], Sequence[Pod]], now: datetime
     ) -> list[Write]:
-        """`count` is the number of pods that `finished` returns; it is called only if needed."""
+        """Deletes pods above the limit.
+
+        `count` is the number of pods that `finished` returns; `finished` is called only if needed.
+        """
         if count <= MOST_FINISHED:
             return []
         if self._last is not None:

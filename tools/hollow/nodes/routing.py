@@ -46,12 +46,12 @@ class NodeControllers:
         self._events: list[Write] = []  # about nodes that have come and gone
 
     def shift(self, step: timedelta) -> None:
-        """Moves the times that are kept, since the time of day was set by this step."""
+        """Moves the kept times by this step, because the time of day was set."""
         for part in (self._health, self._zones, self._eviction, self._orphans, self._finished):
             part.shift(step)
 
     def observe(self, cluster: Cluster, change: Change, now: datetime) -> Iterator[Item]:
-        """Takes note of a change; yields the items that it concerns."""
+        """Takes note of a change. Yields the items that it may affect."""
         match change:
             case Change(before, Lease() as lease) if lease.metadata.namespace == LEASES:
                 assert before is None or isinstance(before, Lease)
@@ -74,14 +74,14 @@ class NodeControllers:
                 yield from self._pod(cluster, before, pod)
 
     def renewed(self, leases: Iterable[tuple[str, str]], now: datetime) -> list[Item]:
-        """Takes note of leases, by namespace and name, that were renewed; returns the items that
-        this concerns.
+        """Takes note of leases, by namespace and name, that were renewed. Returns the affected
+        items.
         """
         names = [name for namespace, name in leases if namespace == LEASES]
         return [Item("node-health", "Node", "", name) for name in self._health.live(names, now)]
 
     def beaten(self, change: Change, now: datetime) -> list[Item]:
-        """Takes note of the heartbeat of a node; returns the items that this concerns."""
+        """Takes note of the heartbeat of a node. Returns the affected items."""
         before, node = change.before, change.after
         assert isinstance(before, Node)
         assert isinstance(node, Node)
@@ -146,7 +146,9 @@ class NodeControllers:
             yield item_of("taint-eviction", pod)
 
     def postponed(self, item: Item, now: datetime) -> float:
-        """Returns the seconds until an item whose time has come is to be decided on, 0 for now."""
+        """Returns the seconds by which the due decision on an item is postponed; 0 to
+        decide now.
+        """
         is_health = item.controller == "node-health"
         return self._health.postponed(item.name, now) if is_health else 0.0
 
@@ -192,7 +194,7 @@ def _state(node: Node) -> tuple[object, ...]:
 
 
 def moved(change: Change) -> bool:
-    """True unless a change of a node leaves its labels and taints as they were."""
+    """False if the change leaves the labels and taints of a node unchanged."""
     before, after = change.before, change.after
     if not isinstance(before, Node) or not isinstance(after, Node):
         return True

@@ -45,7 +45,7 @@ class State(Enum):
 
 
 def state_of(ready: int, unready: int) -> State:
-    """Returns the state of a zone with these numbers of nodes, of which there is at least one."""
+    """Returns the state of a zone with these numbers of nodes. There is at least one node."""
     if not ready:
         return State.FULL
     partial = unready > 2 and unready / (ready + unready) >= UNHEALTHY
@@ -59,7 +59,9 @@ def rate_of(state: State, nodes: int) -> float:
 
 
 class Limiter:
-    """Lets one node pass every 1/rate seconds, and the first at once; no node at rate 0."""
+    """A limiter that lets one node pass every 1/rate seconds, the first at once; at rate 0, no
+    node.
+    """
 
     def __init__(self) -> None:
         self._rate = RATE
@@ -135,7 +137,7 @@ class Zones:
         self._freed: dict[str, None] = {}  # nodes that are to lose the taint
 
     def observe(self, name: str, node: Node | None) -> bool:
-        """Takes note of a node; None if it is gone. Returns True if something of it has changed."""
+        """Takes note of a node; None if it is gone. Returns True if anything in it has changed."""
         before, after = self._nodes.get(name), None if node is None else _seen(node)
         if before == after:
             return False

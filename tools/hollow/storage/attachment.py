@@ -26,7 +26,7 @@ _SEVERAL = {"ReadWriteMany", "ReadOnlyMany"}
 
 
 class Attachments:
-    """The attachments that no pod needs any more, and the volumes that are about to be attached."""
+    """The attachments that no pod needs any more, and the volumes that will soon be attached."""
 
     def __init__(self) -> None:
         self._unneeded: dict[str, dict[str, datetime]] = {}  # since when, by node and name
@@ -36,7 +36,7 @@ class Attachments:
     def admits(self, volume: PersistentVolume, node: str, nodes: Collection[str]) -> bool:
         """True if a volume may be attached to a node, while it is attached to `nodes`.
 
-        If so, the volume is about to be attached there, and to no other node.
+        If so, the volume counts as attached there, and may be attached to no other node.
         """
         name, modes = volume.metadata.name, volume.spec.access_modes
         if not modes or not _SEVERAL.isdisjoint(modes):

@@ -42,10 +42,10 @@ UNRECYCLABLE = "No recycler plugin found for the volume!"
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """The objects that decide about a claim, besides the claim.
+    """The objects that decide about a claim, besides the claim itself.
 
     `named` is the volume of its volumeName, `reserved` are the volumes whose claimRef has its name,
-    `free` those of its class without a claimRef.
+    `free` the volumes of its class without a claimRef.
     """
 
     storage_class: StorageClass | None = None
@@ -63,7 +63,11 @@ class _Promise(msgspec.Struct, frozen=True):
 
 
 class Binder:
-    """The volume that each claim has chosen, and the time since when volumes miss their claims."""
+    """The controller that binds claims and volumes.
+
+    It keeps the volume that it chose for each claim until the claim is bound, and the time since
+    when each bound volume misses its claim.
+    """
 
     def __init__(self) -> None:
         self._promises: dict[str, _Promise] = {}
@@ -163,9 +167,8 @@ def find_reserved(
 def find_free(
     claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
 ) -> PersistentVolume | None:
-    """Returns the volume to bind to the claim.
-
-    It has as few access modes as possible, then it is as small as possible.
+    """Returns the volume to bind to the claim: with as few access modes as possible, and among
+    these the smallest.
     """
     request = VolumeRequest.of(claim)
     return min(

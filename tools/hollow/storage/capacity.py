@@ -27,7 +27,7 @@ _SUFFIXES = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 def reconcile(
     capacity: CSIStorageCapacity, volumes: Sequence[PersistentVolume], driver: CSIDriver | None
 ) -> list[Write]:
-    """Updates a capacity. `volumes` are those of its storage class."""
+    """Updates a capacity. `volumes` are the volumes of its storage class."""
     if not tracks_capacity(driver):
         return []
     used = quantity_of(_used(capacity, volumes))
@@ -52,7 +52,7 @@ def covers(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
 
 
 def is_tracked(capacity: CSIStorageCapacity) -> bool:
-    """True once the capacity records which volumes have been subtracted."""
+    """True once the capacity records which volumes have been subtracted from it."""
     return PROVISIONED in capacity.metadata.annotations
 
 

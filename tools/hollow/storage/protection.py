@@ -22,7 +22,7 @@ VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 
 def reconcile_claim(claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> list[Write]:
-    """Decides on a claim. `pods` are those that name it."""
+    """Decides on a claim. `pods` are the pods that name it."""
     in_use = any(_uses(pod, claim) for pod in pods)
     return _protect(claim, CLAIM_FINALIZER, in_use=in_use)
 

@@ -46,7 +46,9 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Provisioner:
-    """The provisioner. It keeps, for each class, since when each claim has asked for a volume."""
+    """The provisioner. For each class, it keeps the time since when each claim has asked for a
+    volume.
+    """
 
     def __init__(self) -> None:
         self._since: dict[str, dict[tuple[str, str], datetime]] = {}
@@ -109,7 +111,7 @@ def provision_seconds(storage_class: StorageClass) -> float:
 
 
 def asks(claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
-    """True if the claim waits for this provisioner and has its node, if it needs one."""
+    """True if the claim waits for this provisioner, and for no node to be selected."""
     annotations = claim.metadata.annotations
     return (
         not claim.spec.volume_name

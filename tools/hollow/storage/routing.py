@@ -58,7 +58,7 @@ WAIT_SECONDS = 1.0
 
 
 def touched(cluster: Cluster, change: Change, obj: HasMetadata) -> Iterator[Item]:
-    """Yields the items that a change concerns; `obj` is the object before or after it."""
+    """Yields the items that a change may affect; `obj` is the object before or after it."""
     match obj:
         case PersistentVolumeClaim():
             yield from _by_claim(cluster, obj)

@@ -14,11 +14,11 @@ Segment = dict[str, str]
 def segment_of(
     storage_class: StorageClass, labels: Mapping[str, str], keys: Sequence[str]
 ) -> Segment | None:
-    """Returns the part of the cluster in which a volume for a node of these labels is created.
+    """Returns the part of the cluster in which a volume for a node with these labels is created.
 
-    It has the labels that the class's allowedTopologies name; without these, those of the driver's
-    topology `keys`. Empty if the volume can be reached from everywhere; None if the class does not
-    allow the node.
+    It consists of the labels that the class's allowedTopologies name or, without these, of the
+    driver's topology `keys`. It is empty if the volume can be reached from everywhere; None if the
+    class does not allow the node.
     """
     terms = storage_class.allowed_topologies
     if not terms:
@@ -45,7 +45,7 @@ def affinity_to(segment: Segment) -> Document:
 
 
 def segment_in(volume: PersistentVolume) -> Segment:
-    """Returns the segment that `affinity_to` has given to a volume."""
+    """Returns the segment in the affinity that `affinity_to` has given to a volume."""
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity else None
     return {

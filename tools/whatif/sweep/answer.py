@@ -11,8 +11,9 @@ from .plan import Fleet, Plan
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A fleet with a configuration, and its results by seed. It holds the workload if no pod stays
-    pending with any seed.
+    """A fleet with a configuration, and its results by seed.
+
+    It holds the workload if no pod stays pending with any seed.
     """
 
     fleet: Fleet
@@ -23,7 +24,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def waiting(self) -> int:
-        """The most pods that stay pending."""
+        """The largest number of pods that stay pending with a seed."""
         return max((result.waiting for result in self.results), default=0)
 
     @property
@@ -37,7 +38,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why pods stay pending, of the seed with the most of them."""
+        """The reason why pods stay pending, for the seed with the most pending pods."""
         if not self.results:
             return "failed"
         worst = max(self.results, key=lambda result: result.waiting)
@@ -82,7 +83,7 @@ class Answer(msgspec.Struct, frozen=True):
         return f"{held} {cost}{self._with(choice)}, the least of {fleets}"
 
     def in_words(self, cost: float) -> str:
-        """Returns a cost with as many decimals as some cost of the sweep needs."""
+        """Returns a cost in words, with as many decimals as the costs of the sweep need."""
         costs = [choice.cost for choice in self.choices]
         decimals = next((d for d in (2, 3, 4, 5) if all(round(c, d) == c for c in costs)), 6)
         return f"{cost:.{decimals}f}"

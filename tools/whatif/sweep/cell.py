@@ -28,8 +28,10 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The result of a what-if. `cpu` and `memory` are what pods request of all nodes, in percent,
-    `cost` is that of the added nodes per hour.
+    """The result of a what-if.
+
+    `cpu` and `memory` are the requests of pods in percent of all nodes, `cost` is the cost of the
+    added nodes per hour.
     """
 
     cell: int

@@ -25,8 +25,9 @@ class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 
 class NodeType(_Strict, frozen=True):
-    """Nodes to add: like a node of the cluster, or like the node of a manifest. `counts` are the
-    numbers of them to try; without it, those of the sweep.
+    """Nodes to add: like a node of the cluster, or like the node of a manifest.
+
+    `counts` are the numbers of nodes to try; by default, the numbers of the sweep.
     """
 
     name: Annotated[str, msgspec.Meta(min_length=1)]
@@ -44,7 +45,7 @@ class NamedFile(_Strict, frozen=True):
 
 
 class Definition(_Strict, frozen=True):
-    """A sweep. With `mix`, its fleets have all types, otherwise one type each."""
+    """A sweep. With `mix`, its fleets have nodes of all types, otherwise of one type each."""
 
     node_types: list[NodeType] = []
     counts: Numbers = 1

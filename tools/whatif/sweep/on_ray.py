@@ -20,8 +20,10 @@ MOST_SUBMITTED = 1_000  # cells at a time; so many tell an autoscaler what to ad
 
 
 def outcomes(plan: bytes, cells: Sequence[Cell], address: str) -> Generator[Outcome, None, None]:
-    """Yields the outcome of each cell as soon as it is there. A cell whose worker or machine dies
-    is done again. Without an address, Ray runs on this machine. Raises SourceError.
+    """Yields the outcome of each cell as soon as it is known.
+
+    A cell whose worker or machine dies is done again. Without an address, Ray runs on this machine.
+    Raises SourceError.
     """
     try:
         import ray

@@ -28,7 +28,7 @@ Fleet = dict[str, int]
 
 
 class PlannedType(msgspec.Struct, frozen=True):
-    """A node type: `objects` are its node and the pods on it, none if `like` is in the cluster."""
+    """A node type. `objects` are its node and the pods on it, none if `like` is in the cluster."""
 
     name: str
     price: float
@@ -46,7 +46,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """All that the what-ifs of a sweep read. Configurations are JSON by name."""
+    """The input of all what-ifs of a sweep. Configurations are JSON by name."""
 
     berth: str
     objects: list[Document]
@@ -71,15 +71,16 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def digest_of(plan: bytes) -> str:
-    """Returns the hash that tells a sweep from others."""
+    """Returns a hash that is different for different sweeps."""
     return hashlib.sha256(plan).hexdigest()
 
 
 def plan_of(
     definition: Definition, kubeconfig: str, master: str, gates: Mapping[str, bool]
 ) -> Plan:
-    """Reads all that a sweep names. The cluster is empty if none is named. Raises SourceError,
-    ConfigError, RegistryError, KubeconfigError or ConnectionFailedError.
+    """Reads everything that a sweep names. The cluster is empty if the sweep names none.
+
+    Raises SourceError, ConfigError, RegistryError, KubeconfigError or ConnectionFailedError.
     """
     fleets = list(_fleets(definition))
     seeds = numbers(definition.seeds, "seeds")

@@ -22,7 +22,7 @@ _SPAWN = get_context("spawn")
 
 
 def outcomes(plan: bytes, cells: Sequence[Cell], jobs: int) -> Generator[Outcome, None, None]:
-    """Yields the outcome of each cell as soon as it is there. A cell whose worker dies is done
+    """Yields the outcome of each cell as soon as it is known. A cell whose worker dies is done
     again.
     """
     left = deque(cells)

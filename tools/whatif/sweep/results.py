@@ -40,9 +40,9 @@ class Results:
 
 @contextmanager
 def opened(path: Path | None, header: Header) -> Iterator[Results]:
-    """Opens the file of a sweep, which may be new. Without a path, results are only remembered.
+    """Opens the file of a sweep, which may be new. Without a path, results are kept in memory only.
 
-    Raises SourceError for a file of another sweep, or that another process writes to.
+    Raises SourceError for a file of another sweep, or a file to which another process writes.
     """
     if path is None:
         yield Results(None, {})
@@ -71,7 +71,7 @@ def opened(path: Path | None, header: Header) -> Iterator[Results]:
 
 
 def read(content: bytes, header: Header) -> dict[int, Result]:
-    """Returns the results in a file's content, but for a last line without end. Raises
+    """Returns the results in a file's content. A last line without an end is ignored. Raises
     SourceError.
     """
     *lines, last = content.split(b"\n")

@@ -39,7 +39,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """A resource of which a pod requests more than is left; cpu is in thousandths."""
+    """A resource of which less is left than a pod requests. Cpu is in thousandths."""
 
     resource: str
     requested: int
@@ -70,7 +70,9 @@ def under_pressure(pod: Pod, qos: str, conditions: Sequence[str]) -> Rejection |
 
 
 def wrong_os(pod: Pod, node: Node) -> Rejection | None:
-    """Returns why the operating system of the node is not that of the pod; None if it is."""
+    """Returns the rejection of a pod that is not for the operating system of the node; None if it
+    is.
+    """
     system = node.metadata.labels.get(_OS, "linux")
     if pod.metadata.labels.get(_OS, system) != system:
         message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
@@ -86,7 +88,7 @@ def infeasible(
 ) -> Rejection | None:
     """Returns why the policies of a kubelet never let it resize the pod.
 
-    `static` are the resources of which it allots whole units to Guaranteed pods.
+    `static` are the resources that it allots to Guaranteed pods in whole units.
     """
     for resource, manager, policy in _STATIC_MANAGERS:
         if (
@@ -103,9 +105,10 @@ def infeasible(
 
 
 def shortages(requests: Amounts, used: Amounts, pods: int, node: Node) -> list[Shortage]:
-    """Returns the resources that the node lacks for a pod beside so many others, which use these.
+    """Returns the resources that the node lacks for a pod. `pods` others are on the node, and use
+    `used`.
 
-    What a node does not say is left to others: extended resources, or a new node's own.
+    Resources that the node does not declare are ignored: extended resources, or all of a new node.
     """
     allocatable = node.status.allocatable
     lacking = []
@@ -123,7 +126,9 @@ def shortages(requests: Amounts, used: Amounts, pods: int, node: Node) -> list[S
 
 
 def mismatch(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
-    """Returns why the pod must not run on the node beside these others, whatever is left there."""
+    """Returns why the pod must not run on the node beside the others, whatever resources
+    are left.
+    """
     if not _selects(pod, node):
         return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     claims = set(_ports(pod))
@@ -174,9 +179,11 @@ def _clash(claims: set[tuple[str, int, str]], other: Pod) -> bool:
 def victims_of(
     pod: Pod, others: Iterable[Pod], lacking: Iterable[Shortage], qos: Callable[[Pod], str]
 ) -> list[Pod] | None:
-    """Returns the pods that a critical pod preempts, as few as possible; None if all are too few.
+    """Returns the pods that a critical pod preempts, as few as possible; None if even all would not
+    suffice.
 
-    Guaranteed pods are preempted only if all others do not suffice, burstable ones alike.
+    Guaranteed pods are preempted only if all others do not suffice, and burstable pods only if all
+    best-effort pods do not suffice.
     """
     needs = {shortage.resource: shortage.missing for shortage in lacking}
     classes: dict[str, list[Pod]] = {name: [] for name in _ORDER}

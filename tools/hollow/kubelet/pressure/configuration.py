@@ -75,9 +75,9 @@ class ConfigurationError(ValueError):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The settings of a kubelet that a hollow one has a use for. Times are in seconds.
+    """The settings of a kubelet that hollow kubelets use. Times are in seconds.
 
-    `most_pods` is None if the configuration does not say it.
+    `most_pods` is None if the configuration does not set it.
     """
 
     thresholds: tuple[Threshold, ...]

@@ -26,14 +26,16 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class Collection(msgspec.Struct, frozen=True):
-    """The images that are left, and why that is not enough, or ""."""
+    """The images that are left; if too much of the disk is still used, the reason, otherwise ""."""
 
     images: tuple[ContainerImage, ...]
     problem: str = ""
 
 
 class Collector:
-    """The collector of a node's images. It remembers when they came, and were used last."""
+    """The collector of a node's images. It remembers when each image came, and when it was last
+    used.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -47,7 +49,7 @@ class Collector:
         self._used = {name: at for name, at in self._used.items() if name in names}
 
     def note_end(self, pod: Pod, now: float) -> None:
-        """Takes that a pod has ended, and uses its images no longer."""
+        """Notes that a pod has ended, and no longer uses its images."""
         if self._detected:
             self._used |= dict.fromkeys(names_of((pod,)), now)
 

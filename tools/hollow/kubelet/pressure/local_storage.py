@@ -18,7 +18,7 @@ _NANOS = 10**9
 
 
 def limit_exceeded(pod: Pod, usage: PodUsage, layout: Layout) -> str:
-    """Returns the message of the first limit that the pod exceeds; "" if it keeps them all."""
+    """Returns the message about the first limit that the pod exceeds; "" if it exceeds none."""
     return _volume(pod, usage) or _whole(pod, usage) or _container(pod, usage, layout)
 
 

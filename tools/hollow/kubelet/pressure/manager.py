@@ -59,7 +59,7 @@ class Eviction(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What a step decided. `starved` is the resource that it tried to reclaim."""
+    """The result of a step. `starved` is the resource that it tried to reclaim."""
 
     starved: str = ""
     reclaimed: tuple[str, ...] = ()
@@ -102,7 +102,8 @@ class Manager:
     ) -> Step:
         """Decides on the active pods.
 
-        `after_reclaim` returns what is available once these things are reclaimed from the node.
+        `after_reclaim` returns the available amounts once these resources are reclaimed from the
+        node.
         """
         thresholds = self._observe(observations, now)
         evictions = self._beyond_limits(pods, stats) if self._settings.isolates_storage else []
@@ -158,7 +159,7 @@ class Manager:
 
 
 def reclaimable(signal: str, layout: Layout) -> tuple[str, ...]:
-    """Returns what a node reclaims for a signal before it evicts pods."""
+    """Returns the resources that a node reclaims for a signal before it evicts pods."""
     if signal not in _ON_DISK:
         return ()
     match layout:

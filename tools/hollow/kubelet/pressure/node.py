@@ -61,10 +61,10 @@ Usages = Mapping[str, PodUsage]
 
 
 class NodePressure:
-    """The kubelet of a node. `due` is when to look next, as Unix time.
+    """The resources of a node and its pods, as its kubelet manages them.
 
-    Its pods are those bound to the node; only those that it has admitted use resources. Unless it
-    `restarts` the containers that the kernel kills, somebody else does.
+    `due` is when to look next, as Unix time. Its pods are bound to the node; only admitted pods use
+    resources. Unless it `restarts` the containers that the kernel kills, another part does.
     """
 
     def __init__(
@@ -197,7 +197,9 @@ class NodePressure:
     # ---------------------------------------------------------------------------- admission
 
     def admit(self, pod: Pod, now: datetime) -> tuple[bool, list[KubeletWrite]]:
-        """Returns whether the pod may start here, and what to write if it may not or preempts."""
+        """Returns whether the pod may start here, and the writes if it may not start, or preempts
+        others.
+        """
         uid = pod.metadata.uid
         if uid in self._room.pods:
             return True, []
@@ -251,7 +253,7 @@ class NodePressure:
     # -------------------------------------------------------------------------------- looks
 
     def look(self, now: datetime) -> list[KubeletWrite]:
-        """Does what is due, and sets when to look next."""
+        """Does the due work, and sets when to look next."""
         seconds = now.timestamp()
         writes = [*self._resizes.look(self._room.pods, now), *self._restart_due(now)]
         usages, problems = self._read(now)

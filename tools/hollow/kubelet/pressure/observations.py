@@ -75,7 +75,7 @@ def machine_of(node: Node) -> Machine:
 
 
 def has_same_machine(before: Node, after: Node) -> bool:
-    """True if `machine_of` reads the same from two versions of a node, as after a heartbeat."""
+    """True if `machine_of` has the same result for two versions of a node, as after a heartbeat."""
     return (
         before.status.capacity == after.status.capacity
         and before.status.allocatable == after.status.allocatable
@@ -93,9 +93,9 @@ def _size(text: str) -> int:
 def observe(
     machine: Machine, used: Iterable[PodUsage], dead: Iterable[DeadContainer], images: int
 ) -> dict[str, Observation]:
-    """Returns what is available for each signal. `images` is in bytes.
+    """Returns the available amount for each signal. `images` is in bytes.
 
-    A node that does not say its memory or its disk has no signal for it.
+    A node that does not declare its memory or its disk has no signal for it.
     """
     usages = list(used)
     together = PodUsage(

@@ -34,7 +34,7 @@ Used = Sequence[tuple[Pod, PodUsage]]
 
 
 def score_adjust(pod: Pod, container: Container, qos: str, capacity: int) -> int:
-    """Returns the kernel's oom_score_adj of a container on a node with so many bytes."""
+    """Returns the kernel's oom_score_adj of a container on a node with this many bytes."""
     if is_critical(pod) and pod.spec.priority_class_name == NODE_CRITICAL:
         return GUARANTEED_ADJUST
     if qos == "Guaranteed":
@@ -73,7 +73,9 @@ def restarts(pod: Pod, name: str) -> bool:
 
 
 class Restarts:
-    """When the killed containers of a node are started again, by pod and container."""
+    """The times at which the killed containers of a node are started again, by pod and
+    container.
+    """
 
     def __init__(self) -> None:
         self._backoffs: dict[tuple[str, str], tuple[float, float]] = {}
@@ -105,9 +107,10 @@ class Restarts:
 
 
 def next_backoff(before: tuple[float, float] | None, now: float) -> tuple[float, float]:
-    """Returns the seconds to wait before a restart, and the time until which that counts.
+    """Returns the seconds to wait before a restart, and the time until which this wait is
+    remembered.
 
-    `before` is the result of the last restart.
+    `before` is the result for the last restart.
     """
     if before is None or now - before[1] > 2 * MOST_BACKOFF_SECONDS:
         return 0.0, now

@@ -35,7 +35,7 @@ def canonical(text: str | float) -> str:
 
 
 def printed_as(example: str | float, nanos: int) -> str:
-    """Returns the text of an amount in billionths, in units like those of another quantity."""
+    """Returns the text of an amount in billionths, in the units of another quantity."""
     if str(example).endswith(tuple(BINARY)):
         return binary_text(-(-nanos // _NANOS))
     return decimal_text(nanos)

@@ -34,7 +34,7 @@ _SortKey = Callable[[Pod], tuple[int, ...]]
 
 
 class Layout(enum.Enum):
-    """Which file systems a node has, besides that of the kubelet."""
+    """The file systems that a node has in addition to the kubelet's."""
 
     SHARED = "none: images and containers are on nodefs"
     DEDICATED = "imagefs, with images and containers"
@@ -42,7 +42,7 @@ class Layout(enum.Enum):
 
 
 class Part(enum.Enum):
-    """The parts of a pod's disk usage that are on a file system."""
+    """The parts of a pod's disk usage that a file system can hold."""
 
     ROOTFS = enum.auto()
     LOGS = enum.auto()
@@ -80,7 +80,7 @@ _PARTS = {
 
 
 def parts_on(signal: str, layout: Layout) -> Parts:
-    """Returns the parts of pods that count for a signal of a disk."""
+    """Returns the parts of a pod's disk usage that count for a signal of a disk."""
     return _PARTS[signal][layout]
 
 

@@ -21,8 +21,10 @@ def qos_of(pod: Pod) -> str:
 
 
 class Room:
-    """`pods` are the admitted pods that have not ended, by uid. A pod takes what is allocated to it
-    or what it still has of an earlier allocation, if that is more.
+    """The room on a node. `pods` are the admitted pods that have not ended, by uid.
+
+    A pod takes the resources that are allocated to it, or those of an earlier allocation that it
+    still has, if these are more.
     """
 
     def __init__(self, resizes: Resizes) -> None:
@@ -62,7 +64,7 @@ class Room:
         return self._check(pod, pod_requests(pod), node)
 
     def check_resized(self, pod: Pod, node: Node) -> tuple[Rejection | None, list[Pod]]:
-        """Checks what the spec of an admitted pod requests, and counts that if there is room."""
+        """Checks the requests in the spec of an admitted pod, and counts them if there is room."""
         uid = pod.metadata.uid
         before = self._requests[uid]
         self._count(uid, {})

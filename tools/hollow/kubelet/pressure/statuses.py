@@ -110,12 +110,12 @@ def _ended(status: ContainerStatus, reason: str, time: str) -> ContainerStatus:
 
 
 def killed(status: PodStatus, name: str, time: str) -> PodStatus:
-    """Returns the status of a pod of which a container is killed for want of memory."""
+    """Returns the status of a pod after one of its containers was killed because memory ran out."""
     return _with(status, name, lambda before: _ended(before, "OOMKilled", time))
 
 
 def backing_off(status: PodStatus, pod: Pod, name: str, seconds: float) -> PodStatus:
-    """Returns the status of a pod of which a killed container waits for its restart."""
+    """Returns the status of a pod while one of its killed containers waits for its restart."""
     message = f"back-off {seconds:.0f}s restarting failed container={name} pod={_place(pod)}"
     waiting = ContainerState(waiting=Waiting(reason="CrashLoopBackOff", message=message))
     return _with(
@@ -134,7 +134,7 @@ def _place(pod: Pod) -> str:
 
 
 def restarted(status: PodStatus, name: str, time: str) -> PodStatus:
-    """Returns the status of a pod of which a killed container has been started again."""
+    """Returns the status of a pod after one of its killed containers was started again."""
 
     def start(before: ContainerStatus) -> ContainerStatus:
         ended = before.state if before.state.terminated is not None else before.last_state

@@ -76,7 +76,7 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class Threshold(msgspec.Struct, frozen=True):
-    """Too little is available below `value`. `grace` is in seconds."""
+    """A limit: less than `value` is too little. `grace` is in seconds."""
 
     signal: str
     value: Amount
@@ -130,7 +130,9 @@ def parse_thresholds(
 
 
 def with_allocatable(thresholds: Iterable[Threshold]) -> list[Threshold]:
-    """Adds the thresholds of the memory that pods may use: those that are hard for the node."""
+    """Adds thresholds for the memory that pods may use: a copy of each hard threshold for the
+    node's memory.
+    """
     read = list(thresholds)
     return read + [
         msgspec.structs.replace(threshold, signal=ALLOCATABLE_MEMORY)
@@ -142,7 +144,9 @@ def with_allocatable(thresholds: Iterable[Threshold]) -> list[Threshold]:
 def with_containerfs(
     thresholds: Iterable[Threshold], *, containers_on_imagefs: bool
 ) -> list[Threshold]:
-    """Replaces the thresholds of containerfs by those of the file system that holds containers."""
+    """Replaces the thresholds of containerfs with the thresholds of the file system that holds
+    containers.
+    """
     read = [t for t in thresholds if t.signal not in (CONTAINERFS, CONTAINERFS_INODES)]
     of = {NODEFS: CONTAINERFS, NODEFS_INODES: CONTAINERFS_INODES}
     if containers_on_imagefs:
@@ -229,9 +233,9 @@ def _float32(number: float) -> float:
 def thresholds_met(
     thresholds: Iterable[Threshold], observations: Observations, *, enforce_min_reclaim: bool
 ) -> list[Threshold]:
-    """Returns the thresholds below which a signal is, whatever their grace periods.
+    """Returns the thresholds that are met, whatever their grace periods are.
 
-    With `enforce_min_reclaim`, a threshold holds until the minimum has been reclaimed, too.
+    With `enforce_min_reclaim`, a threshold is also met until its minimum has been reclaimed.
     """
     met = []
     for threshold in thresholds:

@@ -37,7 +37,7 @@ class Actuation(msgspec.Struct, frozen=True):
 
 
 def is_actuated(pod: Pod, allocation: Allocation) -> bool:
-    """True if the running containers of a pod have what is allocated to them."""
+    """True if the running containers of a pod have their allocated resources."""
     of = allocation.containers
     return all(
         amounts(status.resources) == amounts(of[status.name])
@@ -47,7 +47,7 @@ def is_actuated(pod: Pod, allocation: Allocation) -> bool:
 
 
 def actuate(pod: Pod, allocation: Allocation, time: str) -> Actuation:
-    """Gives a pod what is allocated to it. Restarts the containers whose policy says so."""
+    """Gives a pod its allocated resources. Restarts the containers whose policy requires it."""
     restarted = _restarting(pod, allocation)
 
     def sized(statuses: Iterable[ContainerStatus]) -> list[Document]:
@@ -83,7 +83,7 @@ def actuate(pod: Pod, allocation: Allocation, time: str) -> Actuation:
 
 
 def allocated_status(pod: Pod, allocation: Allocation) -> Document:
-    """Returns the patch that shows what is allocated to a pod."""
+    """Returns the patch that reports the allocated resources of a pod."""
     status: Document = {}
     for field, of in (
         ("containerStatuses", pod.status.container_statuses),
@@ -97,7 +97,7 @@ def allocated_status(pod: Pod, allocation: Allocation) -> Document:
 
 
 def memory_problem(pod: Pod, allocation: Allocation, usage: PodUsage | None) -> str:
-    """Returns why memory limits cannot be decreased to those allocated; "" if they can."""
+    """Returns why memory limits cannot be decreased to the allocated ones; "" if they can."""
     restarted = _restarting(pod, allocation)
     running = [
         status

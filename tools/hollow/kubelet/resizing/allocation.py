@@ -26,7 +26,7 @@ class Allocation(msgspec.Struct, frozen=True):
 
 
 def allocation_of(pod: Pod) -> Allocation:
-    """Returns what the spec of a pod requests."""
+    """Returns the resources in the spec of a pod."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     return Allocation({c.name: c.resources for c in containers}, pod.spec.resources)
 
@@ -53,7 +53,7 @@ def amounts(resources: ResourceRequirements | None) -> tuple[int | None, ...]:
 
 
 def with_allocation(pod: Pod, allocation: Allocation) -> Pod:
-    """Returns a pod whose spec requests what is allocated."""
+    """Returns a pod whose spec requests the allocated resources."""
 
     def sized(containers: tuple[Container, ...]) -> tuple[Container, ...]:
         of = allocation.containers
@@ -69,7 +69,7 @@ def with_allocation(pod: Pod, allocation: Allocation) -> Pod:
 
 
 def document_with(pod: Document, allocation: Allocation) -> Document:
-    """Returns the document of a pod whose spec requests what is allocated."""
+    """Returns the document of a pod whose spec requests the allocated resources."""
     spec = dict(pod["spec"])
     for field in ("initContainers", "containers"):
         if spec.get(field):
@@ -92,8 +92,8 @@ def listed(resources: ResourceRequirements) -> Document:
 def reported(pod: Pod) -> Allocation:
     """Returns the allocation that the status of a pod shows, for a kubelet that has just started.
 
-    The status has no allocated limits. They are those of the spec while a resize is in progress
-    that no other follows, else those in effect.
+    The status has no allocated limits. While a resize is in progress, and no other one is pending,
+    they are the limits in the spec, otherwise the limits in effect.
     """
     desired = allocation_of(pod)
     conditions = {condition.type for condition in pod.status.conditions}
@@ -118,7 +118,7 @@ def is_increase(pod: Pod, allocation: Allocation) -> bool:
 
 
 def requests_changed(pod: Pod, allocation: Allocation, resource: str) -> bool:
-    """True if a container of the spec does not request what is allocated of a resource."""
+    """True if a container of the spec requests another amount of a resource than is allocated."""
     index = RESIZABLE.index(resource)
     return any(
         amounts(resources)[index] != amounts(allocation.containers[name])[index]

@@ -48,7 +48,9 @@ Usage = Callable[[Pod, datetime], PodUsage | None]
 
 
 class Resizes:
-    """The resizes of a node. It keeps an allocation only of pods whose spec requests another."""
+    """The resizes of a node. It keeps an allocation only for pods whose spec requests other
+    amounts.
+    """
 
     def __init__(self, admit: Admit, usage: Usage, reporter: Reporter) -> None:
         self._admit = admit
@@ -67,17 +69,17 @@ class Resizes:
         return min([*times, self._retry_at] if self._pending else times, default=NEVER)
 
     def allocated(self, pod: Pod) -> Pod:
-        """Returns a pod whose spec requests what is allocated to it."""
+        """Returns a pod whose spec requests its allocated resources."""
         allocation = self._allocations.get(pod.metadata.uid)
         return pod if allocation is None else with_allocation(pod, allocation)
 
     def allocated_document(self, pod: Document) -> Document:
-        """Returns the document of a pod whose spec requests what is allocated to it."""
+        """Returns the document of a pod whose spec requests its allocated resources."""
         allocation = self._allocations.get(pod["metadata"]["uid"])
         return pod if allocation is None else document_with(pod, allocation)
 
     def put(self, before: Pod | None, pod: Pod, now: float) -> None:
-        """Takes a version of an admitted pod; `before` is the last one."""
+        """Takes a new version of an admitted pod; `before` is the previous version."""
         uid = pod.metadata.uid
         if before is None or not _requests_same(before, pod):
             self._compare(before, pod, now)
@@ -108,7 +110,7 @@ class Resizes:
         self._told.discard(uid)
 
     def make_room(self, now: float) -> None:
-        """Has the resizes tried again that wait, since a pod has left or shrunk."""
+        """Makes the waiting resizes be tried again, since a pod has left or shrunk."""
         if self._pending:
             self._retry_at = min(self._retry_at, now)
 
@@ -117,7 +119,7 @@ class Resizes:
         self._retry_at = now
 
     def look(self, pods: Mapping[str, Pod], now: datetime) -> list[KubeletWrite]:
-        """Does what is due. `pods` are the active pods by uid."""
+        """Does the due work. `pods` are the active pods by uid."""
         seconds = now.timestamp()
         writes: list[KubeletWrite] = []
         tried: set[str] = set()

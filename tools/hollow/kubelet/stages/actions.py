@@ -55,7 +55,8 @@ def actions_of(
     of_player: Callable[[], Functions],
     run: Callable[[str], Iterator[Action]],
 ) -> Iterator[Action]:
-    """Yields what the steps of a stage do; `run` does so for Python steps. Raises StageError.
+    """Yields the actions of the steps of a stage; `run` yields the actions of Python steps. Raises
+    StageError.
 
     `of_player` returns the functions of templates that depend on the object or the time.
     """

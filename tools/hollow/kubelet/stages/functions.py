@@ -128,5 +128,5 @@ NAMES = frozenset(PLAIN) | frozenset(OF_PLAYERS)
 
 
 def functions(of_player: Functions) -> Functions:
-    """Returns all functions; `of_player` has those that OF_PLAYERS names."""
+    """Returns all functions; `of_player` has the functions whose names are in OF_PLAYERS."""
     return {**PLAIN, **of_player}

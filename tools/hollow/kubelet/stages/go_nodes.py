@@ -28,7 +28,7 @@ class ContinueError(Exception):
 
 
 class Scope:
-    """What an execution knows: the functions and variables, and the text so far."""
+    """The state of an execution: the functions and variables, and the text so far."""
 
     __slots__ = ("_items", "_length", "_turns", "functions", "names", "output", "values")
 
@@ -56,13 +56,13 @@ class Scope:
         self.output.append(text)
 
     def turn(self, turns: int, line: int) -> None:
-        """Counts the turns of a range before it takes them."""
+        """Counts the turns of a range before they are taken."""
         self._turns += turns
         if self._turns > _MAX_TURNS:
             raise TemplateError(line, f"range: expected at most {_MAX_TURNS:,} turns altogether")
 
     def make(self, value: Any) -> None:
-        """Counts what a new list or mapping contains. Raises ValueError if that is too much."""
+        """Counts the contents of a new list or mapping. Raises ValueError if they are too many."""
         values, characters = [value], 0
         while values:
             value = values.pop()

@@ -40,7 +40,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class Template:
-    """A compiled template. Raises TemplateError if the text is not one.
+    """A compiled template. Raises TemplateError if the text is no template.
 
     `functions` are the names that the template may call; `render` gets the functions themselves.
     """

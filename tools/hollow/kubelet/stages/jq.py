@@ -46,7 +46,7 @@ class JqError(ValueError):
 
 @cache
 def query(text: str) -> Query:
-    """Returns the function that evaluates a query: its results other than null.
+    """Returns the function that evaluates a query. Its result is the list of all results but nulls.
 
     The function returns None if the query fails, as `.a[]` does where there is no `a`, or has more
     than MOST_RESULTS results. Raises JqError.

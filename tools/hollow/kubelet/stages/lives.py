@@ -63,9 +63,8 @@ class Lives:
         return len(self._lives)
 
     def put(self, document: Document, now: float, since: float | None = None) -> None:
-        """Takes a new version of an object.
-
-        `since` is the time since which the object is as it is; by default now.
+        """Takes a new version of an object. `since` is when it came into this state; by default
+        now.
         """
         uid = uid_of(document)
         life = self._lives.get(uid)
@@ -84,7 +83,7 @@ class Lives:
         self._idle.pop(uid, None)
 
     def replace(self, documents: Iterable[Document], now: float) -> None:
-        """Takes all objects that there are. Delays of new ones began with their last transition."""
+        """Takes all existing objects. The delays of new ones began with their last transition."""
         listed = {uid_of(document): document for document in documents}
         for uid in (self._lives.keys() | self._idle.keys()) - listed.keys():
             self.remove(uid)
@@ -118,12 +117,12 @@ class Lives:
         return taken
 
     def ended(self, before: Document, after: Document | None, now: float) -> None:
-        """Begins the next stage of an object after the steps of one.
+        """Begins the next stage of an object after the steps of a stage.
 
-        `before` is the version for which they were carried out, and `after` the one that the server
-        answered; it is None if the server refused a step, because the object had changed. Then the
-        stage goes on, unless the object has left it meanwhile. Without a newer version, the next
-        change of the object decides.
+        `before` is the version for which the steps were carried out, and `after` the version in the
+        server's answer. It is None if the server refused a step because the object had changed; the
+        stage then goes on, unless the object has left it meanwhile. Without a newer version, the
+        next change of the object decides.
         """
         uid = uid_of(before)
         life = self._lives.get(uid)

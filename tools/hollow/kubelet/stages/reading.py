@@ -21,7 +21,9 @@ _SHIPPED = ("pods.yaml", "nodes.yaml")
 
 
 class Stages(msgspec.Struct, frozen=True):
-    """The stages of pods and of nodes; `replaced` are the shipped ones that users replace."""
+    """The stages of pods and of nodes; `replaced` are the shipped stages that users have
+    replaced.
+    """
 
     pods: tuple[Stage, ...]
     nodes: tuple[Stage, ...]
@@ -30,9 +32,9 @@ class Stages(msgspec.Struct, frozen=True):
 
 
 def read_stages(paths: Iterable[Path] = ()) -> Stages:
-    """Returns the shipped stages with those of files and folders. Raises StageError.
+    """Returns the shipped stages, and the stages in files and folders. Raises StageError.
 
-    Of a folder, only the stages count, whatever else is in its files.
+    Other documents in the files of a folder are ignored.
     """
     shipped = {
         stage.name: stage for name in _SHIPPED for stage in _of(Path(__file__).parent / name)

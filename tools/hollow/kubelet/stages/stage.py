@@ -169,8 +169,9 @@ Step = Event | Finalizers | Delete | Patch | PythonStep
 
 
 class Test:
-    """A requirement of a selector: a query of the object, and which results it accepts. Stages with
-    an equal requirement share the test.
+    """A requirement of a selector: a query of the object, and the results that it accepts.
+
+    Stages with an equal requirement share the test.
     """
 
     __slots__ = ("accepts", "query")
@@ -226,9 +227,9 @@ class Stage:
         return self._weight
 
     def delay(self, document: Document, since: float, share: float) -> float:
-        """Returns the seconds that the stage waits from `since` on, in seconds of the epoch.
+        """Returns the seconds that the stage lasts from `since` on, in seconds of the epoch.
 
-        `share`, from 0 to 1, is the place between the least delay and the most.
+        `share`, from 0 to 1, is the position between the least and the greatest delay.
         """
         least = _seconds(self._duration_from, document, since, self._duration)
         most = _seconds(self._jitter_from, document, since, self._jitter)
@@ -240,7 +241,7 @@ class Stage:
 
 
 def selecting(stages: Iterable[Stage], document: Document) -> tuple[Stage, ...]:
-    """Returns the stages that select an object. What stages share is evaluated once."""
+    """Returns the stages that select an object. A test that stages share is evaluated once."""
     results: dict[Query, list[Any] | None] = {}
     passed: dict[Test, bool] = {}
     selected: list[Stage] = []
