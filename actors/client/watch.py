@@ -65,10 +65,10 @@ STREAMED_LIST = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 class Unreadable(msgspec.Struct, Generic[T], frozen=True):
     """An object was added or modified, but cannot be read.
 
-    `rest` is its readable part, which usually has its name; `problem` is the reason.
+    `part` is its readable part, which usually has its name; `problem` is the reason.
     """
 
-    rest: T
+    part: T
     problem: str
 
 
@@ -424,11 +424,11 @@ class Reflector(Generic[T]):
             keeps = self._keeps_whole is not None and self._keeps_whole(item)
             return ObjectChanged(with_json(item, raw) if keeps else item)
         except UNREADABLE as problem:
-            rest = self._reader.salvage(raw)
-            if rest is None:
+            part = self._reader.salvage(raw)
+            if part is None:
                 log.warning("unreadable object ignored", path=self._path, error=str(problem))
                 return None
-            return Unreadable(rest, str(problem))
+            return Unreadable(part, str(problem))
 
     def _accepted(self, item: T) -> T:
         """Checks an object and returns it with its parts shared. Raises UnreadableError."""
@@ -463,8 +463,8 @@ class StreamedList(Generic[T]):
         match change:
             case ObjectChanged(item):
                 self._items[_place(item)] = item
-            case Unreadable(rest):
-                self._items[_place(rest)] = change
+            case Unreadable(part):
+                self._items[_place(part)] = change
             case ObjectDeleted(last):
                 self._items.pop(_place(last), None)
             case None:
@@ -492,8 +492,8 @@ def _end(change: ObjectChanged[T] | Unreadable[T] | None, line: bytes) -> Object
     match change:
         case ObjectChanged(last):
             return ObjectDeleted(last)
-        case Unreadable(rest) if isinstance(rest, dict) or rest.metadata.name or rest.metadata.uid:
-            return ObjectDeleted(rest)
+        case Unreadable(part) if isinstance(part, dict) or part.metadata.name or part.metadata.uid:
+            return ObjectDeleted(part)
         case _:
             raise _InterruptedError(
                 RequestEnd.REFUSED, f"expected the name of the deleted object, got {line[:80]!r}"

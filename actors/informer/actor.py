@@ -18,7 +18,7 @@ from ..runtime.logger import get_logger
 from ..scheduling.kube.meta import HasMetadata
 from ..scheduling.kube.reading import UnreadableObject
 from .routing import Routed
-from .stand_ins import last_or_rest
+from .stand_ins import last_or_part
 from .state import (
     BecameUnreadable,
     Change,
@@ -62,7 +62,7 @@ class InformerActor(Generic[T]):
         source: Source[T],
         route: Callable[[Change[T]], Routed],
         mailboxes: Mailboxes,
-        stand_in: StandIn[T] = last_or_rest,
+        stand_in: StandIn[T] = last_or_part,
         looked_up: type[T] | None = None,
         changed: Callable[[T], None] = _unheard,
         read: Callable[[T], T] = _as_it_came,
@@ -112,8 +112,8 @@ class InformerActor(Generic[T]):
                     self._deliver(self._state.changed(self._read(news.object)))
                 case ObjectDeleted():
                     self._deliver(self._state.deleted(self._read(news.object)))
-                case Unreadable(rest, problem):
-                    self._deliver(self._state.unread(self._read(rest), problem))
+                case Unreadable(part, problem):
+                    self._deliver(self._state.unread(self._read(part), problem))
                 case ObjectsListed():
                     await self._take_list(news)
                     task_status.started()
@@ -131,7 +131,7 @@ class InformerActor(Generic[T]):
 
     async def _take_list(self, news: ObjectsListed[T]) -> None:
         items = map(self._read, news.items)
-        unread = ((self._read(item.rest), item.problem) for item in news.unreadable)
+        unread = ((self._read(item.part), item.problem) for item in news.unreadable)
         since = anyio.current_time()
         for number, effects in enumerate(self._state.listed(items, unread), 1):
             self._deliver(effects)

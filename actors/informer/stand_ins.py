@@ -19,11 +19,11 @@ from ..scheduling.model.stale_node import StaleNode
 T = TypeVar("T", bound=HasMetadata)
 
 
-def last_or_rest(last: T | None, rest: T) -> T:
+def last_or_part(last: T | None, part: T) -> T:
     """Returns the last readable state of the object, otherwise its readable part, for plugins to
     look up.
     """
-    return last if last is not None else _unversioned(rest)
+    return last if last is not None else _unversioned(part)
 
 
 def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
@@ -36,7 +36,7 @@ def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
     return _unversioned(StaleNode(**fields))
 
 
-def pod_with_its_room(last: Pod | None, rest: Pod) -> Pod | None:
+def pod_with_its_room(last: Pod | None, part: Pod) -> Pod | None:
     """Returns the last readable state of the pod, or its readable part, so that the pod keeps its
     room on its node.
 
@@ -44,11 +44,11 @@ def pod_with_its_room(last: Pod | None, rest: Pod) -> Pod | None:
     node from then on. None for a pod whose name, namespace or uid cannot be read, if it was never
     read before.
     """
-    if last is None and not (rest.metadata.name and rest.metadata.namespace and rest.metadata.uid):
+    if last is None and not (part.metadata.name and part.metadata.namespace and part.metadata.uid):
         return None
-    pod = last if last is not None else _unversioned(rest)
-    if not pod.spec.node_name and rest.spec.node_name:
-        spec = msgspec.structs.replace(pod.spec, node_name=rest.spec.node_name)
+    pod = last if last is not None else _unversioned(part)
+    if not pod.spec.node_name and part.spec.node_name:
+        spec = msgspec.structs.replace(pod.spec, node_name=part.spec.node_name)
         pod = _unversioned(msgspec.structs.replace(pod, spec=spec))
     return pod if pod.spec.node_name else None
 

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from ..scheduling.kube.meta import HasMetadata, key
-from .stand_ins import last_or_rest
+from .stand_ins import last_or_part
 
 T = TypeVar("T", bound=HasMetadata)
 # (the object as it was last read, its readable part now) -> the object that counts in its place.
@@ -59,7 +59,7 @@ Effect = Change[T] | BecameUnreadable[T] | NotUnreadable[T]
 
 
 class InformerState(Generic[T]):
-    def __init__(self, stand_in: StandIn[T] = last_or_rest) -> None:
+    def __init__(self, stand_in: StandIn[T] = last_or_part) -> None:
         self._stand_in = stand_in
         self.version = 0  # of the objects
         self._objects: dict[str, T] = {}
@@ -79,9 +79,9 @@ class InformerState(Generic[T]):
         for item in items:
             names.add(key(item))
             yield self.changed(item)
-        for rest, problem in unread:
-            names.add(self._name_of(rest))
-            yield self.unread(rest, problem)
+        for part, problem in unread:
+            names.add(self._name_of(part))
+            yield self.unread(part, problem)
         for item in [item for name, item in self._objects.items() if name not in names]:
             yield self.deleted(item)
         for name in [name for name in self._unreadable if name not in names]:
@@ -106,9 +106,9 @@ class InformerState(Generic[T]):
             return []
         return [*effects, Change(old, new)]
 
-    def unread(self, rest: T, problem: str) -> list[Effect[T]]:
-        """Takes a state of an object that cannot be read; `rest` is its readable part."""
-        name, uid = self._name_of(rest), rest.metadata.uid
+    def unread(self, part: T, problem: str) -> list[Effect[T]]:
+        """Takes a state of an object that cannot be read; `part` is its readable part."""
+        name, uid = self._name_of(part), part.metadata.uid
         before, current = self._unreadable.get(name), self._objects.get(name)
         last = current if before is None else before.last
         current_uid = (
@@ -118,14 +118,14 @@ class InformerState(Generic[T]):
         if uid and current_uid and uid != current_uid:
             effects += self._put(name, current, None)
             before = last = current = None
-        unreadable = UnreadableItem(type(rest).__name__, name, uid or current_uid, problem, last)
+        unreadable = UnreadableItem(type(part).__name__, name, uid or current_uid, problem, last)
         self._unreadable[name] = unreadable
         if before is None:
             effects += self._end_of_nameless(uid, name)
             effects.append(BecameUnreadable(unreadable))
-        if not rest.metadata.name and last is None:
+        if not part.metadata.name and last is None:
             return effects
-        instead = self._stand_in(last, rest)
+        instead = self._stand_in(last, part)
         if instead is None and last is None:
             instead = current  # its readable part before
         return effects + self._put(name, current, instead)
@@ -172,12 +172,12 @@ class InformerState(Generic[T]):
             effects += self._put(item.key, self._objects.get(item.key), None)
         return effects
 
-    def _name_of(self, rest: T) -> str:
+    def _name_of(self, part: T) -> str:
         """Returns the key of an object that may be readable only in part. If a part of the name may
         be missing, returns the key of the object with the same uid.
         """
-        name, uid = key(rest), rest.metadata.uid
-        complete = rest.metadata.name and rest.metadata.namespace
+        name, uid = key(part), part.metadata.uid
+        complete = part.metadata.name and part.metadata.namespace
         if complete or not uid or name in self._objects or name in self._unreadable:
             return name
         readable = ((name, item.metadata.uid) for name, item in self._objects.items())

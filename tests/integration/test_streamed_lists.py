@@ -135,7 +135,7 @@ async def test_a_list_is_the_beginning_of_a_watch() -> None:
         ("a", "n"),
         ("mended", ""),
     ]
-    assert [item.rest.metadata.name for item in listed.unreadable] == ["odd"]
+    assert [item.part.metadata.name for item in listed.unreadable] == ["odd"]
     assert all(isinstance(item, Unreadable) for item in listed.unreadable)
     assert isinstance(change, ObjectChanged)
     assert change.object.metadata.name == "c"

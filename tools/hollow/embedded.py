@@ -200,8 +200,8 @@ class Subscription(Generic[Kept]):
         for stored in self._store.list(self._target.kind, self._target.namespace):
             if self._selects(stored):
                 match self._read(stored):
-                    case Unreadable() as part:
-                        unreadable.append(part)
+                    case Unreadable() as item:
+                        unreadable.append(item)
                     case ObjectChanged(item):
                         items.append(item)
         return ObjectsListed(items, unreadable)
@@ -216,8 +216,8 @@ class Subscription(Generic[Kept]):
         if event.before is None or not self._selects(event.before):
             return None
         match self._read(event.after):
-            case Unreadable(rest):
-                return ObjectDeleted(rest)
+            case Unreadable(part):
+                return ObjectDeleted(part)
             case ObjectChanged(item):
                 return ObjectDeleted(item)
             case None:
@@ -239,8 +239,8 @@ class Subscription(Generic[Kept]):
         try:
             return ObjectChanged(self._reader.convert(document))
         except UNREADABLE as problem:
-            rest = self._reader.salvage(_ENCODER.encode(document))
-            return None if rest is None else Unreadable(rest, str(problem))
+            part = self._reader.salvage(_ENCODER.encode(document))
+            return None if part is None else Unreadable(part, str(problem))
 
 
 def _error(refused: RefusedError) -> ApiError:

@@ -65,16 +65,16 @@ class Watches:
                 case ObjectChanged(obj):
                     self._tell(self._cluster.put(obj))
                 case ObjectsListed(items, unreadable):
-                    for part in unreadable:
-                        _warn(part.rest, part.problem)
-                    parts = [part.rest for part in unreadable]
+                    for item in unreadable:
+                        _warn(item.part, item.problem)
+                    parts = [item.part for item in unreadable]
                     self._changed(self._cluster.replace(type_, items, parts))
                     if not listed:
                         task_status.started()
                         listed = True
-                case Unreadable(rest, problem):
-                    _warn(rest, problem)
-                    self._tell(self._cluster.put(rest, readable=False))
+                case Unreadable(part, problem):
+                    _warn(part, problem)
+                    self._tell(self._cluster.put(part, readable=False))
                 case ObjectDeleted(obj):
                     self._tell(self._cluster.remove(obj))
 
@@ -83,5 +83,5 @@ class Watches:
             self._changed((change,))
 
 
-def _warn(rest: HasMetadata, problem: str) -> None:
-    log.warning("object cannot be read", kind=type(rest).__name__, object=key(rest), why=problem)
+def _warn(part: HasMetadata, problem: str) -> None:
+    log.warning("object cannot be read", kind=type(part).__name__, object=key(part), why=problem)

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from berth.actors.informer.stand_ins import last_or_rest, node_without_new_pods, pod_with_its_room
+from berth.actors.informer.stand_ins import last_or_part, node_without_new_pods, pod_with_its_room
 from berth.actors.informer.state import BecameUnreadable, Change, Effect, InformerState, StandIn
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.stale_node import StaleNode
@@ -21,7 +21,7 @@ class Store(Generic[T]):
     objects that became unreadable (True), or no longer are (False).
     """
 
-    def __init__(self, stand_in: StandIn[T] = last_or_rest) -> None:
+    def __init__(self, stand_in: StandIn[T] = last_or_part) -> None:
         self.state = InformerState(stand_in)
         self.objects = self.state.objects()
         self.unreadable = self.state.unreadable()

@@ -110,10 +110,10 @@ async def test_an_object_that_cannot_be_read_is_told_as_such(store: Store) -> No
     async with aclosing(access.follow("/api/v1/pods", Pod).changes()) as changes:
         listed = await anext(changes)
     assert isinstance(listed, ObjectsListed)
-    (part,) = listed.unreadable
-    assert isinstance(part, Unreadable)
-    assert part.rest.metadata.name == "a"
-    assert "nodeName" in part.problem
+    (item,) = listed.unreadable
+    assert isinstance(item, Unreadable)
+    assert item.part.metadata.name == "a"
+    assert "nodeName" in item.problem
 
 
 async def test_leases_are_renewed_together(store: Store) -> None:
