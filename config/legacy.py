@@ -231,28 +231,28 @@ def _args_of(profile: Document, plugin: str) -> Document:
 
 def _take(profile: Document, matches: Callable[[str], bool]) -> list[tuple[str, str, Document]]:
     """Removes the entries with a matching name from the sets. Returns point, list and entry."""
-    taken = []
+    removed = []
     for point, plugin_set in _sets(profile):
         for which in ("enabled", "disabled"):
             entries = _mappings(plugin_set.get(which))
             if not any(matches(_name(entry)) for entry in entries):
                 continue
-            taken += [(point, which, entry) for entry in entries if matches(_name(entry))]
+            removed += [(point, which, entry) for entry in entries if matches(_name(entry))]
             plugin_set[which] = [entry for entry in entries if not matches(_name(entry))]
             if not plugin_set[which]:
                 del plugin_set[which]
-    return taken
+    return removed
 
 
 def _drop_removed(profile: Document, path: str, notes: _Notes) -> None:
-    told: set[str] = set()
+    reported: set[str] = set()
     for point, which, entry in _take(profile, REMOVED.__contains__):
         name = entry["name"]
         if which == "enabled" and name in ("NodeLabel", "ServiceAffinity"):
             notes.by_hand.append(f"{path}.plugins.{point}: {removed(name)}")
-        elif name not in told:
+        elif name not in reported:
             notes.changes.append(f"{path}.plugins.{point}: {removed(name)}")
-        told.add(name)
+        reported.add(name)
     configured = profile.get("pluginConfig")
     if not isinstance(configured, list):
         return
@@ -260,29 +260,33 @@ def _drop_removed(profile: Document, path: str, notes: _Notes) -> None:
         name = _name(entry)
         if name in REMOVED:
             configured.remove(entry)
-            if name not in told:
+            if name not in reported:
                 notes.changes.append(f"{path}.pluginConfig: {removed(name)}")
-            told.add(name)
+            reported.add(name)
     if not configured:
         del profile["pluginConfig"]
 
 
 def _convert_strategy(profile: Document, path: str, notes: _Notes) -> None:
     """Makes the plugins that score resources strategies of NodeResourcesFit."""
-    taken = _take(profile, _STRATEGIES.__contains__)
+    strategies = _take(profile, _STRATEGIES.__contains__)
     config = [e for e in _mappings(profile.get("pluginConfig")) if _name(e) in _STRATEGIES]
     for entry in config:
         profile["pluginConfig"].remove(entry)
     by_name = {entry["name"]: entry.get("args") for entry in config}
-    enabled = {e["name"]: e for point, which, e in taken if (point, which) == ("score", "enabled")}
-    disabled = {e["name"] for point, which, e in taken if (point, which) == ("score", "disabled")}
+    enabled = {
+        e["name"]: e for point, which, e in strategies if (point, which) == ("score", "enabled")
+    }
+    disabled = {
+        e["name"] for point, which, e in strategies if (point, which) == ("score", "disabled")
+    }
     everything = any(
         _name(entry) == "*"
         for point, plugin_set in _sets(profile)
         if point == "score"
         for entry in _mappings(plugin_set.get("disabled"))
     )
-    if not taken and not config:
+    if not strategies and not config:
         return
     if _DEFAULT_STRATEGY not in disabled and not everything:
         enabled.setdefault(_DEFAULT_STRATEGY, {"name": _DEFAULT_STRATEGY})

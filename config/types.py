@@ -58,11 +58,11 @@ class Duration(float):
     @classmethod
     def parse(cls, text: str) -> Duration:
         """Reads a duration as Go writes it. Raises ValueError for other text."""
-        sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
-        if rest == "0":
+        sign, unsigned = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+        if unsigned == "0":
             return cls(0)
-        parts = list(_PART.finditer(rest))
-        if not parts or "".join(part[0] for part in parts) != rest:
+        parts = list(_PART.finditer(unsigned))
+        if not parts or "".join(part[0] for part in parts) != unsigned:
             raise ValueError(f"expected a duration such as 15s, 1m30s or 500ms, got {text!r}")
         total = 0
         for part in parts:
@@ -75,8 +75,8 @@ class Duration(float):
         return cls(sign * total / _SECOND)
 
     def __str__(self) -> str:
-        hours, rest = divmod(abs(float(self)), 3600)
-        minutes, seconds = divmod(rest, 60)
+        hours, remainder = divmod(abs(float(self)), 3600)
+        minutes, seconds = divmod(remainder, 60)
         parts = [
             f"{amount:.9g}{unit}"
             for amount, unit in ((hours, "h"), (minutes, "m"), (seconds, "s"))
@@ -91,9 +91,9 @@ class Duration(float):
             unit = next((u for u in ("ms", "µs", "ns") if nanoseconds >= _UNITS[u]), "s")
             text = _decimal(nanoseconds, _UNITS[unit]) + unit
         else:
-            minutes, rest = divmod(nanoseconds, _UNITS["m"])
+            minutes, remainder = divmod(nanoseconds, _UNITS["m"])
             hours, minutes = divmod(minutes, 60)
-            text = _decimal(rest, _SECOND) + "s"
+            text = _decimal(remainder, _SECOND) + "s"
             if hours or minutes:
                 text = f"{minutes}m{text}"
             if hours:
@@ -103,8 +103,8 @@ class Duration(float):
 
 def _decimal(amount: int, unit: int) -> str:
     """Returns the amount in this unit, a power of ten, without zeros at the end."""
-    whole, rest = divmod(amount, unit)
-    fraction = str(unit + rest)[1:].rstrip("0")
+    whole, remainder = divmod(amount, unit)
+    fraction = str(unit + remainder)[1:].rstrip("0")
     return f"{whole}.{fraction}" if fraction else str(whole)
 
 

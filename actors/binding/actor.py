@@ -92,7 +92,7 @@ class BindingActor(Actor[BindingMessage]):
 
     def handle(self, message: BindingMessage) -> None:
         match message:
-            case BindPlaced(placement, taken):
+            case BindPlaced(placement, accepted):
                 numbers = {
                     "evaluatedNodes": placement.evaluated,
                     "feasibleNodes": placement.feasible,
@@ -105,9 +105,9 @@ class BindingActor(Actor[BindingMessage]):
                 self._placed.append(placement)
                 self._workers.wake()
                 if self._writes.are_too_many():
-                    self._stopped = taken
+                    self._stopped = accepted
                 else:
-                    taken.set(None)
+                    accepted.set(None)
             case RejectWaiting(uid):
                 self._pods.reject(uid, "", "removed")
             case StopBinding(reply, uid, plugin, reason):

@@ -137,8 +137,8 @@ class ExecPlugin:
         except (OSError, ValueError) as problem:
             raise self._unusable(f"cannot be run: {reason(problem)}") from None
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            why = f": {said[-1].strip()[:200]}" if said else ""
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            why = f": {lines[-1].strip()[:200]}" if lines else ""
             raise self._unusable(f"ended with status {done.returncode}{why}")
         return done.stdout
 

@@ -215,10 +215,10 @@ def _plugin(
         else ("Never", "IfAvailable", "", None)
     )
     if fields.interactive_mode not in modes:
-        got = fields.interactive_mode
+        mode = fields.interactive_mode
         raise KubeconfigError(
             f"{where}.interactiveMode: expected Never or IfAvailable, as there is no terminal, got "
-            f"{got!r}"
+            f"{mode!r}"
         )
     command = fields.command or ""
     # A command with a slash is relative to the kubeconfig; any other is looked up in $PATH.

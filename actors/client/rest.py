@@ -368,9 +368,9 @@ class Client:
         try:
             decoded = reader.read(raw)
         except UNREADABLE as problem:
-            got = f"{raw[:80].decode(errors='replace')!r}: {problem}"
+            shown = f"{raw[:80].decode(errors='replace')!r}: {problem}"
             raise UnreadableAnswerError(
-                f"{self._connection.server}{path}: expected the requested JSON, got {got}"
+                f"{self._connection.server}{path}: expected the requested JSON, got {shown}"
             ) from None
         assert isinstance(decoded, answer)
         return decoded

@@ -55,13 +55,13 @@ class Right(msgspec.Struct, frozen=True, order=True):
         """Returns the right that a request needs."""
         parts = path.partition("?")[0].strip("/").split("/")
         group = parts[1] if parts[0] == "apis" else ""
-        rest = parts[3:] if group else parts[2:]
+        segments = parts[3:] if group else parts[2:]
         namespace = ""
-        if len(rest) > 2 and rest[0] == "namespaces":
-            namespace, rest = rest[1], rest[2:]
-        verb = _VERBS.get(method) or ("get" if len(rest) > 1 else "list")
-        resource = "/".join((*rest[:1], *rest[2:]))
-        name = rest[1] if resource == LEASES and len(rest) > 1 else ""
+        if len(segments) > 2 and segments[0] == "namespaces":
+            namespace, segments = segments[1], segments[2:]
+        verb = _VERBS.get(method) or ("get" if len(segments) > 1 else "list")
+        resource = "/".join((*segments[:1], *segments[2:]))
+        name = segments[1] if resource == LEASES and len(segments) > 1 else ""
         return cls(group, resource, verb, namespace, name)
 
     @property

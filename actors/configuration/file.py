@@ -121,8 +121,8 @@ def _document(raw: bytes, path: str) -> Mapping[str, Any]:
     except ValueError as error:
         raise ConfigError(f"cannot be read: {error}", file=path) from None
     if len(mappings) != 1:
-        got = len(mappings) or "none"
-        raise ConfigError(f"expected one document, a {KIND}, got {got}", file=path)
+        number = len(mappings) or "none"
+        raise ConfigError(f"expected one document, a {KIND}, got {number}", file=path)
     if not isinstance(mappings[0], Mapping):
         raise ConfigError(f"expected a {KIND}, got {sort_of(mappings[0])}", file=path)
     return mappings[0]

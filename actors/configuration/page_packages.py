@@ -24,7 +24,7 @@ def every_page(taken: Collection[str]) -> dict[str, Callable[[], object]]:
     A page of a package cannot have a name that is taken; of two packages with the same name, the
     first in alphabetical order is used. The log has a line about each page that is left out.
     """
-    found: dict[str, Callable[[], object]] = {}
+    pages: dict[str, Callable[[], object]] = {}
     entries = entry_points(group=ENTRY_POINT_GROUP)
     for entry in sorted(entries, key=lambda each: (each.name, each.dist.name if each.dist else "")):
         problem = ""
@@ -32,11 +32,11 @@ def every_page(taken: Collection[str]) -> dict[str, Callable[[], object]]:
             problem = "expected a name without a slash"
         elif entry.name in taken:
             problem = "the name is that of a page of the scheduler"
-        elif entry.name in found:
+        elif entry.name in pages:
             problem = "another package has a page of this name"
         if problem:
             package = entry.dist.name if entry.dist is not None else "unknown"
             log.warning("page left out", page=entry.name, package=package, error=problem)
         else:
-            found[entry.name] = entry.load
-    return found
+            pages[entry.name] = entry.load
+    return pages

@@ -142,18 +142,18 @@ class CycleActor:
             profile.unreserve(state, info, node)
             self._cache.tell(Forget(info, node))
             return status
-        # The cycle waits until the binding actor has taken the pod, because the Permit plugins of
-        # the next pod must find it among those that wait, and because pods are better off in the
-        # queue while many bindings are under way.
-        taken: Reply[None] = Reply()
+        # The cycle waits until the binding actor has accepted the pod, because the Permit plugins
+        # of the next pod must find it among the waiting pods, and because pods are better off in
+        # the queue while many bindings are under way.
+        accepted: Reply[None] = Reply()
         placement = Placement(
             queued, node, profile, state, waits, started, choice.evaluated, choice.feasible
         )
-        self._binding.tell(BindPlaced(placement, taken))
+        self._binding.tell(BindPlaced(placement, accepted))
         activated = state.take_pods_to_activate()
         if activated:
             self._queue.tell(Activate(activated))
-        await taken.wait()
+        await accepted.wait()
         return SUCCESS
 
     async def _make_room(

@@ -49,8 +49,8 @@ class Doctor:
         while True:
             pod = await ask(self._queue, NextParked)
             took = 0.0 if pod is None else await self._examine(pod)
-            rest = NOBODY_DUE if pod is None else max(REST * took, SHORTEST_REST)
-            await self._clock.sleep(rest)
+            pause = NOBODY_DUE if pod is None else max(REST * took, SHORTEST_REST)
+            await self._clock.sleep(pause)
 
     async def _examine(self, pod: ParkedPod) -> float:
         """Tells the queue whether the pod would fit; returns how many seconds the decision took."""

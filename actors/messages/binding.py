@@ -33,12 +33,12 @@ class Placement(msgspec.Struct, frozen=True):
 class BindPlaced(msgspec.Struct, frozen=True):
     """Run the binding cycle of a placement.
 
-    `taken` is answered once the pod is among the waiting pods, if it waits, and there is room for
-    another binding.
+    `accepted` is answered once the pod is among the waiting pods, if it waits, and there is room
+    for another binding.
     """
 
     placement: Placement
-    taken: ReplyTo[None]
+    accepted: ReplyTo[None]
 
 
 class RejectWaiting(msgspec.Struct, frozen=True):

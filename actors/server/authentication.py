@@ -121,8 +121,8 @@ class Authenticator(msgspec.Struct, frozen=True):
 
 def bearer_token(headers: MultiMapping[str]) -> str:
     """Returns the token of the first Authorization header, or "" if it has none."""
-    scheme, _, rest = headers.get("Authorization", "").strip().partition(" ")
-    return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
+    scheme, _, credentials = headers.get("Authorization", "").strip().partition(" ")
+    return credentials.partition(" ")[0] if scheme.lower() == "bearer" else ""
 
 
 def _first(headers: MultiMapping[str], names: Sequence[str]) -> str:

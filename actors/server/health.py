@@ -105,8 +105,8 @@ class Health:
                 lines.append(f"[+]{check.name} ok")
             else:
                 problems.append(f"{check.name}: {problem}")
-                said = problem if check.public else "reason withheld"
-                lines.append(f"[-]{check.name} failed: {said}")
+                reason = problem if check.public else "reason withheld"
+                lines.append(f"[-]{check.name} failed: {reason}")
         unknown = sorted(excluded.keys() - {check.name for check in checks})
         if unknown:
             quoted = ",".join(f'"{each}"' for each in unknown)

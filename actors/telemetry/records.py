@@ -92,13 +92,13 @@ class PointTimes:
             (end != MISSED, "hint", "hint_used"),
             (end == MISSED, "no_hint", "no_hint"),
         ):
-            taken = seconds[chosen]
-            if len(taken):
-                place = np.searchsorted(self._hint_bounds, taken, side="left")
+            durations = seconds[chosen]
+            if len(durations):
+                place = np.searchsorted(self._hint_bounds, durations, side="left")
                 counts = np.bincount(place, minlength=len(self._hint_bounds) + 1)
                 child = self.families.node_hint_duration.child(hinted, self.profile)
-                child.add(counts.tolist(), float(taken.sum()))
-                self.families.batch_attempts.child(self.profile, result).inc(len(taken))
+                child.add(counts.tolist(), float(durations.sum()))
+                self.families.batch_attempts.child(self.profile, result).inc(len(durations))
 
     def _count_stored(self, discarded: int) -> None:
         families, profile = self.families, self.profile

@@ -129,10 +129,10 @@ def pages_of_packages(shown: Shown) -> dict[str, MakePage]:
 
     shared: dict[tuple[Callable[..., object], TaskGroup], object] = {}
 
-    def made(load: Callable[[], object]) -> MakePage:
+    def page_of(load: Callable[[], object]) -> MakePage:
         return lambda elsewhere, tasks: _Later(load, View(shown, elsewhere, tasks, shared)).show
 
-    return {name: made(load) for name, load in every_page(TAKEN).items()}
+    return {name: page_of(load) for name, load in every_page(TAKEN).items()}
 
 
 class _Later:

@@ -110,8 +110,8 @@ class Url(NamedTuple):
 
     @property
     def port(self) -> str:
-        rest = self.host.rpartition("]")[2] if self.host.startswith("[") else self.host
-        return rest.rpartition(":")[2] if ":" in rest else ""
+        after_name = self.host.rpartition("]")[2] if self.host.startswith("[") else self.host
+        return after_name.rpartition(":")[2] if ":" in after_name else ""
 
     def queries(self) -> dict[str, list[str]]:
         values: dict[str, list[str]] = {}

@@ -67,12 +67,12 @@ def timestamp(nanos: int, offset: int = 0) -> Timestamp:
 
 def parse_duration(text: str) -> Duration | None:
     """Parses a duration of Go such as `1h2.5s`; returns None if the text is not one."""
-    rest = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
-    if rest == "0":
+    unsigned = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
+    if unsigned == "0":
         return Duration(0)
     at = total = 0
-    while at < len(rest):
-        match = _PART.match(rest, at)
+    while at < len(unsigned):
+        match = _PART.match(unsigned, at)
         if match is None or not (match[1] or match[2]) or len(match[1]) > 20:
             return None
         unit, fraction = _UNITS[match[3]], (match[2] or "")[:20]

@@ -109,8 +109,8 @@ def parse_type(text: str) -> Type:
     text = text.strip()
     if "(" not in text:
         return NAMED[text] if text in NAMED else param(text)
-    name, _, rest = text.partition("(")
-    return _MAKERS[name](*map(parse_type, split_types(rest[:-1])))
+    name, _, parameters = text.partition("(")
+    return _MAKERS[name](*map(parse_type, split_types(parameters[:-1])))
 
 
 def split_types(text: str) -> list[str]:

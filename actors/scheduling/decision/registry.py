@@ -244,10 +244,10 @@ def _check_declarations(plugin: Plugin, path: str) -> None:
     for kind in plugin.lookups:
         if kind not in _LOOKED_UP and not isinstance(kind, WatchedKind):
             expected = ", ".join(each.__name__ for each in _LOOKED_UP)
-            got = getattr(kind, "__name__", repr(kind))
+            type_name = getattr(kind, "__name__", repr(kind))
             raise RegistryError(
                 f"plugin {plugin.name}: lookups: expected a WatchedKind or some of {expected}, "
-                f"got {got}"
+                f"got {type_name}"
             )
     depends_on: object = plugin.depends_on
     if not isinstance(depends_on, DependsOn):

@@ -157,10 +157,10 @@ class Rules:
         self._filter_beyond_rows = [
             hook.name for hook in filters if dependence_of(hook.plugin) not in ROW_BY_ROW
         ]
-        asked: list[Hook[Any]] = [*self._pre_filter, *filters]
+        all_hooks: list[Hook[Any]] = [*self._pre_filter, *filters]
         self._see_all_values = {
             hook.name
-            for hook in asked
+            for hook in all_hooks
             if not hook.plugin.only_own_values and dependence_of(hook.plugin) is not DependsOn.NODE
         }
         of_rows = [hook for hook in filters if dependence_of(hook.plugin) in _ROW]

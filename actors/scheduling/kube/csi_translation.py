@@ -165,9 +165,9 @@ def _region_of(zones: Sequence[str]) -> str:
             )
         regions.add(f"{parts[0]}-{parts[1]}")
     if len(regions) != 1:
-        got = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        listing = " ".join(f"{region}:{{}}" for region in sorted(regions))
         raise TranslationError(
-            f"{failed} multiple or no regions gotten from zones, got: map[{got}]"
+            f"{failed} multiple or no regions gotten from zones, got: map[{listing}]"
         )
     return regions.pop()
 

@@ -203,8 +203,8 @@ class TermLookup:
     def _scopes_covering(
         self, namespace: str, namespace_labels: Mapping[str, str]
     ) -> frozenset[int]:
-        known = self._covering.get(namespace)
-        if known is None or known[0] is not namespace_labels:
+        kept = self._covering.get(namespace)
+        if kept is None or kept[0] is not namespace_labels:
             covering = frozenset(
                 number
                 for number, scope in enumerate(self.scopes)
@@ -214,8 +214,8 @@ class TermLookup:
             if self._kept_scopes > MAX_KNOWN_SCOPES:
                 self._covering.clear()
                 self._kept_scopes = 1 + len(covering)
-            known = self._covering[namespace] = (namespace_labels, covering)
-        return known[1]
+            kept = self._covering[namespace] = (namespace_labels, covering)
+        return kept[1]
 
     def _summed(self, covering: frozenset[int], labels: Mapping[str, str]) -> Mapping[str, int]:
         matching = self._matching(covering, labels)

@@ -150,8 +150,8 @@ def _constraint_problems(constraint: DefaultConstraint, path: str) -> Iterable[s
     if constraint.max_skew <= 0:
         yield f"{path}.maxSkew: expected a positive integer, got {constraint.max_skew}"
     if not is_qualified_name(constraint.topology_key):
-        got = repr(constraint.topology_key) if constraint.topology_key else "nothing"
-        yield f"{path}.topologyKey: expected a label key, got {got}"
+        quoted_key = repr(constraint.topology_key) if constraint.topology_key else "nothing"
+        yield f"{path}.topologyKey: expected a label key, got {quoted_key}"
     if constraint.when_unsatisfiable is None:
         yield f"{path}.whenUnsatisfiable: expected {HARD} or {SOFT}, got nothing"
     if constraint.label_selector is not None:

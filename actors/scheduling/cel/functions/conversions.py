@@ -112,8 +112,8 @@ def string_of_double(value: float) -> str:
     if exponent < 0:
         return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
     digits = digits.ljust(exponent + 1, "0")
-    rest = digits[exponent + 1 :]
-    return f"{sign}{digits[: exponent + 1]}{'.' + rest if rest else ''}"
+    decimals = digits[exponent + 1 :]
+    return f"{sign}{digits[: exponent + 1]}{'.' + decimals if decimals else ''}"
 
 
 def _reader(parse: Callable[[str], T | None], target: str) -> Callable[[str], T]:

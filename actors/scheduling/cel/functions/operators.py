@@ -125,8 +125,8 @@ def modulo(a: Any, b: Any) -> Any:
         return Uint(int(a) % int(b))
     if a == MIN_INT64 and b == -1:
         raise CelError("integer overflow")
-    rest = abs(a) % abs(b)
-    return -rest if a < 0 else rest
+    remainder = abs(a) % abs(b)
+    return -remainder if a < 0 else remainder
 
 
 def negate(a: Any) -> Any:

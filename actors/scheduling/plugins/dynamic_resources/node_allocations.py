@@ -115,8 +115,8 @@ class PodRequests(msgspec.Struct, frozen=True, dict=True):
         """The extended resources in an order that is the same for all pods of a shape."""
         containers = (*self.pod.spec.init_containers, *self.pod.spec.containers)
         walked = (name for c in containers for name in sorted(c.resources.requests))
-        rest = sorted(self.resources)
-        return tuple(dict.fromkeys(name for name in (*walked, *rest) if name in self.resources))
+        ordered = sorted(self.resources)
+        return tuple(dict.fromkeys(name for name in (*walked, *ordered) if name in self.resources))
 
     def shape(self, columns: NodeColumns, by_resource: ClassesByResource, steps: Steps) -> bytes:
         """Returns a key that is equal for pods that request the same devices. Raises TimedOutError.

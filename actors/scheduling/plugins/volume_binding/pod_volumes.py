@@ -321,9 +321,9 @@ class PodVolumes:
         for position in np.flatnonzero(contested > 1).tolist():
             node = nodes.node(position)
             if node is not None:
-                taken = self._taken(node)
+                chosen = self._chosen(node)
                 for i, each in enumerate(here):
-                    each[position] = i in taken
+                    each[position] = i in chosen
         return unmatched + [(d, open_ & ~each) for d, each in zip(matching, here, strict=True)]
 
     def _by_size(self) -> list[DelayedClaim]:
@@ -377,15 +377,15 @@ class PodVolumes:
         node = None if row is None else self._snapshot.columns.nodes[row]
         if node is None:
             raise VolumeError(f'node "{name}" not found')
-        matching, taken = self._by_size(), self._taken(node)
+        matching, chosen = self._by_size(), self._chosen(node)
         new = [delayed.claim for delayed in self.claims.delayed if delayed.request is None]
-        new += [delayed.claim for i, delayed in enumerate(matching) if i not in taken]
+        new += [delayed.claim for i, delayed in enumerate(matching) if i not in chosen]
         return NodeVolumes(
-            tuple([(volume, matching[i].claim) for i, volume in taken.items()]),
+            tuple([(volume, matching[i].claim) for i, volume in chosen.items()]),
             tuple([self._provision(claim, node) for claim in new]),
         )
 
-    def _taken(self, node: Node) -> dict[int, PersistentVolume]:
+    def _chosen(self, node: Node) -> dict[int, PersistentVolume]:
         """Returns the existing volumes for claims on a node, by the claim's place in `_by_size`."""
         taken: dict[int, PersistentVolume] = {}
         chosen: set[str] = set()
