@@ -67,9 +67,9 @@ def setup() -> None:
     made_from = hashlib.sha256(
         LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()
     ).hexdigest()
-    wanted = f"{sys.implementation.cache_tag} {made_from}"
+    stamp = f"{sys.implementation.cache_tag} {made_from}"
     python = VENV / "bin" / "python"
-    if python.exists() and STAMP.exists() and STAMP.read_text() == wanted:
+    if python.exists() and STAMP.exists() and STAMP.read_text() == stamp:
         return
     print(
         "dev.py: making .venv (first use, another Python or a changed lock); about a minute",
@@ -86,7 +86,7 @@ def setup() -> None:
     ]
     subprocess.run([*pip, "--require-hashes", "--no-deps", "-r", LOCK], check=True, cwd=ROOT)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], check=True, cwd=ROOT)
-    STAMP.write_text(wanted)
+    STAMP.write_text(stamp)
 
 
 def become(program: str, *arguments: str) -> NoReturn:
@@ -105,7 +105,7 @@ def run(program: str, *arguments: str) -> int:
         return 130
 
 
-def told(command: tuple[str, ...]) -> tuple[int, str]:
+def captured(command: tuple[str, ...]) -> tuple[int, str]:
     """Runs a program of the environment; returns its exit code and its output."""
     ended = subprocess.run(
         [VENV / "bin" / command[0], *command[1:]],
@@ -160,7 +160,7 @@ def check(arguments: list[str]) -> int:
     ]
     failed = []
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for step, (code, output) in zip(steps, threads.map(told, steps), strict=True):
+        for step, (code, output) in zip(steps, threads.map(captured, steps), strict=True):
             print(output, end="", flush=True)
             if code:
                 failed.append(" ".join(step))

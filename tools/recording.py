@@ -64,15 +64,15 @@ def main() -> None:
 async def frames(url: str) -> list[str]:
     """Returns the contents of the terminal after each step."""
     top = Top(Page(url), Cluster())
-    taken = []
+    screenshots = []
     async with top.run_test(size=SIZE) as pilot:
         await shows(pilot, SETTLED)
         await shows(pilot, " 0/s")
         for keys, text in STEPS:
             await pilot.press(*keys.split())
             await shows(pilot, text)
-            taken.append(top.export_screenshot(title="berth top", simplify=True))
-    return taken
+            screenshots.append(top.export_screenshot(title="berth top", simplify=True))
+    return screenshots
 
 
 async def shows(pilot: Pilot[None], text: str) -> None:

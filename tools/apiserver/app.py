@@ -347,8 +347,8 @@ def _body(raw: bytes, media_type: str) -> Any:
 def _object(document: Any) -> Document:
     """Returns the document. Raises RefusedError with 400 if it is not an object."""
     if not isinstance(document, dict):
-        got = "nothing" if document is None else type(document).__name__
-        raise RefusedError(400, "BadRequest", f"the body: expected an object, got {got}")
+        sort = "nothing" if document is None else type(document).__name__
+        raise RefusedError(400, "BadRequest", f"the body: expected an object, got {sort}")
     return document
 
 

@@ -75,7 +75,7 @@ def take_permission(store: Store, pod: Document) -> str:
     return f"the budget {_counts(budget)}; its allowed disruptions fell from {left + 1} to {left}"
 
 
-def mark_disrupted(store: Store, pod: Document, told: str) -> None:
+def mark_disrupted(store: Store, pod: Document, message: str) -> None:
     """Sets the condition DisruptionTarget, which gives eviction as the reason for the deletion.
 
     The annotation EVICTION keeps the words about the first eviction.
@@ -84,7 +84,7 @@ def mark_disrupted(store: Store, pod: Document, told: str) -> None:
     status = with_condition(pod["status"], "DisruptionTarget", "True", *why)
     metadata: Document = pod["metadata"]
     if "deletionTimestamp" not in metadata:
-        annotations = {**(metadata.get("annotations") or {}), EVICTION: told}
+        annotations = {**(metadata.get("annotations") or {}), EVICTION: message}
         metadata = {**metadata, "annotations": annotations}
     store.update(PODS, {**pod, "metadata": metadata, "status": status})
 

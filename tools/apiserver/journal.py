@@ -100,7 +100,7 @@ class Journal:
         with path.open("ab+") as before:
             self._lock(before)
             if not os.path.samestat(os.fstat(before.fileno()), path.stat()):
-                raise self._taken()  # it was rewritten in the meantime
+                raise self._in_use()  # it was rewritten in the meantime
             before.seek(0)
             self._replay(before.read())
             self._file, self._tail = self._rewritten()
@@ -128,9 +128,9 @@ class Journal:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise self._taken() from None
+            raise self._in_use() from None
 
-    def _taken(self) -> JournalError:
+    def _in_use(self) -> JournalError:
         return JournalError(f"{self._path}: another server is using this file")
 
     def _rewritten(self) -> tuple[FileIO, Tail]:

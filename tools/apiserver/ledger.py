@@ -91,12 +91,12 @@ class Ledger:
     def _post(self, quota: str, before: Charge, after: Charge) -> bool:
         """Moves a quota's sums from one charge to the other. Returns True if they differ then."""
         used = self.accounts[quota].used
-        given_back, taken = before.of(quota), after.of(quota)
+        given_back, charged = before.of(quota), after.of(quota)
         differs = False
-        for resource in (given_back.keys() | taken.keys()) & used.keys():
+        for resource in (given_back.keys() | charged.keys()) & used.keys():
             total = used[resource]
             used[resource] = total.minus(given_back.get(resource, NOTHING)).plus(
-                taken.get(resource, NOTHING)
+                charged.get(resource, NOTHING)
             )
             differs = differs or used[resource].nano != total.nano
         return differs

@@ -83,8 +83,8 @@ def check_dry_run(options: str, values: Iterable[str]) -> None:
     the options.
     """
     if any(value != "All" for value in values):
-        got = ", ".join(f'"{value}"' for value in values)
-        problem = f'dryRun: Unsupported value: []string{{{got}}}: supported values: "All"'
+        quoted = ", ".join(f'"{value}"' for value in values)
+        problem = f'dryRun: Unsupported value: []string{{{quoted}}}: supported values: "All"'
         message = f'{options}.meta.k8s.io "" is invalid: {problem}'
         raise RefusedError(422, "Invalid", message)
 

@@ -324,11 +324,11 @@ class _Walk:
                 self._mistyped(shape, value, path, owner)
 
     def _mistyped(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
-        got = _JSON[type(value)]
-        if got == "number" and shape.name in ("int32", "int64", "intstr"):
-            got = f"number {json.dumps(value)}"
+        json_type = _JSON[type(value)]
+        if json_type == "number" and shape.name in ("int32", "int64", "intstr"):
+            json_type = f"number {json.dumps(value)}"
         place = f"struct field {owner}.{'.'.join(_fields(path))}" if owner else "value"
-        self._report(f"json: cannot unmarshal {got} into Go {place} of type {shape.go}", path)
+        self._report(f"json: cannot unmarshal {json_type} into Go {place} of type {shape.go}", path)
 
     def _report(self, problem: str, path: Path_) -> None:
         if problem and not self.mistyped:

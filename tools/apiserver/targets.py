@@ -30,18 +30,22 @@ def target_of(path: str) -> Target:
     """Parses a path. Raises RefusedError with 404 if the server serves nothing at it."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
-        group, version, rest = "", parts[1], parts[2:]
+        group, version, segments = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) >= 4:
-        group, version, rest = parts[1], parts[2], parts[3:]
+        group, version, segments = parts[1], parts[2], parts[3:]
     else:
         raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     namespace = ""
-    if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in ("status", "finalize"):
-        namespace, rest = rest[1], rest[2:]
-    kind = BY_PATH.get((group, version, rest[0]))
-    if kind is None or len(rest) > 3 or (namespace and not kind.namespaced):
+    if (
+        segments[0] == "namespaces"
+        and len(segments) >= 3
+        and segments[2] not in ("status", "finalize")
+    ):
+        namespace, segments = segments[1], segments[2:]
+    kind = BY_PATH.get((group, version, segments[0]))
+    if kind is None or len(segments) > 3 or (namespace and not kind.namespaced):
         raise RefusedError(404, "NotFound", "the server could not find the requested resource")
-    name, subresource = (*rest[1:], "", "")[:2]
+    name, subresource = (*segments[1:], "", "")[:2]
     if subresource and subresource not in kind.subresources:
         raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     return Target(kind, namespace, name, subresource)

@@ -153,9 +153,9 @@ def extended_requests(
     for name, number in classes.items():
         for resource in (_IMPLICIT + name, resource_of(name)):
             charged = of_pod.get(REQUESTS + resource)
-            rest = number if charged is None else number.minus(charged)
-            if resource and rest.nano > 0:
-                amounts[REQUESTS + resource] = rest
+            uncharged = number if charged is None else number.minus(charged)
+            if resource and uncharged.nano > 0:
+                amounts[REQUESTS + resource] = uncharged
     return amounts
 
 

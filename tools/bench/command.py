@@ -242,14 +242,14 @@ def _run_all(
     failed = False
     for number, run in enumerate(chosen, 1):
         try:
-            taken = []
+            windows_by_run = []
             for turn in range(runs):
                 title = f"[{number}/{len(chosen)}] {run.name}" + (
                     f" run {turn + 1}" if runs > 1 else ""
                 )
                 with _progress(title) as report:
-                    taken.append(anyio.run(measure, file, run, settings, report, _say))
-            results += [median(windows) for windows in zip(*taken, strict=True)]
+                    windows_by_run.append(anyio.run(measure, file, run, settings, report, _say))
+            results += [median(windows) for windows in zip(*windows_by_run, strict=True)]
         except NotRunError as problem:
             _say(f"{run.name}: {'unsupported' if problem.unsupported else 'failed'}: {problem}")
             failed = failed or not problem.unsupported

@@ -147,13 +147,13 @@ def measure(name: str, times: int, nodes: int = NODES) -> Figures:
         for number in range(4 * nodes):
             pod = make_pod(-1 - number, {"nodeName": f"n{number % nodes}"}, 900)
             cache.handle(AssignedPodAdded(pod))
-    taken: list[float] = []
+    durations: list[float] = []
     with programs.no_collector():
         for pod in pending(name, times + WARMING):
             info, snapshot = PodInfo(pod), take(cache)
             start = perf_counter()
             outcome = scheduler.schedule(profile, info, snapshot)
-            taken.append(perf_counter() - start)
+            durations.append(perf_counter() - start)
             match outcome:
                 case Choice(node):
                     cache.handle(Assume(info, node))
@@ -162,7 +162,7 @@ def measure(name: str, times: int, nodes: int = NODES) -> Figures:
                         cache.handle(Nominate(info, nomination.node))
                 case DecisionFailure(status):
                     raise AssertionError(status.message)
-    figures = np.array(taken[WARMING:]) * 1e6
+    figures = np.array(durations[WARMING:]) * 1e6
     return Figures(
         name, float(np.median(figures)), float(np.percentile(figures, 99)), float(figures.mean())
     )

@@ -87,11 +87,11 @@ async def _leading_pod(connection: Connection, namespace: str, name: str) -> str
 async def _port(process: anyio.abc.Process, command: str) -> str:
     """Returns the local port that kubectl has chosen."""
     assert process.stdout is not None
-    said = ""
+    output = ""
     with anyio.move_on_after(START_SECONDS):
         async for text in TextReceiveStream(process.stdout):
-            said += text
-            match = _FORWARDING.search(said)
+            output += text
+            match = _FORWARDING.search(output)
             if match:
                 return match[1]
-    raise NoLeaderError(f"{command}: {' '.join(said.split()) or 'no answer in time'}")
+    raise NoLeaderError(f"{command}: {' '.join(output.split()) or 'no answer in time'}")

@@ -145,8 +145,8 @@ def _tell(
 ) -> None:
     """Prints the lines, or the page with the events, None if they were not read."""
     if output == "json":
-        told = {} if events is None else {"events": events}
-        click.echo(msgspec.json.encode({**msgspec.to_builtins(page), **told}))
+        extra = {} if events is None else {"events": events}
+        click.echo(msgspec.json.encode({**msgspec.to_builtins(page), **extra}))
         return
     for line in lines:
         for part in _WRAPPER.wrap(printable(line)):

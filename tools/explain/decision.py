@@ -214,9 +214,9 @@ def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
     if diagnosis is None or live is None:
         return Decision(prefilter=_verdict(prefilter.status))
     names = None if prefilter.node_names is None else sorted(prefilter.node_names)
-    found, of_node, statuses = diagnosis.distinct(live)
+    node_names, of_node, statuses = diagnosis.distinct(live)
     distinct = list(map(_verdict, statuses))
-    verdicts = dict(zip(found, map(distinct.__getitem__, of_node), strict=True))
+    verdicts = dict(zip(node_names, map(distinct.__getitem__, of_node), strict=True))
     every = plain.snapshot.columns.row_of
     if len(verdicts) < len(every):
         outside = _verdict(unresolvable(prefilter.reason_outside))

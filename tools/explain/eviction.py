@@ -51,8 +51,8 @@ def eviction(pod: Document, documents: Iterable[Document]) -> list[str]:
         return []
     who += f" ({reason})" if reason else ""
     at = f" at {when}" if when else ""
-    told = f"{who.replace('NODE', node)}{at}" + (f": {why.strip(' .')}" if why else "")
-    return [told, _replacement(pod, node, str(when or ""), documents)]
+    departure = f"{who.replace('NODE', node)}{at}" + (f": {why.strip(' .')}" if why else "")
+    return [departure, _replacement(pod, node, str(when or ""), documents)]
 
 
 def _disruption(status: Document) -> Document:

@@ -187,20 +187,20 @@ class _Judge:
         features = self._inventory.features
         if device.device.binding_conditions and not features.binding_conditions:
             yield Obstacle("with binding conditions, which a feature gate turns off")
-        taken = not sub_request.admin_access and device.id in allocated.whole
+        is_allocated = not sub_request.admin_access and device.id in allocated.whole
         for expression, whose in sub_request.selectors:
             owner, _, number = whose.rpartition(": ")
             try:
                 if not self._inventory.matches(expression, device):
                     yield Obstacle(f"refused by {number} of {owner}", _shortened(expression))
             except CelError as failure:
-                if not taken:
+                if not is_allocated:
                     yield Obstacle(f"not judged by {number} of {owner}", str(failure))
         if device.id in pool.not_targeting_node:
             yield Obstacle("for other nodes only")
         if features.consumable_capacity:
             yield from self._without_capacity(sub_request, device)
-        if taken:
+        if is_allocated:
             holders = self._holders.get(device.id, ())
             yield Obstacle("taken", " and ".join(f"by claim {claim}" for claim in holders), True)
         if device.counters and not features.partitionable_devices:
@@ -302,10 +302,10 @@ class _Judge:
         ) -> None:
             for c in range(len(left)):
                 for i in reversed(range(size(left[c]))):
-                    rest = smaller(left[c], i)
-                    others = [*left[:c], rest, *left[c + 1 :]]
+                    fewer = smaller(left[c], i)
+                    others = [*left[:c], fewer, *left[c + 1 :]]
                     if self._failure([claim for claim in others if claim.requests]) == "":
-                        left[c] = rest
+                        left[c] = fewer
 
         drop(_without_constraint, lambda claim: len(claim.constraints))
         drop(_without_request, lambda claim: len(claim.requests))
@@ -399,8 +399,8 @@ class _Judge:
 
 
 def _without_constraint(claim: ClaimRequests, number: int) -> ClaimRequests:
-    rest = claim.constraints[:number] + claim.constraints[number + 1 :]
-    return replace(claim, constraints=rest)
+    others = claim.constraints[:number] + claim.constraints[number + 1 :]
+    return replace(claim, constraints=others)
 
 
 def _without_request(claim: ClaimRequests, number: int) -> ClaimRequests:

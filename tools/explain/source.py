@@ -197,8 +197,8 @@ def can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
     else:
         if (document.get("metadata") or {}).get("name") and all(d.metadata.name for d in decodings):
             return True
-    said = f"a {document['kind']} cannot be read and is left out: {problem}"
-    click.echo(printable(said), err=True)
+    line = f"a {document['kind']} cannot be read and is left out: {problem}"
+    click.echo(printable(line), err=True)
     return False
 
 

@@ -101,10 +101,10 @@ def required(requirement: _Requirement) -> str:
 
 def amount(nano: int) -> str:
     """Returns an amount in billionths as a quantity, such as 10Gi."""
-    whole, rest = divmod(abs(nano), NANO)
+    whole, remainder = divmod(abs(nano), NANO)
     sign = "-" if nano < 0 else ""
-    if rest:
-        return f"{sign}{abs(nano) // 10**6}m" if not rest % 10**6 else f"{nano}n"
+    if remainder:
+        return f"{sign}{abs(nano) // 10**6}m" if not remainder % 10**6 else f"{nano}n"
     for factor, suffixes in _SUFFIXES:
         power = 0
         while whole and whole % factor == 0 and power < len(suffixes):

@@ -80,7 +80,7 @@ def reconcile(
         should[name], stays = fits(spec, node)
         ended, late = _ended(owner, name, on[name], failed, now) if stays else ([], [])
         again += late
-        writes += (delete_pod(pod, _told(pod, name)) for pod in ended)
+        writes += (delete_pod(pod, _finish_notice(pod, name)) for pod in ended)
         writes += _on_node(owner, name, on[name], should[name], stays, history.hash, now)
     eligible = {name for name, runs in should.items() if runs}
     writes += _without_node(on, should)
@@ -164,7 +164,7 @@ def _ended(
     return ended, again
 
 
-def _told(pod: Pod, node: str) -> Notice:
+def _finish_notice(pod: Pod, node: str) -> Notice:
     """Returns the notice of a finished pod."""
     where = f"daemon pod {pod.metadata.namespace}/{pod.metadata.name} on node {node}"
     if pod.status.phase == "Failed":

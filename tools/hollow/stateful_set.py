@@ -254,16 +254,16 @@ def creation(
     pod["spec"] = {**pod["spec"], "hostname": name, "volumes": volumes}
     if owner.spec.service_name:
         pod["spec"]["subdomain"] = owner.spec.service_name
-    return [*_claims(owner, name, claims), Create("Pod", pod, (_told(owner, "Create"),))]
+    return [*_claims(owner, name, claims), Create("Pod", pod, (_notice(owner, "Create"),))]
 
 
-def _told(owner: StatefulSet, verb: str) -> Notice:
+def _notice(owner: StatefulSet, verb: str) -> Notice:
     message = f"{verb} Pod {{name}} in StatefulSet {owner.metadata.name} successful"
     return Notice(f"Successful{verb}", message)
 
 
 def _deletion(owner: StatefulSet, pod: Pod) -> Delete:
-    return delete(pod, notices=(_told(owner, "Delete"),))
+    return delete(pod, notices=(_notice(owner, "Delete"),))
 
 
 def _template_for(owner: StatefulSet, ordinal: int, history: History) -> tuple[Document, str]:

@@ -46,8 +46,12 @@ async def _evict_all(access: Embedded, node: str) -> str:
             if refused.code != TOO_MANY_REQUESTS:
                 raise
             held += 1
-    said = f"{node} is cordoned, {evicted} of its pods are evicted."
-    return f"{said} Disruption budgets hold {held} more: drain it again later." if held else said
+    sentence = f"{node} is cordoned, {evicted} of its pods are evicted."
+    return (
+        f"{sentence} Disruption budgets hold {held} more: drain it again later."
+        if held
+        else sentence
+    )
 
 
 def _stays(metadata: dict[str, Any]) -> bool:

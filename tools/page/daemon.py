@@ -35,7 +35,7 @@ from .offers import Offers
 from .polling import Look, follow
 from .rows import NodeRow, PodRow, node_row, pod_row
 from .source import Change
-from .story import NOTHING_RECORDED, Story, told
+from .story import NOTHING_RECORDED, Story, undecided
 
 GLANCE_SECONDS = 2.0
 EVENTS = "text/event-stream"
@@ -98,9 +98,9 @@ class DaemonSource:
         assert isinstance(pod, Pod)
         recorded = await self._view.recorded(key) or NOTHING_RECORDED
         if tell is None:
-            return told(pod, recorded, NO_DECISION.format(namespace=namespace, name=name))
+            return undecided(pod, recorded, NO_DECISION.format(namespace=namespace, name=name))
         story = await tell(namespace, name, recorded)
-        return told(pod, recorded, story) if isinstance(story, str) else story
+        return undecided(pod, recorded, story) if isinstance(story, str) else story
 
 
 def _node_row(item: Node | Pod) -> NodeRow:

@@ -148,11 +148,11 @@ def story_of(
     changes: list[Change] | None = None
     problem = changes_problem = ""
     try:
-        asked = ask()
-        explained = decided(asked.attempt)
+        pending = ask()
+        explained = decided(pending.attempt)
         decision = explained.decision
-        if is_pending(asked.attempt, decision) and not spec.get("nodeName"):
-            result = search(asked.explainer, asked.question, asked.attempt, explained.outcome)
+        if is_pending(pending.attempt, decision) and not spec.get("nodeName"):
+            result = search(pending.explainer, pending.question, pending.attempt, explained.outcome)
             changes_problem = result.problem
             changes = [
                 Change(each.who.value, each.sentence) for each in first_of(result.suggestions)
@@ -187,7 +187,7 @@ def story_of(
     )
 
 
-def told(pod: Pod, recorded: AttemptsPage, problem: str) -> Story:
+def undecided(pod: Pod, recorded: AttemptsPage, problem: str) -> Story:
     """Returns the story of a pod without events and without a decision; `problem` says why."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     return Story(

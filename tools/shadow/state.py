@@ -305,8 +305,8 @@ def _undone(message: CacheMessage) -> CacheMessage | None:
             return None
 
 
-def _is_same(one: HasMetadata, other: HasMetadata) -> bool:
-    return type(one) is type(other) and key(one) == key(other)
+def _is_same(before: HasMetadata, after: HasMetadata) -> bool:
+    return type(before) is type(after) and key(before) == key(after)
 
 
 def _up_to(most: int) -> Iterator[int]:

@@ -67,7 +67,7 @@ class Top(App[None]):
         self._naming = False  # whether the input is the name of a view, not a filter
         self._pause = FIRST_PAUSE / 2
         self._drawn: tuple[object, ...] = ()
-        self._told: tuple[str, str, str] | None = None  # the state whose story is shown
+        self._shown_state: tuple[str, str, str] | None = None  # the state whose story is shown
 
     def compose(self) -> ComposeResult:
         yield Lines("strip")
@@ -112,9 +112,9 @@ class Top(App[None]):
         width, height = self.size
         if isinstance(view, StoryOf):
             state = view.state(cluster)
-            if state is not None and self._told not in (None, state):
+            if state is not None and self._shown_state not in (None, state):
                 self._tell(view)
-            self._told = state or self._told
+            self._shown_state = state or self._shown_state
         self._put("strip", [(("berth  ", "strong"), *strip(cluster, now))])
         self._put("notes", list(wrapped((((note, ""),) for note in self._notes), width)))
         self._put("head", view.head(cluster, now)[: None if height >= LOW else 1])
@@ -144,7 +144,7 @@ class Top(App[None]):
         self._search = ""
         self._close_search()
         self.query_one(Listing).begin()
-        self._told = None
+        self._shown_state = None
         if isinstance(self._view, StoryOf) and self._view.told is None:
             self._tell(self._view)
         self._draw()

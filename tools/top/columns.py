@@ -36,11 +36,13 @@ def widths(columns: Sequence[Column], width: int) -> list[int]:
     left out.
     """
     shown = [column.width if column.since <= width else 0 for column in columns]
-    rest = width - sum(shown) - GAP * (sum(map(bool, shown)) - 1)
+    spare = width - sum(shown) - GAP * (sum(map(bool, shown)) - 1)
     weights = [column.weight if room else 0 for column, room in zip(columns, shown, strict=True)]
     total = sum(weights)
-    if rest > 0 and total:
-        shown = [room + rest * weight // total for room, weight in zip(shown, weights, strict=True)]
+    if spare > 0 and total:
+        shown = [
+            room + spare * weight // total for room, weight in zip(shown, weights, strict=True)
+        ]
     return shown
 
 

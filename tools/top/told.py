@@ -132,8 +132,8 @@ def _decision(story: Told) -> Iterator[Line]:
         fits = f"{len(decision.total):,} of {counted(len(decision.filter), 'node')} fit. {best}"
         yield ((fits, ""),)
     else:
-        said = {condition.message for condition in story.conditions}
-        message = "" if decision.message in said else decision.message
+        condition_messages = {condition.message for condition in story.conditions}
+        message = "" if decision.message in condition_messages else decision.message
         yield ((message or "No node fits.", "warn"),)
     if decision.prefilter is not None:
         reasons = "; ".join(decision.prefilter.reasons)

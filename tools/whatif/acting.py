@@ -40,18 +40,20 @@ class Doing:
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """Answers with a sentence for each step, or with an error about the wrong step."""
-        said: list[str] = []
+        sentences: list[str] = []
         try:
             question = question_of(await body_of(request))
             for step in steps_of(question.steps, files=False):
-                said.append(await self._take(step, question.namespace))  # noqa: PERF401
+                sentences.append(await self._take(step, question.namespace))  # noqa: PERF401
         except RefusedError as refused:
             return _refused(refused.refusal, refused.status)
         except StepError as problem:
             return _refused(Refusal(f"steps[{problem.number - 1}]", str(problem)))
         except (SourceError, ApiError) as problem:
-            return _refused(Refusal(f"steps[{len(said)}]", " ".join((str(problem), *said))))
-        return web.Response(body=msgspec.json.encode(said), content_type="application/json")
+            return _refused(
+                Refusal(f"steps[{len(sentences)}]", " ".join((str(problem), *sentences)))
+            )
+        return web.Response(body=msgspec.json.encode(sentences), content_type="application/json")
 
     async def _take(self, step: Step, namespace: str) -> str:
         """Raises SourceError or ApiError."""
@@ -90,8 +92,8 @@ class Doing:
             raise SourceError(f"add {number}: expected at most {MOST_ADDED} nodes at once")
         node = await self._node(like)
         listed = await self._access.call("GET", NODES.path(), dict)
-        taken = {item["metadata"]["name"] for item in listed["items"]}
-        free = (name for n in count(1) if (name := f"{like}-copy-{n}") not in taken)
+        names = {item["metadata"]["name"] for item in listed["items"]}
+        free = (name for n in count(1) if (name := f"{like}-copy-{n}") not in names)
         for _, name in zip(range(number), free, strict=False):
             await self._access.call("POST", NODES.path(), dict, node_like(node, name))
         return f"{number} nodes like {like} are added."

@@ -77,9 +77,9 @@ class Beside:
         """
         return await self._ask(Asked(question))
 
-    async def story(self, asked: StoryAsked) -> msgspec.Raw | None:
+    async def story(self, question: StoryAsked) -> msgspec.Raw | None:
         """Returns the story of a pod in JSON; None if there is no such pod. Raises RefusedError."""
-        answered = await self._ask(asked)
+        answered = await self._ask(question)
         if answered.status == HTTPStatus.NOT_FOUND:
             return None
         if answered.status != HTTPStatus.OK:
@@ -109,7 +109,7 @@ class _Worker:
         self._process = process
         self._frames = process.stdin
         self._answers = BufferedByteReceiveStream(process.stdout)
-        self._told: Objects = {}
+        self._sent: Objects = {}
         self._configuration: KubeSchedulerConfiguration | None = None
         self._asked_at = anyio.current_time()
         self._killed = False
@@ -131,14 +131,14 @@ class _Worker:
                 with anyio.move_on_after(idle_seconds):
                     await self._process.wait()
             self._end()
-        self._told = {}
+        self._sent = {}
 
     def _end(self) -> None:
         if not self.ended:
             self._process.kill()
             self._killed = True
 
-    async def ask(self, cluster: Cluster, asked: Asked | StoryAsked) -> Answered:
+    async def ask(self, cluster: Cluster, question: Asked | StoryAsked) -> Answered:
         """Ends the process if it cannot answer in time, or if nobody waits for the answer any more.
 
         Raises one of GONE, or RefusedError.
@@ -147,7 +147,7 @@ class _Worker:
         answered = None
         try:
             await self._tell(cluster)
-            await self._send(asked)
+            await self._send(question)
             with anyio.fail_after(MOST_SECONDS):
                 answered = await self._answered()
         except TimeoutError:
@@ -184,7 +184,7 @@ class _Worker:
             self._configuration = configuration
         objects = await cluster.objects()
         for kind, now in objects.items():
-            before = self._told.get(kind, {})
+            before = self._sent.get(kind, {})
             if before is now:
                 continue
             names, items = list(now), list(now.values())
@@ -201,7 +201,7 @@ class _Worker:
                 part = slice(start, start + SLICE)
                 documents = [cluster.json_of(now[name]) for name in changed[part]]
                 await self._send(Changed(*kind, documents))
-        self._told = objects
+        self._sent = objects
 
 
 def _place(name: str) -> tuple[str, str]:

@@ -165,14 +165,14 @@ def show(result: Result, top: int, console: Console) -> None:
     deleted = f", {len(result.deleted)} deleted" if result.deleted else ""
     console.print(f"{first}: {len(result.placed)} placed{evicted}{deleted}", highlight=False)
     if result.kept:
-        said = f"{_pods([of.pod for of in result.kept])} kept by disruption budgets: a drain waits"
-        console.print(shown(said), highlight=False)
+        line = f"{_pods([of.pod for of in result.kept])} kept by disruption budgets: a drain waits"
+        console.print(shown(line), highlight=False)
     for of in result.left_alone:
-        said = f"left alone: {_pods(of.pods)} of the scheduler {of.scheduler}"
-        console.print(shown(said), highlight=False)
+        line = f"left alone: {_pods(of.pods)} of the scheduler {of.scheduler}"
+        console.print(shown(line), highlight=False)
     for plugin, number in sorted(Counter(p for of in result.placed for p in of.waits_for).items()):
-        said = f"{number} of the placed pods would wait for the Permit plugin {plugin}"
-        console.print(shown(said), highlight=False)
+        line = f"{number} of the placed pods would wait for the Permit plugin {plugin}"
+        console.print(shown(line), highlight=False)
     by_workload: dict[str, Counter[str]] = {}
     for placed in result.placed:
         by_workload.setdefault(placed.workload, Counter())[placed.node] += 1

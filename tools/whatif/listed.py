@@ -37,11 +37,11 @@ class Listed:
 
     async def ask(self, question: bytes) -> Answered:
         """Returns the answer to the body of a question. Raises RefusedError."""
-        asked = question_of(question)
+        parsed = question_of(question)
         objects: list[Document] = []
         for (version, kind), path in paths_of((), BESIDES).items():
             objects += await self._listed(version, kind, path)
-        body = await to_thread.run_sync(self._answer, asked, objects, limiter=self._thread)
+        body = await to_thread.run_sync(self._answer, parsed, objects, limiter=self._thread)
         return Answered(HTTPStatus.OK, msgspec.Raw(body))
 
     def _answer(self, question: Question, objects: list[Document]) -> bytes:

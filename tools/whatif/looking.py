@@ -13,7 +13,7 @@ from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 from ..page.polling import Look, follow
 from ..page.rows import NodeRow, PodRow, node_row, pod_row
 from ..page.source import Change
-from ..page.story import NOTHING_RECORDED, Story, told
+from ..page.story import NOTHING_RECORDED, Story, undecided
 from .beside import Beside
 from .frames import StoryAsked
 from .refusals import RefusedError
@@ -62,4 +62,4 @@ class WarmSource:
         try:
             return await self._beside.story(StoryAsked(namespace, name, NOTHING_RECORDED, []))
         except RefusedError as refused:
-            return told(self._pod(pod), NOTHING_RECORDED, str(refused))
+            return undecided(self._pod(pod), NOTHING_RECORDED, str(refused))

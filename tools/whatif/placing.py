@@ -193,14 +193,14 @@ class Placing:
         Returns the nodes after that.
         """
         documents, settled = self._documents, self._documents.settled
-        asked = documents.version, self._seed
-        if settled is not None and (settled.version, settled.seed) == asked:
+        identity = documents.version, self._seed
+        if settled is not None and (settled.version, settled.seed) == identity:
             self._rng.setstate(settled.chance)
             return settled.nodes
         self.settle()
         nodes = unchanged(documents.snapshot())
         if not self.placed and not self.evicted:
-            documents.settled = Settled(*asked, self._rng.getstate(), nodes)
+            documents.settled = Settled(*identity, self._rng.getstate(), nodes)
         return nodes
 
     def settle(self) -> None:

@@ -144,12 +144,12 @@ class Warm:
 
     def _put(self, kind: Kind, items: Iterable[Document]) -> Changes:
         changes: Changes = []
-        known = self._objects.get(kind, {})
+        objects = self._objects.get(kind, {})
         for item in items:
             name = _name(item)
             document = {**item, "apiVersion": kind[0], "kind": kind[1]}
             version = document["metadata"].get("resourceVersion")
-            before = known.get(name)
+            before = objects.get(name)
             same = before is not None and before["metadata"].get("resourceVersion") == version
             if not version or not same:
                 readable = can_be_read(document, self._kinds)

@@ -52,7 +52,7 @@ class Replica:
             case Configured():
                 self._configured = frame
                 if self._documents is not None:
-                    self._documents = self._made(self._documents.all())
+                    self._documents = self._documents_of(self._documents.all())
             case Changed():
                 self._change(frame)
             case Asked(body):
@@ -83,26 +83,26 @@ class Replica:
             return _refused(refused)
         return _answered(result)
 
-    def _story(self, asked: StoryAsked) -> Answered:
+    def _story(self, question: StoryAsked) -> Answered:
         documents = self._whole()
-        pod = documents.document("Pod", asked.name, asked.namespace)
+        pod = documents.document("Pod", question.name, question.namespace)
         if pod is None:
             return _refused(RefusedError(HTTPStatus.NOT_FOUND, "", "no such pod"))
         with documents.trial():
             ask = partial(documents.as_pending, place_of(pod))
-            return _answered(story_of(pod, asked.events, asked.recorded, ask))
+            return _answered(story_of(pod, question.events, question.recorded, ask))
 
     def _whole(self) -> Documents:
         """Returns the cluster, of which all is told now."""
         if self._documents is None:
-            self._documents = self._made(self._first.values())
+            self._documents = self._documents_of(self._first.values())
             self._first = {}
             gc.collect()
             gc.freeze()  # A collection would visit all objects of the cluster.
             _limit_memory()
         return self._documents
 
-    def _made(self, documents: Any) -> Documents:
+    def _documents_of(self, documents: Any) -> Documents:
         assert self._configured is not None
         configuration = from_mapping(self._configured.configuration)
         return Documents(documents, configuration, self._configured.gates)

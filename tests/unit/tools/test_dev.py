@@ -88,11 +88,11 @@ def test_a_check_runs_every_step_and_names_those_that_fail(
 ) -> None:
     steps: list[str] = []
 
-    def told(step: tuple[str, ...]) -> tuple[int, str]:
+    def captured(step: tuple[str, ...]) -> tuple[int, str]:
         steps.append(step[0])
         return int(step[0] == "ruff"), f"{step[0]} says so\n"
 
-    monkeypatch.setattr(dev, "told", told)
+    monkeypatch.setattr(dev, "captured", captured)
     monkeypatch.chdir(dev.ROOT)
     assert dev.check(["--static"]) == 1
     assert set(steps) == {"mypy", "lint-imports", "deptry", "ruff"}

@@ -136,7 +136,7 @@ def _tightened(new: Document, old: Document) -> list[str]:
 
 def _take_node_affinity(spec: Document) -> dict[str, Any]:
     affinity = spec.get("affinity", {})
-    taken: dict[str, Any] = affinity.pop("nodeAffinity", {})
+    node_affinity: dict[str, Any] = affinity.pop("nodeAffinity", {})
     if not affinity:
         spec.pop("affinity", None)
-    return taken
+    return node_affinity

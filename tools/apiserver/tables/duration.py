@@ -36,8 +36,8 @@ def human(duration: timedelta) -> str:
 
 
 def _pair(seconds: int, coarse: int, coarse_name: str, fine: int, fine_name: str) -> str:
-    rest = seconds % coarse // fine
-    return f"{seconds // coarse}{coarse_name}" + (f"{rest}{fine_name}" if rest else "")
+    remainder = seconds % coarse // fine
+    return f"{seconds // coarse}{coarse_name}" + (f"{remainder}{fine_name}" if remainder else "")
 
 
 def moment(timestamp: str) -> datetime | None:

@@ -35,10 +35,10 @@ def asks_of(info: PodInfo, snapshot: Snapshot, decision: Decision | Failure) -> 
     question = Question(info, infos, namespaces)
     same: dict[int, tuple[Verdict, list[str]]] = {}  # Many nodes share a verdict.
     for node, verdict in verdicts.items():
-        known = same.get(id(verdict))
-        if known is None:
-            known = same[id(verdict)] = verdict, []
-        known[1].append(node)
+        group = same.get(id(verdict))
+        if group is None:
+            group = same[id(verdict)] = verdict, []
+        group[1].append(node)
     rejected: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(dict)
     for verdict, names in same.values():
         if verdict.code != SUCCESS:

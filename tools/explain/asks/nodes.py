@@ -119,12 +119,17 @@ def _terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
 def _name_ask(
     question: Question, requirement: NodeSelectorRequirement, names: tuple[str, ...]
 ) -> Ask:
-    wanted = listed(requirement.values)
+    values = listed(requirement.values)
     if requirement.operator == "In" and not set(requirement.values) & question.nodes.keys():
-        other = f"not {wanted}, which does not exist{_meant(requirement.values, question.nodes)}"
+        other = f"not {values}, which does not exist{_meant(requirement.values, question.nodes)}"
         return Ask(names, f"is {other}", f"are {other}", "name a node that exists in matchFields")
     word = "not named" if requirement.operator == "In" else "named"
-    return Ask(names, f"is {word} {wanted}", f"are {word} {wanted}", "change the matchFields")
+    return Ask(
+        names,
+        f"is {word} {values}",
+        f"are {word} {values}",
+        "change the matchFields",
+    )
 
 
 def _label_ask(

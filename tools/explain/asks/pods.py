@@ -70,17 +70,17 @@ class _Others:
         """Returns the first pod that a term selects in each topology, by the value of the label;
         None stands for the nodes without the label.
         """
-        known = self._selected.get(term)
-        if known is None:
-            known = self._selected[term] = {}
+        by_value = self._selected.get(term)
+        if by_value is None:
+            by_value = self._selected[term] = {}
             for info in self._question.nodes.values():
                 value = info.labels.get(term.topology_key)
-                if value not in known:
+                if value not in by_value:
                     for pod in info.pods.values():
                         if _selects(self._question, term, pod):
-                            known[value] = pod.key
+                            by_value[value] = pod.key
                             break
-        return known
+        return by_value
 
     def refusing(self, labels: Mapping[str, str]) -> str:
         """Returns the first pod whose anti-affinity keeps the pod off nodes with these labels, or

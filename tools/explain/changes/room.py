@@ -111,7 +111,9 @@ def _broken(pods: Sequence[PodInfo], budgets: Budgets) -> list[str]:
     """Returns the budgets that do not allow the pods to leave now."""
     broken = violating(pods, budgets)
     namespaces = {pod.key: pod.pod.metadata.namespace for pod in pods}
-    names = {f"{namespaces[key]}/{name}" for key, those in broken.items() for name in those}
+    names = {
+        f"{namespaces[key]}/{name}" for key, broken_names in broken.items() for name in broken_names
+    }
     return sorted(names)
 
 

@@ -146,8 +146,8 @@ def _begin(deployment: Deployment, step: Step, conditions: Conditions) -> None:
         created = f'Created new replica set "{name}"'
         conditions.set("Progressing", "True", "NewReplicaSetCreated", created)
     elif step.new is not None and conditions.find("Progressing") is None:
-        found = f'Found new replica set "{name}"'
-        conditions.set("Progressing", "True", "FoundNewReplicaSet", found)
+        message = f'Found new replica set "{name}"'
+        conditions.set("Progressing", "True", "FoundNewReplicaSet", message)
 
 
 def _progress(

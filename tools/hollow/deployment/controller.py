@@ -55,8 +55,8 @@ def reconcile(
         collisions = collisions_of(deployment, is_taken) or None
         size, name = size_of_new(deployment, new, old), name_of_new(deployment, collisions or 0)
         document = new_replica_set(deployment, size, revision, collisions or 0)
-        told = Notice(SCALING, f"Scaled up replica set {{name}} from 0 to {size}")
-        created = Create("ReplicaSet", document, (told,) if size else ())
+        notice = Notice(SCALING, f"Scaled up replica set {{name}} from 0 to {size}")
+        created = Create("ReplicaSet", document, (notice,) if size else ())
         step = Step(new, sets, not refusal, name, refusal, collisions)
         status = status_after(deployment, step, now)
         # the status of a refusal is written first, because nothing follows another one

@@ -184,15 +184,15 @@ def shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -
     missing = replicas_of(new) - _available(new)
     unhealthy = max(sum(sizes.values()) + replicas_of(new) - needed - missing, 0)
     for each in old:
-        taken = min(unhealthy, max(sizes[each.metadata.name] - _available(each), 0))
-        sizes[each.metadata.name] -= taken
-        unhealthy -= taken
+        removed = min(unhealthy, max(sizes[each.metadata.name] - _available(each), 0))
+        sizes[each.metadata.name] -= removed
+        unhealthy -= removed
     healthy = dict(sizes)
     spare = max(sum(map(_available, [new, *old])) - needed, 0)
     for each in old:
-        taken = min(spare, sizes[each.metadata.name])
-        sizes[each.metadata.name] -= taken
-        spare -= taken
+        removed = min(spare, sizes[each.metadata.name])
+        sizes[each.metadata.name] -= removed
+        spare -= removed
     return [
         write
         for each in old

@@ -374,9 +374,9 @@ class _Step:
 
     def _next_indexes(self, missing: int, only_failed: bool) -> tuple[list[Write], int]:
         busy = [*self.active, *(self.ending if only_failed else ())]
-        taken = union(self.indexes, self.lost, single(i for i in map(_index, busy) if i >= 0))
+        used = union(self.indexes, self.lost, single(i for i in map(_index, busy) if i >= 0))
         waits: dict[int, float] = {}
-        for index in first_free(taken, self.completions or 0, missing):
+        for index in first_free(used, self.completions or 0, missing):
             last = self.held.get(index)
             waits[index] = (
                 0.0

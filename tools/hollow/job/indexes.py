@@ -58,11 +58,11 @@ def overlap(some: Iterable[range], others: list[range]) -> int:
     return sum(len(range(max(a.start, b.start), min(a.stop, b.stop))) for a in some for b in others)
 
 
-def first_free(taken: list[range], completions: int, count: int) -> list[int]:
+def first_free(used: list[range], completions: int, count: int) -> list[int]:
     """Returns the lowest `count` indexes below `completions` that are not taken."""
     free: list[int] = []
     start = 0
-    for each in [*taken, range(completions, completions + 1)]:
+    for each in [*used, range(completions, completions + 1)]:
         free += range(start, min(each.start, completions, start + count - len(free)))
         start = max(start, each.stop)
         if len(free) >= count:

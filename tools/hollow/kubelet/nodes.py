@@ -78,7 +78,7 @@ class NodeSteps:
                     yield RecordEvent("Normal", "Starting", "Starting kubelet.")
                 for condition in status.get("conditions", ()):
                     if condition.get("reason") == _HEALTHY[condition["type"]]["reason"]:
-                        yield RecordEvent("Normal", *told(name, condition))
+                        yield RecordEvent("Normal", *condition_event(name, condition))
             case "heartbeat":
                 yield PostHeartbeat(tuple(_HEALTHY), time)
             case "recover":
@@ -91,7 +91,9 @@ class NodeSteps:
                 conditions = [{**_HEALTHY[kind], **times} for kind in lost]
                 yield PatchObject({"status": {"conditions": conditions}})
                 for condition in conditions:
-                    yield RecordEvent("Normal", *told(node["metadata"]["name"], condition))
+                    yield RecordEvent(
+                        "Normal", *condition_event(node["metadata"]["name"], condition)
+                    )
 
     def functions(self, node: Document, now: float) -> Functions:
         name = node["metadata"]["name"]
@@ -105,7 +107,7 @@ class NodeSteps:
         }
 
 
-def told(node: str, condition: Document) -> tuple[str, str]:
+def condition_event(node: str, condition: Document) -> tuple[str, str]:
     """Returns reason and message of the event that a kubelet writes about a new condition."""
     reason = condition["reason"].replace("Kubelet", "Node", 1)
     return reason, f"Node {node} status is now: {reason}"

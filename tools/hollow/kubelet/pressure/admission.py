@@ -119,9 +119,9 @@ def shortages(requests: Amounts, used: Amounts, pods: int, node: Node) -> list[S
         if requests[resource] == 0 or resource not in allocatable:
             continue
         read = milli_value if resource == "cpu" else value
-        capacity, taken = read(allocatable[resource]), used.get(resource, 0)
-        if requests[resource] > capacity - taken:
-            lacking.append(Shortage(resource, requests[resource], taken, capacity))
+        capacity, in_use = read(allocatable[resource]), used.get(resource, 0)
+        if requests[resource] > capacity - in_use:
+            lacking.append(Shortage(resource, requests[resource], in_use, capacity))
     return lacking
 
 

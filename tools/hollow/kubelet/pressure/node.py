@@ -23,7 +23,7 @@ from ...documents import documents_of, stamp
 from ...events import Reporter, about
 from ...objects import Document, Pod, PodStatus, holds, is_finished
 from ...writes import Create
-from ..nodes import told
+from ..nodes import condition_event
 from ..resizing.allocation import Allocation
 from ..resizing.resizes import Resizes
 from ..usage import (
@@ -93,7 +93,7 @@ class NodePressure:
         self._collected: set[tuple[str, str, str]] = set()  # dead containers that are removed
         self._restarts = oom.Restarts()
         self._starts_again = restarts
-        self._told: set[tuple[str, str]] = set()  # pods and what is wrong with their usage
+        self._usage_problems: set[tuple[str, str]] = set()  # uids with the reported problems
         self._starved = ""
         self._phase = zlib.crc32(node.metadata.name.encode()) % int(MONITORING_SECONDS)
         self._step_at = 0.0
@@ -171,7 +171,9 @@ class NodePressure:
         self._within.pop(uid, None)
         if self._using.pop(uid, None) is not None:
             self._collected = {key for key in self._collected if key[0] != uid}
-            self._told = {told for told in self._told if told[0] != uid}
+            self._usage_problems = {
+                problem for problem in self._usage_problems if problem[0] != uid
+            }
             self._restarts.forget(uid)
             self._wake(now)
 
@@ -280,8 +282,8 @@ class NodePressure:
             try:
                 usage = usage_of(pod, now, self._scenario, ahead)
             except UsageError as problem:
-                if (uid, str(problem)) not in self._told:
-                    self._told.add((uid, str(problem)))
+                if (uid, str(problem)) not in self._usage_problems:
+                    self._usage_problems.add((uid, str(problem)))
                     writes.append(self._about(pod, BAD_USAGE, str(problem), now))
                 continue
             if usage is not None:
@@ -390,7 +392,9 @@ class NodePressure:
             for kind in changed
         ]
         name = self._node.metadata.name
-        events = [self._about_node(*told(name, each), now, "Normal") for each in conditions]
+        events = [
+            self._about_node(*condition_event(name, each), now, "Normal") for each in conditions
+        ]
         return [self._patch_node({"conditions": conditions}), *events]
 
     # ------------------------------------------------------------------------------- memory
@@ -440,8 +444,8 @@ class NodePressure:
     def _is_within(self, pod: Pod, usage: PodUsage) -> bool:
         """True if it is known that a pod keeps its own limits, as its usage never changes."""
         uid = pod.metadata.uid
-        known = self._within.get(uid)
-        if known is not None and known[0] is pod and known[1] is usage:
+        cached = self._within.get(uid)
+        if cached is not None and cached[0] is pod and cached[1] is usage:
             return True
         constant = self._constant.get(uid)
         if constant is None or constant[0] is not pod or constant[1] is not usage:

@@ -59,7 +59,7 @@ class Resizes:
         self._allocations: dict[str, Allocation] = {}  # by uid, as all that follows
         self._pending: dict[str, None] = {}
         self._progressing: dict[str, float] = {}  # when they are in effect
-        self._told: set[str] = set()  # the pods in progress whose completion has been told
+        self._completed: set[str] = set()  # the pods in progress whose completion has been reported
         self._retry_at = NEVER
 
     @property
@@ -87,7 +87,7 @@ class Resizes:
             self._progressing.setdefault(uid, now + ACTUATION_SECONDS)
         elif uid in self._progressing and is_actuated(pod, allocation_of(self.allocated(pod))):
             del self._progressing[uid]
-            self._told.discard(uid)
+            self._completed.discard(uid)
 
     def _compare(self, before: Pod | None, pod: Pod, now: float) -> None:
         """Compares what the spec of a pod requests with what is allocated to it."""
@@ -107,7 +107,7 @@ class Resizes:
     def remove(self, uid: str) -> None:
         for of in (self._allocations, self._pending, self._progressing):
             of.pop(uid, None)
-        self._told.discard(uid)
+        self._completed.discard(uid)
 
     def make_room(self, now: float) -> None:
         """Makes the waiting resizes be tried again, since a pod has left or shrunk."""
@@ -186,7 +186,7 @@ class Resizes:
     def _allocate(self, pod: Pod, now: datetime) -> list[KubeletWrite]:
         generation = pod.metadata.generation
         self._progressing[pod.metadata.uid] = now.timestamp() + ACTUATION_SECONDS
-        self._told.discard(pod.metadata.uid)
+        self._completed.discard(pod.metadata.uid)
         condition = _conditioned(None, IN_PROGRESS, "", "", generation, now)
         status = {
             **allocated_status(pod, allocation_of(pod)),
@@ -221,8 +221,8 @@ class Resizes:
         self._progressing[uid] = seconds + ACTUATION_SECONDS
         actuation = actuate(pod, allocation, stamp(now))
         writes: list[KubeletWrite] = []
-        if uid not in self._told:
-            self._told.add(uid)
+        if uid not in self._completed:
+            self._completed.add(uid)
             for name in actuation.restarted:
                 text = f"Container {name} resize requires restart"
                 writes.append(self._event(pod, "Normal", "Killing", text, now))
@@ -286,17 +286,19 @@ def _patch(pod: Pod, status: Document, *, versioned: bool = False) -> StatusPatc
 
 def _summary(title: str, pod: Pod, generation: int, error: str = "") -> str:
     """Returns the message of an event: what a pod's containers request, and what is wrong."""
-    told: Document = {}
+    summary: Document = {}
     for field, containers in (
         ("initContainers", pod.spec.init_containers),
         ("containers", pod.spec.containers),
     ):
         if containers:
-            told[field] = [{"name": c.name, "resources": _sorted(c.resources)} for c in containers]
-    told["generation"] = generation
+            summary[field] = [
+                {"name": c.name, "resources": _sorted(c.resources)} for c in containers
+            ]
+    summary["generation"] = generation
     if error:
-        told["error"] = error
-    return f"{title}: {msgspec.json.encode(told).decode()}"
+        summary["error"] = error
+    return f"{title}: {msgspec.json.encode(summary).decode()}"
 
 
 def _sorted(resources: ResourceRequirements) -> Document:

@@ -60,17 +60,17 @@ def _index(value: Any, *places: Any) -> Any:
 
 
 def _printf(template: str, *arguments: Any) -> str:
-    rest = list(arguments)
+    unprinted = list(arguments)
 
     def formatted(match: re.Match[str]) -> str:
         verb = match[0][-1]
         if verb == "%":
             return "%"
-        if not rest:
+        if not unprinted:
             raise ValueError(f"expected a value for {match[0]}")
         for width in re.findall(r"\d+", match[0]):
             check_width(int(width))
-        value = rest.pop(0)
+        value = unprinted.pop(0)
         if verb == "q":
             return json.dumps(printed(value))
         if verb == "v":

@@ -83,11 +83,11 @@ def _parts(text: str) -> list[_Part]:
         parts.append(_Part(before, None, line))
         parts.append(_Part("", tuple(_tokens(match["body"], line)), line))
         place, trim = match.end(), bool(match["end"])
-    rest = text[place:]
-    if "{{" in rest:
-        line = text.count("\n", 0, place + rest.index("{{")) + 1
+    tail = text[place:]
+    if "{{" in tail:
+        line = text.count("\n", 0, place + tail.index("{{")) + 1
         raise TemplateError(line, "expected }} after {{")
-    parts.append(_Part(rest.lstrip() if trim else rest, None, text.count("\n") + 1))
+    parts.append(_Part(tail.lstrip() if trim else tail, None, text.count("\n") + 1))
     return parts
 
 

@@ -109,12 +109,12 @@ class Lives:
 
     def take_due(self, now: float) -> list[Due]:
         """Returns the objects whose stages are over, each once until `ended`."""
-        taken: list[Due] = []
+        due_now: list[Due] = []
         while (due := self.next_due()) is not None and due <= now:
             life = self._lives[heappop(self._times)[2]]
             life.due = None
-            taken.append(Due(life.document, life.stage))
-        return taken
+            due_now.append(Due(life.document, life.stage))
+        return due_now
 
     def ended(self, before: Document, after: Document | None, now: float) -> None:
         """Begins the next stage of an object after the steps of a stage.
