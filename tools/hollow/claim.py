@@ -18,7 +18,8 @@ from berth.actors.scheduling.kube.labels import (
 from berth.actors.scheduling.kube.meta import HasMetadata, LabelSelector
 
 from .documents import documents_of, labels_in, reference_to
-from .objects import Document, Job, ReplicationController, T, Workload, controller_of, deleting
+from .objects import Document, Job, ReplicationController, T, Workload
+from .properties import controller_of, deleting
 from .writes import Write, patch
 
 

@@ -29,7 +29,8 @@ from berth.actors.scheduling.kube.storage import (
 from ..apiserver.store import StoredObject
 from .budget_index import budget_labels, pod_labels
 from .device_claims import claim_keys, pool_of, pools_of, template_keys
-from .objects import Pod, PodDisruptionBudget, T, controller_of, is_finished, read
+from .objects import Pod, PodDisruptionBudget, T, read
+from .properties import controller_of, is_finished
 from .volumes import claimed_key, pod_claims
 
 REMEMBERED = 100_000

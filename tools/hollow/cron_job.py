@@ -13,7 +13,8 @@ from ..apiserver.cron import Schedule, parse
 from .documents import reference_to, stamp, status_of
 from .events import Reporter, about
 from .job.controller import finished
-from .objects import CronJob, Document, Job, controller_of, deleting, holds
+from .objects import CronJob, Document, Job
+from .properties import controller_of, deleting, holds
 from .writes import Again, Create, Delete, Notice, Write, delete, status_writes
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"

@@ -14,15 +14,13 @@ from ..apiserver.template_generation import ANNOTATION
 from .claim import claim
 from .daemon_failures import FailedPods
 from .documents import pod_from, status_of
-from .objects import (
-    DaemonSet,
-    Document,
+from .objects import DaemonSet, Document, read
+from .properties import (
     deleting,
     int_or_percent,
     is_active,
     is_finished,
     is_ready,
-    read,
     seconds_to_available,
 )
 from .revisions import HASH, History, forget, unrecorded

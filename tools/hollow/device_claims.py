@@ -14,7 +14,7 @@ from berth.actors.scheduling.kube.devices import (
 )
 from berth.actors.scheduling.kube.meta import HasMetadata
 
-from .objects import deleting, is_finished
+from .properties import deleting, is_finished
 
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 

@@ -17,11 +17,8 @@ from berth.actors.scheduling.kube.meta import HasMetadata, OwnerReference
 from ..apiserver.resources import BY_KIND
 from .documents import status_of, with_condition
 from .events import Reporter, about
-from .objects import (
-    Document,
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    Replicated,
+from .objects import Document, PodDisruptionBudget, PodDisruptionBudgetSpec, Replicated
+from .properties import (
     condition_of,
     controller_of,
     deleting,

@@ -14,7 +14,8 @@ from .claim import selector_from
 from .cluster import Change, Cluster
 from .events import about
 from .items import Item, item_of
-from .objects import Pod, PodDisruptionBudget, ReplicaSet, Replicated, controller_of, replicas_of
+from .objects import Pod, PodDisruptionBudget, ReplicaSet, Replicated
+from .properties import controller_of, replicas_of
 from .writes import Create, Write
 
 TARGET = "disruption-target"

@@ -17,7 +17,8 @@ from .claim import without
 from .cluster import Change, Cluster
 from .documents import documents_of
 from .items import Item, item_of
-from .objects import TYPES, deleting
+from .objects import TYPES
+from .properties import deleting
 from .writes import Look, Write, delete, patch
 
 _KINDS = {

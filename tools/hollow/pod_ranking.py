@@ -11,7 +11,8 @@ from math import log2
 
 import msgspec
 
-from .objects import Pod, condition_of, is_active, is_ready, phase_of, seconds_since
+from .objects import Pod
+from .properties import condition_of, is_active, is_ready, phase_of, seconds_since
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _COST = re.compile(r"0|-\d+|[1-9]\d*", re.ASCII)

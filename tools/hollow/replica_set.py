@@ -7,11 +7,9 @@ from datetime import datetime
 
 from .claim import claim, selector_of
 from .documents import documents_of, labels_in, pod_from, status_of, with_condition
-from .objects import (
-    Document,
-    Pod,
-    ReplicaSet,
-    ReplicationController,
+from .objects import Document, Pod, ReplicaSet, ReplicationController
+from .pod_ranking import by_usefulness
+from .properties import (
     condition_of,
     controller_of,
     deleting,
@@ -20,7 +18,6 @@ from .objects import (
     is_ready,
     replicas_of,
 )
-from .pod_ranking import by_usefulness
 from .writes import POD_CREATED, Create, Write, count_available, delete_pod, status_writes
 
 BURST = 500  # the most pods that one decision creates or deletes

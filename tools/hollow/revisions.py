@@ -15,7 +15,8 @@ from berth.actors.scheduling.kube.core import Pod
 from ..apiserver.schema import same
 from .claim import claim
 from .documents import labels_in, reference_to, template_hash
-from .objects import ControllerRevision, DaemonSet, Document, StatefulSet, deleting
+from .objects import ControllerRevision, DaemonSet, Document, StatefulSet
+from .properties import deleting
 from .writes import Create, Write, delete, patch
 
 HASH = "controller-revision-hash"

@@ -46,9 +46,8 @@ from .objects import (
     ReplicationController,
     StatefulSet,
     Workload,
-    controller_of,
-    deleting,
 )
+from .properties import controller_of, deleting
 from .storage import routing as storage
 from .writes import Write
 

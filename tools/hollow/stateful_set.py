@@ -20,9 +20,8 @@ from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 
 from .claim import claim
 from .documents import documents_of, labels_in, pod_from, reference_to
-from .objects import (
-    Document,
-    StatefulSet,
+from .objects import Document, StatefulSet
+from .properties import (
     controller_of,
     deleting,
     is_finished,

@@ -12,7 +12,8 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
 
 from .documents import status_of, with_condition
-from .objects import Document, HasStatus, condition_of, is_ready, seconds_to_available
+from .objects import Document, HasStatus
+from .properties import condition_of, is_ready, seconds_to_available
 
 
 class Notice(msgspec.Struct, frozen=True):

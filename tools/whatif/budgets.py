@@ -13,15 +13,8 @@ from berth.actors.scheduling.kube.labels import SelectorError, from_label_select
 
 from ..explain.source import SourceError
 from ..hollow.disruption import UncountableError, expectation
-from ..hollow.objects import (
-    TYPES,
-    Pod,
-    PodDisruptionBudget,
-    Replicated,
-    deleting,
-    is_ready,
-    read,
-)
+from ..hollow.objects import TYPES, Pod, PodDisruptionBudget, Replicated, read
+from ..hollow.properties import deleting, is_ready
 from .documents import Document, Documents, Place
 
 KIND = "PodDisruptionBudget"

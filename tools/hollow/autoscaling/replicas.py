@@ -14,7 +14,8 @@ from berth.actors.scheduling.kube.quantity import milli_value
 from berth.actors.scheduling.kube.requests import pod_requests
 from berth.actors.scheduling.kube.times import seconds_of
 
-from ..objects import Pod, condition_of, deleting, phase_of
+from ..objects import Pod
+from ..properties import condition_of, deleting, phase_of
 
 INITIALIZATION_SECONDS = 300  # after the start of a pod, in which its usage of cpu may mislead
 READINESS_DELAY_SECONDS = 30  # after the start of a pod, in which it may become ready at first

@@ -28,9 +28,8 @@ from ..objects import (
     Replicated,
     ReplicationController,
     StatefulSet,
-    deleting,
-    replicas_of,
 )
+from ..properties import deleting, replicas_of
 from ..writes import Again, Write
 from .controller import SYNC_SECONDS, Decision, Scale
 from .limits import History

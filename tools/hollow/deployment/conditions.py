@@ -8,16 +8,8 @@ from datetime import datetime
 import msgspec
 
 from ..documents import documents_of, stamp
-from ..objects import (
-    Condition,
-    Deployment,
-    DeploymentStatus,
-    Document,
-    ReplicaSet,
-    condition_of,
-    replicas_of,
-    seconds_since,
-)
+from ..objects import Condition, Deployment, DeploymentStatus, Document, ReplicaSet
+from ..properties import condition_of, replicas_of, seconds_since
 from ..replica_set import FAILURE
 from ..writes import Again, Write, status_writes
 from .sizes import limits

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from ..claim import claim
-from ..objects import Deployment, ReplicaSet, deleting, replicas_of
+from ..objects import Deployment, ReplicaSet
+from ..properties import deleting, replicas_of
 from ..writes import Create, Notice, Write, delete
 from .conditions import Step, is_complete, status_after
 from .replica_sets import (

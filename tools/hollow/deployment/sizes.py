@@ -12,7 +12,8 @@ from math import floor
 
 import msgspec
 
-from ..objects import Deployment, ReplicaSet, int_or_percent, replicas_of
+from ..objects import Deployment, ReplicaSet
+from ..properties import int_or_percent, replicas_of
 from ..writes import Notice, Write, patch
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"

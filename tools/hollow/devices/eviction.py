@@ -23,7 +23,7 @@ from berth.actors.scheduling.kube.devices import (
 
 from ..device_claims import device_claims, is_reserved, pool_with, results_of
 from ..events import Reporter, about
-from ..objects import is_active, seconds_since
+from ..properties import is_active, seconds_since
 from ..writes import Again, Create, Write, delete, disrupted
 
 REPORTER = Reporter("device_taint_eviction")

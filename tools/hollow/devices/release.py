@@ -20,7 +20,7 @@ from berth.actors.scheduling.kube.meta import key
 
 from ..device_claims import is_done
 from ..documents import documents_of, status_of
-from ..objects import controller_of, deleting
+from ..properties import controller_of, deleting
 from ..resource_v1alpha2 import ConsumerReference
 from ..resource_v1alpha2 import ResourceClaim as NegotiatedClaim
 from ..writes import Again, Write, delete, patch, status_writes

@@ -12,7 +12,8 @@ from berth.actors.scheduling.kube.meta import HasMetadata, key
 from ..cluster import Cluster
 from ..device_claims import claim_names, device_claims, pool_of
 from ..items import Item, item_of
-from ..objects import TYPES, Pod, ResourceClaimTemplate, controller_of
+from ..objects import TYPES, Pod, ResourceClaimTemplate
+from ..properties import controller_of
 from ..writes import Write
 from . import eviction
 from .release import ClaimRelease

@@ -17,7 +17,8 @@ from berth.actors.scheduling.kube.meta import key
 from ..device_claims import POD_CLAIM, DeviceClaim, device_claims, entry_of, is_reserved
 from ..documents import documents_of, reference_to, status_of
 from ..events import CLAIM_FAILED, CLAIM_REPORTER, about
-from ..objects import Document, ResourceClaimTemplate, is_active
+from ..objects import Document, ResourceClaimTemplate
+from ..properties import is_active
 from ..writes import Create, Patch, Write, status_writes
 
 LONGEST_BASE = 57  # of a generated name, before a dash and five more characters

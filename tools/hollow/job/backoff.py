@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from ..objects import ContainerStatus, Pod, condition_of
+from ..objects import ContainerStatus, Pod
+from ..properties import condition_of
 
 FIRST, MOST = 10.0, 600.0  # seconds
 EARLIEST = datetime.fromisoformat("1970-01-01T00:00:00Z")

@@ -15,11 +15,9 @@ import msgspec
 
 from ..claim import claim, without
 from ..documents import pod_from, stamp, status_of
-from ..objects import (
-    Condition,
-    Document,
-    Job,
-    Pod,
+from ..objects import Condition, Document, Job, Pod
+from ..pod_ranking import by_age
+from ..properties import (
     condition_of,
     controller_of,
     deleting,
@@ -29,7 +27,6 @@ from ..objects import (
     is_ready,
     seconds_since,
 )
-from ..pod_ranking import by_age
 from ..writes import (
     POD_CREATED,
     Again,

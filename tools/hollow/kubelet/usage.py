@@ -39,7 +39,8 @@ from berth.actors.scheduling.kube.quantity import QuantityError, nano_value
 from berth.actors.scheduling.kube.times import seconds_of
 from berth.config.types import Duration
 
-from ..objects import Pod, Terminated, Volume, is_finished
+from ..objects import Pod, Terminated, Volume
+from ..properties import is_finished
 
 ANNOTATION = "berth.dev/usage"
 # The resources of containers, with their fields in ContainerUsage.

@@ -16,7 +16,8 @@ from ...negotiation.kinds import PodSchedulingContext, ResourceClass
 from ..cluster import Cluster
 from ..device_claims import device_claims, is_done
 from ..documents import status_of
-from ..objects import Document, Node, Pod, deleting
+from ..objects import Document, Node, Pod
+from ..properties import deleting
 from ..resource_v1alpha2 import ResourceClaim
 from ..writes import Patch, Write, delete, patch, status_writes
 

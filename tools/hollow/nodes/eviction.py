@@ -16,9 +16,9 @@ from berth.actors.scheduling.kube.core import Node, Pod, Taint, Toleration
 from berth.actors.scheduling.kube.taints import tolerates
 
 from ..events import Reporter, about
-from ..objects import deleting, taints_of
+from ..properties import deleting
 from ..writes import Again, Create, Write, delete, disrupted
-from .taints import NO_EXECUTE
+from .taints import no_execute_taints
 
 REPORTER = Reporter("taint-eviction-controller")
 REASON = "TaintManagerEviction"
@@ -62,7 +62,7 @@ class TaintEviction:
             return []
         writes: list[Write] = []
         if node is not None:
-            used = used_tolerations(taints_of(node, (NO_EXECUTE,)), pod.spec.tolerations)
+            used = used_tolerations(no_execute_taints(node), pod.spec.tolerations)
             if used is None:
                 writes = self._cancel(place, now)
                 timer = self._timers[place] = _Timer(pod, now)

@@ -15,7 +15,8 @@ from berth.actors.scheduling.kube.coordination import Lease
 
 from ..documents import documents_of, stamp, status_of, with_condition
 from ..events import Reporter, about
-from ..objects import Document, Node, NodeCondition, Pod, condition_of
+from ..objects import Document, Node, NodeCondition, Pod
+from ..properties import condition_of
 from ..writes import Again, Create, Write, patch, status_writes
 from .taints import OF_READY, ready_status
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from berth.actors.scheduling.kube.core import Node, Pod
 
 from ..documents import status_of
-from ..objects import deleting, is_finished
+from ..properties import deleting, is_finished
 from ..writes import Again, Write, delete, disrupted, status_writes
 from .taints import is_out_of_service
 

@@ -14,13 +14,14 @@ from berth.actors.scheduling.kube.coordination import Lease
 from ..cluster import Change, Cluster
 from ..events import about
 from ..items import Item, item_of
-from ..objects import Node, Pod, deleting, is_finished, taints_of
+from ..objects import Node, Pod
+from ..properties import deleting, is_finished
 from ..writes import Create, Write
 from . import pod_garbage, taints
 from .eviction import TaintEviction
 from .health import LEASES, REPORTER, Health
 from .pod_garbage import Finished, Orphans
-from .taints import NO_EXECUTE, OF_READY, is_out_of_service, ready_status
+from .taints import OF_READY, is_out_of_service, no_execute_taints, ready_status
 from .zones import Zones
 
 CONTROLLERS = (
@@ -106,7 +107,7 @@ class NodeControllers:
             yield item_of("node-taints", node)
         if self._zones.observe(name, node):
             yield _ZONES
-        if taints_of(before, (NO_EXECUTE,)) != taints_of(node, (NO_EXECUTE,)):
+        if no_execute_taints(before) != no_execute_taints(node):
             for pod in cluster.pods_on(name):
                 yield item_of("taint-eviction", pod)
         if is_out_of_service(node) and (before is None or not is_out_of_service(before)):
@@ -130,7 +131,7 @@ class NodeControllers:
         if bound and node is not None and ready_status(node) in OF_READY:
             self._health.mark(name)
             yield item_of("node-health", node)
-        if node is not None and taints_of(node, (NO_EXECUTE,)):
+        if node is not None and no_execute_taints(node):
             changed = before is None or before.spec.tolerations != pod.spec.tolerations
             if bound or changed:
                 yield item_of("taint-eviction", pod)

@@ -11,7 +11,8 @@ from datetime import datetime
 from berth.actors.scheduling.kube.core import Node, Taint
 
 from ..documents import documents_of, stamp
-from ..objects import Document, condition_of, holds
+from ..objects import Document
+from ..properties import condition_of, holds
 from ..writes import Write, patch
 
 NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
@@ -43,6 +44,10 @@ def ready_status(node: Node) -> str:
 def has_taint(node: Node, *keys: str, effect: str = "") -> bool:
     """True if the node has a taint with one of these keys. An empty effect stands for any."""
     return any(taint.key in keys and effect in ("", taint.effect) for taint in node.spec.taints)
+
+
+def no_execute_taints(node: Node | None) -> list[Taint]:
+    return [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE] if node else []
 
 
 def is_out_of_service(node: Node) -> bool:

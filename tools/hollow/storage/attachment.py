@@ -15,7 +15,8 @@ from berth.actors.scheduling.kube.storage import PersistentVolume, VolumeAttachm
 
 from ..documents import status_of
 from ..events import Reporter, about
-from ..objects import Document, Pod, deleting
+from ..objects import Document, Pod
+from ..properties import deleting
 from ..volumes import driver_in
 from ..writes import Again, Create, Write, delete, status_writes
 

@@ -31,7 +31,8 @@ from berth.actors.scheduling.kube.storage import (
 from berth.actors.scheduling.kube.volumes import VolumeRequest, can_provision, is_for, size_of
 
 from ..documents import status_of
-from ..objects import Document, phase_of
+from ..objects import Document
+from ..properties import phase_of
 from ..volumes import claim_reference, driver_in, waits_for_consumer
 from ..writes import Again, Write, patch, status_writes
 

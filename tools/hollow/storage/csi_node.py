@@ -9,7 +9,7 @@ from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.kube.storage import CSINode
 
 from ..documents import reference_to
-from ..objects import deleting
+from ..properties import deleting
 from ..volumes import HOLLOW_DRIVER
 from ..writes import Create, Write
 

@@ -11,7 +11,8 @@ from collections.abc import Collection
 from berth.actors.scheduling.kube.claims import claim_name
 
 from ..documents import reference_to
-from ..objects import Document, Pod, deleting
+from ..objects import Document, Pod
+from ..properties import deleting
 from ..writes import Create, Write
 
 

@@ -13,7 +13,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.storage import PersistentVolume, PersistentVolumeClaim
 
-from ..objects import deleting, is_finished
+from ..properties import deleting, is_finished
 from ..volumes import is_of_pod, pod_claims
 from ..writes import Write, patch
 

@@ -28,7 +28,8 @@ from berth.actors.scheduling.kube.storage import (
 )
 from berth.actors.scheduling.kube.volumes import FILESYSTEM, requested_size
 
-from ..objects import Document, deleting
+from ..objects import Document
+from ..properties import deleting
 from ..volumes import driver_of, waits_for_consumer
 from ..writes import Again, Create, Write, delete, patch
 from .capacity import covers, is_tracked, largest_in, left_in

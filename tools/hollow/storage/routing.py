@@ -21,7 +21,8 @@ from berth.actors.scheduling.kube.volumes import can_provision, is_for
 from ..cluster import Change, Cluster
 from ..items import Item, item_of
 from ..nodes.taints import OUT_OF_SERVICE, has_taint, ready_status
-from ..objects import TYPES, Node, Pod, is_finished, phase_of
+from ..objects import TYPES, Node, Pod
+from ..properties import is_finished, phase_of
 from ..volumes import (
     attach_required,
     claim_reference,

@@ -27,9 +27,9 @@ from berth.tools.hollow.objects import (
     ReplicaSet,
     S,
     StatefulSet,
-    int_or_percent,
     read,
 )
+from berth.tools.hollow.properties import int_or_percent
 from berth.tools.hollow.writes import Create, Delete, Patch, Write
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

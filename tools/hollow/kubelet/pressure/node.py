@@ -21,7 +21,8 @@ from berth.actors.scheduling.kube.meta import version_of
 
 from ...documents import documents_of, stamp
 from ...events import Reporter, about
-from ...objects import Document, Pod, PodStatus, holds, is_finished
+from ...objects import Document, Pod, PodStatus
+from ...properties import holds, is_finished
 from ...writes import Create
 from ..nodes import condition_event
 from ..resizing.allocation import Allocation
