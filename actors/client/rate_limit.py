@@ -7,7 +7,6 @@ their own. (Kubernetes' clients send requests in the order in which they came.)
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from ..runtime.clock import Clock
+from ..runtime.lines import Lines
 from .token_bucket import TokenBucket
 
 _counted_for: ContextVar[str] = ContextVar("counted_for", default="")
@@ -53,8 +53,7 @@ class RateLimit:
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._bucket = TokenBucket(qps, burst) if qps > 0 else None
         self._clock = clock
-        # By namespace; in both, the next is the first.
-        self._waiting: OrderedDict[str, OrderedDict[Waiter, None]] = OrderedDict()
+        self._waiting: Lines[Waiter] = Lines()  # by namespace
         self._timekeeper: Waiter | None = None
         self._token_at: float | None = None  # a token was taken, which is available at this time
 
@@ -73,7 +72,7 @@ class RateLimit:
             self._token_at = None
             return 0.0
         waiter = Waiter()
-        self._waiting.setdefault(namespace, OrderedDict())[waiter] = None
+        self._waiting.append(namespace, waiter)
         try:
             if self._timekeeper is None:
                 self._timekeeper = waiter
@@ -85,7 +84,7 @@ class RateLimit:
                 self._let_next_go()
         finally:
             if not waiter.may_go:
-                self._forget(namespace, waiter)
+                self._waiting.remove(namespace, waiter)
             if self._timekeeper is waiter:
                 self._hand_over(self._bucket)
         return self._clock.now() - came
@@ -97,27 +96,18 @@ class RateLimit:
         return self._token_at - now
 
     def _let_next_go(self) -> None:
-        """Lets the first waiter of the first namespace go; the namespace goes behind the others."""
-        namespace, waiters = self._waiting.popitem(last=False)
-        waiter, _ = waiters.popitem(last=False)
-        if waiters:
-            self._waiting[namespace] = waiters
+        """Lets the first waiter of the next namespace go."""
+        waiter = self._waiting.take()
+        assert waiter is not None, "the timekeeper itself waits"
         waiter.may_go = True
         waiter.woken.set()
-
-    def _forget(self, namespace: str, waiter: Waiter) -> None:
-        waiters = self._waiting[namespace]
-        del waiters[waiter]
-        if not waiters:
-            del self._waiting[namespace]
 
     def _hand_over(self, bucket: TokenBucket) -> None:
         """Makes the waiter that goes next the timekeeper. A token for which nobody waits any more
         is given back: kept, it would come on top of those that a later burst may take.
         """
-        self._timekeeper = None
-        if self._waiting:
-            self._timekeeper = next(iter(next(iter(self._waiting.values()))))
+        self._timekeeper = self._waiting.peek()
+        if self._timekeeper is not None:
             self._timekeeper.woken.set()
         elif self._token_at is not None:
             self._token_at = None

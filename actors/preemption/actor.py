@@ -37,8 +37,9 @@ from ..runtime.actor import Actor
 from ..runtime.ask import ask
 from ..runtime.backoff import Backoff, Rng
 from ..runtime.clock import Clock
+from ..runtime.lines import Lines
 from ..runtime.logger import get_logger
-from ..runtime.workers import Turns, Workers
+from ..runtime.workers import Workers
 from ..scheduling.framework.interface import ApiHandle
 from ..scheduling.framework.post_filter import Deletion, Patch
 from ..scheduling.framework.status import Status, error
@@ -96,7 +97,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._parallelism = parallelism
         self._instruments = instruments
         self._flights = flights
-        self._jobs: Turns[Callable[[], Awaitable[None]]] = Turns()
+        self._jobs: Lines[Callable[[], Awaitable[None]]] = Lines()
         self._workers: Workers[Callable[[], Awaitable[None]]] | None = None
         self._log = log.bind()
 

@@ -7,8 +7,8 @@ for a worker that is busy while there may be another, and one message wakes at m
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 import anyio
@@ -35,39 +35,6 @@ class Line(deque[J]):
 
     def take(self) -> J | None:
         return self.popleft() if self else None
-
-
-class Turns(Generic[J]):
-    """Jobs whose owners take turns."""
-
-    def __init__(self) -> None:
-        # By owner, the next one first; none is empty.
-        self._lines: OrderedDict[str, deque[J]] = OrderedDict()
-
-    def append(self, owner: str, job: J) -> None:
-        """Adds a job behind the owner's other jobs."""
-        self._lines.setdefault(owner, deque()).append(job)
-
-    def put_first(self, owner: str, jobs: Sequence[J]) -> None:
-        """Adds jobs before the owner's other jobs."""
-        if jobs:
-            self._lines.setdefault(owner, deque()).extendleft(reversed(jobs))
-
-    def take(self) -> J | None:
-        """Removes the first job of the next owner, who goes behind the others."""
-        if not self._lines:
-            return None
-        owner, line = self._lines.popitem(last=False)
-        job = line.popleft()
-        if line:
-            self._lines[owner] = line
-        return job
-
-    def clear(self) -> None:
-        self._lines.clear()
-
-    def __len__(self) -> int:
-        return sum(map(len, self._lines.values()))
 
 
 class Workers(Generic[J]):

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from berth.actors.runtime.workers import Line, Turns, Workers
+from berth.actors.runtime.workers import Line, Workers
 
 
 class Jobs(Line[str]):
@@ -122,16 +122,3 @@ async def test_a_job_that_fails_ends_the_group() -> None:
     with pytest.raises(ExceptionGroup) as failure:
         await work()
     assert failure.group_contains(ZeroDivisionError, match="a")
-
-
-def test_owners_take_turns() -> None:
-    jobs: Turns[str] = Turns()
-    for job in ("a2", "a3", "b0", "c0"):
-        jobs.append(job[0], job)
-    jobs.put_first("a", ["a0", "a1"])
-    jobs.put_first("d", [])
-    assert len(jobs) == 6
-    assert [jobs.take() for _ in range(7)] == ["a0", "b0", "c0", "a1", "a2", "a3", None]
-    jobs.append("a", "a4")
-    jobs.clear()
-    assert jobs.take() is None
