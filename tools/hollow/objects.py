@@ -21,6 +21,7 @@ from berth.actors.scheduling.kube.meta import (
     LabelSelector,
     Object,
     ObjectMeta,
+    ObjectReference,
 )
 from berth.actors.scheduling.kube.quantity import nano_value
 from berth.actors.scheduling.kube.reading import ReadBy, Reader
@@ -379,15 +380,6 @@ class Job(Object, frozen=True, kw_only=True):
     status: JobStatus = JobStatus()
 
 
-class JobReference(Object, frozen=True, kw_only=True):
-    api_version: str = ""
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
 class CronJobSpec(Object, frozen=True, kw_only=True):
     schedule: str = ""
     time_zone: str | None = None
@@ -400,7 +392,7 @@ class CronJobSpec(Object, frozen=True, kw_only=True):
 
 
 class CronJobStatus(Object, frozen=True, kw_only=True):
-    active: tuple[JobReference, ...] = ()
+    active: tuple[ObjectReference, ...] = ()
     last_schedule_time: Time | None = None
     last_successful_time: Time | None = None
 

@@ -137,29 +137,18 @@ def field(value: Value, name: str, line: int) -> Value:
     return field
 
 
-def if_true(test: Value, names: tuple[str, ...], body: Node, other: Node | None) -> Node:
+def branch(
+    test: Value, names: tuple[str, ...], body: Node, other: Node | None, *, rebinds: bool
+) -> Node:
+    """Returns the node of an `if` or, if it `rebinds` the dot to the tested value, of a `with`."""
+
     def run(scope: Scope, dot: Any) -> None:
         size = len(scope.names)
         value = test(scope, dot)
         for name in names:
             scope.declare(name, value)
         if is_true(value):
-            body(scope, dot)
-        elif other is not None:
-            other(scope, dot)
-        scope.leave(size)
-
-    return run
-
-
-def with_value(test: Value, names: tuple[str, ...], body: Node, other: Node | None) -> Node:
-    def run(scope: Scope, dot: Any) -> None:
-        size = len(scope.names)
-        value = test(scope, dot)
-        for name in names:
-            scope.declare(name, value)
-        if is_true(value):
-            body(scope, value)
+            body(scope, value if rebinds else dot)
         elif other is not None:
             other(scope, dot)
         scope.leave(size)

@@ -200,9 +200,7 @@ class _Parser:
         del self._declared[size:]
         if word == "range":
             return nodes.range_over(value, tuple(names), body, other, line)
-        return (nodes.if_true if word == "if" else nodes.with_value)(
-            value, tuple(names), body, other
-        )
+        return nodes.branch(value, tuple(names), body, other, rebinds=word == "with")
 
     def _declaration(self, *, ranges: bool = False) -> tuple[list[str], bool]:
         """Reads `$x :=`, `$x =` or, for range, `$i, $x :=`, if the action begins so."""
