@@ -45,10 +45,10 @@ class Line(msgspec.Struct, frozen=True):
 class Tail:
     """The end of a file. Data is added whole or not at all."""
 
-    def __init__(self, file: int, length: int = 0) -> None:
-        """Takes a file descriptor, and the number of bytes that stay in the file."""
+    def __init__(self, file: int) -> None:
+        """Takes the file descriptor of an empty file."""
         self._file = file
-        self._length = length
+        self._length = 0
         self._torn = False  # True if an incomplete write may follow these bytes
 
     def add(self, data: bytes) -> None:
