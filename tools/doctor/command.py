@@ -13,23 +13,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
-from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.configuration.file import load_file
 from berth.actors.messages.queue import QueuedPodDump
-from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.server.debug import QueuePage
 from berth.actors.telemetry.klog import printable
 from berth.actors.telemetry.logs import configure_logs
 from berth.actors.wiring.profiles import profiles_of
-from berth.config.feature_gates import FeatureGateError
-from berth.config.load import ConfigError, from_mapping
+from berth.config.load import from_mapping
 from berth.config.types import Duration, KubeSchedulerConfiguration
 
 from ..debug.asking import NoAnswerError, Target, target_options
 from ..explain.answering import Explainer
-from ..explain.source import SourceError, from_cluster
+from ..explain.source import NO_ANSWER, from_cluster
 from ..feature_gates import feature_gates_option, gates_from
 from .examining import FORGOTTEN, Examination, ParkedPod, diagnosed, examine, parked, registered
 
@@ -102,12 +98,7 @@ def doctor(
         after = parked(_queue(target), key) if before else {}
         events = registered(profiles_of(configuration, explainer.handle).values())
     except (
-        SourceError,
-        ConfigError,
-        FeatureGateError,
-        RegistryError,
-        KubeconfigError,
-        ConnectionFailedError,
+        *NO_ANSWER,
         msgspec.DecodeError,
     ) as problem:
         raise NoAnswerError(str(problem)) from None

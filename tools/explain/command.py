@@ -15,13 +15,9 @@ import msgspec
 import yaml
 from rich.console import Console
 
-from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.configuration.file import load_file
-from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.telemetry.logs import configure_logs
-from berth.config.feature_gates import FeatureGateError
-from berth.config.load import ConfigError, from_mapping
+from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..apiserver.resources import Kind
@@ -37,9 +33,9 @@ from .pending import pending_pods
 from .pending import show as show_pending
 from .report import every_node, show
 from .source import (
+    NO_ANSWER,
     Document,
     Question,
-    SourceError,
     connection_to,
     from_cluster,
     from_manifests,
@@ -135,14 +131,7 @@ def explain(
         else:
             within = None if all_namespaces else namespace or DEFAULT_NAMESPACE
             _explain_pending(explainer, configuration, objects, within, output)
-    except (
-        SourceError,
-        ConfigError,
-        FeatureGateError,
-        RegistryError,
-        KubeconfigError,
-        ConnectionFailedError,
-    ) as problem:
+    except NO_ANSWER as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         raise click.ClickException(f"{scenarios}: cannot be read: {problem.strerror}") from None

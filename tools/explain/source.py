@@ -16,7 +16,9 @@ from berth.actors.client.rest import (
     ApiError,
     Client,
     Connection,
+    ConnectionFailedError,
 )
+from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
 from berth.actors.scheduling.kube.kinds import (
     NODES,
@@ -24,6 +26,7 @@ from berth.actors.scheduling.kube.kinds import (
 )
 from berth.actors.scheduling.kube.kinds import PODS as WATCHED_PODS
 from berth.actors.telemetry.klog import printable
+from berth.config.feature_gates import FeatureGateError
 from berth.config.load import (
     ConfigError,
     from_mapping,
@@ -74,6 +77,17 @@ class Question(msgspec.Struct, frozen=True):
 
 class SourceError(ValueError):
     """The source has no question to answer; the message says why in one line."""
+
+
+# The errors with which a question about a cluster ends; each is a line for the user.
+NO_ANSWER = (
+    SourceError,
+    ConfigError,
+    FeatureGateError,
+    RegistryError,
+    KubeconfigError,
+    ConnectionFailedError,
+)
 
 
 def connection_to(kubeconfig: str, master: str) -> Connection:

@@ -12,16 +12,12 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.configuration.file import load_file
-from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.telemetry.logs import configure_logs
-from berth.config.feature_gates import FeatureGateError
-from berth.config.load import ConfigError, from_mapping
+from berth.config.load import from_mapping
 
 from ..explain.answering import Explainer
-from ..explain.source import SourceError
+from ..explain.source import NO_ANSWER
 from ..explain.words import listed, shown
 from ..feature_gates import feature_gates_option, gates_from
 from ..options import cluster_options, config_option, top_option
@@ -130,14 +126,7 @@ def whatif(
     except StepError as problem:
         sentence = sentence_of(written[problem.number - 1])
         raise _Problem(f"step {problem.number}, {sentence!r}: {problem}") from None
-    except (
-        SourceError,
-        ConfigError,
-        FeatureGateError,
-        RegistryError,
-        KubeconfigError,
-        ConnectionFailedError,
-    ) as problem:
+    except NO_ANSWER as problem:
         raise _Problem(str(problem)) from None
     if output == "json":
         click.echo(msgspec.json.encode(result))

@@ -13,17 +13,14 @@ import click
 import msgspec
 from aiohttp import web
 
-from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
+from berth.actors.client.rest import ApiError, Connection
 from berth.actors.configuration.file import load_file
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.telemetry.logs import configure_logs
-from berth.config.feature_gates import FeatureGateError
-from berth.config.load import ConfigError, from_mapping
+from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..explain.source import SourceError, connection_to, from_manifests
+from ..explain.source import NO_ANSWER, connection_to, from_manifests
 from ..feature_gates import feature_gates_option, gates_from
 from ..options import config_option, master_option
 from ..page.feed import Feed
@@ -117,12 +114,7 @@ def serve(
         )
     except* (
         ApiError,
-        SourceError,
-        ConfigError,
-        FeatureGateError,
-        RegistryError,
-        KubeconfigError,
-        ConnectionFailedError,
+        *NO_ANSWER,
     ) as problems:
         failure = str(_first(problems))
     except* OSError as problems:

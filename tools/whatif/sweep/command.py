@@ -12,14 +12,9 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.rest import ConnectionFailedError
-from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.telemetry.logs import configure_logs
-from berth.config.feature_gates import FeatureGateError
-from berth.config.load import ConfigError
 
-from ...explain.source import SourceError
+from ...explain.source import NO_ANSWER
 from ...feature_gates import feature_gates_option, gates_from
 from ...options import master_option, top_option
 from ...sheet import Sheet
@@ -197,14 +192,7 @@ def sweep(
             except KeyboardInterrupt:
                 _say_stopped(results, cells, results_file)
                 raise SystemExit(INTERRUPTED) from None
-    except (
-        SourceError,
-        ConfigError,
-        FeatureGateError,
-        RegistryError,
-        KubeconfigError,
-        ConnectionFailedError,
-    ) as problem:
+    except NO_ANSWER as problem:
         raise _Problem(str(problem)) from None
     answer = answer_of(plan, [*results.by_cell.values(), *failed])
     if output == "json":
