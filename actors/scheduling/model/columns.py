@@ -24,6 +24,8 @@ from .pod_template import HostPort, Values
 from .stale_node import StaleNode
 from .vectors import Bools, Codes, Ints, grown
 
+FIRST_ROWS = 64
+
 
 class PresenceColumn:
     """The rows that have something; `nodes` is their number.
@@ -104,7 +106,8 @@ class NodeColumns:
     new array whenever it changes.
     """
 
-    def __init__(self, rows: int = 64) -> None:
+    def __init__(self) -> None:
+        rows = FIRST_ROWS
         self.size = 0  # rows in use, dead ones included
         self.order: Ints = np.zeros(0, dtype=np.int64)
         self.position: Ints = np.zeros(0, dtype=np.int64)
