@@ -28,7 +28,7 @@ SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"  # the r
 
 
 class Attempts:
-    """Ends attempts. `started` is the time at which an attempt began, in monotonic seconds."""
+    """The end of attempts. `started` is when an attempt began, in monotonic seconds."""
 
     def __init__(
         self,

@@ -38,7 +38,8 @@ class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ExecPlugin:
-    """Runs `argv` with `environment`; `where` names the plugin's field in the kubeconfig.
+    """The credentials that a program prints. It is run as `argv` with `environment`; `where` names
+    the plugin's field in the kubeconfig.
 
     `context` creates a TLS context that trusts the server; it is None for plain HTTP.
     """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """Holds at most `burst` tokens (at least one) and gains `qps` of them a second. Pure."""
+    """A bucket of at most `burst` tokens (at least one) that gains `qps` of them a second. Pure."""
 
     def __init__(self, qps: float, burst: int) -> None:
         assert qps > 0

@@ -120,7 +120,7 @@ class _InterruptedError(Exception):
 
 
 class Reflector(Generic[T]):
-    """Follows one path, such as `/api/v1/pods`.
+    """A follower of the objects under one path, such as `/api/v1/pods`.
 
     `selector` is a query such as `fieldSelector=...`, or "". If `streams`, lists are streamed. An
     object is yielded with its whole JSON if `keeps_whole` says so.

@@ -79,7 +79,9 @@ async def collecting(work: Callable[[], Awaitable[None]]) -> None:
 
 
 class Rounds:
-    """Runs the collection that is due, by the time and the processor time so far, in seconds."""
+    """The rounds of the garbage collector: which collection is due, by the time and the processor
+    time so far, in seconds.
+    """
 
     def __init__(self, now: float, used: float) -> None:
         self._now, self._used = now, used

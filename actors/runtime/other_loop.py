@@ -10,8 +10,9 @@ T = TypeVar("T")
 
 
 class OtherLoop:
-    """Runs work in the event loop in which this object was made, from any other thread. Returns the
-    work's result or raises its exception.
+    """The event loop in which this object was made. A call from any other thread runs work in it.
+
+    It returns the work's result or raises its exception.
     """
 
     def __init__(self) -> None:

@@ -85,7 +85,7 @@ class _Connection(msgspec.Struct, eq=False):
 
 
 class HttpsServer:
-    """Serves the connections of a listening socket with `respond`."""
+    """A server that answers the connections of a listening socket with `respond`."""
 
     def __init__(
         self, listener: socket.socket, contexts: ServingContexts, respond: Respond

@@ -48,8 +48,9 @@ def process_start() -> datetime:
 
 
 class ConfigurationPage:
-    """Shows the present configuration, which `configuration` returns. kube-scheduler shows the
-    private keys of extenders in it; they are left out here.
+    """A page of the present configuration, which `configuration` returns.
+
+    kube-scheduler shows the private keys of extenders in it; they are left out here.
     """
 
     def __init__(self, configuration: Callable[[], dict[str, Any]]) -> None:

@@ -111,7 +111,7 @@ class UnquotedText(str):
 
 
 class TextLines:
-    """Renders lines of text for structlog. The text of the time is made once a second."""
+    """A renderer of lines of text for structlog. The text of the time is made once a second."""
 
     def __init__(self, process: int, *, colours: bool) -> None:
         self._process = f"{process % 10_000_000:>7}"

@@ -60,7 +60,7 @@ class Glance(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Lookout:
-    """Takes glances at the scheduler, in its event loop."""
+    """The place from which glances at the scheduler are taken, in its event loop."""
 
     def __init__(
         self,

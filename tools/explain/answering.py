@@ -52,7 +52,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Explainer:
-    """Decides with the plugins of one configuration, which get `handle`.
+    """A maker of decisions with the plugins of one configuration, which get `handle`.
 
     `kinds` are the kinds that the plugins declare. Raises ConfigError or RegistryError.
     """

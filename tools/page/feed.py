@@ -142,7 +142,7 @@ class Viewer:
 
 
 class Feed:
-    """Follows a source for as long as it has viewers."""
+    """A follower of a source, at work as long as it has viewers."""
 
     def __init__(self, source: Source, clock: Clock) -> None:
         self._source = source

@@ -37,7 +37,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Asks(Protocol):
-    """Answers what-ifs. `weights` are the weights of score plugins, by profile."""
+    """The answers to what-ifs. `weights` are the weights of score plugins, by profile."""
 
     @property
     def weights(self) -> Weights: ...

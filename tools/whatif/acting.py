@@ -33,7 +33,9 @@ BY_BUTTON = {"cordon": "cordon", "uncordon": "uncordon", "drain": "drain", "remo
 
 
 class Doing:
-    """Takes the steps of requests, one after another, up to the first that is refused."""
+    """The answers to requests to take steps. Steps are taken one after another, up to the first
+    that is refused.
+    """
 
     def __init__(self, access: Embedded) -> None:
         self._access = access

@@ -63,7 +63,7 @@ class Cluster(Protocol):
 
 
 class Beside:
-    """Keeps the process as long as questions come. It has one question at a time."""
+    """A process that is kept as long as questions come. It has one question at a time."""
 
     def __init__(self, cluster: Cluster, idle_seconds: float = inf) -> None:
         self._cluster = cluster

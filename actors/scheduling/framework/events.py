@@ -125,7 +125,8 @@ ALWAYS = ""
 
 
 class Concerns(msgspec.Struct, frozen=True):
-    """Tells which pods a change concerns, so that the hint function is not called for the others.
+    """The rule that tells which pods a change concerns. The hint function is not called for other
+    pods.
 
     A change concerns the pods for which `of_pod` has a key in common with `of_change`, and every
     pod if `of_change` returns None. The keys of a pod may depend only on its name, its uid and its

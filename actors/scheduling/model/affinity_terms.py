@@ -20,7 +20,7 @@ NO_LABELS: Mapping[str, str] = {}
 
 
 class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """Selects pods by their labels.
+    """A selector of pods by their labels.
 
     It selects in `namespaces`, and in the namespaces whose labels `namespace_selector` matches.
     """

@@ -11,7 +11,7 @@ MAX_BYTES = 64 << 20  # of keys, at most; thousands of very large pods would be 
 
 
 class Interner(Generic[K, V]):
-    """Keeps the first value of each key. Beyond a limit it forgets the older half.
+    """The first value of each key. Beyond a limit, the older half is forgotten.
 
     A forgotten value costs memory alone: a later equal value takes its place. A character of a key
     counts as a byte.

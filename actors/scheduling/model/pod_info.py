@@ -74,7 +74,7 @@ class PodInfo:
 
 
 class PodInfos:
-    """Makes the PodInfos of one owner; pods of one template share it."""
+    """The maker of the PodInfos of one owner; pods of one template share it."""
 
     def __init__(self) -> None:
         self._templates = Templates()

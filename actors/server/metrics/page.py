@@ -17,8 +17,9 @@ ELSEWHERE = (LIMIT, REQUEST, HEALTHCHECK, HEALTHCHECKS)  # on pages of their own
 
 
 class MetricsPage:
-    """Shows all families of a registry, and adds those about the process. `gates` has every gate
-    with its value.
+    """A page of all families of a registry, to which it adds families about the process.
+
+    `gates` has every gate with its value.
     """
 
     def __init__(self, registry: Registry, gates: Mapping[str, bool]) -> None:

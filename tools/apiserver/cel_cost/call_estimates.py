@@ -71,7 +71,7 @@ class Operand(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The cost of a call, and the size of its result, or None if it is unknown."""
+    """The cost of a call, and the size of its result; the size is None if it is unknown."""
 
     cost: Range
     size: Range | None = None

@@ -57,8 +57,8 @@ class Documents(Protocol):
 
 
 def node_like(document: Document, name: str) -> Document:
-    """Returns a new node with this name that is like another one, and is neither cordoned nor in
-    any of its conditions.
+    """Returns a new node with this name that is like another node, but is not cordoned and has none
+    of its conditions.
     """
     metadata, spec = document["metadata"], dict(document.get("spec") or {})
     labels = dict(metadata.get("labels") or {})

@@ -24,7 +24,7 @@ PATCHES = {
 
 
 class Writer:
-    """Sends writes, a limited number at a time."""
+    """A sender of writes, a limited number at a time."""
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access = access
