@@ -86,13 +86,14 @@ def _unknown(_key: str) -> Pod | None:
 
 
 class Debug(msgspec.Struct, frozen=True):
-    """The answers of the debug pages.
+    """The answers of the debug pages. The functions are called in the event loop of the scheduler,
+    `elsewhere`.
 
     `nodes` returns the cache's nodes in parts, `compare` the differences from the API server,
-    `waiting` the pods that wait on Permit, `unreadable` the objects that cannot be read, and
-    `attempts` the recorded attempts of a pod; it is None without a flight recorder. `glance`
-    returns the state of the queue and the scheduler, and `pod` a pod as the API server shows it.
-    All are called in the scheduler's event loop, which is `elsewhere`.
+    `waiting` the pods that wait on Permit, and `unreadable` the objects that cannot be read.
+    `attempts` returns the recorded attempts of a pod; it is None without a flight recorder.
+    `glance` returns the state of the queue and the scheduler, and `pod` a pod as the API server
+    shows it.
     """
 
     nodes: Callable[[], AsyncGenerator[tuple[NodeDump, ...], None]]

@@ -80,9 +80,9 @@ def show(
 ) -> None:
     """Prints why the pod of this name is not tried now, and the conclusion.
 
-    Then come at most `top` of the feasible nodes with their scores, the things that the others
-    lack, the demands of the pod's volumes, the devices that the nodes would give to its claims, and
-    Kubernetes' own message.
+    Then come at most `top` of the feasible nodes with their scores, and the things that the others
+    lack. The demands of the pod's volumes, the devices that the nodes would give to its claims, and
+    Kubernetes' own message follow.
     """
     decision, contest = explained.decision, explained.contest
     pod = shown(name)

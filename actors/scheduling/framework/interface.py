@@ -216,8 +216,8 @@ class DependsOn(enum.Enum):
 
     berth keeps the answers for one pod, and reuses them for the next pods of the same template
     until that data changes. An answer may always depend on the pod's namespace, labels, annotations
-    and spec (without the names of its claims), and on the objects of the kinds in `lookups`: when
-    one of these objects changes, all kept answers are dropped.
+    and spec (without the names of its claims). It may also depend on the objects of the kinds in
+    `lookups`: when one of these objects changes, all kept answers are dropped.
     """
 
     NODE = "the node object"

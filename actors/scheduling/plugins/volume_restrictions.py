@@ -163,11 +163,11 @@ def exclusive_claims(pod: Pod, snapshot: Snapshot) -> set[str] | Status:
 
 
 def conflicting_uses(names: set[str], namespace: str, counts: PodCounts) -> int:
-    """Returns the conflicting uses of claims: 1 for each claim that pods on nodes name, plus the
-    volumes of the pods that a what-if question added, less the volumes of the pods that it removed.
+    """Returns the number of conflicting uses of claims.
 
-    kube-scheduler finds the added and removed pods by the claim's name alone, whatever the
-    namespace.
+    Each claim that pods on nodes name counts as 1. The volumes of the pods that a what-if question
+    added are added, and those of the pods that it removed are subtracted. kube-scheduler finds the
+    added and removed pods by the claim's name alone, whatever the namespace.
     """
     uses = sum(f"{namespace}/{name}" in counts.claims for name in names)
     for info, number in counts.supposed.items():

@@ -35,11 +35,11 @@ _FAILED = "pod-container-running-failed.stage.kwok.x-k8s.io"
 
 
 class PodSteps:
-    """The steps of pods. `addresses` has those of the pods.
+    """The steps of pods. `addresses` has the addresses of the pods.
 
-    `host` returns the address of a node, `admits` returns True if a pod may start on its node,
-    `allocated` returns a pod with the resources that its node has allocated to it, and `report`
-    reports the images of a node to the server.
+    `host` returns the address of a node, and `admits` returns True if a pod may start on its node.
+    `allocated` returns a pod with the resources that its node has allocated to it. `report` reports
+    the images of a node to the server.
     """
 
     def __init__(
