@@ -58,7 +58,7 @@ class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parked(queue: Iterable[QueuedPodDump], key: str | None = None) -> dict[str, QueuedPodDump]:
-    """Returns the pods that only an event wakes, or one of them.
+    """Returns the pods that only an event wakes; if there is a `key`, only the pod of that key.
 
     Pods that are gated, that back off, or that await the end of a preemption are left out.
     """

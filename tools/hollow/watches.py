@@ -26,9 +26,10 @@ log = get_logger(__name__)
 
 
 class Watches:
-    """The watches of a cluster. Each list and each event with news leads to a call of `changed`.
-    Leases that were renewed together lead to one of `renewed`, with their namespaces and names. A
-    heartbeat leads to one of `beaten`.
+    """The watches of a cluster.
+
+    Each list, and each event with news, calls `changed`. Leases that were renewed together call
+    `renewed`, with their namespaces and names. A heartbeat calls `beaten`.
     """
 
     def __init__(

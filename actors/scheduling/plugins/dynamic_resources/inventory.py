@@ -63,10 +63,10 @@ MOST_GONE = 256
 
 
 class Inventory:
-    """The slices of the cluster with their devices, and what claims hold of these. Owned by the
+    """The slices of the cluster with their devices, and the devices that claims hold. Owned by the
     plugin.
 
-    `allocated_state` is what claims hold. `changed` logs the names of the nodes for which the
+    `allocated_state` has the held devices. `changed` logs the names of the nodes for which the
     allocator's result may have changed, EVERY_NODE for all of them.
     """
 
