@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.annotations import (
@@ -196,6 +196,7 @@ class Users:
             fields = {"provisioner": provisioner, "volumeBindingMode": mode}
             self._create("StorageClass", name, **fields)
         self._create("CSIDriver", "limited", spec={"storageCapacity": True})
+        toy.watch("CSIDriver", 1)  # Volumes of a driver that is not known are not subtracted.
         for i in range(3):
             self.api.create(KIND["Node"], "", hollow_node(i + 1))
             zone = f"zone-{'abc'[i]}"
@@ -436,6 +437,7 @@ def check_attachments(
 
 @examples(0.2)
 @given(seed=st.integers(0, 1 << 32))
+@example(371788)
 def test_everything_is_bound_once_and_nothing_is_left_over(seed: int) -> None:
     rng = Random(seed)
     toy = Toy(rng)

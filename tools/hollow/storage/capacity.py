@@ -1,8 +1,9 @@
 """Storage capacity: the room that is left for new volumes in one part of the cluster.
 
 A user creates each CSIStorageCapacity. If the CSIDriver tracks capacity, `capacity` falls by each
-new volume and rises by each deleted one. An annotation holds the size of the volumes that have been
-subtracted, so a capacity that a user changes counts as the room left at that time.
+new volume and rises by each deleted one; volumes that are older than the CSIDriver do not count. An
+annotation holds the size of the volumes that have been subtracted, so a capacity that a user
+changes counts as the room left at that time.
 """
 
 from __future__ import annotations
