@@ -67,9 +67,12 @@ def next_victim(used: Used, qos: dict[str, str], memory: int) -> Victim | None:
 
 
 def restarts(pod: Pod, name: str) -> bool:
-    """True if this container of the pod is started again after it was killed."""
-    sidecars = {c.name for c in pod.spec.init_containers if _is_sidecar(c)}
-    return pod.spec.restart_policy != "Never" or name in sidecars
+    """True if this container of the pod is started again after it was killed: unless its policy,
+    which is by default that of the pod, is Never.
+    """
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    own = next(c.restart_policy for c in containers if c.name == name)
+    return (own or pod.spec.restart_policy) != "Never"
 
 
 class Restarts:

@@ -11,6 +11,7 @@ from berth.tools.hollow.kubelet.pressure.oom import (
     Victim,
     next_backoff,
     next_victim,
+    restarts,
     score_adjust,
 )
 from berth.tools.hollow.kubelet.usage import ContainerUsage, PodUsage
@@ -119,6 +120,23 @@ def test_the_limit_of_a_pod_kills_one_of_its_containers() -> None:
     )
     killed = next_victim([(both, usage)], {"p": "Burstable"}, value("8Gi"))
     assert killed == Victim(both, "large")
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "restarted"),
+    [
+        ("Always", None, True),
+        ("Never", None, False),
+        ("Never", "OnFailure", True),
+        ("Always", "Never", False),
+    ],
+)
+def test_the_policy_of_a_killed_container_comes_before_that_of_its_pod(
+    policy: str, own: str | None, restarted: bool
+) -> None:
+    killed = [{**container("c"), "restartPolicy": own}]
+    assert restarts(pod("p", restartPolicy=policy, containers=killed), "c") is restarted
+    assert restarts(pod("p", restartPolicy=policy, initContainers=killed), "c") is restarted
 
 
 def test_restarts_wait_longer_and_longer_until_a_container_has_run_for_a_while() -> None:
