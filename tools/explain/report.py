@@ -43,7 +43,8 @@ def conclusion(
         stays += f" until {contest.candidates[0].node} has room"
     if decision.prefilter is not None:
         by = decision.prefilter.plugin or "the PreFilter plugins together"
-        return stays, f": {by} says: {'; '.join(decision.prefilter.reasons)}"
+        reasons = [ask.sentence for ask in asks] or decision.prefilter.reasons
+        return stays, f": {by} says: {'; '.join(reasons)}"
     if not asks:
         return stays, f": {decision.message or ''}"
     nodes = sum(len(ask.nodes) for ask in asks)
@@ -97,7 +98,7 @@ def show(
         return
     if decision.total:
         console.print(_scores(decision, top))
-    if asks:
+    if asks and decision.prefilter is None:
         console.print(_losers(asks))
     _show_demands(volumes, devices, decision.total, console)
     if contest is not None:

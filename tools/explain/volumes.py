@@ -184,18 +184,41 @@ class _PodInWords:
         return self._unbound(claim)
 
     def _unbound(self, claim: PersistentVolumeClaim) -> tuple[str, str]:
-        if claim.spec.volume_name:
+        volume = claim.spec.volume_name
+        if volume:
+            if self._volume_of(claim) is None:
+                return f"names {volume}, which does not exist", f"{volume} has to be created first"
             return (
-                f"names {claim.spec.volume_name}, but is not bound to it yet",
+                f"names {volume}, but is not bound to it yet",
                 "the volume controller has to bind the two first",
             )
-        bind = "the volume controller has to bind a volume to the claim first"
+        create = "a volume that suits it has to be created first"
         name = class_of(claim)
+        storage_class = self._objects.get(StorageClass, name) if name else None
+        bind = self._binding_to_come(claim)
         if not name:
-            return "not bound, and has no class", bind
-        if self._objects.get(StorageClass, name) is None:
-            return f"not bound, and its class {name} does not exist", bind
-        return f"not bound, and its class {name} binds immediately", bind
+            return "not bound, and has no class", bind or create
+        if storage_class is None:
+            create = "the class, or a volume of it that suits, has to be created first"
+            return f"not bound, and its class {name} does not exist", bind or create
+        if not can_provision(storage_class):
+            return f"not bound, and its class {name} has no provisioner", bind or create
+        make = "has to make a volume first; the claim's events say why it has not"
+        return (
+            f"not bound, and its class {name} binds immediately",
+            bind or f"{storage_class.provisioner} {make}",
+        )
+
+    def _binding_to_come(self, claim: PersistentVolumeClaim) -> str:
+        """Says that the volume controller has to bind a volume that suits the claim; "" if none
+        does.
+        """
+        request = DelayedClaim.of(claim).request
+        if request is None:
+            return ""
+        self._indexes.volumes.refresh(self._objects)
+        names = self._indexes.volumes.matches(request).names
+        return f"the volume controller has to bind {names[0]} to it first" if names else ""
 
     def _volume_of(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
         name = claim.spec.volume_name

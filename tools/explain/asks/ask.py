@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
 
 K = TypeVar("K")
 Rejected = Mapping[tuple[str, ...], Sequence[str]]  # nodes by the reasons of a plugin
@@ -16,7 +17,7 @@ Rejected = Mapping[tuple[str, ...], Sequence[str]]  # nodes by the reasons of a 
 
 class Ask(msgspec.Struct, frozen=True):
     """The thing that `nodes` lack: a sentence without its subject, about one node and about many,
-    such as "lacks cpu" and "lack cpu".
+    such as "lacks cpu" and "lack cpu". Without nodes, the pod waits for it on all of them.
 
     `remedy` is an imperative, or "".
     """
@@ -35,6 +36,7 @@ class Question(msgspec.Struct, frozen=True):
     """The pod, the nodes of the cluster by name, and the labels of its namespaces."""
 
     info: PodInfo
+    snapshot: Snapshot
     nodes: Mapping[str, NodeInfo]
     namespaces: Mapping[str, Mapping[str, str]]
 
@@ -49,3 +51,10 @@ def grouped(pairs: Iterable[tuple[str, K]]) -> dict[K, tuple[str, ...]]:
     for node, lack in pairs:
         groups.setdefault(lack, []).append(node)
     return {lack: tuple(nodes) for lack, nodes in groups.items()}
+
+
+def asks_by_reasons(rejected: Rejected) -> Iterator[Ask]:
+    """Yields an ask in the words of the plugin for each of its reasons."""
+    for reasons, names in rejected.items():
+        text = "; ".join(reasons)
+        yield Ask(tuple(names), text, text)

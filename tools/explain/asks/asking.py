@@ -9,10 +9,11 @@ from berth.actors.scheduling.kube.core import Namespace
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.plugins.volume_binding.pod_volumes import UNBOUND_IMMEDIATE
 
 from ..decision import Decision, Failure, Verdict
-from . import nodes, pods, resources
-from .ask import Ask, Question, Rejected
+from . import nodes, pods, resources, volumes
+from .ask import Ask, Question, Rejected, asks_by_reasons
 
 SUCCESS = "Success"
 # The verdict about the nodes that the names in matchFields leave out.
@@ -23,8 +24,13 @@ def asks_of(info: PodInfo, snapshot: Snapshot, decision: Decision | Failure) -> 
     """Returns the things that the rejected nodes lack, each with the verdict about its first node.
 
     The things that most nodes lack come first. For plugins that are not known here, their reasons
-    are used.
+    are used. Claims that keep the pod waiting on all nodes have the verdict of PreFilter.
     """
+    if not isinstance(decision, Failure) and decision.prefilter is not None:
+        unbound = UNBOUND_IMMEDIATE in decision.prefilter.reasons
+        return dict.fromkeys(
+            volumes.unbound_asks(info, snapshot) if unbound else (), decision.prefilter
+        )
     verdicts = {} if isinstance(decision, Failure) else decision.filter
     columns = snapshot.columns
     every = zip(
@@ -32,7 +38,7 @@ def asks_of(info: PodInfo, snapshot: Snapshot, decision: Decision | Failure) -> 
     )
     infos: dict[str, NodeInfo] = {name: info for name, info in every if info is not None}
     namespaces = {n.metadata.name: n.metadata.labels for n in snapshot.objects.every(Namespace)}
-    question = Question(info, infos, namespaces)
+    question = Question(info, snapshot, infos, namespaces)
     same: dict[int, tuple[Verdict, list[str]]] = {}  # Many nodes share a verdict.
     for node, verdict in verdicts.items():
         group = same.get(id(verdict))
@@ -53,9 +59,7 @@ def asks_of(info: PodInfo, snapshot: Snapshot, decision: Decision | Failure) -> 
 
 
 def _by_reasons(_: Question, rejected: Rejected) -> Iterator[Ask]:
-    for reasons, names in rejected.items():
-        text = "; ".join(reasons)
-        yield Ask(tuple(names), text, text)
+    yield from asks_by_reasons(rejected)
 
 
 _ASKS: Mapping[str, Callable[[Question, Rejected], Iterator[Ask]]] = {
@@ -67,4 +71,7 @@ _ASKS: Mapping[str, Callable[[Question, Rejected], Iterator[Ask]]] = {
     "InterPodAffinity": pods.affinity_asks,
     "PodTopologySpread": pods.spread_asks,
     "NodePorts": pods.port_asks,
+    "VolumeBinding": volumes.binding_asks,
+    "VolumeZone": volumes.zone_asks,
+    "NodeVolumeLimits": volumes.limit_asks,
 }

@@ -38,6 +38,7 @@ from ...model.cluster_objects import ClusterObjects
 from .matching import Volumes, allowed, allows, by_labels, node_affinity
 from .provisioning import Capacities, in_topology
 
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NO_VOLUME, FAILED = 1, 2, 4, 8, 16
 REASONS: Mapping[int, str] = {
     NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
@@ -121,7 +122,7 @@ def claims_of(pod: Pod, objects: ClusterObjects) -> Claims | None:
         else:
             immediate = True
     if immediate:
-        raise ClaimProblem("pod has unbound immediate PersistentVolumeClaims")
+        raise ClaimProblem(UNBOUND_IMMEDIATE)
     return Claims(bound, delayed)
 
 

@@ -14,7 +14,11 @@ from click.testing import CliRunner
 from berth.actors.scheduling.kube.annotations import BIND_COMPLETED
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.feature_gates import DEFAULTS
+from berth.config.load import from_mapping
+from berth.tools.explain.answering import Explainer
 from berth.tools.explain.command import explain
+from berth.tools.explain.pending import pending_pods
 from berth.tools.explain.volumes import Demand, demands
 from tests.kit.storage import as_pod, claim, cluster, node, of_claim, pod, thing, volume
 
@@ -73,6 +77,8 @@ def storage_class(name: str, provisioner: str = DRIVER, *zones: str, **parts: An
 
 LOCAL = storage_class("local", "kubernetes.io/no-provisioner")
 FAST = storage_class("fast", DRIVER, "a")
+IMMEDIATE = storage_class("local", volumeBindingMode="Immediate")
+MANUAL = storage_class("local", "kubernetes.io/no-provisioner", volumeBindingMode="Immediate")
 LIMITED = thing("CSIDriver", DRIVER, spec={"storageCapacity": True})
 
 
@@ -125,24 +131,39 @@ def deleted(document: Document) -> Document:
             "the claim can never be used again; a new one is needed",
         ),
         (
-            [claim("data", "pv-1", storageClassName="local"), LOCAL],
+            [claim("data", "pv-1", storageClassName="local"), LOCAL, free("pv-1")],
             "names pv-1, but is not bound to it yet",
             "the volume controller has to bind the two first",
         ),
         (
-            [waiting(), storage_class("local", volumeBindingMode="Immediate")],
+            [claim("data", "pv-1", storageClassName="local"), LOCAL],
+            "names pv-1, which does not exist",
+            "pv-1 has to be created first",
+        ),
+        (
+            [waiting(), IMMEDIATE],
             "not bound, and its class local binds immediately",
-            "the volume controller has to bind a volume to the claim first",
+            f"{DRIVER} has to make a volume first; the claim's events say why it has not",
+        ),
+        (
+            [waiting(), IMMEDIATE, free("pv-1", "1Gi"), free("pv-2")],
+            "not bound, and its class local binds immediately",
+            "the volume controller has to bind pv-2 to it first",
+        ),
+        (
+            [waiting(), MANUAL, free("pv-1", "1Gi")],
+            "not bound, and its class local has no provisioner",
+            "a volume that suits it has to be created first",
         ),
         (
             [waiting()],
             "not bound, and its class local does not exist",
-            "the volume controller has to bind a volume to the claim first",
+            "the class, or a volume of it that suits, has to be created first",
         ),
         (
             [claim("data")],
             "not bound, and has no class",
-            "the volume controller has to bind a volume to the claim first",
+            "a volume that suits it has to be created first",
         ),
         (
             [waiting(), storage_class("local", volumeBindingMode=None)],
@@ -423,17 +444,23 @@ def test_another_pod_uses_a_disk() -> None:
     assert the(in_words(*others, document=pod("p", image)))[0] == "RBD image rbd/logs"
 
 
+def disk(number: int, **parts: Any) -> Document:
+    return volume(f"pv-{number}", csi={"driver": DRIVER, "volumeHandle": f"h{number}"}, **parts)
+
+
+LIMIT = thing(
+    "CSINode",
+    "n1",
+    spec={"drivers": [{"name": DRIVER, "nodeID": "1", "allocatable": {"count": 2}}]},
+)
+# Two claims whose volumes are attached to n1, which has no room for the volume of the third.
+HELD = [*(bound(name, f"pv-{i}") for i, name in enumerate(("data", "x", "y"))), disk(1), disk(2)]
+HOLDER = pod("h", of_claim("x"), of_claim("y"), on="n1")
+
+
 def test_a_node_has_attached_as_many_volumes_as_it_can() -> None:
-    limit = thing(
-        "CSINode",
-        "n1",
-        spec={"drivers": [{"name": DRIVER, "nodeID": "1", "allocatable": {"count": 2}}]},
-    )
-    disks = [volume(f"pv-{i}", csi={"driver": DRIVER, "volumeHandle": f"h{i}"}) for i in range(3)]
-    claims = [bound(name, f"pv-{i}") for i, name in enumerate(("data", "x", "y"))]
-    holder = pod("h", of_claim("x"), of_claim("y"), on="n1")
     expected = (f"volumes of {DRIVER}", "the pod needs 1", "attached to n1: 2 of at most 2", "n1")
-    assert the(in_words(*disks, *claims, limit, holder)) == expected
+    assert the(in_words(disk(0), *HELD, LIMIT, HOLDER)) == expected
 
 
 @pytest.mark.parametrize(
@@ -527,6 +554,61 @@ def test_new_manifests_get_the_default_class_and_their_volumes_are_available(
     assert "default/db goes to n2" in printed
     assert printed.index("nodes that do not fit") < printed.index("volumes, and what they ask")
     assert printed.index("default/db goes to") < printed.index("nodes that do not fit")
+
+
+def decision_of(*objects: Document) -> str:
+    """Returns the decision about a pending pod with the claim data, as the list of pending pods
+    words it.
+    """
+    database = pod("db", of_claim("data"))
+    database["spec"]["schedulerName"] = "default-scheduler"
+    configuration = from_mapping(None)
+    explainer = Explainer(configuration, DEFAULTS)
+    (only,) = pending_pods(explainer, configuration, [*NODES, *objects, database], "ns")
+    return only.decision
+
+
+def test_the_decision_names_a_claim_that_binds_immediately() -> None:
+    assert decision_of(waiting()) == (
+        "stays pending: VolumeBinding says: claim data (not bound, and its class local does not "
+        "exist): the class, or a volume of it that suits, has to be created first"
+    )
+
+
+def test_a_claim_that_binds_immediately_has_no_table_of_nodes() -> None:
+    document = pod("p", of_claim("data"))
+    document["spec"]["schedulerName"] = "default-scheduler"
+    objects = [*NODES, waiting(), IMMEDIATE]
+    scenario = {"name": "odd", "config": None, "objects": objects, "pod": document}
+    result = CliRunner().invoke(
+        explain, ["--scenario", "-"], input=json.dumps(scenario), env={"COLUMNS": "300"}
+    )
+    assert "ns/p stays pending: VolumeBinding says: claim data (not bound, " in result.stdout
+    assert "nodes that do not fit" not in result.stdout
+
+
+def test_the_decision_names_the_volume_and_where_it_can_be_used() -> None:
+    there = volume("pv-1", nodeAffinity=only_in(ZONE, "z"))
+    assert decision_of(bound("data", "pv-1"), there) == (
+        "stays pending: of 3 nodes, 3 are left out by claim data, as pv-1 can only be used on "
+        f"nodes with {ZONE} in (z)"
+    )
+
+
+def test_the_decision_names_the_labels_of_a_volume() -> None:
+    there = volume("pv-1", {ZONE: "z"})
+    assert decision_of(bound("data", "pv-1"), there) == (
+        "stays pending: of 3 nodes, 3 are left out by claim data, as the labels of pv-1 ask for "
+        f"{ZONE} in (z) on nodes that name a zone or region"
+    )
+
+
+def test_the_decision_says_how_many_volumes_are_attached() -> None:
+    assert decision_of(disk(0, nodeAffinity=only_in(HOST, "n1")), *HELD, LIMIT, HOLDER) == (
+        "stays pending: of 3 nodes, 2 are left out by claim data, as pv-0 can only be used on "
+        f"nodes with {HOST} in (n1), 1 lacks room for volumes of {DRIVER}: the pod needs 1, "
+        "attached to n1: 2 of at most 2"
+    )
 
 
 def test_the_words_are_also_given_if_the_attempt_fails() -> None:
