@@ -14,13 +14,19 @@ master_option = click.option(
     "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
 )
 
+context_option = click.option(
+    "--context", default="", metavar="NAME", help="The context of the kubeconfig."
+)
+
 config_option = click.option(
     "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
 )
 
 
 def cluster_options(function: Function) -> Function:
-    """Adds the options `paths`, `kubeconfig` and `master`: a live cluster, files, or both."""
+    """Adds the options `paths`, `kubeconfig`, `context` and `master`: a live cluster, files, or
+    both.
+    """
     filename = click.option(
         "-f",
         "--filename",
@@ -37,7 +43,7 @@ def cluster_options(function: Function) -> Function:
         help="The cluster: a live one, by its kubeconfig. Without -f, $KUBECONFIG or "
         "~/.kube/config.",
     )
-    return filename(kubeconfig(master_option(function)))
+    return filename(kubeconfig(context_option(master_option(function))))
 
 
 def top_option(rows: str) -> Callable[[Function], Function]:

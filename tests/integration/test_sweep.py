@@ -15,6 +15,7 @@ import anyio
 import msgspec
 import pytest
 
+from berth.tools.explain.source import Live
 from berth.tools.feature_gates import gates_from
 from berth.tools.whatif.sweep.cell import WhatIfs
 from berth.tools.whatif.sweep.definition import definition_of
@@ -116,7 +117,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def in_this_process(folder: Path) -> list[bytes]:
     """Returns the lines of the results as they have to be, in order."""
-    plan = plan_of(definition_of(folder / "sweep.yaml"), "", "", gates_from(()))
+    plan = plan_of(definition_of(folder / "sweep.yaml"), Live(), gates_from(()))
     what_ifs = WhatIfs(plan.encoded())
     results = [what_ifs.outcome(cell) for cell in plan.cells()]
     return sorted(msgspec.json.encode(result) for result in results)

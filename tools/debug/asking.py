@@ -16,6 +16,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.rest import in_words
 from berth.actors.scheduling.kube.meta import Status
 
+from ..options import context_option
 from .access import DEFAULT_SERVER, Access, Trust, connection_of
 from .leader import NoLeaderError, forwarded
 
@@ -91,7 +92,7 @@ _OPTIONS = (
     click.option(
         "--kubeconfig", metavar="FILE", help="Whose credentials to show, as with kubectl."
     ),
-    click.option("--context", "context", default="", metavar="NAME", help="Its context."),
+    context_option,
     click.option(
         "--certificate-authority",
         type=click.Path(exists=True, dir_okay=False),

@@ -35,6 +35,7 @@ from .report import every_node, show
 from .source import (
     NO_ANSWER,
     Document,
+    Live,
     Question,
     connection_to,
     from_cluster,
@@ -77,6 +78,7 @@ def explain(
     name: str | None,
     paths: tuple[Path, ...],
     kubeconfig: str,
+    context: str,
     master: str,
     pod: str | None,
     namespace: str,
@@ -123,7 +125,7 @@ def explain(
         configuration = load_file(file) if file else from_mapping(None)
         explainer = Explainer(configuration, gates)
         subject = Subject.parse(name or pod or "", namespace)
-        objects = _objects(paths, kubeconfig, master, explainer, subject)
+        objects = _objects(paths, Live(kubeconfig, context, master), explainer, subject)
         if subject.name:
             subject = subject.settled(objects if paths else ())
             question = question_about(subject, objects, configuration)
@@ -138,14 +140,14 @@ def explain(
 
 
 def _objects(
-    paths: tuple[Path, ...], kubeconfig: str, master: str, explainer: Explainer, subject: Subject
+    paths: tuple[Path, ...], live: Live, explainer: Explainer, subject: Subject
 ) -> list[Document]:
     """Returns the objects of the live cluster, if one is named or there are no files, and on top of
     them those of the files.
     """
     cluster: list[Document] = []
-    if kubeconfig or master or not paths:
-        connection = connection_to(kubeconfig, master)
+    if live.is_named or not paths:
+        connection = connection_to(live)
         others: list[Kind] = kinds_besides(subject, files=bool(paths))
         cluster = anyio.run(from_cluster, connection, explainer.kinds, others)
     return from_manifests(paths, explainer.kinds, cluster) if paths else cluster

@@ -90,14 +90,26 @@ NO_ANSWER = (
 )
 
 
-def connection_to(kubeconfig: str, master: str) -> Connection:
+class Live(msgspec.Struct, frozen=True):
+    """A live cluster, as the options name it; "" for an option that is not given."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    master: str = ""
+
+    @property
+    def is_named(self) -> bool:
+        return bool(self.kubeconfig or self.context or self.master)
+
+
+def connection_to(live: Live) -> Connection:
     """Returns the connection to the live cluster that is named, or else to that of $KUBECONFIG or
     the home. Raises SourceError if there is none, KubeconfigError if the named one cannot be used.
     """
     try:
-        return load(kubeconfig or None, master=master, home=not master)
+        return load(live.kubeconfig or None, live.context, live.master, home=not live.master)
     except KubeconfigError as problem:
-        if kubeconfig or master:
+        if live.is_named:
             raise
         raise SourceError(f"{problem}, or -f with the files of a cluster") from None
 

@@ -22,6 +22,7 @@ from berth.config.feature_gates import FeatureGateError
 from berth.config.load import ConfigError, from_mapping
 
 from ..feature_gates import feature_gates_option, gates_from
+from ..options import context_option
 from .report import Report, line_of
 from .state import AGREES, Placement
 from .watching import Watching
@@ -31,7 +32,7 @@ PATIENCE_SECONDS = 10.0
 
 @click.command()
 @click.option("--kubeconfig", default="", metavar="FILE", help="The cluster, as with kubectl.")
-@click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
+@context_option
 @click.option("--master", default="", metavar="URL", help="The cluster, by its API server's URL.")
 @click.option(
     "--config",

@@ -17,7 +17,7 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 
 from ..explain.answering import Explainer
-from ..explain.source import NO_ANSWER
+from ..explain.source import NO_ANSWER, Live
 from ..explain.words import listed, shown
 from ..feature_gates import feature_gates_option, gates_from
 from ..options import cluster_options, config_option, top_option
@@ -85,6 +85,7 @@ def whatif(
     steps: tuple[str, ...],
     paths: tuple[Path, ...],
     kubeconfig: str,
+    context: str,
     master: str,
     file_of_steps: Path | None,
     namespace: str,
@@ -121,7 +122,8 @@ def whatif(
         written = [*(from_file(file_of_steps) if file_of_steps else ()), *steps]
         parsed = steps_of(written)
         configuration = load_file(file) if file else from_mapping(None)
-        objects = cluster_of(paths, kubeconfig, master, Explainer(configuration, gates).kinds)
+        live = Live(kubeconfig, context, master)
+        objects = cluster_of(paths, live, Explainer(configuration, gates).kinds)
         result = result_of(Documents(objects, configuration, gates), parsed, seed, namespace)
     except StepError as problem:
         sentence = sentence_of(written[problem.number - 1])

@@ -20,9 +20,9 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..explain.source import NO_ANSWER, connection_to, from_manifests
+from ..explain.source import NO_ANSWER, Live, connection_to, from_manifests
 from ..feature_gates import feature_gates_option, gates_from
-from ..options import config_option, master_option
+from ..options import config_option, context_option, master_option
 from ..page.feed import Feed
 from ..page.server import Page
 from .beside import Beside
@@ -60,6 +60,7 @@ class Served(msgspec.Struct, frozen=True):
     metavar="FILE",
     help="The cluster: a live one, which is watched. Without -f, $KUBECONFIG or ~/.kube/config.",
 )
+@context_option
 @master_option
 @config_option
 @feature_gates_option
@@ -80,6 +81,7 @@ class Served(msgspec.Struct, frozen=True):
 def serve(
     paths: tuple[Path, ...],
     kubeconfig: str,
+    context: str,
     master: str,
     file: str | None,
     feature_gates: tuple[str, ...],
@@ -98,12 +100,13 @@ def serve(
     """
     configure_logs(quiet=True)
     gc.set_threshold(*COLLECT)
-    if paths and (kubeconfig or master):
+    live = Live(kubeconfig, context, master)
+    if paths and live.is_named:
         raise click.UsageError("expected files or a live cluster, got both")
     try:
         gates = gates_from(feature_gates)
         configuration = load_file(file) if file else from_mapping(None)
-        connection = None if paths else connection_to(kubeconfig, master)
+        connection = None if paths else connection_to(live)
         documents = from_manifests(paths) if paths else ()
         anyio.run(
             _run,

@@ -10,7 +10,7 @@ import anyio
 from berth.actors.scheduling.kube.kinds import WatchedKind
 
 from ..apiserver.resources import KINDS
-from ..explain.source import ADMITTING, connection_to, from_cluster, from_manifests
+from ..explain.source import ADMITTING, Live, connection_to, from_cluster, from_manifests
 from .documents import Document
 from .workloads import KINDS as WORKLOADS
 
@@ -19,7 +19,7 @@ BESIDES = (*ADMITTING, *(k for k in KINDS if k.kind in WORKLOADS and k.stored_as
 
 
 def cluster_of(
-    paths: Collection[Path], kubeconfig: str, master: str, kinds: Collection[WatchedKind]
+    paths: Collection[Path], live: Live, kinds: Collection[WatchedKind]
 ) -> list[Document]:
     """Returns the objects of files on top of the objects of a live cluster. The cluster is read if
     one is named, or if there are no files.
@@ -28,7 +28,7 @@ def cluster_of(
     ConnectionFailedError.
     """
     cluster: list[Document] = []
-    if kubeconfig or master or not paths:
-        connection = connection_to(kubeconfig, master)
+    if live.is_named or not paths:
+        connection = connection_to(live)
         cluster = anyio.run(from_cluster, connection, kinds, BESIDES)
     return from_manifests(paths, kinds, cluster) if paths else cluster

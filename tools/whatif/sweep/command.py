@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from berth.actors.telemetry.logs import configure_logs
 
-from ...explain.source import NO_ANSWER
+from ...explain.source import NO_ANSWER, Live
 from ...feature_gates import feature_gates_option, gates_from
-from ...options import master_option, top_option
+from ...options import context_option, master_option, top_option
 from ...sheet import Sheet
 from . import on_ray, pool
 from .answer import answer_of
@@ -50,6 +50,7 @@ class _Problem(click.ClickException):
     metavar="FILE",
     help="The cluster: a live one, by its kubeconfig. Without a cluster, it is empty.",
 )
+@context_option
 @master_option
 @click.option(
     "--workload",
@@ -120,6 +121,7 @@ def sweep(
     file: Path | None,
     paths: tuple[str, ...],
     kubeconfig: str,
+    context: str,
     master: str,
     workload: tuple[str, ...],
     types: tuple[str, ...],
@@ -178,7 +180,7 @@ def sweep(
             cluster=[*definition.cluster, *paths],
             workload=[*definition.workload, *workload],
         )
-        plan = plan_of(definition, kubeconfig, master, gates)
+        plan = plan_of(definition, Live(kubeconfig, context, master), gates)
         encoded, cells = plan.encoded(), plan.cells()
         with opened(results_file, Header(digest_of(encoded), len(cells))) as results:
             left = [cell for cell in cells if cell.number not in results.by_cell]

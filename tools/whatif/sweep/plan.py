@@ -17,7 +17,7 @@ from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
 from ...explain.answering import Explainer
-from ...explain.source import SourceError, classes_of, completed_object, from_manifests
+from ...explain.source import Live, SourceError, classes_of, completed_object, from_manifests
 from ...manifests import ManifestError, read
 from ..documents import Document
 from ..source import cluster_of
@@ -75,9 +75,7 @@ def digest_of(plan: bytes) -> str:
     return hashlib.sha256(plan).hexdigest()
 
 
-def plan_of(
-    definition: Definition, kubeconfig: str, master: str, gates: Mapping[str, bool]
-) -> Plan:
+def plan_of(definition: Definition, live: Live, gates: Mapping[str, bool]) -> Plan:
     """Reads everything that a sweep names. The cluster is empty if the sweep names none.
 
     Raises SourceError, ConfigError, RegistryError, KubeconfigError or ConnectionFailedError.
@@ -93,11 +91,11 @@ def plan_of(
         raise SourceError(f"expected at most {MOST_CELLS} what-ifs in a sweep")
     declared = {k: None for of in configurations.values() for k in Explainer(of, gates).kinds}
     objects: list[Document] = []
-    if not (definition.cluster or kubeconfig or master):
+    if not (definition.cluster or live.is_named):
         _check_without_cluster(definition)
     else:
         paths = [Path(name) for name in definition.cluster]
-        objects = cluster_of(paths, kubeconfig, master, declared)
+        objects = cluster_of(paths, live, declared)
     nodes = {of["metadata"]["name"] for of in objects if of["kind"] == "Node"}
     return Plan(
         BERTH,
