@@ -28,6 +28,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 STANDARD_INPUT = Path("-")
 Document = dict[str, Any]
 _KUSTOMIZATION = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+_NOTHING = "expected an object with apiVersion, kind and metadata, got nothing"
 _VERSIONS_OF: dict[str, list[str]] = {}
 for _version, _name in BY_KIND:
     _VERSIONS_OF.setdefault(_name, []).append(_version)
@@ -57,10 +58,9 @@ def read(paths: Iterable[Path], declared: Collection[tuple[str, str]] = ()) -> M
     """Reads every object of the files and, for folders, of their *.yaml, *.yml and *.json files;
     the path `-` is the standard input. `declared` are the apiVersions and names of further kinds.
 
-    Raises ManifestError.
+    A file of a folder may hold no object, but not all of its files. Raises ManifestError.
     """
-    files = (file for path in paths for file in _files(path))
-    return _sorted_out((pair for file in files for pair in _objects_of(file)), declared)
+    return _sorted_out((pair for path in paths for pair in _objects_at(path)), declared)
 
 
 def read_objects(objects: Iterable[Any], where: str) -> Manifests:
@@ -70,8 +70,13 @@ def read_objects(objects: Iterable[Any], where: str) -> Manifests:
 
 
 def read_text(text: bytes, where: str) -> Manifests:
-    """Reads the objects of a YAML text, which messages name `where`. Raises ManifestError."""
-    return _sorted_out(_objects_in(text, where), ())
+    """Reads the objects of a YAML text, which messages name `where`. Raises ManifestError, also
+    without any.
+    """
+    pairs = list(_objects_in(text, where))
+    if not pairs:
+        raise ManifestError(f"{where}: {_NOTHING}")
+    return _sorted_out(pairs, ())
 
 
 def _sorted_out(
@@ -100,10 +105,19 @@ def _hint(version: str, name: str) -> str:
     return f" ({near.removeprefix(', ')})" if near else ""
 
 
+def _objects_at(path: Path) -> Iterator[tuple[Document, str]]:
+    """Yields the objects of a path with their places. Raises ManifestError, also without any."""
+    found = False
+    for file in _files(path) if path.is_dir() else (path,):
+        for pair in _objects_of(file):
+            found = True
+            yield pair
+    if not found:
+        raise ManifestError(f"{_place_of(path)}: {_NOTHING}")
+
+
 def _files(path: Path) -> list[Path]:
-    """Returns the files of a path. Raises ManifestError for a folder without manifests."""
-    if not path.is_dir():
-        return [path]  # also the standard input
+    """Returns the files of a folder. Raises ManifestError if it has none with manifests."""
     files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     if not files:
         raise ManifestError(
@@ -113,8 +127,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _objects_of(file: Path) -> Iterator[tuple[Document, str]]:
-    """Yields the objects of a file with their places. Raises ManifestError, also if it is empty."""
-    place = "standard input" if file == STANDARD_INPUT else str(file)
+    """Yields the objects of a file with their places. Raises ManifestError."""
+    place = _place_of(file)
     try:
         text = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
     except OSError as problem:
@@ -122,18 +136,18 @@ def _objects_of(file: Path) -> Iterator[tuple[Document, str]]:
     return _objects_in(text, place, is_kustomization=file.stem == "kustomization")
 
 
+def _place_of(path: Path) -> str:
+    return "standard input" if path == STANDARD_INPUT else str(path)
+
+
 def _objects_in(
     text: bytes, place: str, *, is_kustomization: bool = False
 ) -> Iterator[tuple[Document, str]]:
-    """Yields the objects of a text with their places. Raises ManifestError, also if it is empty."""
+    """Yields the objects of a text with their places. Raises ManifestError."""
     try:
         contents = [document for document in documents(text) if document is not None]
     except YamlError as problem:
         raise ManifestError(f"{place}: cannot be read: {problem}") from None
-    if not contents:
-        raise ManifestError(
-            f"{place}: expected an object with apiVersion, kind and metadata, got nothing"
-        )
     if is_kustomization:
         contents = [{**_KUSTOMIZATION, **part} for part in contents if isinstance(part, dict)]
     for number, document in enumerate(contents, 1):

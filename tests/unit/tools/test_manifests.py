@@ -304,6 +304,22 @@ def test_a_command_says_in_one_line_what_it_does_not_take(tmp_path: Path) -> Non
         assert result.stderr == f"Error: {tmp_path}: {expected}\n"
 
 
+@pytest.mark.parametrize("text", ["", "---\n# nothing\n---\n"])
+def test_a_file_of_a_folder_may_hold_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    (tmp_path / "b.yaml").write_text(pod(""))
+    assert [kind.kind for kind, _ in read([tmp_path]).objects] == ["Pod"]
+    with pytest.raises(ManifestError, match=r"a\.yaml: expected an object"):
+        read([tmp_path, tmp_path / "a.yaml"])
+
+
+def test_some_file_of_a_folder_holds_an_object(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("")
+    (tmp_path / "b.yaml").write_text("# nothing\n")
+    expected = f"{tmp_path}: expected an object with apiVersion, kind and metadata, got nothing"
+    assert refused_by("explain", tmp_path) == expected
+
+
 def test_a_duplicate_object_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(pod(""))
     (tmp_path / "b.yaml").write_text(pod(""))
