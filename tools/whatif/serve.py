@@ -164,6 +164,7 @@ async def serving(
         runner = web.AppRunner(
             application,
             access_log=None,
+            handler_cancellation=True,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
         await runner.setup()

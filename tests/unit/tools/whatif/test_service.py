@@ -171,6 +171,31 @@ async def test_a_process_that_takes_no_question_is_ended(monkeypatch: pytest.Mon
         assert workers() != [worker]
 
 
+async def test_clients_that_have_gone_away_hold_no_turn() -> None:
+    async with serving(cluster([hollow_node(1)])) as url, aiohttp.ClientSession() as session:
+        (worker,) = workers()
+        os.kill(worker, signal.SIGSTOP)
+        refused = anyio.Event()
+
+        async def leave_early(number: int) -> None:
+            assert (await ask(session, url, f"drain gone-{number}"))[0] == 429
+            refused.set()
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as clients:
+                for number in range(MOST_AT_ONCE + 1):
+                    clients.start_soon(leave_early, number)
+                await refused.wait()
+                clients.cancel_scope.cancel()
+        with anyio.fail_after(20):
+            while (answer := await ask(session, url, "drain node-9"))[0] == 429:
+                await anyio.sleep(0.02)
+        assert answer == (400, {"field": "steps[0]", "problem": "Node node-9 does not exist"})
+        status, after = await ask(session, url, "add 1 like node-1")
+        assert (status, len(after["nodes"])) == (200, 2)
+        assert worker not in workers()
+
+
 async def test_a_question_that_takes_too_much_memory_is_refused_and_the_next_one_answered() -> None:
     async with serving(cluster([hollow_node(1)])) as url, aiohttp.ClientSession() as session:
         (worker,) = workers()
