@@ -73,6 +73,43 @@ async def test_leases_are_renewed_every_ten_seconds_until_the_kubelet_stops() ->
         assert leases["items"] == []
 
 
+async def told_about_annotations(running: Cluster) -> list[tuple[str, str, str, str]]:
+    return [
+        (event["type"], event["involvedObject"]["kind"], event["source"]["host"], event["message"])
+        for event in await running.all("Event")
+        if event["reason"] == "InvalidAnnotation"
+    ]
+
+
+@in_virtual_time
+async def test_a_value_of_an_annotation_that_cannot_be_read_is_told_once() -> None:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        steering = {"berth.dev/run-seconds": "60s", "berth.dev/pull-failures": "2"}
+        await running.create("Pod", pod("slow", **steering))
+        await running.create("Pod", pod("fine", **{"berth.dev/run-seconds": "0.5"}))
+        await anyio.sleep(30)
+        seconds = "expected a number of seconds without a unit, such as 5"
+        slow = "annotation berth.dev/run-seconds: '60s': " + seconds
+        of_pod = ("Warning", "Pod", "node-1", slow)
+        assert await told_about_annotations(running) == [of_pod]
+        for number, typo in enumerate(("stoped", "stoped ", "stoped")):
+            changed = {"berth.dev/kubelet": typo, "number": str(number)}
+            await running.patch("Node", "node-1", {"metadata": {"annotations": changed}})
+            await anyio.sleep(10)
+        expected = "expected stopped, or no such annotation"
+        of_node = [
+            ("Warning", "Node", "node-1", f"annotation berth.dev/kubelet: {typo!r}: {expected}")
+            for typo in ("stoped", "stoped ")
+        ]
+        assert sorted(await told_about_annotations(running)) == sorted([of_pod, *of_node])
+        stop = {"metadata": {"annotations": {"berth.dev/kubelet": "stopped"}}}
+        await running.patch("Node", "node-1", stop)
+        await anyio.sleep(10)
+        assert len(await told_about_annotations(running)) == 3
+
+
 @in_virtual_time
 async def test_the_renewals_of_nodes_are_spread_over_the_interval() -> None:
     async with cluster() as running:

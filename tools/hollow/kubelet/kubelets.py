@@ -32,6 +32,7 @@ from ..devices import preparation
 from ..documents import stamp
 from ..objects import Document, Node, Pod, read
 from .addresses import Addresses
+from .annotations import BAD_ANNOTATION, AnnotationProblems
 from .containers import is_marked, progress
 from .housekeeping import NO_SETUP, Housekeeping, Setup
 from .images import Images
@@ -109,6 +110,7 @@ class _Kubelets:
         self._readiness = Readiness()
         self._reported: dict[str, str] = {}  # why a pod waits for devices, by uid
         self._reporting: set[str] = set()
+        self._problems = AnnotationProblems()
         began = stamp(clock.wall())
         self._images = Images()
         self._reporting_images: set[str] = set()
@@ -150,6 +152,7 @@ class _Kubelets:
                 case ObjectDeleted(node):
                     self._forget_node(_name(node))
                     self._nodes.remove(uid_of(node))
+                    self._problems.forget(uid_of(node))
 
     def _forget_node(self, name: str) -> None:
         self._stop(name)
@@ -164,6 +167,7 @@ class _Kubelets:
         own = _internal(node) or self._addresses.get(name)
         self._addresses[name] = own or self._free.take()
         self._images.put(node)
+        self._tell_problems(node)
         if is_stopped(node):
             self._stop(name)
             self._nodes.remove(uid_of(node))
@@ -298,6 +302,7 @@ class _Kubelets:
             if name in self._running:
                 if "deletionTimestamp" in pod["metadata"]:
                     self._readiness.forget(pod)
+                self._tell_problems(pod)
                 yield pod
 
     def _forget(self, pod: Document) -> None:
@@ -305,11 +310,18 @@ class _Kubelets:
         self._pods.remove(uid)
         self._pod_steps.forget(pod)
         self._reported.pop(uid, None)
+        self._problems.forget(uid)
         pods = self._pods_on.get(name)
         if pods is not None:
             pods.pop(uid, None)
             if not pods:
                 del self._pods_on[name]
+
+    def _tell_problems(self, document: Document) -> None:
+        """Has an event written for each annotation of a pod or node that cannot be read."""
+        for message in self._problems.new(document):
+            event = RecordEvent("Warning", BAD_ANNOTATION, message)
+            self._group.start_soon(self._write_event, document, event)
 
     def _look(self, uid: str) -> None:
         """Has it reported why a pod waits for devices, if it does."""
@@ -334,9 +346,12 @@ class _Kubelets:
             return
         self._reported[uid] = unprepared
         message = f"Failed to prepare dynamic resources: {unprepared}"
-        event = event_about(pod, RecordEvent("Warning", FAILED, message), self._clock.wall())
-        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/events"
-        await self._writer.send("POST", path, event)
+        await self._write_event(pod, RecordEvent("Warning", FAILED, message))
+
+    async def _write_event(self, about: Document, event: RecordEvent) -> None:
+        document = event_about(about, event, self._clock.wall())
+        path = f"/api/v1/namespaces/{document['metadata']['namespace']}/events"
+        await self._writer.send("POST", path, document)
 
 
 def _is_unknown(node: Document) -> bool:
