@@ -126,3 +126,6 @@ async def test_a_new_leader_tells_what_it_knows(tmp_path: Path) -> None:
         assert re.search(r"Scheduled by \S+: Successfully assigned default/web to n", said), said
         code, text = await ask_why(server, "nobody", "--kubeconfig", str(config))
         assert (code, "no such attempt is recorded" in text) == (2, True)
+        assert "did you mean" not in text
+        _, text = await ask_why(server, "gatde", "--kubeconfig", str(config))
+        assert " ".join(text.split()).endswith(", did you mean gated?")

@@ -1,4 +1,6 @@
-"""The latest events about a pod, read from the API server with the user's own rights."""
+"""The latest events about a pod, and a pod with a near name, read from the API server with the
+user's own rights.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,12 @@ import msgspec
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from berth.config.fields import suggestion
 
 from .access import connection_of
 from .asking import Target
 
-MOST = 5
+MOST, MOST_PODS = 5, 500
 SECONDS = 10.0
 
 
@@ -37,6 +40,25 @@ def events_about(key: str, uid: str, target: Target) -> list[EventNow]:
         if connection is not None:
             return anyio.run(_events, connection, key, uid)
     return []
+
+
+def near_pod(key: str, target: Target) -> str:
+    """Returns ", did you mean X?" if one of the first pods of the namespace has a name near that of
+    the key (namespace/name), otherwise nothing; also if the user may not list pods.
+    """
+    namespace, _, name = key.partition("/")
+    with suppress(KubeconfigError, ApiError, ConnectionFailedError):
+        connection = connection_of(target.kubeconfig, target.context)
+        if connection is not None:
+            return suggestion(name, anyio.run(_pod_names, connection, namespace))
+    return ""
+
+
+async def _pod_names(connection: Connection, namespace: str) -> list[str]:
+    path = f"/api/v1/namespaces/{quote(namespace)}/pods?limit={MOST_PODS}"
+    async with Client(connection, SECONDS) as client:
+        listed = await client.call("GET", path, dict)
+    return [pod["metadata"]["name"] for pod in listed.get("items") or ()]
 
 
 async def _events(connection: Connection, key: str, uid: str) -> list[EventNow]:

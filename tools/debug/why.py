@@ -16,7 +16,7 @@ from berth.actors.telemetry.klog import printable
 
 from ..explain.recorded import conclusion, woken_by
 from .asking import NoAnswerError, Target, failures_in_words, target_options
-from .events import EventNow, events_about
+from .events import EventNow, events_about, near_pod
 
 MOST_NODES = 3  # that are named for a reason
 _WRAPPER = TextWrapper(80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
@@ -80,7 +80,8 @@ def why(
             _tell(page, lines_of_pod(key, page, events), output, events)
             return
     if not chosen:
-        raise NoAnswerError(_nothing(key, page, file))
+        near = near_pod(key, scheduler) if file is None and not page.attempts else ""
+        raise NoAnswerError(_nothing(key, page, file) + near)
     shown = chosen if every else _last(chosen)
     page = msgspec.structs.replace(page, attempts=shown)
     uid = shown[-1].uid

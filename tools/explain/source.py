@@ -264,7 +264,8 @@ def question_about(
     if document is None:
         namespaces = ", ".join(subject.namespaces(documents))
         elsewhere = f"; {subject.name} is in {namespaces}: choose with -n" if namespaces else ""
-        raise SourceError(f"{subject} is not in the cluster{elsewhere}")
+        near = elsewhere or subject.near(documents)
+        raise SourceError(f"{subject} is not in the cluster{near}")
     if subject.kind == "Pod":
         others = [other for other in documents if other is not document]
         nodes = {other["metadata"]["name"] for other in others if other["kind"] == "Node"}

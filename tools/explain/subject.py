@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -70,6 +71,17 @@ class Subject(msgspec.Struct, frozen=True):
         of_kind = (document for document in documents if document["kind"] == self.kind)
         places = [document.get("metadata") or {} for document in of_kind]
         return sorted(of.get("namespace") or "" for of in places if of.get("name") == self.name)
+
+    def near(self, documents: Iterable[Document]) -> str:
+        """Returns ", did you mean X?" if an object of this kind has a near name, otherwise
+        nothing.
+        """
+        of_kind = [d.get("metadata") or {} for d in documents if d["kind"] == self.kind]
+        shown = {str(of.get("name")): f"{of.get('namespace')}/{of.get('name')}" for of in of_kind}
+        own = (of for of in of_kind if of.get("namespace") == self.namespace)
+        shown |= {str(of.get("name")): str(of.get("name")) for of in own}
+        near = get_close_matches(self.name, shown, 1)
+        return f", did you mean {shown[near[0]]}?" if near else ""
 
     def settled(self, documents: Iterable[Document]) -> Subject:
         """Returns the subject with a namespace.

@@ -20,6 +20,7 @@ from ..explain.answering import Attempt, Explainer
 from ..explain.cluster import Cluster
 from ..explain.handle import HeldObjects
 from ..explain.source import CLASSES, Question, SourceError, classes_of
+from ..explain.subject import Subject
 from ..hollow.objects import Pod, read
 from ..page.story import AsPending, question_about_pod
 from .fullness import NodeChange
@@ -137,7 +138,9 @@ class Documents:
         kind, namespace, name = place
         document = self.document(kind, name, namespace)
         if document is None:
-            raise SourceError(f"{kind} {f'{namespace}/' if namespace else ''}{name} does not exist")
+            near = Subject(kind, namespace, name).near(self.all()) if kind == "Pod" else ""
+            named = f"{namespace}/{name}" if namespace else name
+            raise SourceError(f"{kind} {named} does not exist{near}")
         return document
 
     def pod(self, place: Place) -> Pod:

@@ -132,6 +132,18 @@ def test_a_name_in_several_namespaces() -> None:
     assert asked("-f", "-", "q", stdin=elsewhere).stderr.endswith("q is not in the cluster\n")
 
 
+def test_a_mistyped_name() -> None:
+    cluster = f"{node()}---{pod().replace('name: p', 'name: payments-1')}"
+    wrong = asked("-f", "-", "-n", "shop", "paymnets-1", stdin=cluster)
+    assert wrong.exit_code == 1
+    problem = "pod shop/paymnets-1 is not in the cluster, did you mean payments-1?"
+    assert wrong.stderr.endswith(f"{problem}\n")
+    unstated = asked("-f", "-", "paymnets-1", stdin=cluster)
+    assert unstated.stderr.endswith("is not in the cluster, did you mean shop/payments-1?\n")
+    far = asked("-f", "-", "-n", "shop", "web", stdin=cluster)
+    assert far.stderr.endswith("pod shop/web is not in the cluster\n")
+
+
 @pytest.mark.parametrize(
     ("workload", "name"),
     [

@@ -265,6 +265,7 @@ def test_the_table_fits_80_columns(folder: Path) -> None:
         ("add few like node-1", "expected a number, got 'few'"),
         ("drain", "expected 'drain NODE'"),
         ("drain node-9", "Node node-9 does not exist"),
+        ("delete odl", "Pod default/odl does not exist, did you mean old?"),
         ("taint node-1 a=b", "expected KEY[=VALUE]:EFFECT"),
         ("scale daemonset/x 3", "expected KIND/NAME of a workload"),
     ],
