@@ -5,6 +5,9 @@ the output of their commands.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -150,3 +153,18 @@ def test_the_readme_has_a_plugin_that_decides() -> None:
     assert isinstance(decision, Decision), decision
     assert decision.hosts == ["quiet"]
     assert plugin.name in decision.score
+
+
+@pytest.mark.full
+def test_the_test_of_a_plugin_passes(tmp_path: Path) -> None:
+    write_files(PLUGINS, tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_quorum.py"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout + done.stderr

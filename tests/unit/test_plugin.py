@@ -57,7 +57,16 @@ def test_examples_import_from_it_alone(page: Path) -> None:
 def test_examples_pass_a_strict_type_check_in_a_repository_of_their_own(tmp_path: Path) -> None:
     write_files(PLUGINS, tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", "."],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--explicit-package-bases",
+            "--cache-dir",
+            tmp_path / "cache",
+            ".",
+        ],
         cwd=tmp_path,
         capture_output=True,
         text=True,
