@@ -67,7 +67,10 @@ async def page(url: str) -> int:
                 await anyio.sleep(POLL_SECONDS)
 
 
-async def test_a_cluster_that_is_kept_says_how_to_look_at_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_a_cluster_that_is_kept_says_how_to_look_at_it(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     port = free_port()
     flags = ("--nodes", "0", f"--secure-port={port}")
     async with berth(tmp_path, "demo", "--keep", *flags) as process:
@@ -80,9 +83,30 @@ async def test_a_cluster_that_is_kept_says_how_to_look_at_it(tmp_path: Path) -> 
         assert json.loads(await config.read_text())["clusters"][0]["cluster"]["server"] == hint[1]
         with anyio.fail_after(20):
             assert await page(f"https://127.0.0.1:{port}/metrics") == 200
-        process.send(signal.SIGINT)
+        process.send(number)
         assert await process.end(60) == 0
         assert not await config.exists()
+
+
+async def test_a_demo_that_still_makes_its_nodes_leaves_no_folder_behind(tmp_path: Path) -> None:
+    async with berth(tmp_path, "demo", "--keep", "--nodes", "10000") as process:
+        hint = await process.says("kubectl --kubeconfig ")
+        process.send(signal.SIGHUP)
+        assert await process.end(60) == 0
+        folder = hint.partition("--kubeconfig ")[2].partition("/kubeconfig")[0]
+        assert not await anyio.Path(folder).exists()
+
+
+async def test_nohup_keeps_a_demo_when_its_terminal_is_closed(tmp_path: Path) -> None:
+    program = ("nohup", sys.executable, "-m", "berth.actors")
+    async with berth(tmp_path, "demo", "--keep", "--nodes", "0", program=program) as process:
+        url = (await process.says("page at ")).removeprefix("page at ")
+        process.send(signal.SIGHUP)
+        for _ in range(3):
+            assert await page(url) == 200
+            await anyio.sleep(0.1)
+        process.send(signal.SIGTERM)
+        assert await process.end(60) == 0
 
 
 async def test_a_signal_to_the_task_runner_ends_the_demo(tmp_path: Path) -> None:

@@ -49,12 +49,32 @@ def test_a_demo_that_is_kept_is_looked_at_and_quit() -> None:
         assert demo.ends() == 0
 
 
-def test_a_demo_that_is_terminated_leaves_the_terminal_as_it_was() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_asked_to_end_leaves_the_terminal_as_it_was(number: signal.Signals) -> None:
+    port = free_port()
+    with (
+        terminal("demo", "--keep", f"--page-port={port}") as demo,
+        terminal("top", "--page", f"http://127.0.0.1:{port}/ui/") as looking,
+    ):
+        demo.says("13 placed")
+        looking.says("13 placed")
+        for each in looking, demo:
+            each.process.send_signal(number)
+            each.says(LEFT)
+            assert each.ends() == 0
+            assert "Traceback" not in each.said
+
+
+def test_a_closed_terminal_leaves_no_folder_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     with terminal("demo", "--keep") as demo:
         demo.says("13 placed")
-        demo.process.send_signal(signal.SIGTERM)
-        demo.says(LEFT)
-        assert demo.ends() == 0
+        assert [*tmp_path.glob("berth-*/kubeconfig")]
+        demo.close()
+        demo.process.wait(60)
+        assert not [*tmp_path.glob("berth-*")]
 
 
 def test_a_demo_that_is_interrupted_twice_prints_the_end_once() -> None:

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import termios
 import time
@@ -39,6 +40,13 @@ class Terminal:
                 break
         self.said = self.said[self.said.index(text) + len(text) :]
 
+    def close(self) -> None:
+        """Closes the terminal, which the process is told by SIGHUP."""
+        if self._end >= 0:
+            os.close(self._end)
+            self._end = -1
+        self.process.send_signal(signal.SIGHUP)
+
     def ends(self, seconds: float = 60.0) -> int:
         """Waits until the process ends, and returns its exit code."""
         until = time.monotonic() + seconds
@@ -69,9 +77,10 @@ def terminal(*arguments: str, size: tuple[int, int] = (80, 24)) -> Iterator[Term
     files = (its_end, its_end, its_end)
     process = fork(*arguments, folder=ROOT, environment=environment, files=files)
     os.close(its_end)
+    opened = Terminal(process, ours)
     try:
-        yield Terminal(process, ours)
+        yield opened
     finally:
         process.kill()
         process.wait()
-        os.close(ours)
+        opened.close()

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import click
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
@@ -33,6 +34,7 @@ from ..apiserver.app import serve
 from ..apiserver.kubeconfig import kubeconfig
 from ..apiserver.resources import BY_KIND, Kind
 from ..apiserver.store import Store
+from ..ending import signals_that_end
 from ..feature_gates import feature_gates_option, gates_from
 from ..hollow.controllers import run_controllers
 from ..hollow.devices.driver import run_driver
@@ -282,11 +284,11 @@ def _of_devices(path: Path | None) -> list[tuple[Kind, Document]]:
 
 
 async def _demo(settings: Settings) -> Summary:
-    """Raises SchedulerEndedError, or what `_run` raises."""
+    """Raises SchedulerEndedError, ManifestError, or what else `_run` raises."""
     try:
         return await _run(settings)
     except BaseExceptionGroup as group:
-        if group.subgroup(SchedulerEndedError) is None:
+        if group.subgroup((SchedulerEndedError, ManifestError)) is None:
             raise
         problem: BaseException = group
         while isinstance(problem, BaseExceptionGroup):
@@ -313,6 +315,9 @@ async def _run(settings: Settings) -> Summary:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
         file = settings.kubeconfig_out or folder / "kubeconfig"
         file.write_text(kubeconfig(url), encoding="utf-8")
+        watching = Watching(access, clock)
+        group = await stack.enter_async_context(anyio.create_task_group())
+        await group.start(_stop_on_signal, group, settings.keep)
         after = (
             f"; try: kubectl --kubeconfig {file} get pods -o wide"
             if settings.keep
@@ -333,9 +338,6 @@ async def _run(settings: Settings) -> Summary:
             await _apply(access, NODES, hollow_node(number))
         for kind, document in manifests:
             await _apply(access, kind, document)
-        group = await stack.enter_async_context(anyio.create_task_group())
-        await group.start(_stop_on_signal, group, settings.keep)
-        watching = Watching(access, clock)
         await watching.start(group)
         if settings.live:
             group.start_soon(watching.show)
@@ -385,7 +387,7 @@ async def _stop_on_signal(group: TaskGroup, keep: bool, *, task_status: TaskStat
     end.
     """
     try:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        with anyio.open_signal_receiver(*signals_that_end()) as received:
             task_status.started()
             async for _ in received:
                 group.cancel_scope.cancel()
@@ -398,6 +400,7 @@ async def _stop_on_signal(group: TaskGroup, keep: bool, *, task_status: TaskStat
 async def _apply(access: Embedded, kind: Kind, document: Document) -> None:
     """Creates an object and, if necessary, its namespace."""
     namespace = document["metadata"].get("namespace", "default")
+    await anyio.lowlevel.checkpoint()  # a signal is heeded in between
     try:
         if kind.namespaced and namespace != "default":
             await _ensure_namespace(access, namespace)

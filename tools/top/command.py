@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import anyio
 import click
 import msgspec
+from anyio.abc import TaskStatus
 
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -15,6 +16,7 @@ from berth.config.feature_gates import FeatureGateError
 from berth.config.load import ConfigError, from_mapping
 
 from ..debug.asking import NoAnswerError, Target, target_options
+from ..ending import signals_that_end
 from ..feature_gates import feature_gates_option, gates_from
 from .watched import Watched
 
@@ -57,10 +59,29 @@ def top(
         watched = _live(file, feature_gates, target) if page is None else _page(page)
     except (ConfigError, FeatureGateError, RegistryError) as problem:
         raise click.ClickException(str(problem)) from None
+    if never_there := anyio.run(_look, watched):
+        raise NoAnswerError(never_there)
+
+
+async def _look(watched: Watched) -> str:
+    """Shows a cluster until the user quits or a signal asks for the end. If there was never a
+    connection, returns the reason, otherwise "".
+    """
     from .looking import look
 
-    if never_there := anyio.run(look, watched):
-        raise NoAnswerError(never_there)
+    never_there = ""
+    async with anyio.create_task_group() as group:
+        await group.start(_stop_on_signal, group.cancel_scope)
+        never_there = await look(watched)
+        group.cancel_scope.cancel()
+    return never_there
+
+
+async def _stop_on_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
+    with anyio.open_signal_receiver(*signals_that_end()) as received:
+        task_status.started()
+        async for _ in received:
+            scope.cancel()
 
 
 def _live(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import signal
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
+from ..ending import signals_that_end
 from ..explain.source import NO_ANSWER, Live, connection_to, from_manifests
 from ..feature_gates import feature_gates_option, gates_from
 from ..options import config_option, context_option, master_option
@@ -136,7 +136,7 @@ async def _run(served: Served, port: int, allowed_hosts: Collection[str]) -> Non
     async with serving(served, port, allowed_hosts) as url:
         click.echo(f"what-ifs at {url}")
         click.echo(f"page at {url.removesuffix('whatif')}ui/")
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with anyio.open_signal_receiver(*signals_that_end()) as signals:
             async for _ in signals:
                 return
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -34,6 +35,7 @@ from berth.tools.whatif import beside, service
 from berth.tools.whatif.command import whatif
 from berth.tools.whatif.refusals import MOST_AT_ONCE
 from berth.tools.whatif.serve import Served, serving
+from tests.kit.processes import berth
 from tests.kit.whatif_workers import leave, workers
 
 from .test_question import pod
@@ -169,6 +171,16 @@ async def test_a_process_that_takes_no_question_is_ended(monkeypatch: pytest.Mon
         monkeypatch.undo()
         assert (await ask(session, url))[0] == 200
         assert workers() != [worker]
+
+
+async def test_a_closed_terminal_ends_it_in_order(tmp_path: Path) -> None:
+    manifest = tmp_path / "node.json"
+    manifest.write_bytes(msgspec.json.encode(hollow_node(1)))
+    async with berth(tmp_path, "whatif", "serve", "-f", str(manifest), "--port=0") as process:
+        await process.says("page at ")
+        process.send(signal.SIGHUP)
+        assert await process.end(20) == 0
+        assert process.count("Traceback") == 0
 
 
 async def test_clients_that_have_gone_away_hold_no_turn() -> None:
