@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import gc
 import sys
+from contextlib import suppress
 from difflib import get_close_matches
+from errno import EPIPE
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +22,12 @@ import click
 import msgspec
 
 from ..process.packages import entries_of
-from ..process.streams import open_missing_streams
+from ..process.streams import (
+    OutputError,
+    discard_output,
+    open_missing_streams,
+    tell_output_apart,
+)
 from ..process.version import Versions, described
 
 GROUP = "berth.commands"
@@ -58,11 +65,36 @@ class Commands(click.Group):
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
         open_missing_streams()
-        if not args and Path(sys.argv[0]).name == ALIAS:
-            from .run import run
+        tell_output_apart()
+        try:
+            return self._called(*args, **settings)
+        except* OutputError as failed:
+            problem = _cause(failed)
+        discard_output()
+        if problem.errno != EPIPE:  # whoever reads has had enough
+            with suppress(OSError):
+                click.echo(f"Error: standard output: {problem.strerror}", err=True)
+        sys.exit(1)
 
-            return run(prog_name=ALIAS)
-        return super().__call__(*args, **settings)
+    def _called(self, *args: Any, **settings: Any) -> Any:
+        """Calls the command, and writes what it has left in the buffer of standard output."""
+        try:
+            if not args and Path(sys.argv[0]).name == ALIAS:
+                from .run import run
+
+                return run(prog_name=ALIAS)
+            return super().__call__(*args, **settings)
+        finally:
+            sys.stdout.flush()
+
+
+def _cause(failed: BaseExceptionGroup[OutputError]) -> OSError:
+    """Returns the reason of the first of these errors."""
+    first: BaseException = failed
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    assert isinstance(first.__cause__, OSError)
+    return first.__cause__
 
 
 def _entry(name: str) -> EntryPoint | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import wrap
@@ -115,8 +115,7 @@ def explain(
     try:
         gates = gates_from(feature_gates)
         if scenarios is not None and scenarios != "-":
-            for line in answers(Path(scenarios), gates):
-                click.echo(line)
+            _explain_all(Path(scenarios), gates)
             return
         if scenarios == "-":
             question = from_scenario(sys.stdin.readline())[1]
@@ -135,8 +134,19 @@ def explain(
             _explain_pending(explainer, configuration, objects, within, output)
     except NO_ANSWER as problem:
         raise click.ClickException(str(problem)) from None
-    except OSError as problem:
-        raise click.ClickException(f"{scenarios}: cannot be read: {problem.strerror}") from None
+
+
+def _explain_all(scenarios: Path, gates: Mapping[str, bool]) -> None:
+    answered = answers(scenarios, gates)
+    while True:
+        try:
+            line = next(answered, None)
+        except OSError as problem:
+            said = f"{scenarios}: cannot be read: {problem.strerror}"
+            raise click.ClickException(said) from None
+        if line is None:
+            return
+        click.echo(line)
 
 
 def _objects(
