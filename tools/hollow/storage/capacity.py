@@ -31,11 +31,13 @@ def reconcile(
     """Updates a capacity. `volumes` are the volumes of its storage class."""
     if not tracks_capacity(driver):
         return []
-    used = quantity_of(_used(capacity, volumes))
-    if capacity.metadata.annotations.get(PROVISIONED) == used:
+    room = _room(capacity, volumes)
+    # What is beyond the capacity has not been subtracted: it does not come back with its volume.
+    subtracted = quantity_of(_used(capacity, volumes) + min(room, 0))
+    if capacity.metadata.annotations.get(PROVISIONED) == subtracted:
         return []
-    body: Document = {"metadata": {"annotations": {PROVISIONED: used}}}
-    left = quantity_of(left_in(capacity, volumes))
+    body: Document = {"metadata": {"annotations": {PROVISIONED: subtracted}}}
+    left = quantity_of(max(room, 0))
     if nano_value(left) != nano_value(capacity.capacity or 0):
         body["capacity"] = left
         if nano_value(capacity.maximum_volume_size or 0) > nano_value(left):
@@ -59,11 +61,7 @@ def is_tracked(capacity: CSIStorageCapacity) -> bool:
 
 def left_in(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
     """Returns the room left, in billionths of a byte, next to these volumes of the class."""
-    left = nano_value(capacity.capacity or 0)
-    if is_tracked(capacity):
-        provisioned = capacity.metadata.annotations[PROVISIONED]
-        left += nano_value(provisioned) - _used(capacity, volumes)
-    return max(left, 0)
+    return max(_room(capacity, volumes), 0)
 
 
 def largest_in(capacity: CSIStorageCapacity) -> int | None:
@@ -79,6 +77,14 @@ def quantity_of(nano: int) -> str:
         if whole and whole % (1 << 10 * power) == 0:
             return f"{whole >> 10 * power}{suffix}"
     return str(whole)
+
+
+def _room(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
+    """Returns the room left; it is negative if volumes were made at once for the same room."""
+    room = nano_value(capacity.capacity or 0)
+    if is_tracked(capacity):
+        room += nano_value(capacity.metadata.annotations[PROVISIONED]) - _used(capacity, volumes)
+    return room
 
 
 def _used(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:

@@ -289,6 +289,17 @@ def test_capacity_falls_by_what_is_provisioned_and_rises_by_what_is_deleted() ->
         assert capacity.reconcile(room("zone-a", "5Gi"), volumes, driver) == []
 
 
+def test_volumes_beyond_the_capacity_give_back_no_more_than_they_took() -> None:
+    """Two controllers in turn, or one whose watch is late, may use the same room twice."""
+    both = [in_zone("zone-a", "4Gi"), in_zone("zone-a", "4Gi", "w")]
+    ((_, _, body),) = patches(capacity.reconcile(room("zone-a", "5Gi"), both, TRACKS))
+    assert body == {"metadata": {"annotations": {PROVISIONED: "5Gi"}}, "capacity": "0"}
+    full = room("zone-a", "0", "5Gi")
+    assert capacity.reconcile(full, both, TRACKS) == []
+    ((_, _, body),) = patches(capacity.reconcile(full, both[:1], TRACKS))
+    assert body == {"metadata": {"annotations": {PROVISIONED: "4Gi"}}, "capacity": "1Gi"}
+
+
 def test_the_largest_size_falls_with_the_capacity() -> None:
     of = room("zone-a", "5Gi", maximumVolumeSize="4Gi")
     ((_, _, body),) = patches(capacity.reconcile(of, [in_zone("zone-a", "2Gi")], TRACKS))
