@@ -194,6 +194,7 @@ def test_served_kinds_are_listed_and_explained(demo: Kubectl) -> None:
 
 def test_an_impossible_request_is_refused_in_one_line(demo: Kubectl) -> None:
     demo("create", "-f", "-", stdin=POD.replace("NAME", "quiet"))
+    demo("wait", "--for=condition=Ready", "pod/quiet", "--timeout=60s")
     far = POD.replace("{name: NAME", "{namespace: nowhere, name: b")
     boat = POD.replace("NAME", "b").replace("spec: {", "spec: {boat: 1, ")
     refusals = [
