@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from berth.actors.command.run import run
+from berth.actors.cli.run import run
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.apiserver.api import Api

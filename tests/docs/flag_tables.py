@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.actors.command.flags.table import GROUPS, Flag
+from berth.actors.cli.flags.table import GROUPS, Flag
 from tests.docs.blocks import ROOT
 
 PAGE = ROOT / "docs/configuration.md"

@@ -13,7 +13,7 @@ import click
 import msgspec
 import pytest
 
-from berth.actors.command.cli import main
+from berth.actors.cli import main
 from berth.actors.configuration.file import load_file, read_document
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from berth.actors.command.cli import main
+from berth.actors.cli import main
 from tests.docs.blocks import ROOT, Block, blocks, exchanges, write_files
 
 CONFIGURATION, UPGRADING = ROOT / "docs/configuration.md", ROOT / "docs/upgrading.md"

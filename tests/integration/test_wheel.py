@@ -206,7 +206,7 @@ async def test_it_runs_with_nothing_but_what_it_requires(
 def test_a_wheel_has_the_package_and_its_metadata(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"berth", "berth_scheduler"}
-    assert {"berth/py.typed", "berth/plugin.py", "berth/actors/command/run.py"} <= set(names)
+    assert {"berth/py.typed", "berth/plugin.py", "berth/actors/cli/run.py"} <= set(names)
     assert not [name for name in names if "/tests/" in name]
     assert not [name for name in names if "/config/" in name and not name.endswith(".py")]
 

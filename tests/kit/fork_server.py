@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from berth.actors.command.cli import GROUP
+from berth.actors.cli.commands import GROUP
 from berth.actors.process.packages import entries_of
 
 NUMBER = struct.Struct("i")

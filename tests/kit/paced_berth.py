@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from berth.actors.command.cli import main
+from berth.actors.cli import main
 from berth.actors.runtime.clock import SystemClock
 from berth.tools.apiserver import clock
 from tests.kit.paced_loop import PacedLoop

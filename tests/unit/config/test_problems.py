@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from berth.actors.command.run import run
+from berth.actors.cli.run import run
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.wiring.profiles import profiles_of

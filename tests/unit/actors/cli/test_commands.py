@@ -11,7 +11,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from berth.actors.command.cli import main
+from berth.actors.cli import main
 
 
 def said(*args: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from berth.actors.command.flags import kinds
-from berth.actors.command.flags.kinds import Kind
+from berth.actors.cli.flags import kinds
+from berth.actors.cli.flags.kinds import Kind
 
 # The kind, the text, and the value as Go prints it.
 READ = [

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from berth.actors.command.flags.settings import (
+from berth.actors.cli.flags.settings import (
     FlagError,
     logging_from,
     options_from,
     warnings_about,
     with_flags,
 )
-from berth.actors.command.flags.table import FLAGS, Flags
+from berth.actors.cli.flags.table import FLAGS, Flags
 from berth.config.options import LoggingOptions, MetricsOptions, NamedCertificate, Options
 from berth.config.types import Duration, KubeSchedulerConfiguration
 

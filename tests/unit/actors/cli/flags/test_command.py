@@ -6,8 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from berth.actors.command.flags.command import FlagCommand
-from berth.actors.command.flags.table import FLAGS, GROUPS, Flags
+from berth.actors.cli.flags.command import FlagCommand
+from berth.actors.cli.flags.table import FLAGS, GROUPS, Flags
 
 
 def parsed(*args: str) -> tuple[Result, list[Flags]]:

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
-from berth.actors.command.config import config
+from berth.actors.cli.config import config
 from tests.docs.test_pages import configurations
 from tests.golden.configurations import HEAD, answers, cases
 from tests.kit.processes import install
