@@ -1,10 +1,11 @@
-"""The columns of terms that are kept for templates take a bounded amount of memory."""
+"""Counts are those of a recount, and what is kept for templates takes bounded memory."""
 
 from __future__ import annotations
 
 import tracemalloc
 
 import msgspec
+import pytest
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_counts import PodCounts
@@ -55,3 +56,22 @@ def test_many_sums_by_topology_for_many_labels() -> None:
     finally:
         tracemalloc.stop()
     assert kept < 2 << 20
+
+
+def test_a_what_if_question_may_bring_back_a_newer_version_of_a_pod() -> None:
+    before = _holder("c")
+    after = PodInfo(before.pod, before.template)
+    counts = PodCounts(1)
+    counts.refresh(0, [(before, 1)])
+    for sign in (-1, 1):
+        counts.suppose(0, [(after, after.template.values, sign)])
+    assert counts.attaching[0]["ns/p"] is after
+    counts.validate()
+    counts.attaching[0]["ns/p"] = _holder("other")
+    with pytest.raises(AssertionError):
+        counts.validate()
+
+
+def _holder(claim: str) -> PodInfo:
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": claim}}
+    return _pod("p", {}, volumes=[volume])
