@@ -134,9 +134,10 @@ def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:
 
 async def _run(served: Served, port: int, allowed_hosts: Collection[str]) -> None:
     async with serving(served, port, allowed_hosts) as url:
-        click.echo(f"what-ifs at {url}")
-        click.echo(f"page at {url.removesuffix('whatif')}ui/")
+        # Who reads the address may send a signal at once.
         with anyio.open_signal_receiver(*signals_that_end()) as signals:
+            click.echo(f"what-ifs at {url}")
+            click.echo(f"page at {url.removesuffix('whatif')}ui/")
             async for _ in signals:
                 return
 
