@@ -469,6 +469,36 @@ def test_a_supposition_leaves_no_trace(objects: list[Document], data: st.DataObj
     assert np.array_equal(seen.columns.order, snapshot(objects).columns.order)
 
 
+def test_ports_of_a_pod_that_came_and_went_are_as_before() -> None:
+    objects = [node("n0", 3), pod("p", 0, 2, on="n0", port=True)]
+    seen, stranger = snapshot(objects), read(pod("s", 0, 2, port=True))
+    before = state_of(seen)
+    with supposing(seen) as supposition:
+        supposition.add(0, stranger)
+        supposition.remove(0, stranger)
+        supposition.settle()
+    assert state_of(seen) == before
+
+
+def test_ports_that_an_outer_supposition_freed_stay_free() -> None:
+    objects = [node("n0", 3), pod("p", 0, 2, on="n0", port=True)]
+    seen, strangers = snapshot(objects), [read(pod(f"s{i}", 0, 2, port=True)) for i in range(2)]
+    there, before = infos(seen)["n0"]["default/p"], state_of(seen)
+    with supposing(seen) as outer:
+        outer.add(0, strangers[0])
+        outer.add(0, strangers[1])
+        outer.remove(0, there)
+        outer.settle()
+        assert not seen.columns.ports
+        with supposing(seen) as inner:
+            inner.remove(0, strangers[0])
+            inner.add(0, strangers[0])
+            inner.settle()
+            assert seen.columns.ports
+        assert not seen.columns.ports
+    assert state_of(seen) == before
+
+
 # ------------------------------------------------------------------------------------------ ranking
 
 VICTIMS = st.lists(

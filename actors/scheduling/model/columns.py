@@ -222,6 +222,12 @@ class NodeColumns:
         self.counts.suppose(row, changes)
         self._write_sums(row, info, [values for _, values, _ in changes])
 
+    def rewrite_ports(self, row: int, ports: Iterable[HostPort]) -> None:
+        """Rewrites whether these ports are in use, once the NodeInfo says which ones are free."""
+        info = self.infos[row]
+        assert info is not None, row
+        self._write_ports(row, info, ports)
+
     def _write_sums(self, row: int, info: NodeInfo, changed: Iterable[Values]) -> None:
         for values in changed:
             self.requested.put(row, info.requested, values.requests)

@@ -59,12 +59,18 @@ class Supposition:
             self.remove(row, pod)
         for (row, _), pod in list(self._removed.items()):
             self.add(row, pod)
+        changed_ports: dict[int, set[HostPort]] = {}
         for row, (keys, freed_ports) in self._before.items():
             info = self._columns.infos[row]
             assert info is not None, row
+            # A pod that came and went has no change to undo, but its ports were freed.
+            if info.freed_ports != freed_ports:
+                changed_ports[row] = info.freed_ports ^ freed_ports
             info.freed_ports = freed_ports
             info.pods = {key: info.pods[key] for key in keys}
         self.settle()
+        for row, ports in changed_ports.items():
+            self._columns.rewrite_ports(row, ports)
 
     def _change(self, row: int, pod: PodInfo, sign: int) -> tuple[NodeInfo, Values]:
         info = self._columns.infos[row]
