@@ -1,8 +1,11 @@
-"""The signals at which a command that runs until it is interrupted ends in order."""
+"""How a command that runs until it is interrupted ends in order."""
 
 from __future__ import annotations
 
 import signal
+
+import anyio
+from anyio.abc import TaskStatus
 
 ASKED = (signal.SIGINT, signal.SIGTERM)
 
@@ -14,3 +17,12 @@ def signals_that_end() -> tuple[signal.Signals, ...]:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return ASKED
     return *ASKED, signal.SIGHUP
+
+
+async def cancel_at_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
+    """Cancels the scope at the first of these signals; started means that they are heard."""
+    with anyio.open_signal_receiver(*signals_that_end()) as received:
+        task_status.started()
+        async for _ in received:
+            scope.cancel()
+            return

@@ -29,6 +29,7 @@ from ..process.streams import (
     tell_output_apart,
 )
 from ..process.version import Versions, described
+from ..runtime.exceptions import first_of
 
 GROUP = "berth.commands"
 ALIAS = "kube-scheduler"
@@ -69,7 +70,8 @@ class Commands(click.Group):
         try:
             return self._called(*args, **settings)
         except* OutputError as failed:
-            problem = _cause(failed)
+            problem = first_of(failed).__cause__
+            assert isinstance(problem, OSError)
         discard_output()
         if problem.errno != EPIPE:  # whoever reads has had enough
             with suppress(OSError):
@@ -86,15 +88,6 @@ class Commands(click.Group):
             return super().__call__(*args, **settings)
         finally:
             sys.stdout.flush()
-
-
-def _cause(failed: BaseExceptionGroup[OutputError]) -> OSError:
-    """Returns the reason of the first of these errors."""
-    first: BaseException = failed
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    assert isinstance(first.__cause__, OSError)
-    return first.__cause__
 
 
 def _entry(name: str) -> EntryPoint | None:

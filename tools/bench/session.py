@@ -16,6 +16,7 @@ from berth.actors.client.rest import (
     Connection,
 )
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.exceptions import first_of
 
 from ..hollow.access import OverHttp
 from ..hollow.controllers import OF_CLAIMS, run_controllers
@@ -75,9 +76,9 @@ async def measure(
             return await _in_process(file, run, settings, report)
         return await _remotely(run, settings, report, say)
     except* UnsupportedError as problems:
-        failure = NotRunError(_first(problems), unsupported=True)
+        failure = NotRunError(str(first_of(problems)), unsupported=True)
     except* FAILURES as problems:
-        failure = NotRunError(_first(problems), unsupported=False)
+        failure = NotRunError(str(first_of(problems)), unsupported=False)
     except* NotRunError as problems:
         failure = _only(problems)
     raise failure
@@ -169,15 +170,6 @@ async def _controllers(run: Run, connection: Connection) -> AsyncIterator[None]:
 
 
 def _only(group: BaseExceptionGroup[NotRunError]) -> NotRunError:
-    inner: BaseException = group
-    while isinstance(inner, BaseExceptionGroup):
-        inner = inner.exceptions[0]
+    inner = first_of(group)
     assert isinstance(inner, NotRunError)
     return inner
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> str:
-    inner: BaseException = group
-    while isinstance(inner, BaseExceptionGroup):
-        inner = inner.exceptions[0]
-    return str(inner)

@@ -30,6 +30,7 @@ from berth.actors.process.collector import (
     tune_collector,
 )
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.exceptions import first_of
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.system import Daemon
 from berth.actors.telemetry.logs import configure_logs
@@ -194,9 +195,9 @@ async def run_in_process(order: RunWorkload) -> Answer:
             ]
         ended = WorkloadFinished(results)
     except* UnsupportedError as problems:
-        ended = NotRun(_first(problems), True)
+        ended = NotRun(str(first_of(problems)), True)
     except* (*BAD_WORKLOAD, *BAD_CONFIGURATION) as problems:
-        ended = NotRun(_first(problems), False)
+        ended = NotRun(str(first_of(problems)), False)
     return ended
 
 
@@ -279,13 +280,6 @@ class _Orders:
 def _say(answer: Answer) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> str:
-    inner: BaseException = group
-    while isinstance(inner, BaseExceptionGroup):
-        inner = inner.exceptions[0]
-    return str(inner)
 
 
 class _Reporter:

@@ -21,6 +21,7 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.kubeconfig import load
 from berth.actors.process.collector import tune_collector
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.exceptions import first_of
 from berth.actors.system import Daemon
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
@@ -101,10 +102,7 @@ def main() -> None:
     try:
         anyio.run(_run, answers, backend_options={"use_uvloop": True})
     except* OSError as problems:
-        problem: BaseException = problems
-        while isinstance(problem, BaseExceptionGroup):
-            problem = problem.exceptions[0]
-        sys.exit(f"the scheduler cannot go on: {problem}")
+        sys.exit(f"the scheduler cannot go on: {first_of(problems)}")
 
 
 if __name__ == "__main__":

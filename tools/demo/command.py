@@ -26,6 +26,7 @@ from berth.actors.client.rest import (
 from berth.actors.configuration.file import load_file
 from berth.actors.process.collector import tune_collector
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.exceptions import first_of
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
 from berth.config.load import from_mapping
@@ -34,7 +35,7 @@ from ..apiserver.app import serve
 from ..apiserver.kubeconfig import kubeconfig
 from ..apiserver.resources import BY_KIND, Kind
 from ..apiserver.store import Store
-from ..ending import signals_that_end
+from ..ending import cancel_at_signal
 from ..feature_gates import feature_gates_option, gates_from
 from ..hollow.controllers import run_controllers
 from ..hollow.devices.driver import run_driver
@@ -290,10 +291,7 @@ async def _demo(settings: Settings) -> Summary:
     except BaseExceptionGroup as group:
         if group.subgroup((SchedulerEndedError, ManifestError)) is None:
             raise
-        problem: BaseException = group
-        while isinstance(problem, BaseExceptionGroup):
-            problem = problem.exceptions[0]
-        raise problem from None
+        raise first_of(group) from None
 
 
 async def _run(settings: Settings) -> Summary:
@@ -387,11 +385,7 @@ async def _stop_on_signal(group: TaskGroup, keep: bool, *, task_status: TaskStat
     end.
     """
     try:
-        with anyio.open_signal_receiver(*signals_that_end()) as received:
-            task_status.started()
-            async for _ in received:
-                group.cancel_scope.cancel()
-                return
+        await cancel_at_signal(group.cancel_scope, task_status=task_status)
     finally:
         if keep:
             signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -137,16 +137,11 @@ def explain(
 
 
 def _explain_all(scenarios: Path, gates: Mapping[str, bool]) -> None:
-    answered = answers(scenarios, gates)
-    while True:
-        try:
-            line = next(answered, None)
-        except OSError as problem:
-            said = f"{scenarios}: cannot be read: {problem.strerror}"
-            raise click.ClickException(said) from None
-        if line is None:
-            return
-        click.echo(line)
+    try:
+        for line in answers(scenarios, gates):
+            click.echo(line)  # Its failure is an OutputError.
+    except OSError as problem:
+        raise click.ClickException(f"{scenarios}: cannot be read: {problem.strerror}") from None
 
 
 def _objects(

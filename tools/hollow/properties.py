@@ -47,6 +47,12 @@ def controller_of(obj: HasMetadata) -> OwnerReference | None:
     return None
 
 
+def controls(owner: HasMetadata, obj: HasMetadata) -> bool:
+    """True if the owner is the controller of an object."""
+    controller = controller_of(obj)
+    return controller is not None and controller.uid == owner.metadata.uid
+
+
 def replicas_of(owner: Replicated) -> int:
     return 1 if owner.spec.replicas is None else owner.spec.replicas
 

@@ -11,7 +11,7 @@ from .objects import Document, Pod, ReplicaSet, ReplicationController
 from .pod_ranking import by_usefulness
 from .properties import (
     condition_of,
-    controller_of,
+    controls,
     deleting,
     is_active,
     is_finished,
@@ -56,7 +56,10 @@ def reconcile(
     labels = labels_in(owner.spec.template)
     ready = [pod for pod in active if is_ready(pod)]
     available, again = count_available(ready, owner.spec.min_ready_seconds, now)
-    terminating = sum(_claims(owner, pod) for pod in ending)
+    selector = selector_of(owner)
+    terminating = sum(
+        controls(owner, pod) and selector.matches(pod.metadata.labels) for pod in ending
+    )
     status = {
         **status_of(owner),
         "replicas": len(active),
@@ -70,13 +73,6 @@ def reconcile(
         "conditions": _conditions(owner, len(active), refusal, now),
     }
     return writes + status_writes(owner, status) + again
-
-
-def _claims(owner: ReplicaSet | ReplicationController, pod: Pod) -> bool:
-    """True if the owner controls and selects a pod."""
-    controller = controller_of(pod)
-    controls = controller is not None and controller.uid == owner.metadata.uid
-    return controls and selector_of(owner).matches(pod.metadata.labels)
 
 
 def _conditions(

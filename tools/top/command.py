@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import anyio
 import click
 import msgspec
-from anyio.abc import TaskStatus
 
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -16,7 +15,7 @@ from berth.config.feature_gates import FeatureGateError
 from berth.config.load import ConfigError, from_mapping
 
 from ..debug.asking import NoAnswerError, Target, target_options
-from ..ending import signals_that_end
+from ..ending import cancel_at_signal
 from ..feature_gates import feature_gates_option, gates_from
 from .watched import Watched
 
@@ -71,17 +70,10 @@ async def _look(watched: Watched) -> str:
 
     never_there = ""
     async with anyio.create_task_group() as group:
-        await group.start(_stop_on_signal, group.cancel_scope)
+        await group.start(cancel_at_signal, group.cancel_scope)
         never_there = await look(watched)
         group.cancel_scope.cancel()
     return never_there
-
-
-async def _stop_on_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
-    with anyio.open_signal_receiver(*signals_that_end()) as received:
-        task_status.started()
-        async for _ in received:
-            scope.cancel()
 
 
 def _live(

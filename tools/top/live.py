@@ -23,6 +23,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, WatchUpdate
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.exceptions import first_of
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import key as key_of
@@ -76,7 +77,7 @@ class Live:
                         glance = partial(_glance, session, server, access)
                         await _watch(cluster, glance, take)
             except BaseExceptionGroup as problems:
-                raise _first(problems) from None
+                raise first_of(problems) from None
         raise AssertionError
 
     async def story(self, key: str) -> Told | None:
@@ -204,8 +205,3 @@ async def _events(connection: Connection, namespace: str, name: str) -> list[dic
             return []
     items: list[dict[str, Any]] = listed.get("items") or []
     return items
-
-
-def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = problems.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -15,6 +15,7 @@ from aiohttp import web
 from berth.actors.client.rest import ApiError, Connection
 from berth.actors.configuration.file import load_file
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.exceptions import first_of
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
@@ -119,17 +120,12 @@ def serve(
         ApiError,
         *NO_ANSWER,
     ) as problems:
-        failure = str(_first(problems))
+        failure = str(first_of(problems))
     except* OSError as problems:
-        failure = f"cannot listen on port {port}: {_first(problems)}"
+        failure = f"cannot listen on port {port}: {first_of(problems)}"
     else:
         return
     raise click.ClickException(failure)
-
-
-def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = problems.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 async def _run(served: Served, port: int, allowed_hosts: Collection[str]) -> None:

@@ -19,7 +19,7 @@ from ..objects import Condition, Document, Job, Pod
 from ..pod_ranking import by_age
 from ..properties import (
     condition_of,
-    controller_of,
+    controls,
     deleting,
     holds,
     is_active,
@@ -71,7 +71,7 @@ def reconcile(
     the server refused the last pod; "" if it took it.
     """
     if finished(job):
-        mine = [pod for pod in candidates if _controls(job, pod)]
+        mine = [pod for pod in candidates if controls(job, pod)]
         return [*_released(job, mine), *_expire(job, now)]
     if job.spec.managed_by not in (None, CONTROLLER):
         return []
@@ -100,11 +100,6 @@ def freed(pod: Pod) -> list[Write]:
     """Removes the finalizer of a pod whose job is gone."""
     left = without(pod, FINALIZER)
     return [patch(pod, {"metadata": left}, guarded=True)] if left else []
-
-
-def _controls(job: Job, pod: Pod) -> bool:
-    owner = controller_of(pod)
-    return owner is not None and owner.uid == job.metadata.uid
 
 
 def _released(job: Job, pods: Iterable[Pod]) -> list[Write]:

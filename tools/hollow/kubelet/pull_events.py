@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from berth.config.types import Duration
+
 from ..objects import Document
 from .images import FAILURES
 from .stages.actions import RecordEvent
@@ -46,19 +48,8 @@ def pull_events(image: str, field: str, reason: str) -> Iterator[RecordEvent]:
 
 def pulled_message(image: str, seconds: float, size: int) -> str:
     """Returns the message of the event about an image whose pull has succeeded."""
-    took = _go_duration(seconds)
+    took = Duration(int(seconds * 1000) / 1000).in_go()
     return (
         f'Successfully pulled image "{image}" in {took} ({took} including waiting). '
         f"Image size: {size} bytes."
     )
-
-
-def _go_duration(seconds: float) -> str:
-    """Returns a time as Go prints it, to the millisecond."""
-    milliseconds = int(seconds * 1000)
-    if 0 < milliseconds < 1000:
-        return f"{milliseconds}ms"
-    minutes, rest = divmod(milliseconds, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    before = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{before}{rest / 1000:g}s"
