@@ -1,8 +1,12 @@
-"""Loosen a spread constraint: a larger maxSkew, or none."""
+"""Loosen a spread constraint: by its policies on nodes, a larger maxSkew, fewer minDomains, or as a
+wish.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import combinations
 
 from .change import Change, Who
 from .edit import Document, Edit, Patch, patch_of, put, removal, without
@@ -12,6 +16,8 @@ from .world import World
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 MOST_SKEW = 2**31 - 1
 _PATH = ("spec", "topologySpreadConstraints")
+# The policies that may leave out nodes which the pod cannot use, and what they do unless set.
+_POLICIES = {"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"}
 
 
 def _hard(pod: Document) -> Iterator[tuple[int, Document]]:
@@ -44,27 +50,62 @@ def changes(world: World) -> Iterator[Change]:
         with world.changed([patch_of(pod, patch)]):
             if not world.fits():
                 continue
-        skew = _least_skew(world, number, constraint["maxSkew"])
+        key = constraint["topologyKey"]
+        yield from _honoring(world, number, constraint)
+        skew = _least(partial(_fits_with_skew, world, number), constraint["maxSkew"])
         if skew is not None:
-            edit = patch_of(pod, put(skew, *_PATH, number, "maxSkew"))
-            key = constraint["topologyKey"]
             raised = f"Raise maxSkew of the spread constraint over {key} to {skew}"
-            yield Change("spread", Who.OWNER, 0.2, raised, (edit,))
+            yield _set(pod, number, {"maxSkew": skew}, 0.2, raised)
+        domains = constraint.get("minDomains") or 0
+        fewer = _least(partial(_fits_with_fewer, world, number, domains), 0, domains - 1)
+        if fewer is not None:
+            lowered = f"Lower minDomains of the spread constraint over {key} to {domains - fewer}"
+            yield _set(pod, number, {"minDomains": domains - fewer}, 0.2, lowered)
         yield Change("spread", Who.OWNER, 0.5, sentence, (patch_of(pod, patch),))
 
 
-def _least_skew(world: World, number: int, skew: int) -> int | None:
-    """Returns the least maxSkew with which the pod fits, None if no one is enough."""
+def _honoring(world: World, number: int, constraint: Document) -> Iterator[Change]:
+    """Yields the fewest policies that have to honor what keeps the pod off nodes: the domains of
+    these nodes then do not count.
+    """
+    ignored = [of for of, default in _POLICIES.items() if constraint.get(of, default) != "Honor"]
+    for size in range(1, len(ignored) + 1):
+        for policies in combinations(ignored, size):
+            what = f"{' and '.join(policies)} of the spread constraint over"
+            sentence = f"Set {what} {constraint['topologyKey']} to Honor"
+            honoring = dict.fromkeys(policies, "Honor")
+            change = _set(world.pod, number, honoring, 0.05 * size, sentence)
+            with world.changed(change.edits):
+                if world.fits():
+                    yield change
+                    return
 
-    def fits(skew: int) -> bool:
-        with world.changed([patch_of(world.pod, put(skew, *_PATH, number, "maxSkew"))]):
-            return world.fits()
 
-    if not fits(MOST_SKEW):
+def _set(pod: Document, number: int, values: Document, size: float, sentence: str) -> Change:
+    patches = [put(value, *_PATH, number, field) for field, value in values.items()]
+    return Change("spread", Who.OWNER, size, sentence, (patch_of(pod, *patches),))
+
+
+def _fits_with_skew(world: World, number: int, skew: int) -> bool:
+    with world.changed([patch_of(world.pod, put(skew, *_PATH, number, "maxSkew"))]):
+        return world.fits()
+
+
+def _fits_with_fewer(world: World, number: int, domains: int, fewer: int) -> bool:
+    with world.changed([patch_of(world.pod, put(domains - fewer, *_PATH, number, "minDomains"))]):
+        return world.fits()
+
+
+def _least(fits: Callable[[int], bool], too_little: int, most: int = MOST_SKEW) -> int | None:
+    """Returns the least number above `too_little` with which the pod fits, None if not even `most`
+    is enough.
+    """
+    if most <= too_little or not fits(most):
         return None
-    low, high = skew, skew + 1
+    low, high, step = too_little, min(too_little + 1, most), 1
     while not fits(high):
-        low, high = high, min(2 * high, MOST_SKEW)
+        step *= 2
+        low, high = high, min(high + step, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle, high)

@@ -17,6 +17,7 @@ from tests.kit.daemon import node, pod
 
 Document = dict[str, Any]
 HOSTNAME = "kubernetes.io/hostname"
+OVER_HOSTNAME = f"the spread constraint over {HOSTNAME}"
 TAINT = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
 WEB = {"matchLabels": {"app": "web"}}
 
@@ -208,6 +209,63 @@ CASES: list[tuple[list[Document], Document, list[str]]] = [
             f"Raise maxSkew of the spread constraint over {HOSTNAME} to 3: it fits on n1.",
             f"Let the spread constraint over {HOSTNAME} be ScheduleAnyway: it fits on n1.",
             "Uncordon n2: it fits on n2.",
+        ],
+    ),
+    (
+        [node("n1", disk="ssd"), node("n2"), placed("a")],
+        labelled(
+            pod(
+                "web",
+                nodeSelector={"disk": "ssd"},
+                topologySpreadConstraints=[{**SPREAD, "nodeAffinityPolicy": "Ignore"}],
+            ),
+            labels={"app": "web"},
+        ),
+        [
+            f"Set nodeAffinityPolicy of {OVER_HOSTNAME} to Honor: it fits on n1.",
+            f"Raise maxSkew of the spread constraint over {HOSTNAME} to 2: it fits on n1.",
+        ],
+    ),
+    (
+        [node("n1"), with_spec(node("n2"), taints=[TAINT]), placed("a")],
+        labelled(pod("web", topologySpreadConstraints=[SPREAD]), labels={"app": "web"}),
+        [
+            f"Set nodeTaintsPolicy of {OVER_HOSTNAME} to Honor: it fits on n1.",
+            f"Raise maxSkew of the spread constraint over {HOSTNAME} to 2: it fits on n1.",
+            "Tolerate the taint dedicated=batch:NoSchedule: it fits on n2.",
+        ],
+    ),
+    (
+        [
+            node("n1", disk="ssd"),
+            node("n2"),
+            with_spec(node("n3", disk="ssd"), taints=[TAINT]),
+            placed("a"),
+        ],
+        labelled(
+            pod(
+                "web",
+                nodeSelector={"disk": "ssd"},
+                topologySpreadConstraints=[{**SPREAD, "nodeAffinityPolicy": "Ignore"}],
+            ),
+            labels={"app": "web"},
+        ),
+        [
+            (
+                "Set nodeAffinityPolicy and nodeTaintsPolicy of the spread constraint over "
+                f"{HOSTNAME} to Honor: it fits on n1."
+            )
+        ],
+    ),
+    (
+        [node("n1"), node("n2"), placed("a"), placed("b", on="n2")],
+        labelled(
+            pod("web", topologySpreadConstraints=[{**SPREAD, "minDomains": 9}]),
+            labels={"app": "web"},
+        ),
+        [
+            f"Raise maxSkew of the spread constraint over {HOSTNAME} to 2: it fits on n1, n2.",
+            f"Lower minDomains of the spread constraint over {HOSTNAME} to 2: it fits on n1, n2.",
         ],
     ),
     (
