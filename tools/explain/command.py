@@ -26,7 +26,7 @@ from ..options import cluster_options, config_option, top_option
 from ..sheet import Sheet
 from .answering import Explainer, answers, decided
 from .asks.asking import asks_of
-from .changes.search import Search, first_of, is_pending, search
+from .changes.search import Search, first_of, helps, is_pending, search
 from .decision import Decision
 from .devices import supply
 from .pending import pending_pods
@@ -177,9 +177,10 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     volumes = demands(attempt.info, attempt.snapshot, plugins)
     devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-    name = attempt.info.key
+    name, outcome = attempt.info.key, explained.outcome
+    helping = helps(explainer, question, attempt, outcome, [ask.nodes for ask in asks])
     with _console(output, name) as console:
-        show(explained, asks, volumes, devices, name, question.standing, top, console)
+        show(explained, asks, helping, volumes, devices, name, question.standing, top, console)
         if result is not None:
             _show_changes(result, console)
         if isinstance(console, Sheet) and isinstance(decision, Decision):

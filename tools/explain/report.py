@@ -72,6 +72,7 @@ def _nomination(contest: Contest) -> str:
 def show(
     explained: Explanation,
     asks: Mapping[Ask, Verdict],
+    helps: Sequence[str],
     volumes: Sequence[Demand],
     devices: DeviceSupply,
     name: str,
@@ -82,8 +83,8 @@ def show(
     """Prints why the pod of this name is not tried now, and the conclusion.
 
     Then come at most `top` of the feasible nodes with their scores, and the things that the others
-    lack. The demands of the pod's volumes, the devices that the nodes would give to its claims, and
-    Kubernetes' own message follow.
+    lack, each with what `helps`. The demands of the pod's volumes, the devices that the nodes would
+    give to its claims, and Kubernetes' own message follow.
     """
     decision, contest = explained.decision, explained.contest
     pod = shown(name)
@@ -99,7 +100,7 @@ def show(
     if decision.total:
         console.print(_scores(decision, top))
     if asks and decision.prefilter is None:
-        console.print(_losers(asks))
+        console.print(_losers(asks, helps))
     _show_demands(volumes, devices, decision.total, console)
     if contest is not None:
         console.print(_candidates(contest))
@@ -208,15 +209,13 @@ def every_node(decision: Decision) -> Table:
     return table
 
 
-def _losers(asks: Mapping[Ask, Verdict]) -> Table:
+def _losers(asks: Mapping[Ask, Verdict], helps: Sequence[str]) -> Table:
     """Returns a row for each ask: its nodes, the plugin that rejected them, and what would help."""
     table = Table(title="nodes that do not fit", title_justify="left")
     for column in ("nodes", "plugin", "what they lack", "what would help"):
         table.add_column(column, overflow="fold")
-    for ask, verdict in asks.items():
-        preemption = "preemption may help" if verdict.code == "Unschedulable" else ""
-        helps = "; ".join(filter(None, (ask.remedy, preemption)))
-        table.add_row(*map(shown, (listed(ask.nodes), verdict.plugin, ask.sentence, helps)))
+    for (ask, verdict), change in zip(asks.items(), helps, strict=True):
+        table.add_row(*map(shown, (listed(ask.nodes), verdict.plugin, ask.sentence, change)))
     return table
 
 

@@ -1,1 +1,1 @@
-"""What the nodes lack for a pod, in words, and what would help: a file for each kind of reason."""
+"""What the nodes lack for a pod, in words: a file for each kind of reason."""

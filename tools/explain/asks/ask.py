@@ -1,4 +1,4 @@
-"""An ask: what some nodes lack for a pod, in words, and a change that would help."""
+"""An ask: what some nodes lack for a pod, in words."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ Rejected = Mapping[tuple[str, ...], Sequence[str]]  # nodes by the reasons of a 
 class Ask(msgspec.Struct, frozen=True):
     """The thing that `nodes` lack: a sentence without its subject, about one node and about many,
     such as "lacks cpu" and "lack cpu". Without nodes, the pod waits for it on all of them.
-
-    `remedy` is an imperative, or "".
     """
 
     nodes: tuple[str, ...]
     one: str
     many: str
-    remedy: str = ""
 
     @property
     def sentence(self) -> str:

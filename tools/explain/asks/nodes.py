@@ -11,7 +11,7 @@ from berth.actors.scheduling.kube.core import Node, NodeSelectorRequirement, Nod
 from berth.actors.scheduling.kube.node_selector import requirement_matches
 from berth.actors.scheduling.kube.taints import HARD_EFFECTS
 
-from ..words import MOST_NAMES, listed, required
+from ..words import listed, required
 from .ask import Ask, Question, Rejected, grouped, nodes_of
 
 HOSTNAME = "metadata.name"
@@ -31,13 +31,7 @@ class _Lack(msgspec.Struct, frozen=True):
 
 
 def cordon_asks(_: Question, rejected: Rejected) -> Iterator[Ask]:
-    cordoned = tuple(nodes_of(rejected))
-    yield Ask(
-        cordoned,
-        "is cordoned",
-        "are cordoned",
-        f"kubectl uncordon {' '.join(cordoned[:MOST_NAMES])}",
-    )
+    yield Ask(tuple(nodes_of(rejected)), "is cordoned", "are cordoned")
 
 
 def name_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
@@ -46,7 +40,6 @@ def name_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
         tuple(nodes_of(rejected)),
         f"is not {name}, which the pod's spec.nodeName names",
         f"are not {name}, which the pod's spec.nodeName names",
-        "remove spec.nodeName",
     )
 
 
@@ -67,11 +60,7 @@ def taint_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     taints = ((name, first_taint(name)) for name in nodes_of(rejected))
     for (key, value, effect), names in grouped(taints).items():
         taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-        operator = f"operator: Equal, value: {value}" if value else "operator: Exists"
-        remedy = f"tolerations: [{{key: {key}, {operator}, effect: {effect}}}]"
-        if key.startswith(CONDITIONS):
-            remedy = "wait until the node recovers, or repair it"
-        yield Ask(names, f"has the taint {taint}", f"have the taint {taint}", remedy)
+        yield Ask(names, f"has the taint {taint}", f"have the taint {taint}")
 
 
 def label_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
@@ -122,14 +111,9 @@ def _name_ask(
     values = listed(requirement.values)
     if requirement.operator == "In" and not set(requirement.values) & question.nodes.keys():
         other = f"not {values}, which does not exist{_meant(requirement.values, question.nodes)}"
-        return Ask(names, f"is {other}", f"are {other}", "name a node that exists in matchFields")
+        return Ask(names, f"is {other}", f"are {other}")
     word = "not named" if requirement.operator == "In" else "named"
-    return Ask(
-        names,
-        f"is {word} {values}",
-        f"are {word} {values}",
-        "change the matchFields",
-    )
+    return Ask(names, f"is {word} {values}", f"are {word} {values}")
 
 
 def _label_ask(
@@ -149,11 +133,7 @@ def _label_ask(
     lacks = "does not have", "do not have"
     if requirement.operator in ("NotIn", "DoesNotExist"):
         lacks = "is excluded by", "are excluded by"
-    pair = _pair(requirement)
-    remedy = f"kubectl label node {names[0]} {pair}, or ask for another label" if pair else ""
-    if pair and key.startswith(FACTS):
-        remedy = f"ask for another {key}, or add such a node"
-    return Ask(names, f"{lacks[0]} {needs}{hint}", f"{lacks[1]} {needs}{hint}", remedy)
+    return Ask(names, f"{lacks[0]} {needs}{hint}", f"{lacks[1]} {needs}{hint}")
 
 
 def _pair(requirement: NodeSelectorRequirement) -> str:

@@ -26,18 +26,15 @@ class _Lack(msgspec.Struct, frozen=True):
 
     one: str
     many: str
-    remedy: str = ""
 
     @classmethod
     def of_label(cls, key: str, by: str) -> _Lack:
         label = f"the label {key}, which {by} needs"
-        return cls(f"does not have {label}", f"do not have {label}", f"label the nodes with {key}")
+        return cls(f"does not have {label}", f"do not have {label}")
 
     @classmethod
     def of_room(cls, why: str) -> _Lack:
-        return cls(
-            f"is kept free by {why}", f"are kept free by {why}", "or change the anti-affinity"
-        )
+        return cls(f"is kept free by {why}", f"are kept free by {why}")
 
 
 def affinity_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
@@ -50,12 +47,11 @@ def affinity_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     for lack, nodes in grouped((node, lack) for node, (lack, _) in lacks.items()).items():
         obstacles = list(dict.fromkeys(pod for node in nodes if (pod := lacks[node][1])))
         if not obstacles:
-            yield Ask(nodes, lack.one, lack.many, lack.remedy)
+            yield Ask(nodes, lack.one, lack.many)
             continue
         more = f" and {len(obstacles) - 1} more" if len(obstacles) > 1 else ""
         way = f" (in the way: {obstacles[0]}{more})"
-        remedy = f"remove {obstacles[0]}, {lack.remedy}"
-        yield Ask(nodes, f"{lack.one}{way}", f"{lack.many}{way}", remedy)
+        yield Ask(nodes, f"{lack.one}{way}", f"{lack.many}{way}")
 
 
 class _Others:
@@ -130,12 +126,11 @@ def _friendless(term: AffinityTerm, *, is_somewhere: bool) -> _Lack:
     what = selection(term.selector)
     if is_somewhere:
         lack = f"no pod with {what} in the same {term.topology_key}"
-        return _Lack(f"has {lack}", f"have {lack}", "start such a pod there, or move the others")
+        return _Lack(f"has {lack}", f"have {lack}")
     namespaces = ", ".join(sorted(term.namespaces))
     where = f" in the namespace {namespaces}" if namespaces else ""
     lack = f"no pod with {what}: there is none{where}"
-    remedy = f"start a pod with {what}, or change the affinity"
-    return _Lack(f"has {lack}", f"have {lack}", remedy)
+    return _Lack(f"has {lack}", f"have {lack}")
 
 
 def _selects(question: Question, term: AffinityTerm, pod: PodInfo) -> bool:
@@ -158,18 +153,17 @@ def spread_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
 
     keys = " and ".join(f"{c.topology_key} (maxSkew {c.max_skew})" for c in hard)
     too_many = f"would have too many of the pods that are spread over {keys}"
-    remedy = "raise maxSkew, or make room in the topologies with fewer of them"
 
     def lack(node: str, of: Sequence[str]) -> _Lack:
         if REASON_LABEL not in of:
-            return _Lack(too_many, too_many, remedy)
+            return _Lack(too_many, too_many)
         labels = question.nodes[node].labels
         missing = next((c.topology_key for c in hard if c.topology_key not in labels), "")
         return _Lack.of_label(missing, "the spreading")
 
     lacks = ((node, lack(node, of)) for of, nodes in rejected.items() for node in nodes)
     for what, nodes in grouped(lacks).items():
-        yield Ask(nodes, what.one, what.many, what.remedy)
+        yield Ask(nodes, what.one, what.many)
 
 
 def port_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
@@ -191,9 +185,4 @@ def port_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
         by_port.setdefault(port, []).append((node, pod))
     for port, users in by_port.items():
         lack = f"the host port {port} in use (by {users[0][1]} on {users[0][0]})"
-        yield Ask(
-            tuple(node for node, _ in users),
-            f"has {lack}",
-            f"have {lack}",
-            f"remove {users[0][1]}, or use another hostPort",
-        )
+        yield Ask(tuple(node for node, _ in users), f"has {lack}", f"have {lack}")

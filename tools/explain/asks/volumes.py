@@ -42,8 +42,7 @@ def _left_out(demand: Demand, nodes: tuple[str, ...]) -> Ask:
 
 def _without_room(demand: Demand, nodes: tuple[str, ...]) -> Ask:
     lack = f"room for {demand.volume}: {demand.state}, {demand.meaning}"
-    remedy = "remove a pod with such volumes from one of them"
-    return Ask(nodes, f"lacks {lack}", f"lack {lack}", remedy)
+    return Ask(nodes, f"lacks {lack}", f"lack {lack}")
 
 
 def _asks(

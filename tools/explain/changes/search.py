@@ -4,7 +4,7 @@ two are enough, one of each kind that is needed. Each suggestion is decided agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -40,6 +40,7 @@ MOST_SHOWN = 5
 OF_EACH = 3  # that are shown of those of one side, if the other side has some
 MOST_PAIRS = 8
 MOST_SECONDS = 5.0  # for plugins and devices of which a decision takes long
+SECONDS_FOR_NODES = 2.0
 WAYS: tuple[Way, ...] = (
     gates.WAY,
     leaving.WAY,
@@ -91,6 +92,34 @@ def search(
     proven = list(alone.values()) or _pairs(world) or _many(world)
     suggestions = [suggestion for _, suggestion in sorted(proven, key=_rank)]
     return Search(suggestions, "the search stopped before it tried all changes" * world.spent)
+
+
+def helps(
+    explainer: Explainer,
+    question: Question,
+    attempt: Attempt,
+    outcome: Outcome,
+    groups: Sequence[Collection[str]],
+    seconds: float = SECONDS_FOR_NODES,
+) -> list[str]:
+    """Returns for each group of nodes the smallest changes after which the pod fits on one of them:
+    the owner's and the admin's, or what happens without them; "" if no change is enough alone.
+    """
+    if attempt.configuration.extenders:
+        return [""] * len(groups)
+    world = World(explainer, question, attempt, outcome, seconds)
+    return [_help(world, nodes) for nodes in groups]
+
+
+def _help(world: World, nodes: Collection[str]) -> str:
+    """Returns the smallest changes after which the pod fits on one of these nodes, one of each
+    side.
+    """
+    ways = [way for way in WAYS if way is not another_node.WAY]
+    with world.among(nodes), world.eased(list(gates.openings(world))):
+        changes = sorted((each for way in ways for each in _proven(world, way)), key=_rank)
+    smallest = {change.who: change for change, _ in reversed(changes)}
+    return _sentence([smallest[who].sentence for who in Who if who in smallest], "or")
 
 
 def _rank(proven: tuple[Change, Suggestion]) -> tuple[int, float]:
@@ -165,16 +194,20 @@ def _joined(*proven: tuple[Change, Suggestion]) -> tuple[Change, Suggestion]:
     the owner can make.
     """
     changes = sorted((change for change, _ in proven), key=_side)
-    first, *others = (change.sentence for change in changes)
-    sentences = [first, *(sentence[0].lower() + sentence[1:] for sentence in others)]
     joined = Change(
         " and ".join(change.kind for change in changes),
         changes[-1].who,
         sum(change.size for change in changes),
-        f"{', '.join(sentences[:-1])}, and {sentences[-1]}",
+        _sentence([change.sentence for change in changes], "and"),
         tuple(edit for change, _ in proven for edit in change.edits),
     )
     return joined, _suggestion(joined, proven[-1][1].nodes)
+
+
+def _sentence(changes: Sequence[str], word: str) -> str:
+    """Returns the sentences of changes as one, joined by a word; "" without any."""
+    sentences = [*changes[:1], *(text[0].lower() + text[1:] for text in changes[1:])]
+    return f", {word} ".join(filter(None, (", ".join(sentences[:-1]), *sentences[-1:])))
 
 
 def _side(change: Change) -> int:

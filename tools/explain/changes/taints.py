@@ -1,8 +1,10 @@
-"""Remove a node's taints, or end its cordon."""
+"""Remove a node's taints, or end its cordon; or wait until a broken node recovers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+from berth.actors.scheduling.kube.taints import Tolerations
 
 from ..asks.nodes import CONDITIONS
 from .change import Change, Who
@@ -22,13 +24,14 @@ def openings(world: World) -> Iterator[Edit]:
 
 
 def changes(world: World) -> Iterator[Change]:
-    """Yields the uncordoning of a node, and the removal of as few taints as possible from a
-    node.
+    """Yields the uncordoning of a node, the recovery of a broken node, and the removal of as few
+    taints as possible from a node.
     """
     tolerations = world.info.template.tolerations
     with world.changed([opening(world.pod)]):
         nodes = world.nodes()
     cordoned: list[str] = []
+    broken: list[str] = []
     tainted: list[tuple[int, str]] = []
     for name in nodes:
         info = world.node_info(name)
@@ -36,18 +39,34 @@ def changes(world: World) -> Iterator[Change]:
         is_cordoned = info.node is not None and info.node.spec.unschedulable
         if taints <= {CORDON} and (taints or is_cordoned):
             cordoned.append(name)
-        elif taints and not is_cordoned and not any(k.startswith(CONDITIONS) for k in taints):
+        elif is_cordoned or not taints:
+            continue
+        elif all(key.startswith(CONDITIONS) for key in taints):
+            broken.append(name)
+        elif not any(key.startswith(CONDITIONS) for key in taints):
             tainted.append((len(taints), name))
     for name in cordoned[:1]:
         edit = _uncordoned(world, name)
         yield Change("uncordon", Who.ADMIN, 0.1, f"Uncordon {name}", (edit,))
+    for name in broken[:1]:
+        words, edit = _without(world, name, tolerations)
+        yield Change(
+            "recovery", Who.ADMIN, 0.3, f"Repair {name}, so that it loses {words}", (edit,)
+        )
     for number, name in sorted(tainted)[:1]:
-        info = world.node_info(name)
-        rejecting = untolerated(info, tolerations)
-        edit = patch_of(*_kept(world, name, set(rejecting)))
-        words = " and ".join(map(worded, rejecting))
-        sentence = f"Remove the taint{'s' * (number > 1)} {words} from {name}"
+        words, edit = _without(world, name, tolerations)
+        sentence = f"Remove {words} from {name}"
         yield Change("taint", Who.ADMIN, min(1.0, 0.3 * number), sentence, (edit,))
+
+
+def _without(world: World, name: str, tolerations: Tolerations) -> tuple[str, Edit]:
+    """Returns the taints of a node that reject the pod, in words, and the edit that removes
+    them.
+    """
+    rejecting = untolerated(world.node_info(name), tolerations)
+    words = " and ".join(map(worded, rejecting))
+    edit = patch_of(*_kept(world, name, set(rejecting)))
+    return f"the taint{'s' * (len(rejecting) > 1)} {words}", edit
 
 
 def _uncordoned(world: World, name: str) -> Edit:

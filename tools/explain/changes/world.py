@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import TypeVar
@@ -71,6 +71,7 @@ class World:
         self._documents[self._pod] = pod
         self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
         self._easings: tuple[Edit, ...] = ()
+        self._among: Collection[str] | None = None
         self._decisions = 0
         self._end = monotonic() + seconds
         self.spent = False
@@ -94,7 +95,7 @@ class World:
     def preempted(self) -> Nomination | None:
         """The result of preemption before any change of the pod, None after one."""
         changed = bool(self._easings) or self._attempt is not self._first
-        return None if changed else self._preempted
+        return None if changed or not self._counts(self._preempted) else self._preempted
 
     def document(self, kind: str, name: str, namespace: str = "") -> Document | None:
         return self._documents.get((kind, namespace, name))
@@ -126,24 +127,38 @@ class World:
 
     def fits(self, node: str = "") -> bool:
         """True if the pod would fit on the node now; "" stands for any."""
-        rows = self._answer(_fitting, NO_ROWS)
-        if not node:
-            return len(rows) > 0
-        row = self._snapshot.columns.row_of.get(node)
-        return row is not None and row in rows
+        nodes = self.nodes()
+        return node in nodes if node else bool(nodes)
 
     def nodes(self) -> list[str]:
         """Returns the nodes that the pod fits on now, sorted."""
         names = self._snapshot.columns.names
-        return sorted(names[row] for row in self._answer(_fitting, NO_ROWS).tolist())
+        return self._counted(names[row] for row in self._answer(_fitting, NO_ROWS).tolist())
 
     def helped_by_room(self) -> list[str]:
         """Returns the nodes that the pod may fit on if other pods leave, sorted."""
-        return self._answer(_helped_by_room, [])
+        return self._counted(self._answer(_helped_by_room, []))
 
     def nomination(self) -> Nomination | None:
         """Returns the result of preemption, None if it does not help."""
-        return self._answer(_nomination, None)
+        nomination = self._answer(_nomination, None)
+        return nomination if self._counts(nomination) else None
+
+    @contextmanager
+    def among(self, nodes: Collection[str]) -> Iterator[None]:
+        """Asks about these nodes alone, until the block ends."""
+        self._among = nodes
+        try:
+            yield
+        finally:
+            self._among = None
+
+    def _counted(self, nodes: Iterable[str]) -> list[str]:
+        among = self._among
+        return sorted(nodes if among is None else (node for node in nodes if node in among))
+
+    def _counts(self, nomination: Nomination | None) -> bool:
+        return nomination is None or self._among is None or nomination.node in self._among
 
     def _answer(self, answer: Callable[[Plain], T], otherwise: T) -> T:
         """Returns the answer of a new decision, or the other value if there is none."""

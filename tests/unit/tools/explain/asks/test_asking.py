@@ -28,6 +28,7 @@ BUSY = """
  resources: {requests: {cpu: 1500m, memory: 6Gi}}}]}}
 """
 TAINT = "{key: dedicated, value: batch, effect: NoSchedule}"
+WORDED = "dedicated=batch:NoSchedule"
 TAINTED = NODES.replace("status:", f"spec: {{taints: [{TAINT}]}}, status:")
 CORDONED = NODES.replace("status:", "spec: {unschedulable: true}, status:")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -164,24 +165,26 @@ FIRST_OPEN = NODES.replace(SECOND, f"spec: {{unschedulable: true}}, {SECOND}")
         (NODES, f"nodeSelector: {{dsk: ssd}}, {PLAIN}",
          "(no node has the label dsk; did you mean disk?)"),
         (NODES, f"nodeSelector: {{disk: nvme}}, {PLAIN}",
-         "kubectl label node node-1 disk=nvme, or ask for another label"),
+         "Drop disk=nvme from the node selector"),
         (NODES, f"nodeSelector: {{kubernetes.io/arch: arm64}}, {PLAIN}",
-         "(nodes have amd64) ask for another kubernetes.io/arch, or add such a node"),
+         "(nodes have amd64) Drop kubernetes.io/arch=arm64 from the node selector"),
         (NODES, f"nodeSelector: {{node.kubernetes.io/instance-type: m5}}, {PLAIN}",
-         "ask for another node.kubernetes.io/instance-type, or add such a node"),
+         "Drop node.kubernetes.io/instance-type=m5 from the node selector"),
         (TAINTED.replace("dedicated", "node.kubernetes.io/memory-pressure"), PLAIN,
-         "NoSchedule wait until the node recovers, or repair it"),
+         "NoSchedule Repair node-1, so that it loses the taint"),
         (TAINTED, PLAIN,
-         "tolerations: [{key: dedicated, operator: Equal, value: batch, effect: NoSchedule}]"),
-        (CORDONED, PLAIN, "kubectl uncordon node-1"),
-        (RUNNING, requesting("cpu: 3"), "free 500m cpu on"),
+         f"Tolerate the taint {WORDED}, or remove the taint {WORDED} from node-1"),
+        (CORDONED, PLAIN, "are cordoned Uncordon node-1"),
+        (RUNNING, requesting("cpu: 3"),
+         "Lower the cpu request of container c to 2500m, or move default/a away from node-1"),
         (LARGE_TAINTED, requesting("cpu: 9"), "1 lacks cpu (9 requested, it has 2)"),
         (f"{LARGE_TAINTED}---{THIRD}", requesting("cpu: 9"),
          "2 lack cpu (9 requested, the largest of them has 3)"),
-        (f"{LARGE_TAINTED}---{THIRD}", requesting("cpu: 9"), "request at most 3 cpu"),
+        (f"{LARGE_TAINTED}---{THIRD}", requesting("cpu: 9"),
+         "Lower the cpu request of container c to 3"),
         (GPU_TAINTED, GPU, "1 lacks nvidia.com/gpu (it has none)"),
         (f"{GPU_TAINTED}---{THIRD}", GPU, "2 lack nvidia.com/gpu (none of them has any)"),
-        (GPU_TAINTED, GPU, "add a node with nvidia.com/gpu, or do not request it"),
+        (GPU_TAINTED, GPU, "Drop the nvidia.com/gpu request of container c"),
     ],
 )  # fmt: skip
 def test_what_nodes_lack_and_what_would_help(cluster: str, spec: str, lack: str) -> None:
