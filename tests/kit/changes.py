@@ -28,7 +28,7 @@ def suggested(objects: Sequence[Document], pod: Document) -> list[Suggestion] | 
     question = Question(pod, list(objects), CONFIGURATION)
     attempt = EXPLAINER.attempt(question)
     explained = decided(attempt)
-    if not is_pending(attempt, explained.decision):
+    if not is_pending(question, attempt, explained.decision):
         return None
     result = search(EXPLAINER, question, attempt, explained.outcome, inf)
     again = decided(attempt).decision

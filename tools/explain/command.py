@@ -163,7 +163,7 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     explained = decided(attempt)
     decision = explained.decision
     result = None
-    if is_pending(attempt, decision):
+    if is_pending(question, attempt, decision):
         result = search(explainer, question, attempt, explained.outcome)
     if output in ("json", "yaml"):
         document = msgspec.to_builtins(decision)

@@ -13,6 +13,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from .answering import Explainer, decided
 from .asks.asking import asks_of
+from .pinned import waiting_claims
 from .report import conclusion
 from .source import Document, SourceError, question_about
 from .subject import Subject
@@ -34,22 +35,22 @@ def pending_pods(
     objects: list[Document],
     namespace: str | None,
 ) -> list[PendingPod]:
-    """Returns the pods of a namespace (None: of all) that have no node, in the order of their
-    names. Raises SourceError.
+    """Returns the pods of a namespace (None: of all) that have no node, or have one and keep claims
+    waiting by it, in the order of their names. Raises SourceError.
     """
     try:
         cluster = explainer.cluster(objects)
     except msgspec.ValidationError as invalid:
         raise SourceError(str(invalid)) from None
     pending = []
-    for document in objects:
-        if not _is_pending(document, namespace):
-            continue
+    chosen = [document for document in objects if _is_pending(document, namespace, objects)]
+    # Those with a node come last, as they are tried in a cluster without themselves.
+    for document in sorted(chosen, key=lambda each: bool(each["spec"].get("nodeName"))):
         metadata = document["metadata"]
         subject = Subject("Pod", metadata["namespace"], metadata["name"])
         question = question_about(subject, objects, configuration)
         try:
-            attempt = explainer.attempt(question, cluster)
+            attempt = explainer.attempt(question, None if question.pinned_to else cluster)
             explained = decided(attempt)
             asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
             sentence = "".join(conclusion(explained, asks, now=not question.standing))
@@ -59,12 +60,12 @@ def pending_pods(
     return sorted(pending, key=lambda pod: (pod.namespace, pod.name))
 
 
-def _is_pending(document: Document, namespace: str | None) -> bool:
+def _is_pending(document: Document, namespace: str | None, objects: list[Document]) -> bool:
     if document["kind"] != "Pod":
         return False
     spec, status = document.get("spec") or {}, document.get("status") or {}
     return (
-        not spec.get("nodeName")
+        (not spec.get("nodeName") or bool(waiting_claims(document, objects)))
         and status.get("phase") not in FINISHED
         and namespace in (None, document["metadata"].get("namespace"))
     )

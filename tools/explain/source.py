@@ -53,6 +53,7 @@ from ..apiserver.validation import invalid_message, problems
 from ..manifests import ManifestError, read
 from .cluster import decoded
 from .eviction import eviction
+from .pinned import unchosen
 from .subject import Subject, next_pod, standing
 
 # Kinds that admission looks up.
@@ -66,13 +67,15 @@ Document = dict[str, Any]
 
 class Question(msgspec.Struct, frozen=True):
     """A pod, the cluster around it, and the configuration of the decision. `standing` says why the
-    scheduler does not try the pod now, if it does not.
+    scheduler does not try the pod now, if it does not. `pinned_to` is the node that the pod names,
+    if claims of it wait until a scheduler chooses the node.
     """
 
     pod: Document
     objects: list[Document]
     configuration: KubeSchedulerConfiguration
     standing: tuple[str, ...] = ()
+    pinned_to: str = ""
 
 
 class SourceError(ValueError):
@@ -269,8 +272,10 @@ def question_about(
     if subject.kind == "Pod":
         others = [other for other in documents if other is not document]
         nodes = {other["metadata"]["name"] for other in others if other["kind"] == "Node"}
-        sentences = (*standing(document, nodes), *eviction(document, others))
-        return Question(_pending(document), others, configuration, sentences)
+        waiting = unchosen(document, others)
+        sentences = (*standing(document, nodes), *waiting, *eviction(document, others))
+        pinned_to = document["spec"]["nodeName"] if waiting else ""
+        return Question(_pending(document), others, configuration, sentences, pinned_to)
     try:
         pod, claims = next_pod(document, documents)
     except msgspec.ValidationError as invalid:

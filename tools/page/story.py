@@ -151,8 +151,10 @@ def story_of(
         pending = ask()
         explained = decided(pending.attempt)
         decision = explained.decision
-        if is_pending(pending.attempt, decision) and not spec.get("nodeName"):
-            result = search(pending.explainer, pending.question, pending.attempt, explained.outcome)
+        question, attempt = pending.question, pending.attempt
+        to_change = question.pinned_to or not spec.get("nodeName")
+        if to_change and is_pending(question, attempt, decision):
+            result = search(pending.explainer, question, attempt, explained.outcome)
             changes_problem = result.problem
             changes = [
                 Change(each.who.value, each.sentence) for each in first_of(result.suggestions)

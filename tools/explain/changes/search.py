@@ -21,6 +21,7 @@ from . import (
     gates,
     labels,
     leaving,
+    pinning,
     ports,
     requests,
     room,
@@ -60,10 +61,12 @@ WAYS: tuple[Way, ...] = (
 )
 
 
-def is_pending(attempt: Attempt, decision: Decision | Failure) -> bool:
-    """True if there is something to change: the pod fits nowhere, or has scheduling gates."""
-    gated = bool(attempt.info.pod.spec.scheduling_gates)
-    return gated or not (isinstance(decision, Failure) or decision.hosts)
+def is_pending(question: Question, attempt: Attempt, decision: Decision | Failure) -> bool:
+    """True if there is something to change: the pod fits nowhere, has scheduling gates, or has a
+    node that keeps its claims waiting.
+    """
+    held = bool(question.pinned_to or attempt.info.pod.spec.scheduling_gates)
+    return held or not (isinstance(decision, Failure) or decision.hosts)
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -88,8 +91,11 @@ def search(
     if attempt.configuration.extenders:
         return Search([], "no change is tried, as extenders would be asked about each")
     world = World(explainer, question, attempt, outcome, seconds)
-    alone = {each[0].sentence: each for way in WAYS for each in _proven(world, way)}
-    proven = list(alone.values()) or _pairs(world) or _many(world)
+    ways = (pinning.WAY,) if question.pinned_to else WAYS
+    alone = {each[0].sentence: each for way in ways for each in _proven(world, way)}
+    proven = list(alone.values())
+    if not question.pinned_to:
+        proven = proven or _pairs(world) or _many(world)
     suggestions = [suggestion for _, suggestion in sorted(proven, key=_rank)]
     return Search(suggestions, "the search stopped before it tried all changes" * world.spent)
 

@@ -81,6 +81,11 @@ class World:
         return self._documents[self._pod]
 
     @property
+    def pinned_to(self) -> str:
+        """The node that the pod names, if claims of it wait until a scheduler chooses the node."""
+        return self._question.pinned_to
+
+    @property
     def written(self) -> PodInfo:
         """The pod as `pod` says."""
         return self._attempt.info

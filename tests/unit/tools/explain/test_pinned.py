@@ -1,0 +1,92 @@
+"""A pod that names its node, with a claim that waits until a scheduler chooses one."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from berth.tools.explain.command import explain
+
+NODES = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1, labels: {kubernetes.io/hostname: n1}}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n2}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: late}
+provisioner: example.com
+volumeBindingMode: WaitForFirstConsumer
+"""
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], storageClassName: late, resources: {requests: {storage: 1Gi}}}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  nodeName: NODE
+  containers: [{name: c, image: i}]
+  volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]
+"""
+WAITS = (
+    "default/web waits for its claim data, which waits until a scheduler chooses the node of the "
+    "first consumer: as spec.nodeName is set, none will."
+)
+
+
+def explained(*texts: str, pod: str = "web") -> str:
+    runner = CliRunner(env={"COLUMNS": "300"})
+    result = runner.invoke(explain, ["-f", "-", *[pod] * bool(pod)], input="---".join(texts))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def named(name: str, node: str) -> str:
+    return POD.replace("NAME", name).replace("NODE", node)
+
+
+@pytest.mark.parametrize(
+    ("node", "change"),
+    [
+        (
+            "n1",
+            "- Use a nodeSelector kubernetes.io/hostname: n1 instead of nodeName: it fits on n1.",
+        ),
+        ("n2", "- Use a node affinity to n2 instead of nodeName: it fits on n2."),
+    ],
+)
+def test_the_claim_that_waits_is_named_and_the_selector_advised(node: str, change: str) -> None:
+    told = explained(NODES, CLAIM, named("web", node))
+    assert WAITS in told
+    assert told.split("what would change it\n")[1].splitlines() == [change]
+
+
+def test_it_is_among_the_pending_pods() -> None:
+    told = explained(NODES, CLAIM, named("web", "n1"), pod="")
+    assert "default/web │ is already bound to n1; waits for its claim data" in told
+    assert "it would go to n1, n2" in told
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (CLAIM.replace("{name: data}", "{name: data, annotations: {SELECTED: n1}}"),),
+        (CLAIM.replace("spec: {", "spec: {volumeName: v, "),),
+        (CLAIM, named("other", '""')),  # whose node a scheduler chooses
+    ],
+)
+def test_a_claim_whose_node_is_chosen_does_not_wait(others: tuple[str, ...]) -> None:
+    annotation = "volume.kubernetes.io/selected-node"
+    texts = [text.replace("SELECTED", annotation) for text in others]
+    assert "waits for its claim" not in explained(NODES, *texts, named("web", "n1"))

@@ -1,0 +1,73 @@
+"""Pods that name their node themselves, with claims that wait until a scheduler chooses one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from berth.actors.scheduling.kube.annotations import SELECTED_NODE
+
+from .words import listed
+
+Document = dict[str, Any]
+LATE = "WaitForFirstConsumer"
+
+
+def unchosen(pod: Document, documents: Sequence[Document]) -> list[str]:
+    """Says of a pod which of its claims get no volume because it has a node: a sentence without its
+    subject, or none.
+    """
+    names = waiting_claims(pod, documents)
+    if not names:
+        return []
+    claims = f"claim {names[0]}, which waits"
+    if len(names) > 1:
+        claims = f"claims {listed(names)}, which wait"
+    late = f"waits for its {claims} until a scheduler chooses the node of the first consumer"
+    return [f"{late}: as spec.nodeName is set, none will"]
+
+
+def waiting_claims(pod: Document, documents: Sequence[Document]) -> list[str]:
+    """Returns the claims of a pod that get no volume because the pod has a node: a claim that waits
+    for its first consumer gets a volume once a scheduler has chosen the consumer's node.
+    """
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    names = set(_claim_names(pod))
+    if not names or not spec.get("nodeName") or status.get("phase", "Pending") != "Pending":
+        return []
+    namespace = pod["metadata"].get("namespace")
+    late = {
+        document["metadata"]["name"]
+        for document in documents
+        if document["kind"] == "StorageClass" and document.get("volumeBindingMode") == LATE
+    }
+    names -= {name for other in documents for name in _to_come(other, namespace)}
+    return sorted(
+        document["metadata"]["name"]
+        for document in documents
+        if document["kind"] == "PersistentVolumeClaim"
+        and document["metadata"].get("namespace") == namespace
+        and document["metadata"]["name"] in names
+        and _waits(document, late)
+    )
+
+
+def _waits(claim: Document, late: set[str]) -> bool:
+    spec, annotations = claim["spec"], claim["metadata"].get("annotations") or {}
+    chosen = spec.get("volumeName") or annotations.get(SELECTED_NODE)
+    return not chosen and spec.get("storageClassName") in late
+
+
+def _to_come(pod: Document, namespace: str | None) -> Iterator[str]:
+    """Yields the claims for which a scheduler chooses a node, because of a pod without one."""
+    nearby = pod["kind"] == "Pod" and pod["metadata"].get("namespace") == namespace
+    if nearby and not (pod.get("spec") or {}).get("nodeName"):
+        yield from _claim_names(pod)
+
+
+def _claim_names(pod: Document) -> Iterator[str]:
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        if volume.get("persistentVolumeClaim"):
+            yield volume["persistentVolumeClaim"]["claimName"]
+        elif volume.get("ephemeral"):
+            yield f"{pod['metadata']['name']}-{volume['name']}"
