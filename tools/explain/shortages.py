@@ -329,8 +329,7 @@ class _Judge:
                 shown.append(of + listed(each))
             text = f"constraint #{whole.constraints.index(constraint)} {kind} {attribute}"
             if len(left.constraints) == 1:
-                least = sum(_least_count(request) for request in held)
-                text += f": {_unmet(kind, every, least)}"
+                text += f": {_unmet(kind, every, [*map(_least_count, held)])}"
             texts.append(f"{text} ({'; '.join(shown)})")
         if len(texts) > 1:
             return f"{' and '.join(texts)} cannot be met at once"
@@ -418,17 +417,21 @@ def _kind(constraint: DeviceConstraint) -> tuple[str, str]:
     return "distinctAttribute", constraint.distinct_attribute or ""
 
 
-def _unmet(kind: str, values: Mapping[str, Collection[str]], least: int) -> str:
-    """Says which constraint a number of devices cannot meet, by the values that they have."""
+def _unmet(kind: str, values: Mapping[str, Collection[str]], counts: Sequence[int]) -> str:
+    """Says which constraint devices cannot meet, by the values that they have. `counts` are the
+    devices that each request needs; what is said of them together is that the allocator finds none.
+    """
+    least = sum(counts)
     if least <= 1:
-        return "no device has the attribute"
+        return "no device that fits has the attribute"
     if kind == "matchAttribute":
         which, most = "the same value", max(map(len, values.values()), default=0)
     else:
         which, most = "different values", len(values)
-    if most >= least:
-        return f"no {least} devices with {which} can be taken together"
-    return f"no {least} devices have {which}"
+    if most < least:
+        return f"no {least} devices that fit have {which}"
+    together = "suit the requests together" if len(counts) > 1 else "can be taken together"
+    return f"no {least} devices with {which} {together}"
 
 
 def _least_count(request: Request) -> int:

@@ -389,8 +389,8 @@ SAME, OTHER = ({f"{kind}Attribute": f"{DRIVER}/numa"} for kind in ("match", "dis
             2,
             [SAME],
             (
-                f"constraint #0 matchAttribute {DRIVER}/numa: no 2 devices have the same value "
-                "(0: gpu-0, 1: gpu-1, without it: gpu-2)"
+                f"constraint #0 matchAttribute {DRIVER}/numa: no 2 devices that fit have the same "
+                "value (0: gpu-0, 1: gpu-1, without it: gpu-2)"
             ),
         ),
         (
@@ -398,8 +398,8 @@ SAME, OTHER = ({f"{kind}Attribute": f"{DRIVER}/numa"} for kind in ("match", "dis
             2,
             [OTHER],
             (
-                f"constraint #0 distinctAttribute {DRIVER}/numa: no 2 devices have different "
-                "values (0: gpu-0, gpu-1)"
+                f"constraint #0 distinctAttribute {DRIVER}/numa: no 2 devices that fit have "
+                "different values (0: gpu-0, gpu-1)"
             ),
         ),
         (
@@ -407,8 +407,8 @@ SAME, OTHER = ({f"{kind}Attribute": f"{DRIVER}/numa"} for kind in ("match", "dis
             1,
             [SAME],
             (
-                f"constraint #0 matchAttribute {DRIVER}/numa: no device has the attribute "
-                "(without it: gpu-0)"
+                f"constraint #0 matchAttribute {DRIVER}/numa: no device that fits has the "
+                "attribute (without it: gpu-0)"
             ),
         ),
         (
@@ -467,10 +467,25 @@ def test_a_constraint_on_several_requests() -> None:
             "a, b",
             (
                 f"each can be met, but not together: constraint #0 matchAttribute {DRIVER}/numa: "
-                "no 2 devices have the same value (request a has 0: gpu-0; request b has 1: gpu-1)"
+                "no 2 devices that fit have the same value "
+                "(request a has 0: gpu-0; request b has 1: gpu-1)"
             ),
         )
     ]
+
+
+def test_devices_with_the_same_value_that_suit_one_request_alone() -> None:
+    document = claim(
+        "c",
+        request("a", **selecting(f'device.attributes["{DRIVER}"].numa == 0')),
+        request("b", **selecting(f'device.attributes["{DRIVER}"].numa == 1')),
+        constraints=[SAME],
+    )
+    devices = on(at("gpu-0", 0), at("gpu-1", 1), at("gpu-2", 1))
+    assert why(in_words(*devices, document)).endswith(
+        "no 2 devices with the same value suit the requests together "
+        "(request a has 0: gpu-0; request b has 1: gpu-1, gpu-2)"
+    )
 
 
 # --------------------------------------------------------------------- requests that exclude others
