@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from berth.actors.scheduling.decision.outcome import Outcome
+from berth.actors.scheduling.decision.outcome import DecisionFailure, Outcome
 
 from ..answering import Attempt, Explainer
 from ..decision import Decision, Failure
@@ -17,6 +17,7 @@ from ..words import listed
 from . import (
     affinity,
     another_node,
+    device_selectors,
     devices,
     gates,
     labels,
@@ -66,7 +67,7 @@ def is_pending(question: Question, attempt: Attempt, decision: Decision | Failur
     node that keeps its claims waiting.
     """
     held = bool(question.pinned_to or attempt.info.pod.spec.scheduling_gates)
-    return held or not (isinstance(decision, Failure) or decision.hosts)
+    return held or isinstance(decision, Failure) or not decision.hosts
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -91,10 +92,14 @@ def search(
     if attempt.configuration.extenders:
         return Search([], "no change is tried, as extenders would be asked about each")
     world = World(explainer, question, attempt, outcome, seconds)
-    ways = (pinning.WAY,) if question.pinned_to else WAYS
+    ways = WAYS
+    if question.pinned_to:
+        ways = (pinning.WAY,)
+    elif isinstance(outcome, DecisionFailure):
+        ways = (device_selectors.WAY,)
     alone = {each[0].sentence: each for way in ways for each in _proven(world, way)}
     proven = list(alone.values())
-    if not question.pinned_to:
+    if ways is WAYS:
         proven = proven or _pairs(world) or _many(world)
     suggestions = [suggestion for _, suggestion in sorted(proven, key=_rank)]
     return Search(suggestions, "the search stopped before it tried all changes" * world.spent)

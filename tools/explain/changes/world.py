@@ -20,6 +20,7 @@ from berth.actors.scheduling.framework.post_filter import Nomination
 from berth.actors.scheduling.framework.questions import unasked
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Namespace
+from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -36,6 +37,7 @@ from ..source import Question, SourceError
 from .edit import Action, Document, Edit
 
 T = TypeVar("T")
+Kind = TypeVar("Kind", bound=HasMetadata)
 Place = tuple[str, str, str]
 UNREADABLE = (
     SourceError,
@@ -107,6 +109,10 @@ class World:
 
     def every(self, kind: str) -> list[Document]:
         return [document for (of, _, _), document in self._documents.items() if of == kind]
+
+    def objects(self, kind: type[Kind]) -> Iterable[Kind]:
+        """Returns the objects of a kind as the scheduler reads them."""
+        return self._snapshot.objects.every(kind)
 
     def node_infos(self) -> list[NodeInfo]:
         """Returns the nodes with their pods, in the order of their names."""
