@@ -17,8 +17,8 @@ from aiohttp import web
 from playwright.async_api import Browser, expect
 
 from berth.tools.whatif.fullness import Fullness, NodeChange
-from berth.tools.whatif.placing import Deleted, Evicted, Placed
-from berth.tools.whatif.trying import Kept, Pending, Result
+from berth.tools.whatif.placing import Deleted, Evicted, Lost, Placed
+from berth.tools.whatif.result import Kept, Pending, Result, WithoutPods
 from tests.integration.test_page import MESSAGE, browsing, filled, served
 from tests.kit.programs import needs
 
@@ -63,14 +63,18 @@ class Canned:
         steady = [NodeChange(f"node-{number}", half, half) for number in range(2, 6)]
         nodes = [NodeChange("node-0", half, empty), NodeChange("node-1", half, half), *steady]
         result = Result(
+            "1 pod is newly pending: 1 placed, 1 evicted, 1 deleted",
+            True,
             False,
             [Placed("shop/a", "ReplicaSet shop/web", "node-1", 1)],
-            [Pending("ReplicaSet shop/web", ["shop/b"], MESSAGE)],
+            [Pending("ReplicaSet shop/web", ["shop/b"], MESSAGE, False)],
+            [Lost("shop/alone", "node-0", "node-0 is drained", 1)],
             [Evicted("shop/web-0", "node-0", "node-0 is drained", "shop/a", 1)],
             [Deleted("shop/web-9", "ReplicaSet shop/web", "node-1", 1)],
             nodes,
             [Kept("shop/web-6", "node-0", ["web"])],
             [],
+            [WithoutPods("Deployment shop/idle", 2, "shop/idle-new-1", "")],
         )
         return web.Response(body=msgspec.json.encode(result))
 

@@ -29,7 +29,7 @@ from .asks.asking import asks_of
 from .changes.search import Search, first_of, helps, is_pending, search
 from .decision import Decision
 from .devices import supply
-from .pending import pending_pods
+from .pending import pending
 from .pending import show as show_pending
 from .report import every_node, show
 from .source import (
@@ -208,12 +208,13 @@ def _explain_pending(
     namespace: str | None,
     output: str,
 ) -> None:
-    pods = pending_pods(explainer, configuration, objects, namespace)
+    listed = pending(explainer, configuration, objects, namespace)
     if output in ("table", "html"):
         with _console(output, "pending pods") as console:
-            show_pending(pods, namespace, console)
+            show_pending(listed, namespace, console)
     else:
-        _print({"items": [msgspec.to_builtins(pod) for pod in pods]}, output)
+        document = {"items": listed.pods, "withoutPods": listed.without_pods}
+        _print(msgspec.to_builtins(document), output)
 
 
 @contextmanager

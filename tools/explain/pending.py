@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from berth.actors.scheduling.kube.core import FINISHED
+from berth.actors.scheduling.kube.core import FINISHED, Node
 from berth.config.types import KubeSchedulerConfiguration
 
+from ..hollow.objects import read
 from .answering import Explainer, decided
 from .asks.asking import asks_of
+from .cluster import Cluster
+from .decision import Decision
 from .pinned import waiting_claims
+from .podless import Podless, finds_a_node
 from .report import conclusion
-from .source import Document, SourceError, question_about
+from .source import Document, Question, SourceError, question_about
 from .subject import Subject
 from .words import shown
 
@@ -29,35 +33,88 @@ class PendingPod(msgspec.Struct, frozen=True):
     decision: str
 
 
-def pending_pods(
+class WithoutPods(msgspec.Struct, frozen=True):
+    """A workload that has none of the pods that it asks for, and the decision for one of them."""
+
+    workload: str
+    asks: int
+    decision: str
+    placed: bool
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """The pending pods, and the workloads without pods."""
+
+    pods: list[PendingPod]
+    without_pods: list[WithoutPods]
+
+
+def pending(
     explainer: Explainer,
     configuration: KubeSchedulerConfiguration,
     objects: list[Document],
     namespace: str | None,
-) -> list[PendingPod]:
+) -> Listed:
     """Returns the pods of a namespace (None: of all) that have no node, or have one and keep claims
-    waiting by it, in the order of their names. Raises SourceError.
+    waiting by it, and the workloads without pods, in the order of their names. Raises SourceError.
     """
     try:
         cluster = explainer.cluster(objects)
     except msgspec.ValidationError as invalid:
         raise SourceError(str(invalid)) from None
-    pending = []
+    without = list(_without_pods(explainer, configuration, objects, namespace, cluster))
+    pods = []
     chosen = [document for document in objects if _is_pending(document, namespace, objects)]
     # Those with a node come last, as they are tried in a cluster without themselves.
     for document in sorted(chosen, key=lambda each: bool(each["spec"].get("nodeName"))):
         metadata = document["metadata"]
         subject = Subject("Pod", metadata["namespace"], metadata["name"])
         question = question_about(subject, objects, configuration)
+        sentence, _ = _decision(explainer, question, None if question.pinned_to else cluster)
+        pods.append(PendingPod(subject.namespace, subject.name, question.standing, sentence))
+    return Listed(
+        sorted(pods, key=lambda pod: (pod.namespace, pod.name)),
+        sorted(without, key=lambda of: of.workload),
+    )
+
+
+def _without_pods(
+    explainer: Explainer,
+    configuration: KubeSchedulerConfiguration,
+    objects: list[Document],
+    namespace: str | None,
+    cluster: Cluster,
+) -> Iterator[WithoutPods]:
+    nodes = [read(document, Node) for document in objects if document["kind"] == "Node"]
+    for (kind, within, name), asks in Podless(objects).workloads().items():
+        subject = Subject(kind, within, name)
+        workload = subject.is_in(objects)
+        if namespace not in (None, within) or not workload or not finds_a_node(workload, nodes):
+            continue
         try:
-            attempt = explainer.attempt(question, None if question.pinned_to else cluster)
-            explained = decided(attempt)
-            asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-            sentence = "".join(conclusion(explained, asks, now=not question.standing))
+            question = question_about(subject, objects, configuration)
         except SourceError as problem:
-            sentence = str(problem)
-        pending.append(PendingPod(subject.namespace, subject.name, question.standing, sentence))
-    return sorted(pending, key=lambda pod: (pod.namespace, pod.name))
+            yield WithoutPods(str(subject), asks, str(problem), placed=False)
+            continue
+        for created in question.objects[len(objects) :]:  # such as claims
+            explainer.replace(None, created)
+            cluster.put(created)
+        sentence, placed = _decision(explainer, question, cluster)
+        yield WithoutPods(str(subject), asks, sentence, placed)
+
+
+def _decision(
+    explainer: Explainer, question: Question, cluster: Cluster | None
+) -> tuple[str, bool]:
+    """Returns the decision in a sentence, and whether the pod would get a node."""
+    try:
+        attempt = explainer.attempt(question, cluster)
+    except SourceError as problem:
+        return str(problem), False
+    explained = decided(attempt)
+    asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
+    sentence = "".join(conclusion(explained, asks, now=not question.standing))
+    return sentence, isinstance(explained.decision, Decision) and bool(explained.decision.hosts)
 
 
 def _is_pending(document: Document, namespace: str | None, objects: list[Document]) -> bool:
@@ -71,17 +128,35 @@ def _is_pending(document: Document, namespace: str | None, objects: list[Documen
     )
 
 
-def show(pods: Sequence[PendingPod], namespace: str | None, console: Console) -> None:
-    """Prints a row for each pod, or that there is none."""
-    if not pods:
+def show(listed: Listed, namespace: str | None, console: Console) -> None:
+    """Prints a row for each pod and for each workload without pods, or that there is none."""
+    if not listed.pods:
         where = "" if namespace is None else f" in the namespace {shown(namespace)}"
         console.print(f"no pod is pending{where}")
+    else:
+        table = Table(title="pending pods", title_justify="left")
+        table.add_column("pod", overflow="fold")
+        table.add_column("decision", overflow="fold")
+        for pod in listed.pods:
+            parts = [*pod.standing, f"if it were tried now, it {pod.decision}"]
+            decision = "; ".join(parts) if pod.standing else pod.decision
+            table.add_row(shown(f"{pod.namespace}/{pod.name}"), shown(decision))
+        console.print(table)
+    if not listed.without_pods:
         return
-    table = Table(title="pending pods", title_justify="left")
-    table.add_column("pod", overflow="fold")
-    table.add_column("decision", overflow="fold")
-    for pod in pods:
-        parts = [*pod.standing, f"if it were tried now, it {pod.decision}"]
-        decision = "; ".join(parts) if pod.standing else pod.decision
-        table.add_row(shown(f"{pod.namespace}/{pod.name}"), shown(decision))
+    console.print(
+        without_pods(len(listed.without_pods), sum(not of.placed for of in listed.without_pods))
+    )
+    table = Table(title="workloads without pods", title_justify="left")
+    table.add_column("workload", overflow="fold")
+    table.add_column("asks for")
+    table.add_column("one of its pods", overflow="fold")
+    for of in listed.without_pods:
+        table.add_row(shown(of.workload), str(of.asks), shown(of.decision))
     console.print(table)
+
+
+def without_pods(workloads: int, unplaced: int) -> str:
+    """Returns the sentence about workloads of which one pod each was tried."""
+    have = "1 workload has" if workloads == 1 else f"{workloads} workloads have"
+    return f"{have} no pods here: of one pod of each, {unplaced} could not be placed"

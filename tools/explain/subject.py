@@ -12,29 +12,30 @@ from berth.actors.scheduling.kube.core import FINISHED
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 
 from ..apiserver.resources import KINDS
-from ..hollow import daemon_set, stateful_set
+from ..hollow import cron_job, daemon_set, stateful_set
 from ..hollow.documents import pod_from
 from ..hollow.job.controller import labels as job_labels
 from ..hollow.objects import TYPES as WORKLOAD_TYPES
-from ..hollow.objects import DaemonSet, Job, StatefulSet, Workload, read
+from ..hollow.objects import CronJob, DaemonSet, Job, StatefulSet, Workload, read
 from ..hollow.writes import Create
 
 Document = dict[str, Any]
 NEW = "new"
 DEFAULT_NAMESPACE = "default"
-_WORKLOADS = (
+WORKLOADS = (
     "Deployment",
     "ReplicaSet",
     "StatefulSet",
     "DaemonSet",
     "Job",
+    "CronJob",
     "ReplicationController",
 )
 # The names of kinds as kubectl takes them.
 _KIND_OF = {
     name: kind.kind
     for kind in KINDS
-    if kind.kind in ("Pod", *_WORKLOADS)
+    if kind.kind in ("Pod", *WORKLOADS)
     for name in (kind.kind.lower(), kind.plural, *kind.short)
 }
 
@@ -108,11 +109,17 @@ def next_pod(workload: Document, documents: Sequence[Document]) -> tuple[Documen
     owner: Any = read(workload, WORKLOAD_TYPES[workload["kind"]])
     if isinstance(owner, StatefulSet):
         return _next_stateful_pod(owner, documents)
+    if isinstance(owner, CronJob):
+        return _named(_pod_of(cron_job.first_job(owner)), owner), []
+    return _named(_pod_of(owner), owner), []
+
+
+def _pod_of(owner: Workload) -> Document:
     labels = job_labels(owner) if isinstance(owner, Job) else None
-    return _named(pod_from(owner, labels=labels), owner), []
+    return pod_from(owner, labels=labels)
 
 
-def _named(pod: Document, owner: Workload) -> Document:
+def _named(pod: Document, owner: Workload | CronJob) -> Document:
     metadata = {**pod["metadata"], "name": f"{owner.metadata.name}-{NEW}"}
     if isinstance(owner, DaemonSet):
         pod["spec"] = {**pod["spec"], "tolerations": daemon_set.tolerations(pod["spec"])}

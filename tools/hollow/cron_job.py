@@ -13,7 +13,7 @@ from ..apiserver.cron import Schedule, parse
 from .documents import reference_to, stamp, status_of
 from .events import Reporter, about
 from .job.controller import finished
-from .objects import CronJob, Document, Job
+from .objects import CronJob, Document, Job, read
 from .properties import controller_of, deleting, holds
 from .writes import Again, Create, Delete, Notice, Write, delete, status_writes
 
@@ -178,6 +178,13 @@ def latest(
     while time is not None and time <= now:
         due, time = time, schedule.after(time, zone)
     return due, missed
+
+
+def first_job(owner: CronJob) -> Job:
+    """Returns a job as the owner creates them; its name and uid are made up."""
+    document = _job(owner, datetime.fromtimestamp(0, UTC), ZoneInfo("UTC"))
+    metadata = {**document["metadata"], "uid": f"{owner.metadata.uid}-job"}
+    return read({**document, "metadata": metadata}, Job)
 
 
 def _job(owner: CronJob, time: datetime, zone: ZoneInfo) -> Document:

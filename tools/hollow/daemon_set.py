@@ -209,22 +209,27 @@ def _on_node(
 
 
 def _pod(owner: DaemonSet, node: str, revision: str) -> Document:
-    template = owner.spec.template
     labels = {HASH: revision}
     if number := owner.metadata.annotations.get(ANNOTATION):
         labels[_NUMBER] = number
     pod = pod_from(owner, labels=labels)
-    spec = template["spec"]
+    spec = pinned(owner.spec.template["spec"], node)
+    pod["spec"] = {**spec, "tolerations": tolerations(spec)}
+    return pod
+
+
+def pinned(spec: Document, node: str) -> Document:
+    """Returns the spec of a pod that may go to this node alone.
+
+    The node is known to meet the other requirements, so its name alone is required.
+    """
     affinity = spec.get("affinity") or {}
-    # the node is known to meet the template's requirements, so its name alone is required
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     node_affinity = {
         **(affinity.get("nodeAffinity") or {}),
         _REQUIRED: {"nodeSelectorTerms": [term]},
     }
-    affinity = {**affinity, "nodeAffinity": node_affinity}
-    pod["spec"] = {**spec, "affinity": affinity, "tolerations": tolerations(spec)}
-    return pod
+    return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
 
 
 def _by_revision(pods: list[Pod], revision: str) -> tuple[list[Pod], list[Pod]]:

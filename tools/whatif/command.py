@@ -24,9 +24,10 @@ from ..options import cluster_options, config_option, top_option
 from ..sheet import Sheet
 from .documents import Documents
 from .fullness import Fullness, NodeChange
+from .result import Result
 from .source import cluster_of
 from .steps import StepError, from_file, sentence_of, steps_of
-from .trying import Result, result_of
+from .trying import result_of
 
 
 class _Problem(click.ClickException):
@@ -97,9 +98,10 @@ def whatif(
 ) -> None:
     """Try steps on a copy of a cluster, and show where pods land.
 
-    Shows where pods land, which stay pending and why, which are evicted, and how full the nodes
-    are. Nothing is written to the cluster. The exit code is 0 if all pods have a node at the end,
-    1 if some stay pending, and 2 if the question cannot be answered.
+    Shows where pods land, which stay pending and why, which are evicted or lost, and how full the
+    nodes are. Nothing is written to the cluster. The exit code is 0 if the steps hurt no pod, 1 if
+    pods are lost or newly pending, and 2 if the question cannot be answered. Without steps it is 1
+    if pods stay pending.
 
     \b
     Steps:
@@ -142,27 +144,13 @@ def whatif(
         click.echo(sheet.document(), nl=False)
     else:
         show(result, top, Console())
-    if not result.all_placed:
+    if result.hurts:
         click.get_current_context().exit(1)
 
 
 def show(result: Result, top: int, console: Console) -> None:
     """Prints the conclusion and the tables of a result, at most `top` rows of each."""
-    waiting = sum(len(pending.pods) for pending in result.pending)
-    first = "all pods have a node" if result.all_placed else f"{waiting} pods stay pending"
-    if waiting == 1:
-        first = "1 pod stays pending"
-    evicted = f", {len(result.evicted)} evicted" if result.evicted else ""
-    deleted = f", {len(result.deleted)} deleted" if result.deleted else ""
-    console.print(f"{first}: {len(result.placed)} placed{evicted}{deleted}", highlight=False)
-    if result.kept:
-        line = f"{_pods([of.pod for of in result.kept])} kept by disruption budgets: a drain waits"
-        console.print(shown(line), highlight=False)
-    for of in result.left_alone:
-        line = f"left alone: {_pods(of.pods)} of the scheduler {of.scheduler}"
-        console.print(shown(line), highlight=False)
-    for plugin, number in sorted(Counter(p for of in result.placed for p in of.waits_for).items()):
-        line = f"{number} of the placed pods would wait for the Permit plugin {plugin}"
+    for line in (result.conclusion, *result.notes):
         console.print(shown(line), highlight=False)
     by_workload: dict[str, Counter[str]] = {}
     for placed in result.placed:
@@ -177,10 +165,22 @@ def show(result: Result, top: int, console: Console) -> None:
         top,
         console,
     )
+    for title, before in (("pending", False), ("pending before", True)):
+        _table(
+            title,
+            ("workload", "pods", "each"),
+            [
+                (of.workload, str(len(of.pods)), of.reason)
+                for of in result.pending
+                if of.before == before
+            ],
+            top,
+            console,
+        )
     _table(
-        "pending",
-        ("workload", "pods", "each"),
-        [(of.workload, str(len(of.pods)), of.reason) for of in result.pending],
+        "lost",
+        ("pod", "from", "because"),
+        [(of.pod, of.node, of.reason) for of in result.lost],
         top,
         console,
     )
@@ -212,10 +212,6 @@ def show(result: Result, top: int, console: Console) -> None:
         top,
         console,
     )
-
-
-def _pods(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} pods"
 
 
 def _counted(node: str, pods: int) -> str:

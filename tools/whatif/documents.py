@@ -19,6 +19,7 @@ from ..apiserver.store import Store
 from ..explain.answering import Attempt, Explainer
 from ..explain.cluster import Cluster
 from ..explain.handle import HeldObjects
+from ..explain.podless import Podless, finds_a_node
 from ..explain.source import CLASSES, Question, SourceError, classes_of
 from ..explain.subject import Subject
 from ..hollow.objects import Pod, read
@@ -90,6 +91,7 @@ class Documents:
     ) -> None:
         self._kinds: dict[str, dict[Place, Document]] = {}
         self._pending: dict[Place, None] = {}
+        self._podless = Podless()
         self._trial: _Trial | None = None
         self.version = 0  # of the objects outside of trials
         self.settled: Settled | None = None
@@ -154,6 +156,17 @@ class Documents:
     def every(self, kind: str) -> Iterator[tuple[Place, Document]]:
         return iter(list(self._kinds.get(kind, {}).items()))
 
+    def without_pods(self) -> dict[Place, int]:
+        """Returns the workloads that ask for pods and have none, and how many each asks for."""
+        without = self._podless.workloads()
+        daemons = [place for place in without if place[0] == "DaemonSet"]
+        infos = self.node_infos().values() if daemons else ()
+        nodes = [info.node for info in infos if info.node is not None]
+        for place in daemons:
+            if not finds_a_node(self.at(place), nodes):
+                del without[place]
+        return without
+
     def all(self) -> list[Document]:
         return [document for of in self._kinds.values() for document in of.values()]
 
@@ -194,6 +207,7 @@ class Documents:
             self._deciding.cluster.unnominate(f"{place[1]}/{place[2]}")
         del self._kinds[place[0]][place]
         self._pending.pop(place, None)
+        self._podless.remove(document)
         return document
 
     def unnominate(self, place: Place) -> None:
@@ -204,7 +218,11 @@ class Documents:
         self.put({**pod, "status": status})
 
     def _keep(self, place: Place, document: Document) -> None:
-        self._kinds.setdefault(place[0], {})[place] = document
+        of_kind = self._kinds.setdefault(place[0], {})
+        if place in of_kind:
+            self._podless.remove(of_kind[place])
+        of_kind[place] = document
+        self._podless.put(document)
         if place[0] == "Pod" and is_pending(document):
             self._pending[place] = None
         else:

@@ -21,11 +21,13 @@ from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 from ..explain.source import SourceError
-from .documents import RUNNING, Document, Documents, Place, Settled, is_pending
+from ..hollow.daemon_set import pinned
+from .documents import RUNNING, Document, Documents, Place, Settled, is_pending, place_of
 from .fullness import NodeChange, unchanged
 
 MOST_PREEMPTIONS = 8  # of a pod in a step
 CONTROLLERS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job")
+OF_NODES = ("DaemonSet", "Node")  # controllers of pods that a node has, or has no more
 _OF_OURS = re.compile(r"-new-\d+$")
 
 
@@ -51,6 +53,15 @@ class Evicted(msgspec.Struct, frozen=True):
     node: str
     reason: str
     replacement: str
+    step: int
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A pod (namespace/name) that left its node in a step, and that nothing makes anew."""
+
+    pod: str
+    node: str
+    reason: str
     step: int
 
 
@@ -88,8 +99,10 @@ class Placing:
         self._pending: dict[Place, int] = {}
         self._named: Counter[tuple[str, str]] = Counter()
         self._workloads: dict[Place, str] = {}
+        self._waited: set[Place] = set()
         self.placed: dict[Place, Placed] = {}
         self.evicted: list[Evicted] = []
+        self.lost: list[Lost] = []
         self.deleted: list[Deleted] = []
         self.step = 0
         self.configured()
@@ -116,6 +129,10 @@ class Placing:
     @property
     def pending(self) -> list[Place]:
         return list(self._pending)
+
+    def waited(self, place: Place) -> bool:
+        """True of a pod that was pending before the steps, or replaces such a pod."""
+        return place in self._waited
 
     def workload_of(self, place: Place) -> str:
         """Returns the workload of a pod, such as "deployment default/web"; without a workload, the
@@ -148,22 +165,30 @@ class Placing:
         self._pending.pop(place, None)
         self.placed.pop(place, None)
 
-    def evict(self, place: Place, reason: str) -> None:
-        """Removes a pod from its node. If it has a controller, that makes another pod."""
+    def evict(self, place: Place, reason: str, *, node_stays: bool = False) -> None:
+        """Removes a pod from its node. If it has a controller, that makes another pod; a DaemonSet
+        does so if the node stays as it is.
+        """
         pod = self._documents.at(place)
         workload = self.workload_of(place)
         named = place in self._workloads
+        waited = place in self._waited
         self._remove(place)
         replacement = ""
         owner = controller_of(pod)
-        if owner is not None and owner["kind"] in CONTROLLERS:
-            new = self._another(pod, owner["kind"])
-            if owner["kind"] == "Job":
+        kind = owner["kind"] if owner else ""
+        name, node = f"{place[1]}/{place[2]}", pod["spec"].get("nodeName", "")
+        if kind in CONTROLLERS or (kind == "DaemonSet" and node_stays):
+            new = self._another(pod, kind)
+            if waited:
+                self._waited.add(place_of(new))
+            if kind == "Job":
                 self._late.append((new, workload if named else ""))
             else:
                 self.add(new, workload if named else "")
             replacement = f"{new['metadata']['namespace']}/{new['metadata']['name']}"
-        name, node = f"{place[1]}/{place[2]}", pod["spec"].get("nodeName", "")
+        elif kind not in OF_NODES and not pod["metadata"].get("deletionTimestamp"):
+            self.lost.append(Lost(name, node, _loss(owner, reason), self.step))
         self.evicted.append(Evicted(name, node, reason, replacement, self.step))
 
     def new_name(self, base: str, namespace: str) -> str:
@@ -176,7 +201,8 @@ class Placing:
 
     def _another(self, pod: Document, kind: str) -> Document:
         metadata, spec = dict(pod["metadata"]), dict(pod["spec"])
-        spec.pop("nodeName", None)
+        node = spec.pop("nodeName", "")
+        spec = pinned(spec, node) if kind == "DaemonSet" and node else spec
         named = self._documents.document("PriorityClass", spec.get("priorityClassName", ""))
         spec |= {} if named is None else {"priority": named["value"]}
         metadata.pop("deletionTimestamp", None)
@@ -196,8 +222,10 @@ class Placing:
         identity = documents.version, self._seed
         if settled is not None and (settled.version, settled.seed) == identity:
             self._rng.setstate(settled.chance)
+            self._waited = set(self._pending)
             return settled.nodes
         self.settle()
+        self._waited = set(self._pending)
         nodes = unchanged(documents.snapshot())
         if not self.placed and not self.evicted:
             documents.settled = Settled(*identity, self._rng.getstate(), nodes)
@@ -269,13 +297,24 @@ class Placing:
     def _preempt(self, place: Place, nomination: Nomination) -> None:
         for victim in nomination.victims:
             namespace, _, name = victim.key.partition("/")
-            self.evict(("Pod", namespace, name), f"preempted by {place[1]}/{place[2]}")
+            self.evict(
+                ("Pod", namespace, name), f"preempted by {place[1]}/{place[2]}", node_stays=True
+            )
         for displaced in nomination.displaced:
             namespace, _, name = displaced.key.partition("/")
             self._documents.unnominate(("Pod", namespace, name))
         pod = self._documents.at(place)
         status = {**(pod.get("status") or {}), "nominatedNodeName": nomination.node}
         self._documents.put({**pod, "status": status})
+
+
+def _loss(owner: Document | None, reason: str) -> str:
+    """Returns why nothing makes a pod anew that has left its node for this reason."""
+    if owner is not None:
+        controller = f"{owner['kind']} {owner['name']}"
+        return f"{reason}, and nobody here knows whether its controller {controller} replaces it"
+    refused = ": kubectl refuses that without --force" if reason.endswith("is drained") else ""
+    return f"{reason}, and no controller makes another one{refused}"
 
 
 def controller_of(pod: Document) -> Document | None:

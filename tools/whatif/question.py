@@ -13,8 +13,9 @@ from berth.config.fields import path_first
 from .documents import Documents
 from .placing import TooLongError
 from .refusals import Refusal, RefusedError
+from .result import Result
 from .steps import StepError, Written, steps_of
-from .trying import Result, result_of
+from .trying import result_of
 
 MOST_SECONDS = 10.0
 MOST_STEPS = 1000

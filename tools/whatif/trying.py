@@ -17,6 +17,7 @@ from berth.actors.scheduling.kube.taints import tolerates_any
 from berth.config.load import ConfigError, from_mapping
 
 from ..apiserver.resources import Kind
+from ..apiserver.store import Store
 from ..explain.answering import decided
 from ..explain.asks.asking import asks_of
 from ..explain.report import conclusion
@@ -25,47 +26,12 @@ from ..explain.subject import Subject, standing
 from ..manifests import ManifestError, read, read_objects, read_text
 from .budgets import keeping
 from .documents import Document, Documents, Place
-from .fullness import NodeChange, changed
-from .placing import Deleted, Evicted, Placed, Placing, controller_of
+from .fullness import changed
+from .placing import Placing, controller_of
+from .result import Kept, LeftAlone, Pending, Result, WithoutPods, concluded, harm
 from .steps import Content, Step, StepError, taint_of, tainted
 from .weights import weighed
-from .workloads import KINDS, add_like, reconcile, scaled
-
-
-class Pending(msgspec.Struct, frozen=True):
-    """Pods (namespace/name) of a workload that stay pending for the same reason."""
-
-    workload: str
-    pods: list[str]
-    reason: str
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """A pod (namespace/name) for which a drain still waits, and the budgets that forbid its
-    eviction.
-    """
-
-    pod: str
-    node: str
-    budgets: list[str]
-
-
-class LeftAlone(msgspec.Struct, frozen=True):
-    """Pending pods (namespace/name) of a scheduler that is not tried."""
-
-    scheduler: str
-    pods: list[str]
-
-
-class Result(msgspec.Struct, frozen=True, rename="camel"):
-    all_placed: bool
-    placed: list[Placed]
-    pending: list[Pending]
-    evicted: list[Evicted]
-    deleted: list[Deleted]
-    nodes: list[NodeChange]
-    kept: list[Kept]
-    left_alone: list[LeftAlone]
+from .workloads import KINDS, add_like, first_pod, reconcile, scaled
 
 
 def result_of(
@@ -86,7 +52,9 @@ def result_of(
     trial = _Trial(documents, Placing(documents, seed, until), namespace)
     placing = trial.placing
     try:
+        trial.create_first_pods()
         before = placing.settle_first()
+        without_pods = trial.without_pods()
         documents.touched.clear()
         for number, step in enumerate(steps, 1):
             placing.check()
@@ -99,13 +67,28 @@ def result_of(
             while trial.drain_on():
                 placing.settle()
         nodes = changed(before, documents.touched, documents.snapshot(), every_node=every_node)
-        pending = pending_of(documents, placing)
+        pending = pending_of(documents, placing, steps=bool(steps))
     finally:
         placing.unreserve()
-    placed = list(placing.placed.values())
+    placed, lost = list(placing.placed.values()), placing.lost
     left = _left_alone(documents, placing)
     evicted, deleted, kept = placing.evicted, placing.deleted, trial.kept()
-    return Result(not pending, placed, pending, evicted, deleted, nodes, kept, left)
+    words = harm(pending, lost, steps=bool(steps))
+    counts = {"placed": len(placed), "evicted": len(evicted), "deleted": len(deleted)}
+    return Result(
+        concluded(words, pending, left, counts),
+        bool(words),
+        not (pending or words),
+        placed,
+        pending,
+        lost,
+        evicted,
+        deleted,
+        nodes,
+        kept,
+        left,
+        without_pods,
+    )
 
 
 class _Trial:
@@ -114,6 +97,24 @@ class _Trial:
         self.placing = placing
         self._namespace = namespace
         self._drained: dict[str, None] = {}
+        self._first_pods: list[tuple[Place, int, Place]] = []
+
+    def create_first_pods(self) -> None:
+        """Creates one pod of each workload that asks for pods and has none."""
+        without = self.documents.without_pods()
+        store = self.documents.classes() if without else Store()
+        for workload, asks in without.items():
+            pod = first_pod(self.documents, self.placing, workload, store)
+            self._first_pods.append((workload, asks, pod))
+
+    def without_pods(self) -> list[WithoutPods]:
+        """Returns the workloads of which a pod was created, once those were tried."""
+        placed, without = self.placing.placed, []
+        for (kind, namespace, name), asks, pod in self._first_pods:
+            node = placed[pod].node if pod in placed else ""
+            pod_name = f"{pod[1]}/{pod[2]}"
+            without.append(WithoutPods(f"{kind} {namespace}/{name}", asks, pod_name, node))
+        return without
 
     def drain_on(self) -> bool:
         """Evicts what may go of the nodes that are drained, but no pod that each node has. Returns
@@ -161,7 +162,7 @@ class _Trial:
                 if controller_of(self.documents.at(place)) is None:
                     self.placing.delete(place)
                 else:
-                    self.placing.evict(place, "deleted")
+                    self.placing.evict(place, "deleted", node_stays=True)
             case "priority", (name, _):
                 place = "PriorityClass", "", name
                 self.documents.put({**self.documents.at(place), "value": step.number})
@@ -285,6 +286,8 @@ def apply(documents: Documents, placing: Placing, objects: Iterable[tuple[Kind, 
             documents.put(full)
         if place[0] in KINDS:
             workloads.append(place)
+        elif place[0] == "CronJob" and place in documents.without_pods():
+            first_pod(documents, placing, place, store)
     for place in workloads:
         reconcile(documents, placing, place, store)
 
@@ -299,8 +302,8 @@ def _left_alone(documents: Documents, placing: Placing) -> list[LeftAlone]:
     return [LeftAlone(scheduler, names) for scheduler, names in sorted(pods.items())]
 
 
-def pending_of(documents: Documents, placing: Placing) -> list[Pending]:
-    """Returns the pods that stay pending.
+def pending_of(documents: Documents, placing: Placing, *, steps: bool = False) -> list[Pending]:
+    """Returns the pods that stay pending; without `steps`, none of them counts as pending before.
 
     Pods of one template share a decision; the pods of a StatefulSet are decided on one by one.
     """
@@ -311,9 +314,10 @@ def pending_of(documents: Documents, placing: Placing) -> list[Pending]:
             info = documents.attempt(place).info
         except SourceError:  # It belongs to another scheduler.
             continue
-        key = placing.workload_of(place), info.priority, info.template
+        before = steps and placing.waited(place)
+        key = before, placing.workload_of(place), info.priority, info.template
         groups.setdefault(key, []).append(place)
-    pending: dict[tuple[str, str], Pending] = {}
+    pending: dict[tuple[str, str, bool], Pending] = {}
     for places in groups.values():
         attempt = documents.attempt(places[0])
         reasons = standing(documents.at(places[0]))
@@ -323,5 +327,7 @@ def pending_of(documents: Documents, placing: Placing) -> list[Pending]:
             reasons = ["".join(conclusion(explained, asks, now=not reasons))]
         pods = [f"{namespace}/{name}" for _, namespace, name in places]
         workload, reason = placing.workload_of(places[0]), "; ".join(reasons)
-        pending.setdefault((workload, reason), Pending(workload, [], reason)).pods.extend(pods)
+        before = steps and placing.waited(places[0])
+        of = Pending(workload, [], reason, before)
+        pending.setdefault((workload, reason, before), of).pods.extend(pods)
     return list(pending.values())

@@ -18,13 +18,15 @@ from ..apiserver.resources import BY_KIND
 from ..apiserver.store import Store
 from ..explain.changes.another_node import copy_of
 from ..explain.source import SourceError, completed_object
-from ..explain.subject import Subject
+from ..explain.subject import Subject, next_pod
 from ..hollow import daemon_set, stateful_set
+from ..hollow.cron_job import first_job
 from ..hollow.deployment.replica_sets import new_replica_set, next_revision, of_template
 from ..hollow.documents import pod_from
 from ..hollow.job.controller import labels as job_labels
 from ..hollow.objects import (
     TYPES,
+    CronJob,
     DaemonSet,
     Deployment,
     Job,
@@ -60,10 +62,7 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
     SourceError.
     """
     document = documents.at(place)
-    try:
-        owner: Any = read(document, TYPES[place[0]])
-    except msgspec.ValidationError as invalid:
-        raise SourceError(f"{place[0]} {place[2]}: {invalid}") from None
+    owner = _read(document)
     pods = _pods_of(documents, document)
     workload = f"{place[0]} {place[1]}/{place[2]}"
     if isinstance(owner, DaemonSet):
@@ -80,12 +79,44 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
         return
     if isinstance(owner, Deployment):
         owner = _replica_set(documents, owner, store)
+    _alike(placing, owner, place, missing, store)
+
+
+def first_pod(documents: Documents, placing: Placing, place: Place, store: Store) -> Place:
+    """Creates one pod of a workload that has none. Raises SourceError."""
+    document = documents.at(place)
+    owner = _read(document)
+    workload = f"{place[0]} {place[1]}/{place[2]}"
+    if isinstance(owner, StatefulSet):
+        return _stateful_pods(documents, placing, owner, 1, workload, store)[0]
+    if isinstance(owner, DaemonSet):
+        pod, _ = next_pod(document, ())
+        return placing.add(completed_object(PODS, pod, store), workload)
+    if isinstance(owner, CronJob):
+        owner = first_job(owner)
+    if isinstance(owner, Deployment):
+        owner = _replica_set(documents, owner, store)
+    return _alike(placing, owner, place, 1, store)[0]
+
+
+def _read(workload: Document) -> Any:
+    try:
+        return read(workload, TYPES[workload["kind"]])
+    except msgspec.ValidationError as invalid:
+        raise SourceError(f"{workload['kind']} {workload['metadata']['name']}: {invalid}") from None
+
+
+def _alike(placing: Placing, owner: Any, place: Place, number: int, store: Store) -> list[Place]:
+    """Creates pods of a workload that differ in their names alone."""
     labels = job_labels(owner) if isinstance(owner, Job) else {}
     pod = completed_object(PODS, pod_from(owner, f"{place[2]}-new", labels), store)
-    for _ in range(missing):
+    created = []
+    for _ in range(number):
         name = placing.new_name(f"{place[2]}-", place[1])
         metadata = {**pod["metadata"], "name": name, "uid": f"{place[1]}/{name}"}
-        placing.add({**pod, "metadata": metadata}, workload)
+        workload = f"{place[0]} {place[1]}/{place[2]}"
+        created.append(placing.add({**pod, "metadata": metadata}, workload))
+    return created
 
 
 def add_like(
@@ -184,8 +215,10 @@ def _stateful_pods(
     desired: int,
     workload: str,
     store: Store,
-) -> None:
+) -> list[Place]:
+    """Creates the missing pods of the first `desired` ordinals, with their claims."""
     namespace = owner.metadata.namespace
+    created = []
     claims = {
         place[2]: read(document, PersistentVolumeClaim)
         for place, document in documents.every("PersistentVolumeClaim")
@@ -198,9 +231,10 @@ def _stateful_pods(
             if not isinstance(write, Create):
                 continue
             if write.document["kind"] == "Pod":
-                placing.add(completed_object(PODS, write.document, store), workload)
+                created.append(placing.add(completed_object(PODS, write.document, store), workload))
             else:
                 documents.put(completed_object(CLAIMS, write.document, store))
+    return created
 
 
 def _daemons(

@@ -1,7 +1,7 @@
 // The view of what-ifs: steps, the weights of plugins, and where pods would land.
 
 import { Compare } from "./compare.js";
-import { count, h, plural, podLink, table } from "./dom.js";
+import { count, h, podLink, table } from "./dom.js";
 import { offers, post } from "./offers.js";
 import { linkTo, sentence, title, wordsOf } from "./steps.js";
 
@@ -255,11 +255,7 @@ export class WhatIfView {
   }
 }
 
-function conclusion(result) {
-  const waiting = result.pending.reduce((sum, { pods }) => sum + pods.length, 0);
-  const first = result.allPlaced ? "All pods have a node" : `${plural(waiting, "pod")} ${waiting === 1 ? "stays" : "stay"} pending`;
-  return `${first}: ${count(result.placed.length)} placed, ${count(result.evicted.length)} evicted${result.deleted.length ? `, ${count(result.deleted.length)} deleted` : ""}.`;
-}
+const conclusion = ({ conclusion: said }) => `${said[0].toUpperCase()}${said.slice(1)}.`;
 
 const link = (key) => h("a", { href: podLink(key) }, key);
 const when = (step) => (step ? title(kept.steps[step - 1] ?? "") : "before all steps");
@@ -272,17 +268,25 @@ function sections(result) {
     of.replacement ? node.get(of.replacement) ?? h("b", { class: "warn" }, "pending") : h("b", { class: "warn" }, "gone"), of.replacement || "nothing", of.reason]);
   const placed = result.placed.filter(({ pod }) => !replacements.has(pod)).map((of) => [of.pod, of.workload, of.node, when(of.step),
     of.waitsFor?.length ? `waits for ${of.waitsFor.join(", ")}` : ""]);
-  const pending = result.pending.map((of) => [of.workload, of.pods.length > 1 ? `${of.pods[0]} and ${count(of.pods.length - 1)} more` : of.pods[0], of.reason]);
+  const pending = (title, before) => {
+    const groups = result.pending.filter((of) => of.before === before);
+    const rows = groups.map((of) => [of.workload, of.pods.length > 1 ? `${of.pods[0]} and ${count(of.pods.length - 1)} more` : of.pods[0], of.reason]);
+    return section(title, ["workload", "pods", "why"], rows, groups.reduce((sum, { pods }) => sum + pods.length, 0));
+  };
   const nodes = result.nodes.filter((of) => JSON.stringify(of.before) !== JSON.stringify(of.after)).map(({ node: name, before, after }) =>
     (before && after ? [name, ...["cpu", "memory", "pods"].map((of) => arrow(before[of], after[of])), ""]
       : after ? [name, after.cpu, after.memory, after.pods, "new"] : [name, before.cpu, before.memory, before.pods, h("b", { class: "warn" }, "removed")]));
   return [
-    ...section("Stay pending", ["workload", "pods", "why"], pending, result.pending.reduce((sum, { pods }) => sum + pods.length, 0)),
+    ...section("Lost", ["pod", "from", "why", "in step"], result.lost.map((of) => [of.pod, of.node, of.reason, when(of.step)])),
+    ...pending("Stay pending", false),
     ...section("Moved or evicted", ["pod", "from", "to", "replaced by", "why"], moved),
     ...section("Deleted", ["pod", "workload", "from", "in step"], result.deleted.map((of) => [of.pod, of.workload, of.node || "pending", when(of.step)])),
     ...section("Placed", ["pod", "workload", "node", "in step", "note"], placed),
     ...section("A drain still waits for", ["pod", "on", "disruption budget"], result.kept.map((of) => [link(of.pod), of.node, of.budgets.join(", ")])),
     ...section("Left to other schedulers", ["scheduler", "pods"], result.leftAlone.map((of) => [of.scheduler, of.pods.join(", ")])),
+    ...pending("Pending before", true),
+    ...section("Workloads without pods, of which one was tried", ["workload", "asks for", "pod", "node"],
+      result.withoutPods.map((of) => [of.workload, of.asks, of.pod, of.node || h("b", { class: "warn" }, "pending")])),
     ...section("Nodes that change", ["node", "cpu %", "memory %", "pods", "note"], nodes),
   ];
 }

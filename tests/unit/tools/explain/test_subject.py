@@ -292,3 +292,48 @@ def test_feature_gates_are_taken_in_both_forms() -> None:
         ("--feature-gates", gates[0], "--feature-gates", gates[1]),
     ):
         told("-f", "-", "shop/p", *options, stdin=cluster)
+
+
+IDLE = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: mill, namespace: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: mill}}
+  template:
+    metadata: {labels: {app: mill}}
+    spec: {containers: [{name: c, image: busybox, resources: {requests: {cpu: "99"}}}]}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly, namespace: shop}
+spec:
+  schedule: "0 0 * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: drivers, namespace: shop}
+spec:
+  selector: {matchLabels: {app: drivers}}
+  template:
+    metadata: {labels: {app: drivers}}
+    spec: {nodeSelector: {gpu: "yes"}, containers: [{name: c, image: busybox}]}
+"""
+
+
+def test_workloads_without_pods_are_counted_and_one_pod_of_each_is_tried() -> None:
+    cluster = "---".join((node(), IDLE))
+    shown = told("-f", "-", "-n", "shop", stdin=cluster)
+    assert "no pod is pending in the namespace shop 2 workloads have no pods here" in shown
+    assert "of one pod of each, 1 could not be placed" in shown
+    document = yaml.safe_load(asked("-f", "-", "-A", "-o", "yaml", stdin=cluster).stdout)
+    assert [(of["workload"], of["asks"], of["placed"]) for of in document["withoutPods"]] == [
+        ("CronJob shop/nightly", 1, True),
+        ("Deployment shop/mill", 2, False),
+    ]
+    assert "shop/nightly-new goes to node-1" in told("cronjob/nightly", "-f", "-", stdin=cluster)

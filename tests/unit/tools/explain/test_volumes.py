@@ -18,7 +18,7 @@ from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.tools.explain.answering import Explainer
 from berth.tools.explain.command import explain
-from berth.tools.explain.pending import pending_pods
+from berth.tools.explain.pending import pending
 from berth.tools.explain.volumes import Demand, demands
 from tests.kit.storage import as_pod, claim, cluster, node, of_claim, pod, thing, volume
 
@@ -564,7 +564,7 @@ def decision_of(*objects: Document) -> str:
     database["spec"]["schedulerName"] = "default-scheduler"
     configuration = from_mapping(None)
     explainer = Explainer(configuration, DEFAULTS)
-    (only,) = pending_pods(explainer, configuration, [*NODES, *objects, database], "ns")
+    (only,) = pending(explainer, configuration, [*NODES, *objects, database], "ns").pods
     return only.decision
 
 

@@ -254,7 +254,7 @@ def test_the_same_seed_gives_the_same_answer(folder: Path) -> None:
 def test_the_table_fits_80_columns(folder: Path) -> None:
     result = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "apply web.yaml"])
     assert result.exit_code == 1
-    assert result.stdout.startswith("1 pod stays pending: 3 placed, 1 evicted\n")
+    assert result.stdout.startswith("1 pod is newly pending: 3 placed, 1 evicted\n")
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
@@ -291,3 +291,139 @@ def test_an_error_names_its_step(folder: Path) -> None:
     assert "Error: step 2, 'drain node-9': Node node-9 does not exist" in result.output
     result = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "drian node-1"])
     assert "Error: step 1, 'drian node-1': expected one of add, remove," in result.output
+
+
+BARE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: bare}
+spec: {nodeName: node-1, containers: [{name: c, image: i}]}
+"""
+WAITS = ALONE.split("---")[1]
+
+
+@pytest.mark.parametrize("step", ["drain node-1", "remove node-1", "taint node-1 a=b:NoExecute"])
+def test_a_pod_that_nothing_makes_anew_is_lost(folder: Path, step: str) -> None:
+    (folder / "cluster.yaml").write_text(f"{BARE}---{CLUSTER}")
+    answer = tried(step, code=1)
+    assert (answer["hurts"], answer["allPlaced"]) == (True, False)
+    ((pod, node, number, why),) = (
+        (of["pod"], of["node"], of["step"], of["reason"]) for of in answer["lost"]
+    )
+    assert (pod, node, number) == ("default/bare", "node-1", 1)
+    assert "no controller makes another one" in why
+    assert ("kubectl refuses that without --force" in why) == step.startswith("drain")
+    assert answer["conclusion"] == "1 pod is lost: 1 placed, 2 evicted"
+    shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", step]).stdout
+    assert shown.startswith(
+        f"{answer['conclusion']}\nlost: default/bare, which nothing makes anew\n"
+    )
+
+
+def test_a_pod_of_an_unknown_controller_may_be_lost(folder: Path) -> None:
+    owner = "{apiVersion: argoproj.io/v1alpha1, kind: Workflow, name: w, uid: w, controller: true}"
+    owned = BARE.replace("{name: bare}", f"{{name: bare, ownerReferences: [{owner}]}}")
+    (folder / "cluster.yaml").write_text(f"{owned}---{CLUSTER}")
+    (lost,) = tried("drain node-1", code=1)["lost"]
+    assert "nobody here knows whether its controller Workflow w replaces it" in lost["reason"]
+
+
+def test_pods_that_were_pending_before_do_not_hurt(folder: Path) -> None:
+    (folder / "cluster.yaml").write_text(f"{WAITS}---{CLUSTER}")
+    answer = tried("drain node-1")
+    assert (answer["hurts"], answer["allPlaced"]) == (False, False)
+    assert [(of["pods"], of["before"]) for of in answer["pending"]] == [(["default/waits"], True)]
+    assert answer["conclusion"] == "no pod is lost or newly pending: 1 placed, 1 evicted"
+    shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "drain node-1"]).stdout
+    assert "\n1 pod was pending before and still is\n" in shown
+    without_steps = tried(code=1)
+    assert without_steps["conclusion"] == "1 pod stays pending: 0 placed"
+    assert [of["before"] for of in without_steps["pending"]] == [False]
+
+
+def test_the_replacement_of_a_pending_pod_was_pending_before(folder: Path) -> None:
+    waits = CLUSTER.replace("    nodeName: node-1\n", "").replace('cpu: "3"', 'cpu: "99"')
+    (folder / "cluster.yaml").write_text(waits)
+    answer = tried("delete old")
+    assert [(of["pods"], of["before"]) for of in answer["pending"]] == [
+        (["default/old-new-1"], True)
+    ]
+
+
+def test_a_pod_of_a_daemon_comes_back_to_its_node(folder: Path) -> None:
+    of_daemon = CLUSTER.replace("kind: ReplicaSet", "kind: DaemonSet")
+    (folder / "cluster.yaml").write_text(of_daemon)
+    (placed,) = tried("delete old")["placed"]
+    assert (placed["pod"], placed["node"]) == ("default/old-new-1", "node-1")
+    assert not tried("remove node-1")["lost"]
+    preempted = tried("cordon node-2", "apply web.yaml", code=1)
+    assert [(of["pods"], of["before"]) for of in preempted["pending"]][-1:] == [
+        (["default/old-new-1"], False)
+    ]
+
+
+IDLE = """
+apiVersion: apps/v1
+kind: KIND
+metadata: {name: idle}
+spec:
+  selector: {matchLabels: {app: idle}}
+  template:
+    metadata: {labels: {app: idle}}
+    spec: {containers: [{name: c, image: busybox, resources: {requests: {cpu: "CPU"}}}]}
+"""
+NIGHTLY = """
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "0 0 * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}
+"""
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])
+@pytest.mark.parametrize(("cpu", "node"), [("99", ""), ("4", "node-2")])
+def test_one_pod_is_tried_of_a_workload_without_pods(
+    folder: Path, kind: str, cpu: str, node: str
+) -> None:
+    idle = IDLE.replace("KIND", kind).replace("CPU", cpu)
+    (folder / "cluster.yaml").write_text(f"{idle}---{CLUSTER}")
+    answer = tried(code=0 if node else 1)
+    (of,) = answer["withoutPods"]
+    assert (of["workload"], of["asks"], of["node"]) == (f"{kind} default/idle", 1, node)
+    assert answer["hurts"] == (not node)
+    drained = tried("cordon node-1")
+    assert drained["withoutPods"] == [of]
+    shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml"]).stdout
+    unplaced = int(not node)
+    assert (
+        f"\n1 workload has no pods here: of one pod of each, {unplaced} could not be placed\n"
+        in shown
+    )
+
+
+def test_a_cron_job_has_a_pod_unless_it_rests(folder: Path) -> None:
+    (folder / "nightly.yaml").write_text(NIGHTLY)
+    answer = tried("apply nightly.yaml")
+    assert [(of["workload"], of["node"]) for of in answer["placed"]] == [
+        ("CronJob default/nightly", "node-2")
+    ]
+    (folder / "cluster.yaml").write_text(f"{NIGHTLY}---{CLUSTER}")
+    (of,) = tried()["withoutPods"]
+    assert (of["workload"], of["pod"]) == ("CronJob default/nightly", "default/nightly-new-1")
+    for rests in (
+        NIGHTLY.replace("  schedule", "  suspend: true\n  schedule"),
+        f'{NIGHTLY}status: {{lastScheduleTime: "2026-01-01T00:00:00Z"}}\n',
+    ):
+        (folder / "cluster.yaml").write_text(f"{rests}---{CLUSTER}")
+        assert tried()["withoutPods"] == []
+
+
+def test_a_workload_with_pods_is_not_without_them(folder: Path) -> None:
+    old = IDLE.replace("KIND", "ReplicaSet").replace("idle", "old").replace("CPU", "3")
+    (folder / "cluster.yaml").write_text(f"{old}---{CLUSTER}")
+    assert tried()["withoutPods"] == []
