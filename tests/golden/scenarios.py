@@ -2,7 +2,9 @@
 
 A scenario is a JSON object: `config` (a KubeSchedulerConfiguration or null), `objects` (the whole
 cluster), `pod`, and `expect` with kube-scheduler's decision. data/ has 20 scenarios of each
-category; `pytest --golden=FOLDER` reads a larger collection.
+category; `pytest --golden=FOLDER` reads a larger collection. overruled.json lists the recordings,
+of decisions and of histories, that show a fault of kube-scheduler which berth does not have: by the
+fault's subject in docs/differences.md, and with the parts of the decision that differ.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).with_name("data")
+HERE = Path(__file__).parent
+DATA = HERE / "data"
 
 
 def load(folder: Path, category: str) -> list[dict[str, Any]]:
@@ -27,3 +30,14 @@ def difference(got: dict[str, Any], expect: dict[str, Any]) -> dict[str, Any]:
         return {} if "error" in expect and "error" in got else {"error": (expect, got)}
     assert got.keys() == expect.keys()
     return {key: (expect[key], got[key]) for key in expect if expect[key] != got[key]}
+
+
+def overruled() -> dict[str, list[str]]:
+    """Returns the parts of each overruled recording, by its name, in which berth differs."""
+    faults: dict[str, dict[str, list[str]]] = json.loads((HERE / "overruled.json").read_bytes())
+    return {name: parts for recordings in faults.values() for name, parts in recordings.items()}
+
+
+def faults() -> list[str]:
+    """Returns the subjects of the faults for which a recording is overruled."""
+    return [*json.loads((HERE / "overruled.json").read_bytes())]

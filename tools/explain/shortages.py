@@ -121,7 +121,12 @@ class _Judge:
             return None
         except AllocationError as problem:
             return problem.in_full
-        return "" if result.devices is None else None
+        if result.devices is not None:
+            return None
+        unready = result.unready
+        if unready is None:
+            return ""
+        return f"{unready.message(claims[unready.claim].name)} ({unready.detail})"
 
     # -------------------------------------------------------------------------------- one request
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import msgspec
 
 from ..kube.core import Pod, PodAffinity, PodAffinityTerm
-from ..kube.labels import EVERYTHING, Selector, from_label_selector
+from ..kube.labels import EVERYTHING, NOTHING, Selector, from_label_selector
 from ..kube.selector_index import SelectorIndex
 from .term_lookup import NO_WEIGHTS, Scope, TermLookup, TermNumbers, bounded_weight
 
@@ -44,16 +44,17 @@ class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
 def with_namespaces(
     terms: Sequence[AffinityTerm], all_namespaces: Mapping[str, Mapping[str, str]]
 ) -> tuple[AffinityTerm, ...]:
-    """Returns the terms, with the namespaces that their selectors match added by name.
-
-    The selectors stay. They are later matched against empty namespace labels, as in kube-scheduler.
+    """Returns the terms with the names of the namespaces that their selectors match in place of
+    these selectors.
     """
     selected = selected_namespaces((term.namespace_selector for term in terms), all_namespaces)
     if not selected:
         return tuple(terms)
     return tuple(
-        msgspec.structs.replace(
-            term, namespaces=term.namespaces.union(selected.get(term.namespace_selector, ()))
+        term
+        if (names := selected.get(term.namespace_selector)) is None
+        else msgspec.structs.replace(
+            term, namespaces=term.namespaces | names, namespace_selector=NOTHING
         )
         for term in terms
     )

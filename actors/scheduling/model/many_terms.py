@@ -83,16 +83,17 @@ class ManyTerms:
         return any(scope.namespace_selector.requirements for scope in self._lookup.scopes)
 
     def with_namespaces(self, all_namespaces: Mapping[str, Mapping[str, str]]) -> ManyTerms:
-        """Returns the terms with the namespaces that their selectors match added by name."""
+        """Returns the terms with the names of the namespaces that their selectors match in place of
+        these selectors.
+        """
         scopes = self._lookup.scopes
         selected = selected_namespaces(
             (scope.namespace_selector for scope in scopes), all_namespaces
         )
         resolved = tuple(
-            Scope(
-                scope.namespaces.union(selected.get(scope.namespace_selector, ())),
-                scope.namespace_selector,
-            )
+            scope
+            if (names := selected.get(scope.namespace_selector)) is None
+            else Scope(scope.namespaces | names, NOTHING)
             for scope in scopes
         )
         written = _digest((self._written, [sorted(scope.namespaces) for scope in resolved]))

@@ -513,4 +513,5 @@ def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector:
     own = {key: labels[key] for key in constraint.match_label_keys if key in labels}
     if not own:
         return selector
-    return Selector((*from_map(own).requirements, *selector.requirements))
+    # The API server has usually added them already.
+    return Selector(tuple(dict.fromkeys((*from_map(own).requirements, *selector.requirements))))

@@ -31,7 +31,7 @@ MAX_SKEW = (1 << 31) - 1  # an int32 in Kubernetes
 class Constraint(msgspec.Struct, frozen=True):
     """A constraint, with its selector resolved against the pod.
 
-    `counted` is None if the constraint counts no pods.
+    `counted` is None if the constraint counts no pods, because it has no selector.
     """
 
     max_skew: int
@@ -44,13 +44,12 @@ class Constraint(msgspec.Struct, frozen=True):
 
 
 def constraint_of(spec: TopologySpreadConstraint, selector: Selector, namespace: str) -> Constraint:
-    """Resolves a constraint; one with an empty selector counts no pods, although it matches all."""
-    counts = not selector.nothing and bool(selector.requirements)
+    """Resolves a constraint of pods in a namespace."""
     return Constraint(
         min(spec.max_skew, MAX_SKEW),
         spec.topology_key,
         selector,
-        pods_selected(namespace, selector) if counts else None,
+        None if selector.nothing else pods_selected(namespace, selector),
         1 if spec.min_domains is None else spec.min_domains,
         spec.node_affinity_policy in (None, "Honor"),
         spec.node_taints_policy == "Honor",

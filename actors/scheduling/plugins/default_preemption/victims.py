@@ -53,9 +53,7 @@ class Budget(msgspec.Struct, frozen=True):
     def covers(self, info: PodInfo) -> bool:
         """True if a pod of this namespace counts."""
         metadata = info.pod.metadata
-        if not metadata.labels or metadata.name in self.exempt:
-            return False
-        return self.selector.matches(metadata.labels)
+        return metadata.name not in self.exempt and self.selector.matches(metadata.labels)
 
 
 class Candidate(msgspec.Struct, frozen=True, dict=True):
@@ -83,14 +81,14 @@ Budgets = Mapping[str, Sequence[Budget]]
 
 
 def read_budget(budget: PodDisruptionBudget) -> Budget | None:
-    """Returns the budget; None if it covers no pods, because its selector is empty, absent or
-    malformed.
+    """Returns the budget; None if it covers no pods, because its selector is absent or malformed.
+    An empty selector covers all pods of the namespace, also those without labels.
     """
     try:
         selector = from_label_selector(budget.spec.selector)
     except SelectorError:
         return None
-    if selector.nothing or not selector.requirements:
+    if selector.nothing:
         return None
     metadata, exempt = budget.metadata, frozenset(budget.status.disrupted_pods)
     allowed = budget.status.disruptions_allowed

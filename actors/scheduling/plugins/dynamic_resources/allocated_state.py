@@ -52,7 +52,7 @@ class AllocatedState:
 
     def is_shared(self, device: DeviceID) -> bool:
         """True if a claim holds a share of the device, even one that takes no capacity."""
-        return device in self._consumed_capacity
+        return device in self._shares or device in self._consumed_capacity
 
     def is_allocated(self, device: DeviceID) -> bool:
         """True if a claim holds the device, or a share of it."""

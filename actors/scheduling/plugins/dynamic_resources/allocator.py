@@ -2,10 +2,8 @@
 
 All requests are tried with all devices in order, but the devices of one request never in two
 orders. Mirrors allocateOne and allocateDevice of the allocator that the default feature gates
-select. As upstream, the allocator does not take back three things until it is done with the
-node: the counters of a device that was refused for a taint or a constraint after they were
-consumed; the counters of a shared device that was tried, which also stays in use if it has no
-capacity; and, in the constraints, a device whose capacity runs out at the last moment.
+select, but for what it leaves behind: a device that is refused, or tried in vain, changes nothing
+of the search, neither counters nor constraints nor capacity.
 """
 
 from __future__ import annotations
@@ -46,13 +44,35 @@ class DeviceResult(msgspec.Struct, frozen=True):
 DeviceResults = tuple[tuple[DeviceResult, ...], ...]
 
 
+class UnreadyPool(msgspec.Struct, frozen=True):
+    """A pool that cannot be used now, of which a request of a claim, number `claim`, needs all
+    devices. `detail` says what is wrong with the pool.
+    """
+
+    claim: int
+    request: str
+    pool: str
+    incomplete: bool
+    detail: str
+
+    def message(self, claim: str) -> str:
+        """Returns kube-scheduler's message about the claim of this name."""
+        state = "currently being updated" if self.incomplete else "currently invalid"
+        return (
+            f"claim {claim}, request {self.request}: asks for all devices, "
+            f"but resource pool {self.pool} is {state}"
+        )
+
+
 class AllocatorResult(msgspec.Struct, frozen=True):
     """The devices of all claims on a node. `devices` is None if the claims cannot be allocated
-    there; invalid pools may be the reason if `invalid_pools` is true.
+    there. The reason is `unready` if it is set; invalid pools may be the reason if `invalid_pools`
+    is true.
     """
 
     devices: DeviceResults | None
     invalid_pools: bool = False
+    unready: UnreadyPool | None = None
 
 
 class _Result(enum.Enum):
@@ -81,8 +101,8 @@ class Search:
     `_parts` is a stack of the parts of the search, each of which waits for the result of the next
     one; the depth of the search is not limited by the depth of Python's stack. `_all_devices` has
     the devices of each sub-request that needs all devices. `_allocating_devices` has the claims
-    that would get each device for themselves, `_allocating_capacity` the capacity that they would
-    consume of each shared device.
+    that would get each device for themselves, `_shares` the number of times that they would share
+    each other device, and `_allocating_capacity` the capacity that they would consume of it.
     """
 
     def __init__(
@@ -98,8 +118,10 @@ class Search:
         self._constraints: list[list[Constraint]] = []
         self._all_devices: dict[SubRequest, list[Candidate]] = {}
         self._allocating_devices: dict[DeviceID, set[int]] = {}
+        self._shares: dict[DeviceID, int] = {}
         self._allocating_capacity: dict[DeviceID, dict[str, int]] = {}
         self._consumed_counters: dict[PoolID, dict[CounterID, int]] = {}
+        self._unready: UnreadyPool | None = None
         self._parts: list[_Part] = [self._search()]
 
     @property
@@ -130,13 +152,13 @@ class Search:
         if result is _Result.TOO_MANY:
             raise AllocationError("allocation max size exceeded")
         if result is _Result.NOT:
-            return AllocatorResult(None, self._pools.any_invalid)
+            return AllocatorResult(None, self._pools.any_invalid, self._unready)
         return AllocatorResult(tuple([tuple(results) for results in self._results]))
 
     def _search(self) -> _Part:
         if self._step(NODE_STEPS):
             yield None
-        for claim in self._claims:
+        for c, claim in enumerate(self._claims):
             least = 0
             for request in claim.requests:
                 numbers = []
@@ -146,7 +168,9 @@ class Search:
                     if sub_request.problem:
                         raise AllocationError(sub_request.problem)
                     if sub_request.all_devices:
-                        yield from self._find_all(claim, sub_request)
+                        yield from self._find_all(c, sub_request)
+                        if self._unready is not None:
+                            return _Result.NOT
                     numbers.append(self._number(sub_request))
                 least += min(numbers)
             if least > MOST_RESULTS:
@@ -165,17 +189,16 @@ class Search:
 
     # ------------------------------------------------------------------------ before the recursion
 
-    def _find_all(self, claim: ClaimRequests, sub_request: SubRequest) -> Iterator[None]:
-        """Finds the devices of a sub-request that needs all devices."""
+    def _find_all(self, c: int, sub_request: SubRequest) -> Iterator[None]:
+        """Finds the devices of a sub-request that needs all devices, or a pool that it has to wait
+        for.
+        """
         devices = self._all_devices[sub_request] = []
         for pool in self._pools.pools:
             if not pool.usable:
-                state = "currently being updated" if pool.incomplete else "currently invalid"
-                raise AllocationError(
-                    f"claim {claim.name}, request {sub_request.name}: asks for all devices, "
-                    f"but resource pool {pool} is {state}",
-                    pool.incomplete or pool.invalid,
-                )
+                why, incomplete = pool.incomplete or pool.invalid, bool(pool.incomplete)
+                self._unready = UnreadyPool(c, sub_request.name, str(pool), incomplete, why)
+                return
             for device in pool.devices:
                 if self._step():
                     yield
@@ -305,19 +328,39 @@ class Search:
     def _allocate_device(
         self, c: int, sub_request: SubRequest, candidate: Candidate, *, must: bool
     ) -> bool:
-        """Allocates a device and returns True, unless a check fails. The order of the checks, and
-        the traces that a failed check leaves, are those of allocateDevice.
+        """Allocates a device and returns True, unless a check fails, which changes nothing. The
+        order of the checks is that of allocateDevice.
         """
         device, pool = candidate
         if self._in_use(c, sub_request, device):
             return False
         if device.counters and not self._features.partitionable_devices:
             return False
-        in_parts = device.shared and (
-            self._allocated.is_shared(device.id) or device.id in self._allocating_capacity
-        )
-        if device.counters and not in_parts and not self._consume_counters(device, pool):
+        pays = self._pays_counters(device)
+        if pays and not self._consume_counters(device, pool):
             return False
+        if not self._is_admitted(c, sub_request, device, must=must):
+            if pays:
+                self._release_counters(device, pool)
+            return False
+        consumed = None
+        if device.shared:
+            consumed = self._inventory.consumed_capacity(sub_request, device, self._steps) or {}
+            self._shares[device.id] = self._shares.get(device.id, 0) + 1
+            allocating = self._allocating_capacity.setdefault(device.id, {})
+            for name, amount in consumed.items():
+                allocating[name] = allocating.get(name, 0) + amount.nano
+        else:
+            self._allocating_devices.setdefault(device.id, set()).add(c)
+        self._results[c].append(DeviceResult(device, sub_request, consumed))
+        return True
+
+    def _is_admitted(
+        self, c: int, sub_request: SubRequest, device: SliceDevice, *, must: bool
+    ) -> bool:
+        """True if the taints of a device, the constraints of the claim, which count the device from
+        then on, and its capacity admit it.
+        """
         if device.taints:
             self._step(EACH_STEPS * len(device.taints) * (1 + len(sub_request.tolerations)))
             if any(not sub_request.tolerates(taint) for taint in device.taints):
@@ -335,18 +378,11 @@ class Search:
                 for earlier in constraints[:i]:
                     earlier.remove(request, sub)
                 return False
-        if not device.shared:
-            self._allocating_devices.setdefault(device.id, set()).add(c)
-        if not self._has_capacity(sub_request, device):
-            return False
-        consumed = None
-        if device.shared:
-            consumed = self._inventory.consumed_capacity(sub_request, device, self._steps) or {}
-            allocating = self._allocating_capacity.setdefault(device.id, {})
-            for name, amount in consumed.items():
-                allocating[name] = allocating.get(name, 0) + amount.nano
-        self._results[c].append(DeviceResult(device, sub_request, consumed))
-        return True
+        if self._has_capacity(sub_request, device):
+            return True
+        for constraint in constraints:
+            constraint.remove(request, sub)
+        return False
 
     def _deallocate_device(self, c: int, sub_request: SubRequest, candidate: Candidate) -> None:
         device, pool = candidate
@@ -355,16 +391,25 @@ class Search:
         consumed = self._results[c].pop().consumed_capacity
         if consumed is None:
             self._allocating_devices[device.id].discard(c)
-            self._release_counters(device, pool)
-            return
-        if consumed:
+        else:
+            self._shares[device.id] -= 1
             allocating = self._allocating_capacity[device.id]
             for name, amount in consumed.items():
                 allocating[name] -= amount.nano
-            if not any(allocating.values()):
-                del self._allocating_capacity[device.id]
+        if self._pays_counters(device):
+            self._release_counters(device, pool)
 
     # ------------------------------------------------------------------------------------- counters
+
+    def _pays_counters(self, device: SliceDevice) -> bool:
+        """True if the device consumes counters once it is allocated. A shared device consumes them
+        for the first claim only.
+        """
+        if not device.counters:
+            return False
+        return not device.shared or not (
+            self._allocated.is_shared(device.id) or self._shares.get(device.id)
+        )
 
     def _consume_counters(self, device: SliceDevice, pool: Pool) -> bool:
         """Consumes the pool's counters for a device. If they do not suffice, consumes nothing and
@@ -381,7 +426,6 @@ class Search:
         return False
 
     def _release_counters(self, device: SliceDevice, pool: Pool) -> None:
-        if device.counters:
-            consumed = self._consumed_counters[pool.id]
-            for counter, amount in device.counters:
-                consumed[counter] -= amount
+        consumed = self._consumed_counters[pool.id]
+        for counter, amount in device.counters:
+            consumed[counter] -= amount

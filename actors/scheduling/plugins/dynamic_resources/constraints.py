@@ -1,9 +1,9 @@
 """The constraints of a claim: attributes that must be equal, or different, among its devices.
 
 A constraint counts the devices of the allocator as they are added and removed. Constraints are
-monotonic: devices that break one break it with more devices too. Mirrors the allocator's
-constraints, with one consequence of its bookkeeping: of several devices of a request, a
-distinctAttribute compares a further device with the last one only.
+monotonic: devices that break one break it with more devices too. Devices are removed in the
+opposite order. Mirrors the allocator's constraints, but keeps the values of all devices of a
+request.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Constraint(ABC):
         attribute = attribute_of(device, driver, self._attribute)
         if attribute is None or not self._allows(attribute, first=self._devices == 0):
             return False
-        self._keep(request, attribute, first=self._devices == 0)
+        self._keep(attribute, first=self._devices == 0)
         self._devices += 1
         return True
 
     def remove(self, request: str, sub_request: str) -> None:
-        """Undoes `add`."""
+        """Undoes the last `add` for these requests."""
         if self._holds_for(request, sub_request):
-            self._drop(request)
+            self._drop()
             self._devices -= 1
 
     def _holds_for(self, request: str, sub_request: str) -> bool:
@@ -79,10 +79,10 @@ class Constraint(ABC):
     def _allows(self, attribute: DeviceAttribute, *, first: bool) -> bool: ...
 
     @abstractmethod
-    def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None: ...
+    def _keep(self, attribute: DeviceAttribute, *, first: bool) -> None: ...
 
     @abstractmethod
-    def _drop(self, request: str) -> None: ...
+    def _drop(self) -> None: ...
 
 
 class MatchAttribute(Constraint):
@@ -96,11 +96,11 @@ class MatchAttribute(Constraint):
         value = value_of(attribute)
         return value is not None and value == self._value
 
-    def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None:
+    def _keep(self, attribute: DeviceAttribute, *, first: bool) -> None:
         if first:
             self._value = value_of(attribute)
 
-    def _drop(self, request: str) -> None:
+    def _drop(self) -> None:
         """Keeps the value: the next first device will replace it."""
 
 
@@ -109,19 +109,19 @@ class DistinctAttribute(Constraint):
 
     def __init__(self, requests: Iterable[str], attribute: str) -> None:
         super().__init__(requests, attribute)
-        self._values: dict[str, AttributeValue | None] = {}
+        self._values: list[AttributeValue | None] = []
 
     def _allows(self, attribute: DeviceAttribute, *, first: bool) -> bool:
-        if first or not self._values:
+        if first:
             return True
         value = value_of(attribute)
-        return value is not None and value not in self._values.values()
+        return value is not None and value not in self._values
 
-    def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None:
-        self._values[request] = value_of(attribute)
+    def _keep(self, attribute: DeviceAttribute, *, first: bool) -> None:
+        self._values.append(value_of(attribute))
 
-    def _drop(self, request: str) -> None:
-        self._values.pop(request, None)
+    def _drop(self) -> None:
+        self._values.pop()
 
 
 def constraint_of(constraint: DeviceConstraint) -> Constraint | None:

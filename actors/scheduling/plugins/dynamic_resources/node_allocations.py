@@ -8,6 +8,7 @@ for a node where some of this changed since the last pod with these requests.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
@@ -17,11 +18,20 @@ from berth.plugin import Ints, NodeView, Pod, Snapshot
 
 from ...kube.core import Node
 from ...kube.devices import MOST_SUB_REQUESTS, ResourceClaim
+from ...kube.meta import key
 from ...kube.quantity import value
 from ...model.columns import NodeColumns
 from ...model.vectors import grown
 from ..steps import Steps, TimedOutError
-from .allocator import CALL_STEPS, AllocatorResult, DeviceResult, DeviceResults, Search, allocate
+from .allocator import (
+    CALL_STEPS,
+    AllocatorResult,
+    DeviceResult,
+    DeviceResults,
+    Search,
+    UnreadyPool,
+    allocate,
+)
 from .extended import ClassesByResource, RequestMapping, requests_for, with_requests
 from .inventory import EVERY_NODE, Inventory
 from .pools import NodePools
@@ -41,13 +51,16 @@ SHAPE_BYTES, ROW_BYTES, NODE_BYTES, RESULT_BYTES, PART_BYTES = 32, 16, 256, 64, 
 
 
 class AllocationStatus(enum.IntEnum):
-    """Whether a node can be given the claims of a pod. FAILED is not kept."""
+    """Whether a node can be given the claims of a pod. FAILED is not kept. UNREADY_POOL stands for
+    the pools that `unready_messages` names.
+    """
 
     PASSES = 0
     NOT_ALLOCATED = 1
     INVALID_POOLS = 2
     NO_RESOURCE = 3
     FAILED = 4
+    UNREADY_POOL = 5
 
 
 class NodeDevices(msgspec.Struct, frozen=True):
@@ -197,6 +210,7 @@ class NodeAllocations:
         self.scores: Ints = np.zeros(rows, dtype=np.int64)
         self._stale = StaleRows(inventory, snapshot.columns)
         self._devices: dict[int, NodeDevices] = {}
+        self._unready: dict[int, UnreadyPool] = {}  # by row
         self._results: dict[tuple[NodePools, int], AllocatorResult] = {}
         self._results_version = -1
         self._interrupted: dict[int, _Interrupted] = {}  # by row
@@ -218,7 +232,7 @@ class NodeAllocations:
         return (
             SHAPE_BYTES * self._shape_size
             + ROW_BYTES * len(self.statuses)
-            + NODE_BYTES * len(self._devices)
+            + NODE_BYTES * (len(self._devices) + len(self._unready))
             + RESULT_BYTES * self._results_kept
             + PART_BYTES * sum(search.search.depth for search in self._interrupted.values())
         )
@@ -227,6 +241,13 @@ class NodeAllocations:
         """Returns the devices that a node gives; None if it gives none, or does not pass."""
         row = self._columns.row_of.get(node)
         return None if row is None else self._devices.get(row)
+
+    def unready_messages(self, rows: Sequence[int], pod: PodRequests) -> list[str]:
+        """Returns the messages about the pools that keep these rows, all of them with
+        UNREADY_POOL, from giving all devices to a request of the pod.
+        """
+        pools = map(self._unready.__getitem__, rows)
+        return [pool.message(key(pod.claims[pool.claim])) for pool in pools]
 
     def requests_on(self, node: Node, pod: PodRequests) -> NodeRequests | None:
         """Returns the requests for devices of a node; None if neither the node nor devices provide
@@ -290,6 +311,7 @@ class NodeAllocations:
         earlier = self._devices.pop(row, None)
         if earlier is not None:
             self._results_kept -= earlier.number
+        self._unready.pop(row, None)
         self.scores[row] = 0
         try:
             steps.spend(CALL_STEPS + len(pod.resources))
@@ -307,6 +329,9 @@ class NodeAllocations:
             self.failure, self.failure_in_full = str(problem), problem.in_full
             return AllocationStatus.FAILED
         if result.devices is None:
+            if result.unready is not None:
+                self._unready[row] = result.unready
+                return AllocationStatus.UNREADY_POOL
             if result.invalid_pools:
                 return AllocationStatus.INVALID_POOLS
             return AllocationStatus.NOT_ALLOCATED

@@ -82,6 +82,7 @@ from .state import CLAIMS, PodClaims
 CLAIM_STEPS, REQUEST_STEPS = 4, 16
 DEFAULT_BINDING_TIMEOUT = Duration(600)
 _NOT_AVAILABLE = 10  # the key of nodes that an allocated claim excludes
+_UNREADY = 11  # the first key of nodes with pools that are not ready, of one for each message
 _MESSAGES = {
     AllocationStatus.NOT_ALLOCATED: "cannot allocate all claims",
     AllocationStatus.INVALID_POOLS: "invalid resource pools were encountered",
@@ -303,6 +304,7 @@ class DynamicResources(
                 "cannot schedule extended resource claim",
             )
         allocations, failure = pod.node_allocations, ""
+        unready: list[str] = []
         if allocations is None or pod.requests is None:
             keys = np.zeros(nodes.size, dtype=np.int64)
         else:
@@ -310,6 +312,7 @@ class DynamicResources(
             allocations.refresh(nodes, pod.requests, pod.steps)
             keys = allocations.statuses[nodes.rows].astype(np.int64)
             failure = allocations.failure
+            unready = _number_unready(allocations, pod.requests, keys, nodes)
         if pod.unprepared or pod.selectors:
             self._exclude(pod, keys, nodes)
         if not highest(keys):
@@ -318,6 +321,8 @@ class DynamicResources(
         codes[keys == AllocationStatus.FAILED] = Code.ERROR
 
         def explain(key: int) -> tuple[str, ...]:
+            if key >= _UNREADY:
+                return (unready[key - _UNREADY],)
             return (failure if key == AllocationStatus.FAILED else _MESSAGES[key],)
 
         return Verdicts(codes, keys, explain)
@@ -412,6 +417,22 @@ class DynamicResources(
         return registrations(
             lambda pod: self._claims_of(pod, self.handle.objects), self._other_kinds
         )
+
+
+def _number_unready(
+    allocations: NodeAllocations, requests: PodRequests, keys: Ints, nodes: NodeView
+) -> list[str]:
+    """Gives the nodes whose pools are not ready a key for each message, and returns the messages
+    in the order of the keys.
+    """
+    positions = np.flatnonzero(keys == AllocationStatus.UNREADY_POOL)
+    if not len(positions):
+        return []
+    rows = [nodes.row(position) for position in positions.tolist()]
+    messages = allocations.unready_messages(rows, requests)
+    numbers = {message: number for number, message in enumerate(dict.fromkeys(messages))}
+    keys[positions] = [_UNREADY + numbers[message] for message in messages]
+    return [*numbers]
 
 
 def _check_allocated(claim: ResourceClaim) -> Status | None:

@@ -64,19 +64,18 @@ def test_weights(
 
 
 @given(st.lists(TERM, max_size=6), st.dictionaries(NAMESPACE, LABELS))
-def test_namespaces_are_added_by_name(
+def test_namespaces_replace_their_selector(
     terms: list[AffinityTerm], namespaces: dict[str, dict[str, str]]
 ) -> None:
     for term, resolved in zip(terms, with_namespaces(terms, namespaces), strict=True):
         selected = {
             name for name, labels in namespaces.items() if term.namespace_selector.matches(labels)
         }
-        added = set() if term.namespace_selector == EVERYTHING else selected
-        assert resolved.namespaces == term.namespaces | added
-        assert (resolved.selector, resolved.namespace_selector) == (
-            term.selector,
-            term.namespace_selector,
-        )
+        if term.namespace_selector == EVERYTHING:
+            assert resolved == term
+            continue
+        assert resolved.namespaces == term.namespaces | selected
+        assert (resolved.selector, resolved.namespace_selector) == (term.selector, NOTHING)
 
 
 def test_terms_with_topologies_of_their_own_are_looked_up_together() -> None:

@@ -56,6 +56,8 @@ def find(claims: list[Document], *objects: Document, steps: int = 10**5) -> list
     except AllocationError as problem:
         return str(problem)
     if result.devices is None:
+        if result.unready is not None:
+            return result.unready.message("default/c")
         return "invalid resource pools" if result.invalid_pools else None
     words: list[str] = []
     for number, of_claim in enumerate(result.devices):
@@ -418,8 +420,8 @@ def test_shared_devices_are_charged_once() -> None:
     share = {"shareID": "s", "consumedCapacity": {"memory": "1"}}
     assert find([claim("c", unit), claim("d", unit)], *parts) == ["r a", "|", "r a"]
     assert find([claim("c", unit)], *parts, allocated("held", "n", "a", **share)) == ["r a"]
-    # A share without any capacity is not seen as a use.
-    assert find([claim("c", unit)], *parts, allocated("held", "n", "a", shareID="s")) is None
+    # A share without any capacity is a use too.
+    assert find([claim("c", unit)], *parts, allocated("held", "n", "a", shareID="s")) == ["r a"]
 
 
 def test_shares_of_nothing_are_uses_too() -> None:
@@ -431,13 +433,31 @@ def test_shares_of_nothing_are_uses_too() -> None:
     assert find([claim("c")], *parts, allocated("held", "n", "a", **nothing)) == ["r a"]
 
 
-def test_a_shared_device_that_is_given_back_stays_charged() -> None:
-    """A device without capacity also stays in use, and is not charged again."""
+def test_a_shared_device_that_is_given_back_is_charged_no_longer() -> None:
     claims = [claim("c", first("x", request("two", 2), request("one")))]
     assert find(claims, *counters(1, consuming("a", 1, shared=True))) == ["x/one a"]
     capacity = {"memory": {"value": "4"}}
-    assert find(claims, *counters(1, consuming("a", 1, shared=True, capacity=capacity))) is None
+    assert find(claims, *counters(1, consuming("a", 1, shared=True, capacity=capacity))) == [
+        "x/one a"
+    ]
     assert find(claims, *counters(1, consuming("a", 1))) == ["x/one a"]
+
+
+@pytest.mark.parametrize("refused", ["taint", "constraint"])
+def test_a_device_that_is_refused_consumes_no_counters(refused: str) -> None:
+    of = "a" if refused == "constraint" else "b"
+    taints = [{"key": "k", "effect": "NoSchedule"}] if refused == "taint" else []
+    values = {"a": "b", "b": of, "c": "b"}
+    devices = [
+        consuming(
+            name, 1, attributes={"x": {"string": value}}, taints=taints if name == "b" else []
+        )
+        for name, value in values.items()
+    ]
+    requests = [request("first"), request("second")]
+    constraint = {"matchAttribute": f"{DRIVER}/x", "requests": []}
+    claims = [claim("c", *requests, constraints=[constraint])]
+    assert find(claims, *counters(2, *devices)) == ["first a", "second c"]
 
 
 def test_another_device_of_the_same_counters_as_a_shared_one() -> None:

@@ -40,15 +40,15 @@ def test_different_values() -> None:
     assert different.add("s", "", device(2), DRIVER)
 
 
-def test_the_last_device_of_a_request_is_compared() -> None:
-    """As in kube-scheduler: it keeps one value for each request."""
+def test_all_devices_of_a_request_are_compared() -> None:
     different = constraint_by("distinctAttribute")
     assert different.add("r", "", device(1), DRIVER)
     assert different.add("r", "", device(2), DRIVER)
-    assert different.add("r", "", device(1), DRIVER)
-    # One that is removed takes the value of the request with it.
+    assert not different.add("r", "", device(1), DRIVER)
+    # One that is removed leaves the others.
     different.remove("r", "")
-    assert different.add("s", "", device(1), DRIVER)
+    assert not different.add("s", "", device(1), DRIVER)
+    assert different.add("s", "", device(2), DRIVER)
 
 
 def test_requests_that_it_holds_for() -> None:
