@@ -12,6 +12,7 @@ from berth.actors.scheduling.kube.annotations import BETA_CLASS, DEFAULT_CLASS
 from berth.actors.scheduling.kube.quantity import nano_value
 
 from .conditions import with_condition
+from .label_keys import with_label_keys
 from .resources import BY_KIND, Kind
 from .rules import device_claims
 from .store import Document, RefusedError, Store
@@ -40,11 +41,12 @@ TOLERATED = tuple(
 
 
 def admitted_pod(store: Store, pod: Document) -> Document:
-    """Returns the pod as the admission plugins leave it, with its first status.
+    """Returns the pod as the admission plugins leave it, with its first status, and with the labels
+    that its terms name by key in their selectors.
 
     Raises RefusedError with 403 if an admission plugin rejects the pod.
     """
-    spec = dict(pod["spec"])
+    spec = dict(with_label_keys(pod["spec"], pod["metadata"].get("labels") or {}))
     name = pod["metadata"].get("name", "")
     _give_priority(store, spec, name)
     if spec.get("runtimeClassName"):

@@ -35,6 +35,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ..apiserver.admission import (
     CLAIMS,
+    NAMESPACES,
     PRIORITY_CLASSES,
     RUNTIME_CLASSES,
     STORAGE_CLASSES,
@@ -150,7 +151,7 @@ def from_manifests(
         raise SourceError(
             "the files have no Node: add one, or name the cluster with --kubeconfig or --master"
         )
-    return documents
+    return [*documents, *_implied_namespaces(documents, store)]
 
 
 def classes_of(cluster: Iterable[Document]) -> Store:
@@ -168,6 +169,21 @@ def _keep(store: Store, kind: Kind, document: Document) -> None:
     metadata = {"creationTimestamp": "", **document["metadata"]}
     if store.find(kind, metadata.get("namespace", ""), metadata["name"]) is None:
         store.create(kind, {**document, "metadata": metadata})
+
+
+def _implied_namespaces(documents: Sequence[Document], store: Store) -> list[Document]:
+    """Returns the namespaces that objects are in, but which are not among the documents: selectors
+    of namespaces match them by their names.
+    """
+    used = dict.fromkeys(
+        (document.get("metadata") or {}).get("namespace") for document in documents
+    )
+    known = {d["metadata"].get("name") for d in documents if d["kind"] == NAMESPACES.kind}
+    return [
+        completed_object(NAMESPACES, {"metadata": {"name": name}}, store)
+        for name in used
+        if name and name not in known
+    ]
 
 
 def _place(document: Document) -> tuple[str, str, str]:

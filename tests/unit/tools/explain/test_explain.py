@@ -248,3 +248,40 @@ def test_a_file_of_scenarios_is_answered_line_by_line_in_its_order(tmp_path: Pat
     assert lines[0]["expect"]["hosts"] == ["n"]
     assert lines[1]["expect"]["message"] == no_room(1, "1 Insufficient cpu")
     assert "expected a scenario" in lines[2]["expect"]["error"]
+
+
+APART = """
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: other, namespace: team-a, labels: {app: web, rev: "1"}}
+spec: {nodeName: large, containers: [{name: c, image: nginx}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: mine, namespace: WHERE, labels: {app: web, rev: "REV"}}
+spec:
+  nodeSelector: {zone: b}
+  affinity:
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - topologyKey: zone
+        labelSelector: {matchLabels: {app: web}}
+        matchLabelKeys: [rev]
+        namespaceSelector:
+          matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [team-b]}]
+  containers: [{name: c, image: nginx}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "revision", "hosts"),
+    [("team-a", "1", []), ("team-a", "2", ["large"]), ("team-b", "1", [])],
+)
+def test_the_terms_of_a_pod_as_the_api_server_stores_them(
+    cluster: Path, where: str, revision: str, hosts: list[str]
+) -> None:
+    """The files have no Namespaces: those of their pods have their names as labels."""
+    cluster.write_text(CLUSTER + APART.replace("WHERE", where).replace("REV", revision))
+    result = CliRunner().invoke(explain, ["-f", str(cluster), "--pod", "mine", "-o", "json"])
+    assert json.loads(result.stdout)["hosts"] == hosts
