@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..resizes import held_by_resize
 from ..words import amount
 from .ask import Ask, Question, Rejected
 
@@ -46,7 +47,18 @@ def _shortage(question: Question, name: str, nodes: Sequence[str]) -> str:
     amounts = [info.allocatable.get(name, 0) - info.requested.get(name, 0) for info in infos]
     free = dict(zip(nodes, amounts, strict=True))
     closest = max(free, key=free.__getitem__)
-    return f"{name} (closest: {closest}, {_amount(name, requested - free[closest])} short)"
+    short = f"closest: {closest}, {_amount(name, requested - free[closest])} short"
+    return f"{name} ({short}{_held(question, name, closest)})"
+
+
+def _held(question: Question, name: str, node: str) -> str:
+    """Names the pod on a node of which a deferred resize holds most of a resource; "" if none."""
+    pods = question.nodes[node].pods
+    held = {key: held_by_resize(info.pod).get(name, 0) for key, info in pods.items()}
+    most = max(held, key=held.__getitem__, default="")
+    if not held.get(most):
+        return ""
+    return f", where a deferred resize of {most} holds {_amount(name, held[most])}"
 
 
 def _amount(name: str, number: int) -> str:

@@ -25,6 +25,7 @@ from . import (
     pinning,
     ports,
     requests,
+    resizes,
     room,
     selector,
     spread,
@@ -46,6 +47,7 @@ SECONDS_FOR_NODES = 2.0
 WAYS: tuple[Way, ...] = (
     gates.WAY,
     leaving.WAY,
+    resizes.WAY,
     selector.WAY,
     affinity.WAY,
     tolerations.WAY,
