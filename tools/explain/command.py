@@ -24,11 +24,12 @@ from ..apiserver.resources import Kind
 from ..feature_gates import feature_gates_option, gates_from
 from ..options import cluster_options, config_option, top_option
 from ..sheet import Sheet
-from .answering import Explainer, answers, decided
+from .answering import Attempt, Explainer, answers, decided
 from .asks.asking import asks_of
-from .changes.search import Search, first_of, helps, is_pending, search
-from .decision import Decision
+from .changes.search import Search, first_of, helps, is_pending, search, selecting
+from .decision import Decision, Explanation, Failure
 from .devices import supply
+from .kubelets import OS, refusals, system_of
 from .pending import pending
 from .pending import show as show_pending
 from .report import every_node, show
@@ -46,7 +47,7 @@ from .source import (
 )
 from .subject import DEFAULT_NAMESPACE, Subject
 from .volumes import demands
-from .words import shown
+from .words import listed, shown
 
 
 @click.command()
@@ -165,8 +166,10 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     result = None
     if is_pending(question, attempt, decision):
         result = search(explainer, question, attempt, explained.outcome)
+    warnings = _warnings(explainer, question, attempt, explained)
     if output in ("json", "yaml"):
         document = msgspec.to_builtins(decision)
+        document |= {"warnings": warnings} if warnings else {}
         document |= {"standing": question.standing} if question.standing else {}
         if result is not None:
             document["changes"] = msgspec.to_builtins(result.suggestions)
@@ -180,11 +183,37 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     name, outcome = attempt.info.key, explained.outcome
     helping = helps(explainer, question, attempt, outcome, [ask.nodes for ask in asks])
     with _console(output, name) as console:
-        show(explained, asks, helping, volumes, devices, name, question.standing, top, console)
+        show(
+            explained,
+            warnings,
+            asks,
+            helping,
+            volumes,
+            devices,
+            name,
+            question.standing,
+            top,
+            console,
+        )
         if result is not None:
             _show_changes(result, console)
         if isinstance(console, Sheet) and isinstance(decision, Decision):
             console.fold("every node", every_node(decision))
+
+
+def _warnings(
+    explainer: Explainer, question: Question, attempt: Attempt, explained: Explanation
+) -> list[str]:
+    """Returns what would go wrong on the nodes that the pod may go to, and what would help."""
+    decision = explained.decision
+    hosts = () if isinstance(decision, Failure) else decision.hosts
+    warnings = refusals(question.pod, hosts, attempt.snapshot)
+    label = OS, system_of(question.pod)
+    if warnings:
+        nodes = selecting(explainer, question, attempt, explained.outcome, label)
+        if nodes:
+            warnings[-1] += f". With the nodeSelector {OS}: {label[1]} it fits on {listed(nodes)}"
+    return warnings
 
 
 def _show_changes(result: Search, console: Console) -> None:

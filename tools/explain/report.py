@@ -71,6 +71,7 @@ def _nomination(contest: Contest) -> str:
 
 def show(
     explained: Explanation,
+    warnings: Sequence[str],
     asks: Mapping[Ask, Verdict],
     helps: Sequence[str],
     volumes: Sequence[Demand],
@@ -80,7 +81,7 @@ def show(
     top: int,
     console: Console,
 ) -> None:
-    """Prints why the pod of this name is not tried now, and the conclusion.
+    """Prints why the pod of this name is not tried now, the conclusion and the warnings.
 
     Then come at most `top` of the feasible nodes with their scores, and the things that the others
     lack, each with what `helps`. The demands of the pod's volumes, the devices that the nodes would
@@ -94,6 +95,8 @@ def show(
     outcome, more = conclusion(explained, asks, now=not standing)
     color = "red" if isinstance(decision, Failure) else "green" if decision.hosts else "yellow"
     console.print(f"[{color}]{pod} {shown(outcome)}[/{color}]{shown(more)}")
+    for warning in warnings:
+        console.print(f"[yellow]{pod} {shown(warning)}.[/yellow]")
     if isinstance(decision, Failure):
         _show_demands(volumes, devices, {}, console)
         return

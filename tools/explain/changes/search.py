@@ -35,7 +35,7 @@ from . import (
     volumes,
 )
 from .change import Change, Suggestion, Who
-from .edit import Edit
+from .edit import Edit, patch_of, put
 from .way import Way
 from .world import World
 
@@ -122,6 +122,22 @@ def helps(
         return [""] * len(groups)
     world = World(explainer, question, attempt, outcome, seconds)
     return [_help(world, nodes) for nodes in groups]
+
+
+def selecting(
+    explainer: Explainer,
+    question: Question,
+    attempt: Attempt,
+    outcome: Outcome,
+    label: tuple[str, str],
+) -> list[str]:
+    """Returns the nodes that the pod fits on with a label in its node selector."""
+    if attempt.configuration.extenders:
+        return []
+    world = World(explainer, question, attempt, outcome, SECONDS_FOR_NODES)
+    selector = {**(world.pod["spec"].get("nodeSelector") or {}), label[0]: label[1]}
+    with world.changed([patch_of(world.pod, put(selector, "spec", "nodeSelector"))]):
+        return world.nodes()
 
 
 def _help(world: World, nodes: Collection[str]) -> str:
