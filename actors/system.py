@@ -46,7 +46,7 @@ from .recorder.series import SeriesTracker
 from .recorder.state import RecorderState
 from .runtime.clock import BootClock, Clock
 from .runtime.logger import get_logger
-from .runtime.supervisor import Child, OnCrash, Supervisor
+from .runtime.supervisor import Child, OnCrash, Stage, Supervisor
 from .scheduling.decision.observer import DecisionObserver, observed_by
 from .scheduling.decision.scheduler import Scheduler
 from .server.actor import PROCESS_START, PageSources, ServerActor
@@ -212,7 +212,7 @@ class Daemon:
                 rng,
             )
 
-    def children(self) -> tuple[Child, ...]:
+    def children(self) -> tuple[Stage, ...]:
         """Returns the parts in the order in which they start. They stop in reverse."""
         return (
             Child("heartbeat", self._heartbeat.run),
@@ -223,7 +223,7 @@ class Daemon:
             Child("recorder", self._recorder.run),
             Child("cache", self._cache.run),
             Child("queue", self._queue.run),
-            *self._informers.children(),  # They have started when they are synced.
+            self._informers.children(),  # They have started when they are synced.
             Child("cache debugger", self._debugger.run),
             *self._leading(),
             Child("watch for the end", self._readiness.run),

@@ -18,6 +18,7 @@ from ..runtime.own_thread import in_own_thread
 from ..scheduling.kube.core import Node, Pod
 from ..scheduling.kube.meta import HasMetadata
 from .measures import ClientMeasures
+from .reflector_state import Streaming
 from .rest import Client, Connection
 from .tenure import Tenure
 from .watch import Reflector, WatchUpdate
@@ -102,8 +103,8 @@ class Access(Protocol):
 class Remote(msgspec.Struct, frozen=True):
     """Access over HTTP. Calls, plugins' requests, events and leases have their own connections.
 
-    Plugins' requests share the rate limit of the calls; the others have their own. If `streams`,
-    the API server streams its lists.
+    Plugins' requests share the rate limit of the calls; the others have their own. `streaming`
+    tells whether the API server streams its lists.
     """
 
     connection: Connection
@@ -113,8 +114,8 @@ class Remote(msgspec.Struct, frozen=True):
     events: Client
     clock: Clock
     rng: Rng
+    streaming: Streaming
     measures: ClientMeasures | None = None
-    streams: bool = True
     keeps_whole: KeepsWhole | None = None
 
     @property
@@ -139,7 +140,7 @@ class Remote(msgspec.Struct, frozen=True):
             self.clock,
             self.rng,
             selector,
-            streams=self.streams,
+            streaming=self.streaming,
             keeps_whole=keeps_whole,
         )
 
@@ -159,7 +160,8 @@ async def remote(
     """Gives access for the duration of the block.
 
     `qps` and `burst` limit the calls and the events separately, and do not limit the leases.
-    `measures` has the rest_client_* families. If `streams`, the API server streams its lists.
+    `measures` has the rest_client_* families. If `streams`, lists are streamed while the API server
+    can do it.
     `keeps_whole` returns whether to keep the JSON of a pod or a node; without it, no JSON is kept.
     """
     tenure = Tenure()
@@ -178,5 +180,14 @@ async def remote(
     calls, events = client(), client()
     async with calls, calls.with_own_connections() as plugins, events:
         yield Remote(
-            connection, tenure, calls, plugins, events, clock, rng, measures, streams, keeps_whole
+            connection,
+            tenure,
+            calls,
+            plugins,
+            events,
+            clock,
+            rng,
+            Streaming(works=streams),
+            measures,
+            keeps_whole,
         )

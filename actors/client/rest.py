@@ -21,7 +21,7 @@ from ..runtime.clock import Clock, SystemClock
 from ..scheduling.kube.meta import Status as ApiStatus
 from ..scheduling.kube.reading import UNREADABLE, Reader
 from ..telemetry.measures import Registry
-from .bodies import read_up_to
+from .bodies import TooLongError, read_up_to, read_whole
 from .credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
 from .measures import ClientMeasures, HostMeasures, Note
 from .rate_limit import RateLimit, counted_for
@@ -41,6 +41,7 @@ NO_HEADERS: Headers = ()
 # succeeded.
 ANSWER_SECONDS = 65.0
 MAX_REFUSAL = 1 << 20  # bytes of the body of a refusal; the rest is not read
+MAX_ANSWER = 256 << 20  # bytes of the answer to a read: a page of 5,000 objects of 50 KiB
 MAX_RETRIES = 10
 MAX_RETRY_AFTER = 60.0  # seconds; a longer Retry-After is reduced to this
 RECONNECT_DELAYS = (0.1, 0.2, 0.4)
@@ -80,6 +81,10 @@ class DeposedError(ConnectionFailedError):
 
 class UnreadableAnswerError(ConnectionFailedError):
     """The API server sent an answer that cannot be read."""
+
+
+class TooLongAnswerError(ConnectionFailedError):
+    """The API server sent an answer of more than MAX_ANSWER bytes."""
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -325,10 +330,15 @@ class Client:
             await self._clock.sleep(max(wait, least))
 
     async def _read_reply(self, path: str, patience: Patience | None) -> Reply:
-        """Sends a GET and reads the answer. Raises the same as `open`."""
+        """Sends a GET and reads the answer. Raises the same as `open`, and TooLongAnswerError."""
         async with await self._open(path, patience) as response:
             refused = response.status >= 400
-            body = await (refusal_body(response) if refused else response.read())
+            try:
+                body = await (
+                    refusal_body(response) if refused else read_whole(response, MAX_ANSWER)
+                )
+            except TooLongError as endless:
+                raise TooLongAnswerError(f"{self._connection.server}: {endless}") from None
             return Reply(response.status, body, response.headers.get("Retry-After"))
 
     async def _wait_turn(self, method: str, path: str) -> None:

@@ -17,17 +17,17 @@ CHECK_SECONDS = 1.0
 
 
 class SilenceGuard:
-    """A context manager that calls `close` once if nothing arrives for SILENCE_SECONDS.
+    """A context manager that calls `close` once if nothing arrives for as long as `limit` says.
 
-    It does so only while `expected` returns true. A timer of the event loop checks every
-    CHECK_SECONDS, so that `note_activity` only has to store the time.
+    `limit` returns seconds, or None while any silence is fine. A timer of the event loop checks
+    every CHECK_SECONDS, so that `note_activity` only has to store the time.
     """
 
     def __init__(
-        self, clock: Clock, expected: Callable[[], bool], close: Callable[[], None]
+        self, clock: Clock, limit: Callable[[], float | None], close: Callable[[], None]
     ) -> None:
         self._clock = clock
-        self._expected = expected
+        self._limit = limit
         self._close = close
         self._active_at = clock.now()
         self._timer: asyncio.TimerHandle | None = None
@@ -46,7 +46,8 @@ class SilenceGuard:
         self._active_at = self._clock.now()
 
     def _check(self) -> None:
-        if self._expected() and self._clock.now() - self._active_at > SILENCE_SECONDS:
+        limit = self._limit()
+        if limit is not None and self._clock.now() - self._active_at > limit:
             self.closed = True
             self._close()
         else:

@@ -35,12 +35,14 @@ from ..scheduling.kube.meta import Status as ApiStatus
 from ..scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
 from ..scheduling.kube.whole import with_json
 from .answers import Bookmark, Envelope, Event, Page, Version, VersionedObject, is_end_of_list
-from .reflector_state import Next, ReflectorState, RequestEnd
+from .bodies import TooLongError, read_lines
+from .reflector_state import STREAMED_AGAIN, Next, ReflectorState, RequestEnd, Streaming
 from .rest import (
     ApiError,
     Client,
     ConnectionFailedError,
     Patience,
+    TooLongAnswerError,
     in_words,
     is_refused,
     refusal,
@@ -52,13 +54,20 @@ from .silence import SILENCE_SECONDS, SilenceGuard
 log = get_logger(__name__)
 
 T = TypeVar("T", bound=HasMetadata | dict[str, Any])
-PAGE = 5000
-ERRORS = {410: RequestEnd.GONE, 429: RequestEnd.BUSY}
+PAGE = 5000  # objects; fewer once they have been too long
+MAX_LINE = 16 << 20  # bytes of a line; an API server takes objects of up to 3 MiB
+ERRORS = {
+    400: RequestEnd.UNSUPPORTED,
+    410: RequestEnd.GONE,
+    422: RequestEnd.UNSUPPORTED,
+    429: RequestEnd.BUSY,
+}
+NOT_LISTED = (RequestEnd.UNSUPPORTED, RequestEnd.REFUSED)
 SLICE = 250  # the number of objects that are decoded before other tasks may run
 SLICE_SECONDS = 0.02  # or fewer objects, if they took this long
 SHORT_SECONDS = 1.0
 HEAD_SECONDS = 30.0  # an API server sends the head of a watch at once
-STALLED_SECONDS = 30.0  # A server sends the objects of a streamed list one after another.
+STALLED_SECONDS = 10.0  # A server sends the objects of a streamed list one after another.
 STREAMED_LIST = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
 
@@ -122,8 +131,8 @@ class _InterruptedError(Exception):
 class Reflector(Generic[T]):
     """A follower of the objects under one path, such as `/api/v1/pods`.
 
-    `selector` is a query such as `fieldSelector=...`, or "". If `streams`, lists are streamed. An
-    object is yielded with its whole JSON if `keeps_whole` says so.
+    `selector` is a query such as `fieldSelector=...`, or "". Lists are streamed while `streaming`
+    works. An object is yielded with its whole JSON if `keeps_whole` says so.
     """
 
     def __init__(
@@ -135,7 +144,7 @@ class Reflector(Generic[T]):
         rng: Rng,
         selector: str = "",
         *,
-        streams: bool = False,
+        streaming: Streaming | None = None,
         keeps_whole: Callable[[T], bool] | None = None,
     ) -> None:
         self._client = client
@@ -144,11 +153,15 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._rng = rng
         self._keeps_whole = keeps_whole
-        self._state = ReflectorState(rng, streams=streams)
+        self._streaming = streaming or Streaming(works=False)
+        self._state = ReflectorState(rng, self._streaming)
+        self._streamed: StreamedList[T] | None = None  # the list that has no end yet
+        self._has_changes = False  # this watch has brought changes
         self._interrupted = False
         self._has_bookmarks = False  # the server has sent one
         self._version = ""  # of the line that was read last
         self._unlisted: KindUnlisted | None = None
+        self._page = PAGE
         self._sharing = Sharing()
         self._versioned = msgspec.json.Decoder(VersionedObject)
         self._reader = Reader(kind)
@@ -162,36 +175,42 @@ class Reflector(Generic[T]):
         """
         relist = True
         while True:
-            streamed = (
-                StreamedList[T](self._clock.now()) if relist and self._state.streams else None
-            )
+            streams = relist and self._state.streams
+            self._streamed = StreamedList[T](self._clock.now()) if streams else None
             try:
-                if relist and streamed is None:
+                if relist and not streams:
                     yield await self._list(held or {})
-                async with aclosing(self._watch(lists=streamed is not None)) as watch:
+                async with aclosing(self._watch()) as watch:
                     async for lines in watch:
                         for line in lines:
-                            if streamed is not None:
-                                if await self._take(line, streamed, held or {}):
-                                    yield streamed.listed()
-                                    streamed = None
+                            if self._streamed is not None:
+                                if await self._take(line, self._streamed, held or {}):
+                                    listed, self._streamed = self._streamed.listed(), None
+                                    yield listed
                                 continue
                             change = self._change(line)
                             self._state.resource_version = self._version
                             if change is not None and not isinstance(change, Bookmark):
+                                self._has_changes = True
                                 yield change
-                step = self._state.ended(RequestEnd.QUIETLY, self._clock.now())
+                step = self._ended(RequestEnd.QUIETLY)
             except _InterruptedError as interruption:
-                step = self._after(interruption, while_streaming=streamed is not None)
+                step = self._after(interruption)
                 if interruption.unlisted is not None:
                     yield interruption.unlisted
             relist = step.relist
             await self._clock.sleep(step.delay)
 
-    def _after(self, interruption: _InterruptedError, *, while_streaming: bool) -> Next:
-        step = self._state.ended(interruption.how, self._clock.now(), interruption.retry_after)
-        if while_streaming and not self._state.streams:
-            stalled = interruption.how is RequestEnd.STALLED
+    def _ended(self, how: RequestEnd, retry_after: float | None = None) -> Next:
+        streams = self._streamed is not None
+        return self._state.ended(how, self._clock.now(), retry_after, while_streaming=streams)
+
+    def _after(self, interruption: _InterruptedError) -> Next:
+        worked = self._streaming.works
+        step = self._ended(interruption.how, interruption.retry_after)
+        if self._streamed is not None and interruption.how not in STREAMED_AGAIN:
+            # One warning, although all kinds are listed at the same time.
+            stalled = interruption.how is RequestEnd.STALLED and worked
             (log.warning if stalled else log.debug)(
                 "list not streamed", path=self._path, error=str(interruption)
             )
@@ -201,6 +220,9 @@ class Reflector(Generic[T]):
             if before is None or before.problem != self._unlisted.problem:
                 log.warning(self._unlisted.problem)
             self._interrupted = True
+            return step
+        if interruption.how is RequestEnd.NEWS:
+            log.debug("watch closed soon", path=self._path, again_in_seconds=round(step.delay, 2))
             return step
         # One warning for each outage and kind, however often it is tried again.
         (log.debug if self._interrupted else log.warning)(
@@ -252,7 +274,7 @@ class Reflector(Generic[T]):
 
     def _not_listed(self, failure: ApiError | ConnectionFailedError) -> _InterruptedError:
         interruption = _interruption(failure)
-        if interruption.how is not RequestEnd.REFUSED or isinstance(failure, ConnectionFailedError):
+        if isinstance(failure, ConnectionFailedError) or interruption.how not in NOT_LISTED:
             return interruption
         *before, resource = self._path.strip("/").split("/")
         group = f" in {before[1]}" if before[0] == "apis" else ""
@@ -268,9 +290,14 @@ class Reflector(Generic[T]):
         self, token: str, pages: list[Page | ApiError | ConnectionFailedError]
     ) -> None:
         """Appends the next page of the list to `pages`, or the reason why there is none."""
-        path = f"{self._path}?limit={PAGE}{self._query}" + (f"&continue={token}" if token else "")
+        path = f"{self._path}?limit={self._page}{self._query}"
         try:
-            pages.append(await self._client.page(path, Page))
+            pages.append(
+                await self._client.page(path + (f"&continue={token}" if token else ""), Page)
+            )
+        except TooLongAnswerError as failure:
+            self._page = max(self._page // 10, 1)
+            pages.append(failure)
         except (ApiError, ConnectionFailedError) as failure:
             pages.append(failure)
 
@@ -288,21 +315,21 @@ class Reflector(Generic[T]):
             self._answered()
             self._state.resource_version = self._version
         elif self._clock.now() - streamed.active_at > STALLED_SECONDS:
-            why = f"no object came for {STALLED_SECONDS:g} s, and no end of the list"
-            raise _InterruptedError(RequestEnd.STALLED, why)
+            raise _stalled()
         return change.ends_list
 
-    async def _watch(self, *, lists: bool) -> AsyncGenerator[list[bytes]]:
+    async def _watch(self) -> AsyncGenerator[list[bytes]]:
         """Yields the lines of one watch, in lists of all lines that arrived at the same time.
 
-        If it `lists`, the watch begins with all objects.
+        The watch begins with all objects while a list is streamed.
         """
         seconds = int(300 * (1 + self._rng.random()))
         query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{self._query}"
-        start = STREAMED_LIST if lists else f"resourceVersion={self._state.resource_version}"
+        lists, begins_at = self._streamed is not None, self._state.resource_version
+        start = STREAMED_LIST if lists else f"resourceVersion={begins_at}"
         path = f"{self._path}?{query}&{start}"
-        patience = Patience(HEAD_SECONDS, seconds + HEAD_SECONDS)
-        opened, has_lines = self._clock.now(), False
+        patience = Patience(STALLED_SECONDS if lists else HEAD_SECONDS, seconds + HEAD_SECONDS)
+        opened, has_lines, self._has_changes = self._clock.now(), False, False
         guard: SilenceGuard | None = None
         try:
             async with await self._client.open(path, patience) as response:
@@ -312,29 +339,39 @@ class Reflector(Generic[T]):
                     raise _interruption(failure)
                 if not lists:
                     self._answered()
-                pending = b""
-                with SilenceGuard(
-                    self._clock, lambda: lists or self._has_bookmarks, response.close
-                ) as guard:
-                    async for chunk in response.content.iter_any():
+                with SilenceGuard(self._clock, self._longest_silence, response.close) as guard:
+                    async for lines in read_lines(response, MAX_LINE):
                         guard.note_activity()
-                        *lines, pending = (pending + chunk).split(b"\n")
-                        if lines:
-                            has_lines = True
-                            yield lines
+                        has_lines = has_lines or bool(lines)
+                        yield lines
+        except TooLongError as endless:
+            raise _InterruptedError(RequestEnd.REFUSED, str(endless)) from None
         except ConnectionFailedError as failure:
             raise _InterruptedError(RequestEnd.BROKEN, str(failure)) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as failure:
             if guard is not None and guard.closed:
-                why = f"nothing arrived for {SILENCE_SECONDS:g} s, not even a bookmark"
-                raise _InterruptedError(RequestEnd.BROKEN, why) from None
+                raise self._silent() from None
             how = RequestEnd.BUSY if is_refused(failure) else RequestEnd.BROKEN
             why = f"{self._client.server}: {in_words(failure)}"
             raise _InterruptedError(how, why) from None
         if self._clock.now() - opened < SHORT_SECONDS:
             # Without a delay, a server or proxy that cannot watch would be asked again and again.
             how = RequestEnd.SHORT if has_lines else RequestEnd.BROKEN
+            if self._has_changes and self._state.resource_version != begins_at:
+                how = RequestEnd.NEWS
             raise _InterruptedError(how, "the watch was closed at once")
+
+    def _longest_silence(self) -> float | None:
+        """Returns the seconds without a byte after which the watch is given up; None for never."""
+        if self._streamed is not None:
+            return STALLED_SECONDS
+        return SILENCE_SECONDS if self._has_bookmarks else None
+
+    def _silent(self) -> _InterruptedError:
+        if self._streamed is not None:
+            return _stalled()
+        why = f"nothing arrived for {SILENCE_SECONDS:g} s, not even a bookmark"
+        return _InterruptedError(RequestEnd.BROKEN, why)
 
     def _change(
         self, line: bytes
@@ -478,6 +515,11 @@ class StreamedList(Generic[T]):
             else:
                 items.append(item)
         return ObjectsListed(items, unreadable)
+
+
+def _stalled() -> _InterruptedError:
+    why = f"no object came for {STALLED_SECONDS:g} s, and no end of the list"
+    return _InterruptedError(RequestEnd.STALLED, why)
 
 
 def _place(item: HasMetadata | dict[str, Any]) -> str:

@@ -1,10 +1,11 @@
 """The supervisor: starts children in order, stops them in reverse order, and decides what a crash
 means.
 
-The next child begins only when the one before it reports that it has started. A FATAL child that
-crashes or returns ends the process; a RETRY child is run again after a backoff. Stopping goes in
-reverse, with a deadline for each child, so that a child can rely on those before it until it has
-ended. The exception that ended the process is raised once, and not in a group.
+The next child begins only when the one before it reports that it has started; children of one stage
+start side by side. A FATAL child that crashes or returns ends the process; a RETRY child is run
+again after a backoff. Stopping goes in reverse, with a deadline for each child, so that a child can
+rely on those before it until it has ended. The exception that ended the process is raised once, and
+not in a group.
 """
 
 from __future__ import annotations
@@ -46,13 +47,16 @@ class Child(msgspec.Struct, frozen=True):
     stop_deadline: float = 5.0
 
 
+Stage = Child | tuple[Child, ...]  # the children of a tuple start side by side
+
+
 class ChildEndedError(Exception):
     """A FATAL child returned, although it should run until it is cancelled."""
 
 
 class Supervisor:
-    def __init__(self, children: Sequence[Child], clock: Clock, rng: Rng) -> None:
-        self._children = children
+    def __init__(self, stages: Sequence[Stage], clock: Clock, rng: Rng) -> None:
+        self._stages = stages
         self._clock = clock
         self._rng = rng
         self._failure: Exception | None = None
@@ -65,9 +69,9 @@ class Supervisor:
         running: list[tuple[Child, anyio.CancelScope, anyio.Event]] = []
         async with anyio.create_task_group() as group:
             try:
-                for child in self._children:
-                    started = await self._start(group, child, running)
-                    if not started:
+                for stage in self._stages:
+                    children = (stage,) if isinstance(stage, Child) else stage
+                    if not await self._start(group, children, running):
                         break
                 else:
                     task_status.started()
@@ -92,25 +96,41 @@ class Supervisor:
     async def _start(
         self,
         group: TaskGroup,
-        child: Child,
+        children: Sequence[Child],
         running: list[tuple[Child, anyio.CancelScope, anyio.Event]],
     ) -> bool:
-        """Runs a child and waits until it has started; False if a FATAL child ended meanwhile."""
+        """Runs the children of a stage and waits until they have started; False if a FATAL child
+        ended meanwhile.
+        """
+        ready = {child.name: self._launch(group, child, running) for child in children}
+
+        async def all_started() -> None:
+            async with anyio.create_task_group() as stage:
+                for name, event in ready.items():
+                    stage.start_soon(_note_start, name, event)
+
+        async with anyio.create_task_group() as first:
+
+            async def until(wait: Callable[[], Awaitable[object]]) -> None:
+                await wait()
+                first.cancel_scope.cancel()
+
+            first.start_soon(until, all_started)
+            first.start_soon(until, self._ended.wait)
+        return not self._ended.is_set()
+
+    def _launch(
+        self,
+        group: TaskGroup,
+        child: Child,
+        running: list[tuple[Child, anyio.CancelScope, anyio.Event]],
+    ) -> anyio.Event:
+        """Runs a child, and returns the event of its start."""
         # Shielded, so that a cancellation from outside reaches the children through us, in order.
         scope, gone, ready = anyio.CancelScope(shield=True), anyio.Event(), anyio.Event()
         running.append((child, scope, gone))
         group.start_soon(self._keep, child, scope, gone, ready)
-        async with anyio.create_task_group() as first:
-
-            async def until(event: anyio.Event) -> None:
-                await event.wait()
-                first.cancel_scope.cancel()
-
-            first.start_soon(until, ready)
-            first.start_soon(until, self._ended)
-        if ready.is_set():
-            log.debug("started", child=child.name)
-        return ready.is_set() and not self._ended.is_set()
+        return ready
 
     async def _keep(
         self, child: Child, scope: anyio.CancelScope, gone: anyio.Event, ready: anyio.Event
@@ -149,6 +169,11 @@ class Supervisor:
                 raise
             return ChildEndedError(f"{child.name}: cancelled by itself")
         return ChildEndedError(child.name)
+
+
+async def _note_start(child: str, ready: anyio.Event) -> None:
+    await ready.wait()
+    log.debug("started", child=child)
 
 
 class _StartStatus(TaskStatus[None]):

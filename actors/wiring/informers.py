@@ -111,7 +111,9 @@ class Informers:
         return route_object(change, _resource_of(kind, self._waited_for))
 
     def children(self) -> tuple[Child, ...]:
-        """Returns the informers of the first profiles, and the child that runs later ones."""
+        """Returns the informers of the first profiles, and the child that runs later ones. All may
+        start side by side.
+        """
         later = Child("informers of later profiles", self._later.run)
         return (later, *self._children(self._by_kind))
 

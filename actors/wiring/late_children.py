@@ -20,7 +20,7 @@ class LateChildren:
         self._woken = anyio.Event()
 
     async def start(self, children: tuple[Child, ...]) -> None:
-        """Starts the children, and returns once they have started."""
+        """Starts the children side by side, and returns once they have started."""
         if not children:
             return
         started = anyio.Event()
@@ -41,5 +41,5 @@ class LateChildren:
 
     async def _run(self, children: tuple[Child, ...], started: anyio.Event) -> None:
         async with anyio.create_task_group() as group:
-            await group.start(Supervisor(children, self._clock, self._rng).run)
+            await group.start(Supervisor((children,), self._clock, self._rng).run)
             started.set()

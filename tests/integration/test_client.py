@@ -14,7 +14,7 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 import anyio.lowlevel
@@ -22,6 +22,7 @@ import msgspec
 import pytest
 import yaml
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from berth.actors.client.access import Calls, remote
 from berth.actors.client.credentials import KubeconfigError
@@ -604,16 +605,36 @@ async def test_bookmarks_and_omitted_objects_advance_the_version() -> None:
     assert server.requests == ["list", "1", "5", "7", "7"]
 
 
-async def test_watches_that_end_after_a_line_are_opened_less_and_less_often() -> None:
+async def test_watches_that_bring_changes_are_opened_again_a_few_times_a_second() -> None:
     clock = HastyClock()
     server = WatchServer(*([pod_line("ADDED", f"p{version}", version)] for version in range(2, 7)))
     async with served(server.handle) as url, Client(Connection(url)) as client:
-        told = await told_of(client, 6, clock)
+        with capture_logs() as logs:
+            told = await told_of(client, 6, clock)
     assert [type(change) for change in told] == [ObjectsListed, *[ObjectChanged] * 5]
     assert server.requests == ["list", "1", "2", "3", "4", "5"], "no change is lost"
+    assert clock.slept == [0.0, 0.25, 0.25, 0.25]
+    assert not [line for line in logs if line["log_level"] != "debug"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [pod_line("BOOKMARK", "", 2)],
+        [pod_line("MODIFIED", "p", 1)],  # an old change, again and again
+        [pod_line("ADDED", "o", 3), pod_line("ADDED", "p", 1)],
+    ],
+)
+async def test_watches_that_end_without_news_are_opened_less_and_less_often(
+    lines: list[bytes],
+) -> None:
+    clock = HastyClock()
+    server = WatchServer(*([lines] * 5), [pod_line("ADDED", "new", 9)])
+    async with served(server.handle) as url, Client(Connection(url)) as client:
+        await told_of(client, 1 + 5 * sum(b"BOOKMARK" not in line for line in lines) + 1, clock)
     first, *others = clock.slept
     assert first == 0.0, "a server that restarts is asked at once"
-    for seconds, least in zip(others, (1.6, 3.2, 6.4), strict=True):
+    for seconds, least in zip(others, (1.6, 3.2, 6.4), strict=False):
         assert least <= seconds <= 2 * least
 
 
@@ -627,6 +648,58 @@ async def test_a_retry_after_of_zero_is_no_invitation_to_a_flood(status: int) ->
     assert calls.slept == [0.1, 0.2, 0.4, 0.8, *[1.0] * 6] * 3
     for seconds, least in zip(pauses.slept, (0.8, 1.6, 3.2), strict=True):
         assert least <= seconds <= 2 * least
+
+
+async def blanks(request: web.BaseRequest, encoding: web.ContentCoding | None) -> NoReturn:
+    """Answers with blanks, without end and without a line break."""
+    response = web.StreamResponse()
+    if encoding is not None:
+        response.enable_compression(encoding)
+    await response.prepare(request)
+    while True:
+        await response.write(b" " * (1 << 20))
+
+
+@pytest.mark.full("long")
+@pytest.mark.parametrize("encoding", [None, web.ContentCoding.gzip])
+async def test_a_line_without_an_end_is_read_up_to_a_limit(
+    encoding: web.ContentCoding | None,
+) -> None:
+    watches = 0
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal watches
+        if "watch" in request.query:
+            watches += 1
+            if watches == 1:
+                await blanks(request, encoding)
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+
+    async with served(handle) as url, Client(Connection(url)) as client:
+        with capture_logs() as logs:
+            told = await told_of(client, 2)
+    assert [type(change) for change in told] == [ObjectsListed] * 2, "the objects are listed again"
+    warning = next(line for line in logs if line["event"] == "watch interrupted")
+    assert warning["error"] == "expected lines of at most 16 MiB, got a longer one"
+    assert warning["log_level"] == "warning"
+
+
+@pytest.mark.full("long")
+async def test_a_page_without_an_end_is_read_up_to_a_limit_and_smaller_pages_follow() -> None:
+    limits: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        limits.append(request.query["limit"])
+        if len(limits) == 1:
+            await blanks(request, None)
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+
+    async with served(handle) as url, Client(Connection(url)) as client:
+        with capture_logs() as logs:
+            await told_of(client, 1)
+    assert limits == ["5000", "500"]
+    (warning,) = (line for line in logs if line["event"] == "watch interrupted")
+    assert warning["error"] == f"{url}: expected an answer of at most 256 MiB, got a longer one"
 
 
 async def test_unchanged_objects_are_not_decoded_again() -> None:

@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from berth.actors.client.reflector_state import Streaming
 from berth.actors.client.rest import Client, Connection
-from berth.actors.client.silence import SILENCE_SECONDS
 from berth.actors.client.watch import (
     STALLED_SECONDS,
     ObjectChanged,
@@ -99,7 +99,12 @@ async def told_of(
     told: list[WatchUpdate[Pod]] = []
     async with served(server.handle) as url, Client(Connection(url)) as client:
         reflector = Reflector(
-            client, "/api/v1/pods", Pod, clock or HastyClock(), Random(1), streams=True
+            client,
+            "/api/v1/pods",
+            Pod,
+            clock or HastyClock(),
+            Random(1),
+            streaming=Streaming(works=True),
         )
         async with aclosing(reflector.changes(held)) as changes:
             async for change in changes:
@@ -200,21 +205,21 @@ async def test_a_server_that_never_ends_the_list_is_asked_for_pages() -> None:
     server, clock = StreamServer([pod_line("ADDED", "a", 2)]), LoopClock()
     (listed,) = await told_of(server, 1, clock=clock)
     assert names(listed) == ["listed"]
-    assert SILENCE_SECONDS <= clock.now() <= SILENCE_SECONDS + 2
+    assert STALLED_SECONDS <= clock.now() <= STALLED_SECONDS + 2
     assert server.requests == ["stream", "list"]
 
 
 @in_virtual_time
 async def test_a_server_that_sends_only_bookmarks_is_asked_for_pages() -> None:
-    bookmarks: list[bytes | float | None] = [10.0, pod_line("BOOKMARK", "", 3)] * 100
-    server, clock = StreamServer([20.0, pod_line("ADDED", "a", 2), *bookmarks]), LoopClock()
+    bookmarks: list[bytes | float | None] = [4.0, pod_line("BOOKMARK", "", 3)] * 100
+    server, clock = StreamServer([8.0, pod_line("ADDED", "a", 2), *bookmarks]), LoopClock()
     with capture_logs() as logs:
         (listed,) = await told_of(server, 1, clock=clock)
     assert names(listed) == ["listed"]
-    assert STALLED_SECONDS <= clock.now() - 20.0 <= STALLED_SECONDS + 11
+    assert STALLED_SECONDS <= clock.now() - 8.0 <= STALLED_SECONDS + 5
     assert server.requests == ["stream", "list"]
     (line,) = (line for line in logs if line["event"] == "list not streamed")
-    assert line["error"] == "no object came for 30 s, and no end of the list"
+    assert line["error"] == "no object came for 10 s, and no end of the list"
     assert line["log_level"] == "warning"
 
 
@@ -222,10 +227,10 @@ async def test_a_server_that_sends_only_bookmarks_is_asked_for_pages() -> None:
 @in_virtual_time
 async def test_a_streamed_list_may_take_long_while_objects_come() -> None:
     objects: list[bytes | float | None] = [
-        line for i in range(50) for line in (20.0, pod_line("ADDED", f"p{i}", i + 1))
+        line for i in range(50) for line in (8.0, pod_line("ADDED", f"p{i}", i + 1))
     ]
     bookmark = pod_line("BOOKMARK", "", 60)
-    server = StreamServer([*objects, 10.0, bookmark, 10.0, end_of_list(61)])
+    server = StreamServer([*objects, 4.0, bookmark, 4.0, end_of_list(61)])
     (listed,) = await told_of(server, 1, clock=LoopClock())
     assert names(listed) == [f"p{i}" for i in range(50)]
     assert server.requests == ["stream"]

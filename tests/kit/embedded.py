@@ -15,7 +15,7 @@ import anyio
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.tenure import ALWAYS
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.supervisor import Supervisor
+from berth.actors.runtime.supervisor import Child, Supervisor
 from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.system import Daemon
 from berth.config.types import KubeSchedulerConfiguration
@@ -44,7 +44,11 @@ async def running(
         await group.start(run_controllers, access, clock, rng)
         daemon = Daemon(configuration, access, extenders, clock, rng, observer=observer)
         daemon._access.tenure.lasts_until(ALWAYS)
-        parts = [child for child in daemon.children() if child.name != "heartbeat"]
+        parts = [
+            stage
+            for stage in daemon.children()
+            if not (isinstance(stage, Child) and stage.name == "heartbeat")
+        ]
         await group.start(Supervisor(parts, clock, rng).run)
         yield
         group.cancel_scope.cancel()

@@ -15,6 +15,7 @@ import msgspec
 
 from berth.actors.client.access import Calls, Source
 from berth.actors.client.answers import INITIAL_EVENTS_END
+from berth.actors.client.reflector_state import Streaming
 from berth.actors.client.rest import ApiError, Client, UnreadableAnswerError
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import Reflector
@@ -139,7 +140,7 @@ class SmallApi:
             self.clock,
             self._rng,
             selector,
-            streams=self._follows % 2 == 0,
+            streaming=Streaming(works=self._follows % 2 == 0),
         )
 
     async def call(

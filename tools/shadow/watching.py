@@ -80,7 +80,7 @@ class Watching:
             children = (
                 Child("cache's messages", _Feed(self._mailboxes.cache, self._take).run),
                 Child("queue's messages", _Feed(self._mailboxes.queue, self._take).run),
-                *informers.children(),
+                informers.children(),
                 Child("judging", self._judge),
             )
             await Supervisor(children, clock, rng).run(task_status=task_status)

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from berth.actors.client.reflector_state import Next, ReflectorState, RequestEnd
+from berth.actors.client.reflector_state import Next, ReflectorState, RequestEnd, Streaming
 
 
 def steps(how: RequestEnd, retry_after: float | None = None, version: str = "7") -> Iterator[Next]:
     """Yields what follows from requests that all end in this way, the last delay after the last."""
-    state, now = ReflectorState(Random(1), streams=False), 0.0
+    state, now = ReflectorState(Random(1), Streaming(works=False)), 0.0
     while True:
         state.resource_version = version
         step = state.ended(how, now, retry_after)
@@ -52,7 +52,7 @@ def test_a_quiet_end_needs_no_delay() -> None:
 
 
 def test_after_two_minutes_without_a_failure_the_backoff_starts_over() -> None:
-    state = ReflectorState(Random(1), streams=False)
+    state = ReflectorState(Random(1), Streaming(works=False))
     state.resource_version = "7"
     for _ in range(5):
         state.ended(RequestEnd.SHORT, 0.0)
@@ -62,6 +62,36 @@ def test_after_two_minutes_without_a_failure_the_backoff_starts_over() -> None:
 
 @pytest.mark.parametrize("how", [*RequestEnd])
 def test_a_lost_resource_version_means_a_new_list(how: RequestEnd) -> None:
-    lost = how in (RequestEnd.GONE, RequestEnd.REFUSED, RequestEnd.ABSENT)
+    lost = how in (
+        RequestEnd.GONE,
+        RequestEnd.UNSUPPORTED,
+        RequestEnd.REFUSED,
+        RequestEnd.ABSENT,
+    )
     assert next(steps(how)).relist is lost
     assert next(steps(how, version="")).relist
+
+
+def test_a_watch_that_brought_changes_is_opened_again_a_few_times_a_second() -> None:
+    assert delays(RequestEnd.NEWS) == [0.0, *[0.25] * 7]
+    state = ReflectorState(Random(1), Streaming(works=False))
+    state.resource_version = "7"
+    state.ended(RequestEnd.NEWS, 0.0)
+    assert state.ended(RequestEnd.NEWS, 10.0) == Next(relist=False, delay=0.0)
+
+
+@pytest.mark.parametrize("how", [*RequestEnd])
+def test_what_a_server_cannot_do_is_known_for_all_kinds(how: RequestEnd) -> None:
+    streaming = Streaming(works=True)
+    state, other = ReflectorState(Random(1), streaming), ReflectorState(Random(1), streaming)
+    step = state.ended(how, 0.0, while_streaming=True)
+    if how in (RequestEnd.BUSY, RequestEnd.GONE):
+        assert step.relist
+        assert state.streams
+    else:
+        assert step == Next(relist=True, delay=0.0), "a plain list follows at once"
+        assert not state.streams
+    assert other.streams is (how not in (RequestEnd.STALLED, RequestEnd.UNSUPPORTED))
+    state.resource_version = "8"
+    state.ended(RequestEnd.GONE, 300.0)
+    assert state.streams is other.streams

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from anyio.abc import TaskStatus
 
-from berth.actors.runtime.supervisor import Child, ChildEndedError, OnCrash, Run, Supervisor
+from berth.actors.runtime.supervisor import Child, ChildEndedError, OnCrash, Run, Stage, Supervisor
 from tests.kit.clock import VirtualClock
 
 
@@ -42,8 +42,8 @@ class NoJitter:
         return 0.0
 
 
-def supervise(*children: Child, clock: VirtualClock | None = None) -> Supervisor:
-    return Supervisor(children, clock or VirtualClock(), NoJitter())
+def supervise(*stages: Stage, clock: VirtualClock | None = None) -> Supervisor:
+    return Supervisor(stages, clock or VirtualClock(), NoJitter())
 
 
 async def test_starts_in_order_and_stops_in_reverse() -> None:
@@ -53,6 +53,30 @@ async def test_starts_in_order_and_stops_in_reverse() -> None:
         assert story == ["a begins", "a started", "b begins", "b started"]
         group.cancel_scope.cancel()
     assert story[4:] == ["b stops", "a stops"]
+
+
+async def test_children_of_a_stage_start_side_by_side() -> None:
+    story: list[str] = []
+    async with anyio.create_task_group() as group:
+        stages = (child("a", story), (child("b", story), child("c", story)), child("d", story))
+        await group.start(supervise(*stages).run)
+        group.cancel_scope.cancel()
+    assert story[:2] == ["a begins", "a started"]
+    assert story[2:6] == ["b begins", "c begins", "b started", "c started"]
+    assert story[6:8] == ["d begins", "d started"]
+    assert story[8:] == ["d stops", "c stops", "b stops", "a stops"]
+
+
+async def test_a_fatal_crash_ends_a_stage_that_starts() -> None:
+    story: list[str] = []
+
+    async def never(*, task_status: TaskStatus[None]) -> None:
+        await anyio.sleep_forever()
+
+    crash = Child("b", failing(ZeroDivisionError("the cause"), started=False))
+    with pytest.raises(ZeroDivisionError, match="the cause"):
+        await supervise((Child("a", never), crash), child("c", story)).run()
+    assert not story
 
 
 @pytest.mark.parametrize("started", [True, False])
