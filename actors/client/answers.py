@@ -51,7 +51,9 @@ class _OnlyVersion(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Version(msgspec.Struct, frozen=True, gc=False):
-    """The part of an object or a bookmark that shows how far the watch has come."""
+    """The part of an object or a bookmark that shows how far the watch has come. Mock servers give
+    objects no version.
+    """
 
     metadata: _OnlyVersion
 

@@ -404,8 +404,8 @@ class Reflector(Generic[T]):
     def _read_slowly(
         self, line: bytes
     ) -> ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | Bookmark | None:
-        """Reads a line with a bookmark, an object with nulls, an object that is readable only in
-        part, or one whose JSON may be kept.
+        """Reads a line with a bookmark, an object with nulls or without a version, an object that
+        is readable only in part, or one whose JSON may be kept.
 
         Any other line ends the watch. Raises _InterruptedError.
         """
@@ -416,24 +416,25 @@ class Reflector(Generic[T]):
                 how = ERRORS.get(status.code, RequestEnd.REFUSED)
                 raise _InterruptedError(how, status.message)
             version = msgspec.json.decode(event.object, type=Version).metadata.resource_version
-            marks = event.type == "BOOKMARK"
-            ends_list = marks and is_end_of_list(event.object)
+            ends_list = event.type == "BOOKMARK" and is_end_of_list(event.object)
         except UNREADABLE as problem:
             raise _InterruptedError(
                 RequestEnd.REFUSED, f"expected a watch event, got {line[:80]!r}: {problem}"
             ) from None
-        if not version or event.type not in {"BOOKMARK", "ADDED", "MODIFIED", "DELETED"}:
-            raise _InterruptedError(
-                RequestEnd.REFUSED, f"expected a watch event, got {line[:80]!r}"
-            )
-        if marks:
-            self._has_bookmarks = True
-            self._version = version
-            return Bookmark(ends_list)
-        item = self._read(event.object)
-        change = item if event.type != "DELETED" else _end(item, line)
-        self._version = version
-        return change
+        match event.type:
+            case "BOOKMARK" if version:
+                self._has_bookmarks = True
+                self._version = version
+                return Bookmark(ends_list)
+            case "ADDED" | "MODIFIED" | "DELETED":
+                item = self._read(event.object)
+                if version or isinstance(item, ObjectChanged):
+                    change = item if event.type != "DELETED" else _end(item, line)
+                    self._version = version or self._version
+                    return change
+            case _:
+                pass
+        raise _InterruptedError(RequestEnd.REFUSED, f"expected a watch event, got {line[:80]!r}")
 
     def _unchanged_line(self, line: bytes, held: Mapping[str, T]) -> T | None:
         """Returns the held object if the line adds an equal one, else None."""

@@ -102,7 +102,7 @@ class InformerState(Generic[T]):
             return [*effects, Change(None, new)]
         if old.metadata.uid != new.metadata.uid:
             return [*effects, Change(old, None), Change(None, new)]
-        if old.metadata.resource_version == new.metadata.resource_version and not effects:
+        if _is_same(old, new) and not effects:
             return []
         return [*effects, Change(old, new)]
 
@@ -183,3 +183,9 @@ class InformerState(Generic[T]):
         readable = ((name, item.metadata.uid) for name, item in self._objects.items())
         unreadable = ((name, item.uid) for name, item in self._unreadable.items())
         return next((named for named, other in chain(readable, unreadable) if other == uid), name)
+
+
+def _is_same(old: HasMetadata, new: HasMetadata) -> bool:
+    """True for the same version of an object; mock servers give objects no version."""
+    version = new.metadata.resource_version
+    return old.metadata.resource_version == version and (bool(version) or old == new)

@@ -660,7 +660,6 @@ async def blanks(request: web.BaseRequest, encoding: web.ContentCoding | None) -
         await response.write(b" " * (1 << 20))
 
 
-@pytest.mark.full("long")
 @pytest.mark.parametrize("encoding", [None, web.ContentCoding.gzip])
 async def test_a_line_without_an_end_is_read_up_to_a_limit(
     encoding: web.ContentCoding | None,
@@ -684,8 +683,10 @@ async def test_a_line_without_an_end_is_read_up_to_a_limit(
     assert warning["log_level"] == "warning"
 
 
-@pytest.mark.full("long")
-async def test_a_page_without_an_end_is_read_up_to_a_limit_and_smaller_pages_follow() -> None:
+async def test_a_page_without_an_end_is_read_up_to_a_limit_and_smaller_pages_follow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("berth.actors.client.rest.MAX_ANSWER", 2 << 20)
     limits: list[str] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -699,7 +700,7 @@ async def test_a_page_without_an_end_is_read_up_to_a_limit_and_smaller_pages_fol
             await told_of(client, 1)
     assert limits == ["5000", "500"]
     (warning,) = (line for line in logs if line["event"] == "watch interrupted")
-    assert warning["error"] == f"{url}: expected an answer of at most 256 MiB, got a longer one"
+    assert warning["error"] == f"{url}: expected an answer of at most 2 MiB, got a longer one"
 
 
 async def test_unchanged_objects_are_not_decoded_again() -> None:
