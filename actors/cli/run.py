@@ -23,6 +23,7 @@ from ..client.credentials import KubeconfigError
 from ..client.kubeconfig import load
 from ..configuration.file import ConfigurationFile, warnings_of, written
 from ..leader.actor import LeaseLostError
+from ..process import open_files
 from ..process.collector import collecting, tune_collector
 from ..process.heartbeat import Heartbeat
 from ..process.signals import until_signalled
@@ -86,6 +87,7 @@ def run(flags: Flags) -> None:
     except FlagError as problem:
         raise click.UsageError(str(problem)) from None
     configure_logs(logging_from(flags), aside=True)
+    open_files.raise_limit()
     try:
         _run(flags, options)
     finally:

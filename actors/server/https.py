@@ -2,9 +2,10 @@
 
 A client that is slow with its handshake, with the head of its request or with reading the answer is
 cut off. If there are too many connections, the host with the most connections loses the one that
-has waited longest: so a host that opens hundreds does not keep a probe out. The protocol is
-HTTP/1.1. The body of a request is received only if a page asks for it, which is after the
-authorization.
+has waited longest: so a host that opens hundreds does not keep a probe out. All together have at
+most a quarter of the process's open files: the scheduler needs the others for the API server. The
+protocol is HTTP/1.1. The body of a request is received only if a page asks for it, which is after
+the authorization.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict, MultiMapping
 
+from ..process import open_files
 from ..runtime.logger import get_logger
 from .request import MOST_BYTES, Answer, BodyTooLongError, Request, UnreadableBodyError, text
 from .tls import ServingContexts
@@ -93,6 +95,9 @@ class HttpsServer:
         self._listener = listener
         self._contexts = contexts
         self._respond = respond
+        files = open_files.limit()
+        self._most = min(MOST_CONNECTIONS, files // 4)
+        self._most_of_host = min(MOST_OF_HOST, files // 8)
         self._open: dict[asyncio.BaseTransport, _Connection] = {}
         self._greeted: dict[_Connection, None] = {}  # still in their handshake
 
@@ -145,8 +150,8 @@ class HttpsServer:
         self._forget_closed()
         every = [*self._greeted, *self._open.values()]
         hosts = Counter(peer.host for peer in every)
-        if hosts[host] < MOST_OF_HOST:
-            if len(every) < MOST_CONNECTIONS:
+        if hosts[host] < self._most_of_host:
+            if len(every) < self._most:
                 return True
             host = hosts.most_common(1)[0][0]
         waiting = [

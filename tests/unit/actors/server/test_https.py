@@ -456,6 +456,23 @@ async def test_idle_clients_make_room_for_others(
             writer.transport.abort()
 
 
+async def test_strangers_get_a_share_of_the_open_files(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.actors.process.open_files.limit", lambda: 16)
+    async with served(files(authority)) as (port, _):
+        crowd = [
+            await asyncio.open_connection("127.0.0.1", port, local_addr=(f"127.0.0.{host}", 0))
+            for host in (2, 2, 2, 3, 3, 4)
+        ]
+        with anyio.fail_after(5):
+            assert await crowd[0][0].read() == b"", "an eighth is for one address"
+            assert await crowd[1][0].read() == b"", "a quarter is for all"
+            assert (await ask(port, trusting(authority)))[0] == 200
+        for _, writer in crowd:
+            writer.transport.abort()
+
+
 async def test_clients_that_are_all_being_answered_are_not_cut_off(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
