@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from glob import glob
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
+
+from .manifests import Findings, Reading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -23,18 +28,79 @@ config_option = click.option(
 )
 
 
-def cluster_options(function: Function) -> Function:
-    """Adds the options `paths`, `kubeconfig`, `context` and `master`: a live cluster, files, or
-    both.
+class _Manifests(click.ParamType[list[Path]]):
+    """Files of manifests as kubectl names them: a file, a folder, a pattern, or several of these
+    with commas between them.
     """
+
+    name = "path"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[Path]:
+        if value == "-" or Path(value).exists():
+            return [Path(value)]
+        if "://" in value:
+            self.fail(
+                f"{value} is a URL, and only files are read: curl -L URL | ... -f -", param, ctx
+            )
+        parts = value.split(",")
+        if len(parts) > 1:
+            return [path for part in parts for path in self.convert(part, param, ctx)]
+        matches = sorted(glob(value))  # noqa: PTH207 - Path.glob takes no absolute pattern
+        if not matches:
+            self.fail(f"{value} does not exist", param, ctx)
+        return [Path(match) for match in matches]
+
+
+def _all_of(_: object, __: object, values: tuple[list[Path], ...]) -> tuple[Path, ...]:
+    return tuple(chain.from_iterable(values))
+
+
+def manifest_options(text: str) -> Callable[[Function], Function]:
+    """Returns the options `paths`, whose help is given, and `reading`."""
     filename = click.option(
         "-f",
         "--filename",
         "paths",
         multiple=True,
-        type=click.Path(exists=True, allow_dash=True, path_type=Path),
-        help="The cluster, or with --kubeconfig or --master what is added to it: manifests, "
-        "folders of them, or - for standard input; repeatable.",
+        type=_Manifests(),
+        callback=_all_of,
+        help=text,
+    )
+    recursive = click.option(
+        "-R", "--recursive", is_flag=True, help="Read the sub-folders of folders, too."
+    )
+    strict = click.option(
+        "--strict",
+        is_flag=True,
+        help="End at the first object that cannot be used, or that is in the files twice.",
+    )
+
+    def add(function: Function) -> Function:
+        @wraps(function)
+        def command(*args: Any, recursive: bool, strict: bool, **options: Any) -> Any:
+            reading = Reading(recursive, Findings(strict=strict))
+            return function(*args, reading=reading, **options)
+
+        return cast("Function", filename(recursive(strict(command))))
+
+    return add
+
+
+def exit_with(reading: Reading) -> None:
+    """Ends the command with exit code 1 if some objects of its files could not be used."""
+    if reading.findings.problems:
+        click.get_current_context().exit(1)
+
+
+def cluster_options(function: Function) -> Function:
+    """Adds the options `paths`, `kubeconfig`, `context` and `master`: a live cluster, files, or
+    both.
+    """
+    manifests = manifest_options(
+        "The cluster, or with --kubeconfig or --master what is added to it: manifests, "
+        "folders of them, or - for standard input; repeatable."
     )
     kubeconfig = click.option(
         "--kubeconfig",
@@ -43,7 +109,7 @@ def cluster_options(function: Function) -> Function:
         help="The cluster: a live one, by its kubeconfig. Without -f, $KUBECONFIG or "
         "~/.kube/config.",
     )
-    return filename(kubeconfig(context_option(master_option(function))))
+    return manifests(kubeconfig(context_option(master_option(function))))
 
 
 def top_option(rows: str) -> Callable[[Function], Function]:

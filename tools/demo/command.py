@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import click
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
@@ -33,9 +32,9 @@ from berth.config.load import from_mapping
 
 from ..apiserver.app import serve
 from ..apiserver.kubeconfig import kubeconfig
-from ..apiserver.resources import BY_KIND, Kind
 from ..apiserver.store import Store
 from ..ending import cancel_at_signal
+from ..explain.source import tell
 from ..feature_gates import feature_gates_option, gates_from
 from ..hollow.controllers import run_controllers
 from ..hollow.devices.driver import run_driver
@@ -44,15 +43,15 @@ from ..hollow.embedded import Embedded
 from ..hollow.kubelet.housekeeping import Setup
 from ..hollow.kubelet.kubelets import run_kubelets
 from ..hollow.kubelet.metrics import KubeletMetrics
-from ..hollow.kubelet.nodes import hollow_node
 from ..hollow.kubelet.pressure.configuration import ConfigurationError, read_configurations
 from ..hollow.kubelet.scenario import ScenarioError, read_scenario
 from ..hollow.kubelet.stages.reading import Stages, read_stages
 from ..hollow.kubelet.stages.stage import StageError
 from ..hollow.kubelet.usage import NO_SCENARIO
 from ..hollow.negotiation.driver import run_negotiating_driver
-from ..manifests import ManifestError, kind_of
+from ..manifests import Findings, Manifest, ManifestError, Reading, kind_of
 from ..manifests import read as read_manifests
+from ..options import exit_with, manifest_options
 from ..page.acting import act
 from ..page.embedded import EmbeddedSource
 from ..page.server import serve_page
@@ -60,6 +59,7 @@ from ..whatif.acting import Doing
 from ..whatif.listed import Listed
 from ..whatif.service import Service
 from ..whatif.weights import weights_of
+from .creation import create, with_standard_class
 from .placements import Summary
 from .scheduler import Scheduler, SchedulerEndedError, Start
 from .tables import closing_lines, pods_table
@@ -79,24 +79,14 @@ UNUSABLE = (
 SAMPLE = Path(__file__).parent / "sample.yaml"
 DEVICES = Path(__file__).parent / "devices.yaml"
 NEGOTIATION = Path(__file__).parent / "negotiation.yaml"
-NODES, PODS, NAMESPACES = BY_KIND["v1", "Node"], BY_KIND["v1", "Pod"], BY_KIND["v1", "Namespace"]
-# Other objects refer to these, so they are created first.
-FIRST = (
-    "Namespace",
-    "PriorityClass",
-    "RuntimeClass",
-    "StorageClass",
-    "DeviceClass",
-    "ResourceClass",
-    "Node",
-)
 Document = dict[str, Any]
 
 
 class Settings(msgspec.Struct, frozen=True):
     """The options of the command."""
 
-    manifests: list[tuple[Kind, Document]]
+    manifests: list[Manifest]
+    findings: Findings
     nodes: int
     devices: Path | None
     negotiation: bool
@@ -114,14 +104,9 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    type=click.Path(exists=True, allow_dash=True, path_type=Path),
-    help="A manifest, a folder of them, or - for standard input; repeatable. "
-    "By default, a built-in sample.",
+@manifest_options(
+    "A manifest, a folder of them, or - for standard input; repeatable. "
+    "By default, a built-in sample."
 )
 @click.option(
     "--nodes",
@@ -204,6 +189,7 @@ class Settings(msgspec.Struct, frozen=True):
 )
 def demo(
     paths: tuple[Path, ...],
+    reading: Reading,
     nodes: int,
     devices: Path | None,
     negotiation: bool,
@@ -238,11 +224,11 @@ def demo(
     try:
         live = output == "table" and sys.stderr.isatty()
         look = live and keep and sys.stdin.isatty() and not Console().is_dumb_terminal
-        manifests = read_manifests(paths or (SAMPLE,))
-        if manifests.report:
-            click.echo(manifests.report, err=True)
+        manifests = read_manifests(paths or (SAMPLE,), reading=reading)
+        tell(*reading.findings.untold(), manifests.left_out_line)
         settings = Settings(
-            manifests=[*manifests.objects, *_of_devices(devices)],
+            manifests=with_standard_class([*manifests.objects, *_of_devices(devices)]),
+            findings=reading.findings,
             nodes=nodes,
             devices=devices,
             negotiation=negotiation,
@@ -274,14 +260,18 @@ def demo(
     else:
         table = pods_table(summary.pods, len(summary.pods))
         Console().print(table, *closing_lines(summary), sep="\n", highlight=False)
+    exit_with(reading)
 
 
-def _of_devices(path: Path | None) -> list[tuple[Kind, Document]]:
+def _of_devices(path: Path | None) -> list[Manifest]:
     """Reads the objects in a file of devices. Raises InventoryError or ManifestError."""
     if path is None:
         return []
     read_inventories(path)
-    return [(kind_of(document, where), document) for document, where in read_objects(path)]
+    return [
+        Manifest(kind_of(document, where), document, where)
+        for document, where in read_objects(path)
+    ]
 
 
 async def _demo(settings: Settings) -> Summary:
@@ -328,14 +318,8 @@ async def _run(settings: Settings) -> Summary:
         ):
             if names:
                 click.echo(f"stages {what}: {', '.join(names)}", err=True)
-        manifests = sorted(
-            settings.manifests,
-            key=lambda manifest: (manifest[0].kind not in FIRST, manifest[0].kind == "Pod"),
-        )
-        for number in range(1, settings.nodes + 1):
-            await _apply(access, NODES, hollow_node(number))
-        for kind, document in manifests:
-            await _apply(access, kind, document)
+        await create(access, settings.nodes, settings.manifests, settings.findings)
+        tell(*settings.findings.untold())
         await watching.start(group)
         if settings.live:
             group.start_soon(watching.show)
@@ -389,25 +373,3 @@ async def _stop_on_signal(group: TaskGroup, keep: bool, *, task_status: TaskStat
     finally:
         if keep:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-async def _apply(access: Embedded, kind: Kind, document: Document) -> None:
-    """Creates an object and, if necessary, its namespace."""
-    namespace = document["metadata"].get("namespace", "default")
-    await anyio.lowlevel.checkpoint()  # a signal is heeded in between
-    try:
-        if kind.namespaced and namespace != "default":
-            await _ensure_namespace(access, namespace)
-        await access.call("POST", kind.path(namespace), dict, document)
-    except ApiError as refused:
-        raise ManifestError(
-            f"{kind.kind} {document['metadata'].get('name', '')}: {refused}"
-        ) from None
-
-
-async def _ensure_namespace(access: Embedded, name: str) -> None:
-    try:
-        await access.call("POST", NAMESPACES.path(), dict, {"metadata": {"name": name}})
-    except ApiError as refused:
-        if refused.code != 409:
-            raise

@@ -22,7 +22,8 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ..apiserver.resources import Kind
 from ..feature_gates import feature_gates_option, gates_from
-from ..options import cluster_options, config_option, top_option
+from ..manifests import Reading
+from ..options import cluster_options, config_option, exit_with, top_option
 from ..sheet import Sheet
 from .answering import Attempt, Explainer, answers, decided
 from .asks.asking import asks_of
@@ -78,6 +79,7 @@ from .words import listed, shown
 def explain(
     name: str | None,
     paths: tuple[Path, ...],
+    reading: Reading,
     kubeconfig: str,
     context: str,
     master: str,
@@ -125,7 +127,7 @@ def explain(
         configuration = load_file(file) if file else from_mapping(None)
         explainer = Explainer(configuration, gates)
         subject = Subject.parse(name or pod or "", namespace)
-        objects = _objects(paths, Live(kubeconfig, context, master), explainer, subject)
+        objects = _objects(paths, reading, Live(kubeconfig, context, master), explainer, subject)
         if subject.name:
             subject = subject.settled(objects if paths else ())
             question = question_about(subject, objects, configuration)
@@ -133,6 +135,7 @@ def explain(
         else:
             within = None if all_namespaces else namespace or DEFAULT_NAMESPACE
             _explain_pending(explainer, configuration, objects, within, output)
+        exit_with(reading)
     except NO_ANSWER as problem:
         raise click.ClickException(str(problem)) from None
 
@@ -146,7 +149,7 @@ def _explain_all(scenarios: Path, gates: Mapping[str, bool]) -> None:
 
 
 def _objects(
-    paths: tuple[Path, ...], live: Live, explainer: Explainer, subject: Subject
+    paths: tuple[Path, ...], reading: Reading, live: Live, explainer: Explainer, subject: Subject
 ) -> list[Document]:
     """Returns the objects of the live cluster, if one is named or there are no files, and on top of
     them those of the files.
@@ -156,7 +159,7 @@ def _objects(
         connection = connection_to(live)
         others: list[Kind] = kinds_besides(subject, files=bool(paths))
         cluster = anyio.run(from_cluster, connection, explainer.kinds, others)
-    return from_manifests(paths, explainer.kinds, cluster) if paths else cluster
+    return from_manifests(paths, explainer.kinds, cluster, reading) if paths else cluster
 
 
 def _explain_one(explainer: Explainer, question: Question, top: int, output: str) -> None:

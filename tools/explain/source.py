@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
@@ -51,19 +52,22 @@ from ..apiserver.resources import BY_KIND, KINDS, Kind
 from ..apiserver.schema import TYPES, pruned
 from ..apiserver.store import RefusedError, Store
 from ..apiserver.validation import invalid_message, problems
-from ..manifests import ManifestError, read
+from ..manifests import STRICT, Findings, Manifest, ManifestError, Reading, read
 from .cluster import decoded
 from .eviction import eviction
 from .pinned import unchosen
 from .subject import Subject, next_pod, standing
 
+Document = dict[str, Any]
+Place = tuple[str, str, str]  # kind, namespace and name
 # Kinds that admission looks up.
 CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES, LIMIT_RANGES)
 # Those of them that no decision reads.
 ADMITTING = (PRIORITY_CLASSES, RUNTIME_CLASSES, LIMIT_RANGES)
 VOLUMES = BY_KIND["v1", "PersistentVolume"]
+NO_OBJECTS = frozenset[Place]()
+LONGEST_PREFIX = 58  # of a name that is generated, as in Kubernetes
 REQUIRED = tuple((kind.api_version, kind.kind) for kind in (NODES, WATCHED_PODS))
-Document = dict[str, Any]
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -122,29 +126,25 @@ def from_manifests(
     paths: Iterable[Path],
     kinds: Collection[WatchedKind] = (),
     cluster: Sequence[Document] = (),
+    reading: Reading = STRICT,
 ) -> list[Document]:
     """Returns the objects of a cluster, and on top of them the objects of files as a user writes
     them, completed with the API's defaults.
 
-    Objects of `kinds`, which plugins declare, are taken as they are. The kinds that are left out
-    are named on standard error. Raises SourceError.
+    Objects of `kinds`, which plugins declare, are taken as they are. What is wrong goes to the
+    findings, which are printed on standard error with the kinds that are left out. Raises
+    SourceError.
     """
     declared = {(kind.api_version, kind.kind) for kind in kinds}
     try:
-        manifests = read(paths, declared)
+        manifests = read(paths, declared, reading)
     except ManifestError as problem:
         raise SourceError(str(problem)) from None
-    if manifests.report:
-        click.echo(printable(manifests.report), err=True)
-    store = classes_of(cluster)
-    objects: dict[tuple[str, str, str], Document] = {}
-    for kind, document in sorted(manifests.objects, key=lambda pair: pair[0] not in CLASSES):
-        completed = completed_object(kind, document, store)
-        place = _place(completed)
-        if place in objects:
-            name = "/".join(filter(None, place[1:]))
-            raise SourceError(f"{kind.kind} {name}: expected once, found twice")
-        objects[place] = completed
+    store, findings = classes_of(cluster), reading.findings
+    places = {_place(document) for document in cluster}
+    completed = completed_objects(manifests.objects, store, findings, places.__contains__)
+    objects = {_place(document): document for document in completed}
+    tell(*findings.untold(), manifests.left_out_line)
     kept = [document for document in cluster if _place(document) not in objects]
     documents = [*kept, *objects.values(), *manifests.others]
     if not any(document["kind"] == "Node" for document in documents):
@@ -152,6 +152,54 @@ def from_manifests(
             "the files have no Node: add one, or name the cluster with --kubeconfig or --master"
         )
     return [*documents, *_implied_namespaces(documents, store)]
+
+
+def tell(*lines: str) -> None:
+    """Prints the lines that say something on standard error."""
+    for line in filter(None, lines):
+        click.echo(printable(line), err=True)
+
+
+def completed_objects(
+    manifests: Iterable[Manifest],
+    store: Store,
+    findings: Findings,
+    is_taken: Callable[[Place], bool] = NO_OBJECTS.__contains__,
+) -> Iterator[Document]:
+    """Yields the objects of manifests as an API server would store them, those first that admission
+    looks up. One that it would refuse goes to the findings. Raises SourceError if they are strict.
+
+    An object without a name gets that of generateName and a number, which is not taken.
+    """
+    ordered = sorted(manifests, key=lambda of: of.kind not in CLASSES)
+    places = {_place_of(kind, document) for kind, document, _ in ordered}
+    for kind, document, where in ordered:
+        named = document
+        metadata = document["metadata"]
+        if metadata.get("generateName") and not metadata.get("name"):
+            prefix = metadata["generateName"][:LONGEST_PREFIX]
+            candidates = (
+                {**document, "metadata": {**metadata, "name": f"{prefix}{number}"}}
+                for number in count(1)
+            )
+            named = next(
+                of
+                for of in candidates
+                if not (_place_of(kind, of) in places or is_taken(_place_of(kind, of)))
+            )
+            places.add(_place_of(kind, named))
+        try:
+            yield completed_object(kind, named, store)
+        except SourceError as problem:
+            if findings.strict:
+                raise
+            findings.problem(f"{where}: {problem}")
+
+
+def _place_of(kind: Kind, document: Document) -> Place:
+    metadata = document["metadata"]
+    namespace = metadata.get("namespace") or "default" if kind.namespaced else ""
+    return kind.kind, namespace, metadata.get("name") or ""
 
 
 def classes_of(cluster: Iterable[Document]) -> Store:
@@ -186,7 +234,7 @@ def _implied_namespaces(documents: Sequence[Document], store: Store) -> list[Doc
     ]
 
 
-def _place(document: Document) -> tuple[str, str, str]:
+def _place(document: Document) -> Place:
     metadata = document.get("metadata") or {}
     return document["kind"], metadata.get("namespace") or "", metadata.get("name") or ""
 
@@ -321,7 +369,7 @@ def completed_object(kind: Kind, document: Document, store: Store) -> Document:
     """
     document = pruned(TYPES[kind.type_name], document)
     metadata = dict(document["metadata"])
-    metadata["name"] = name = metadata.get("name") or metadata.get("generateName", "")
+    metadata["name"] = name = metadata.get("name") or ""
     if kind.namespaced:
         metadata["namespace"] = metadata.get("namespace") or "default"
     is_new = not metadata.get("uid")

@@ -107,7 +107,7 @@ class Doing:
         return f"{name} is tainted." if added else f"{name} has this taint no longer."
 
     async def _apply(self, content: Content | None, namespace: str) -> str:
-        for kind, document in _objects(content).objects:
+        for kind, document, _ in _objects(content).objects:
             metadata = document["metadata"]
             into = metadata.get("namespace") or namespace
             if kind.namespaced:

@@ -17,10 +17,11 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 
 from ..explain.answering import Explainer
-from ..explain.source import NO_ANSWER, Live
+from ..explain.source import NO_ANSWER, Live, tell
 from ..explain.words import listed, shown
 from ..feature_gates import feature_gates_option, gates_from
-from ..options import cluster_options, config_option, top_option
+from ..manifests import Reading
+from ..options import cluster_options, config_option, exit_with, top_option
 from ..sheet import Sheet
 from .documents import Documents
 from .fullness import Fullness, NodeChange
@@ -85,6 +86,7 @@ class _Command(click.Command):
 def whatif(
     steps: tuple[str, ...],
     paths: tuple[Path, ...],
+    reading: Reading,
     kubeconfig: str,
     context: str,
     master: str,
@@ -125,8 +127,10 @@ def whatif(
         parsed = steps_of(written)
         configuration = load_file(file) if file else from_mapping(None)
         live = Live(kubeconfig, context, master)
-        objects = cluster_of(paths, live, Explainer(configuration, gates).kinds)
-        result = result_of(Documents(objects, configuration, gates), parsed, seed, namespace)
+        objects = cluster_of(paths, live, Explainer(configuration, gates).kinds, reading)
+        documents = Documents(objects, configuration, gates)
+        result = result_of(documents, parsed, seed, namespace, reading=reading)
+        tell(*reading.findings.untold())
     except StepError as problem:
         sentence = sentence_of(written[problem.number - 1])
         raise _Problem(f"step {problem.number}, {sentence!r}: {problem}") from None
@@ -146,6 +150,7 @@ def whatif(
         show(result, top, Console())
     if result.hurts:
         click.get_current_context().exit(1)
+    exit_with(reading)
 
 
 def show(result: Result, top: int, console: Console) -> None:

@@ -23,7 +23,8 @@ from berth.config.types import KubeSchedulerConfiguration
 from ..ending import signals_that_end
 from ..explain.source import NO_ANSWER, Live, connection_to, from_manifests
 from ..feature_gates import feature_gates_option, gates_from
-from ..options import config_option, context_option, master_option
+from ..manifests import Reading
+from ..options import config_option, context_option, manifest_options, master_option
 from ..page.feed import Feed
 from ..page.server import Page
 from .beside import Beside
@@ -47,14 +48,7 @@ class Served(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    type=click.Path(exists=True, allow_dash=True, path_type=Path),
-    help="The cluster: manifests, folders of them, or - for standard input; repeatable.",
-)
+@manifest_options("The cluster: manifests, folders of them, or - for standard input; repeatable.")
 @click.option(
     "--kubeconfig",
     default="",
@@ -81,6 +75,7 @@ class Served(msgspec.Struct, frozen=True):
 )
 def serve(
     paths: tuple[Path, ...],
+    reading: Reading,
     kubeconfig: str,
     context: str,
     master: str,
@@ -108,7 +103,7 @@ def serve(
         gates = gates_from(feature_gates)
         configuration = load_file(file) if file else from_mapping(None)
         connection = None if paths else connection_to(live)
-        documents = from_manifests(paths) if paths else ()
+        documents = from_manifests(paths, reading=reading) if paths else ()
         anyio.run(
             _run,
             Served(documents, connection, configuration, gates),

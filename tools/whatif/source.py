@@ -11,6 +11,7 @@ from berth.actors.scheduling.kube.kinds import WatchedKind
 
 from ..apiserver.resources import KINDS
 from ..explain.source import ADMITTING, Live, connection_to, from_cluster, from_manifests
+from ..manifests import STRICT, Reading
 from .documents import Document
 from .workloads import KINDS as WORKLOADS
 
@@ -19,7 +20,10 @@ BESIDES = (*ADMITTING, *(k for k in KINDS if k.kind in WORKLOADS and k.stored_as
 
 
 def cluster_of(
-    paths: Collection[Path], live: Live, kinds: Collection[WatchedKind]
+    paths: Collection[Path],
+    live: Live,
+    kinds: Collection[WatchedKind],
+    reading: Reading = STRICT,
 ) -> list[Document]:
     """Returns the objects of files on top of the objects of a live cluster. The cluster is read if
     one is named, or if there are no files.
@@ -31,4 +35,4 @@ def cluster_of(
     if live.is_named or not paths:
         connection = connection_to(live)
         cluster = anyio.run(from_cluster, connection, kinds, BESIDES)
-    return from_manifests(paths, kinds, cluster) if paths else cluster
+    return from_manifests(paths, kinds, cluster, reading) if paths else cluster

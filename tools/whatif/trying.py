@@ -16,14 +16,22 @@ from berth.actors.scheduling.kube.core import Toleration
 from berth.actors.scheduling.kube.taints import tolerates_any
 from berth.config.load import ConfigError, from_mapping
 
-from ..apiserver.resources import Kind
 from ..apiserver.store import Store
 from ..explain.answering import decided
 from ..explain.asks.asking import asks_of
 from ..explain.report import conclusion
-from ..explain.source import CLASSES, SourceError, completed_object
+from ..explain.source import SourceError, completed_objects
 from ..explain.subject import Subject, standing
-from ..manifests import ManifestError, read, read_objects, read_text
+from ..manifests import (
+    STRICT,
+    Findings,
+    Manifest,
+    ManifestError,
+    Reading,
+    read,
+    read_objects,
+    read_text,
+)
 from .budgets import keeping
 from .documents import Document, Documents, Place
 from .fullness import changed
@@ -42,6 +50,7 @@ def result_of(
     until: float = inf,
     *,
     every_node: bool = True,
+    reading: Reading = STRICT,
 ) -> Result:
     """Returns the result of steps, which change the documents.
 
@@ -49,7 +58,7 @@ def result_of(
     of time.monotonic. Unless `every_node`, the result has only the nodes that change. Raises
     StepError, SourceError, or TooLongError.
     """
-    trial = _Trial(documents, Placing(documents, seed, until), namespace)
+    trial = _Trial(documents, Placing(documents, seed, until), namespace, reading)
     placing = trial.placing
     try:
         trial.create_first_pods()
@@ -92,9 +101,12 @@ def result_of(
 
 
 class _Trial:
-    def __init__(self, documents: Documents, placing: Placing, namespace: str) -> None:
+    def __init__(
+        self, documents: Documents, placing: Placing, namespace: str, reading: Reading
+    ) -> None:
         self.documents = documents
         self.placing = placing
+        self._reading = reading
         self._namespace = namespace
         self._drained: dict[str, None] = {}
         self._first_pods: list[tuple[Place, int, Place]] = []
@@ -248,14 +260,14 @@ class _Trial:
     def _apply(self, content: Content | None, paths: tuple[str, ...]) -> None:
         try:
             if content is None:
-                manifests = read(map(Path, paths))
+                manifests = read(map(Path, paths), reading=self._reading)
             elif content.manifests is not None:
                 manifests = read_text(content.manifests.encode(), "manifests")
             else:
                 manifests = read_objects(content.apply or (), "apply")
         except ManifestError as problem:
             raise SourceError(str(problem)) from None
-        apply(self.documents, self.placing, manifests.objects)
+        apply(self.documents, self.placing, manifests.objects, manifests.findings)
 
     def _scale(self, name: str, number: int) -> None:
         place, field = scaled(name, self._namespace)
@@ -265,19 +277,28 @@ class _Trial:
         reconcile(self.documents, self.placing, place, store)
 
 
-def apply(documents: Documents, placing: Placing, objects: Iterable[tuple[Kind, Document]]) -> None:
-    """Creates or replaces objects as a user writes them, and the pods of workloads. Raises
-    SourceError.
+def apply(
+    documents: Documents,
+    placing: Placing,
+    manifests: Iterable[Manifest],
+    findings: Findings = STRICT.findings,
+) -> None:
+    """Creates or replaces objects as a user writes them, and the pods of workloads. What is wrong
+    with them goes to the findings. Raises SourceError if they are strict.
     """
     store = documents.classes()
     workloads: list[Place] = []
-    for kind, document in sorted(objects, key=lambda pair: pair[0] not in CLASSES):
-        full = completed_object(kind, document, store)
+
+    def is_taken(place: Place) -> bool:
+        return documents.document(place[0], place[2], place[1]) is not None
+
+    for full in completed_objects(manifests, store, findings, is_taken):
         metadata = full["metadata"]
         place = full["kind"], metadata.get("namespace") or "", metadata["name"]
         before = documents.document(place[0], place[2], place[1])
         if before is not None and place[0] == "Pod":
-            raise SourceError(f"Pod {place[1]}/{place[2]} exists already")
+            _refuse(f"Pod {place[1]}/{place[2]} exists already", findings)
+            continue
         if before is not None:
             full["metadata"] = {**metadata, "uid": before["metadata"].get("uid")}
         if place[0] == "Pod":
@@ -290,6 +311,12 @@ def apply(documents: Documents, placing: Placing, objects: Iterable[tuple[Kind, 
             first_pod(documents, placing, place, store)
     for place in workloads:
         reconcile(documents, placing, place, store)
+
+
+def _refuse(problem: str, findings: Findings) -> None:
+    if findings.strict:
+        raise SourceError(problem)
+    findings.problem(problem)
 
 
 def _left_alone(documents: Documents, placing: Placing) -> list[LeftAlone]:

@@ -4,14 +4,14 @@ A document consists of mappings with text keys, lists, text, numbers, booleans a
 without quotes have the same meaning as in kubectl. Nothing here is recursive, and aliased values
 are never copied: however deep or hostile a text is, it is either read or rejected in proportionate
 memory. Values that JSON cannot represent are rejected with their line. A key that occurs twice in a
-mapping is rejected too, because one of its values would be lost.
+mapping is rejected too, because one of its values would be lost, unless the caller asks to be told.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
@@ -56,6 +56,8 @@ class YamlError(ValueError):
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
+        self.line = line
+        self.problem = problem
 
 
 class _Collection:
@@ -71,17 +73,17 @@ class _Collection:
         self.key: Any = _NO_KEY  # in a mapping: the key whose value comes next
         self.merged: list[dict[str, Any]] = []
 
-    def add(self, value: Any, size: int, line: int, *, merge: bool) -> None:
-        """Adds an item, a key or a value. Raises YamlError for an invalid or repeated key."""
+    def add(self, value: Any, size: int, line: int, *, merge: bool) -> str:
+        """Adds an item, a key or a value. Returns what is wrong with a repeated key, otherwise "".
+        Raises YamlError for an invalid key.
+        """
         self.size += size
         if isinstance(self.value, list):
             self.value.append(value)
         elif self.key is _NO_KEY:
             self.key = _MERGE if merge else _key(value, line)
             if not merge and self.key in self.value:
-                raise YamlError(
-                    line, f"the key {self.key} occurs twice in the mapping of line {self.line}"
-                )
+                return f"the key {self.key} occurs twice in the mapping of line {self.line}"
         elif self.key is _MERGE:
             merged = value if isinstance(value, list) else [value]
             if not all(isinstance(mapping, dict) for mapping in merged):
@@ -91,6 +93,7 @@ class _Collection:
         else:
             self.value[self.key] = value
             self.key = _NO_KEY
+        return ""
 
     def close(self) -> dict[str, Any] | list[Any]:
         """Returns the collection; its own keys take precedence over merged ones."""
@@ -101,28 +104,46 @@ class _Collection:
         return self.value
 
 
+def _refuse(line: int, problem: str) -> None:
+    raise YamlError(line, problem)
+
+
 def documents(raw: bytes) -> list[Any]:
     """Returns the documents of a UTF-8 text; an empty document is None. Raises YamlError."""
+    return [value for _, value in placed_documents(raw)]
+
+
+def placed_documents(
+    raw: bytes, first: int = 1, repeated: Callable[[int, str], None] = _refuse
+) -> list[tuple[int, Any]]:
+    """Returns the documents of a UTF-8 text with the lines in which they begin; `first` is the
+    number of the text's first line. `repeated` is called with the line of a key that occurs twice,
+    and a sentence; then the later value counts. Raises YamlError.
+    """
     try:
-        return list(_documents(raw.decode("utf-8-sig")))
+        return list(_documents(raw.decode("utf-8-sig"), first, repeated))
     except UnicodeDecodeError as problem:
-        line = raw.count(b"\n", 0, problem.start) + 1
+        line = raw.count(b"\n", 0, problem.start) + first
         raise YamlError(
             line, f"expected text in UTF-8, got the byte {raw[problem.start]:#04x}"
         ) from None
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
-        raise YamlError(_line(mark), problem.problem or problem.context or "not YAML") from None
+        raise YamlError(
+            _line(mark, first), problem.problem or problem.context or "not YAML"
+        ) from None
     except yaml.YAMLError as problem:
-        raise YamlError(1, getattr(problem, "reason", "") or "not YAML") from None
+        raise YamlError(first, getattr(problem, "reason", "") or "not YAML") from None
 
 
-def _documents(text: str) -> Iterator[Any]:
+def _documents(
+    text: str, first: int, repeated: Callable[[int, str], None]
+) -> Iterator[tuple[int, Any]]:
     stack: list[_Collection] = []
     anchors: dict[str, tuple[Any, int]] = {}
     copies = 0
     for event in yaml.parse(text, _LOADER):
-        line = _line(event.start_mark)
+        line = _line(event.start_mark, first)
         value, size, merge, anchor = None, VALUE, False, None
         match event:
             case yaml.DocumentStartEvent():
@@ -156,14 +177,14 @@ def _documents(text: str) -> Iterator[Any]:
                 continue
         if anchor is not None:
             anchors[anchor] = (value, size)
-        if stack:
-            stack[-1].add(value, size, line, merge=merge)
-        else:
-            yield value
+        if not stack:
+            yield line, value
+        elif problem := stack[-1].add(value, size, line, merge=merge):
+            repeated(line, problem)
 
 
-def _line(mark: Any) -> int:
-    return 1 if mark is None else int(mark.line) + 1
+def _line(mark: Any, first: int) -> int:
+    return first if mark is None else int(mark.line) + first
 
 
 def _not_json(tag: str, line: int) -> YamlError:
@@ -183,6 +204,11 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> Any:
     if not isinstance(value, kind):
         raise YamlError(line, f"expected {tag.removeprefix(_TAG)}, got {event.value!r}")
     return value
+
+
+def json_number(text: str) -> Any:
+    """Returns the value of a number of a JSON text. Raises YamlError."""
+    return _plain(text, 1)
 
 
 def _plain(text: str, line: int) -> Any:

@@ -217,31 +217,31 @@ FILES = [
         b"---\n# nothing\n---\n",
         "expected an object with apiVersion, kind and metadata, got nothing",
     ),
-    (b"hello", ", document 1: expected an object with apiVersion, kind and metadata"),
-    (b"{}", ", document 1: expected an object with apiVersion, kind and metadata"),
-    (b"{apiVersion: v1, kind: Pod}", ", document 1: metadata: expected an object with a name"),
+    (b"hello", ":1: expected an object with apiVersion, kind and metadata"),
+    (b"{}", ":1: expected an object with apiVersion, kind and metadata"),
+    (b"{apiVersion: v1, kind: Pod}", ":1: metadata: expected an object with a name"),
     (
         b"{apiVersion: v1, kind: Pod, metadata: p}",
-        ", document 1: metadata: expected an object with a name",
+        ":1: metadata: expected an object with a name",
     ),
     (b"{apiVersion: v2, kind: Pod, metadata: {name: b}}",
-     ", document 1: unknown kind v2 Pod: expected v1"),
+     ":1, Pod b: unknown kind v2 Pod: expected v1"),
     (
         b"{apiVersion: [], kind: {a: b}, metadata: {name: b}}",
-        ", document 1: expected an object with apiVersion",
+        ":1: expected an object with apiVersion",
     ),
     (
         b"{apiVersion: [1], kind: {a: b}, metadata: {name: b}}",
-        ", document 1: expected an object with apiVersion",
+        ":1: expected an object with apiVersion",
     ),
     (
         b"{apiVersion: v1, kind: List, items: [3]}",
-        ", document 1, items[0]: expected an object with apiVersion",
+        ":1, items[0]: expected an object with apiVersion",
     ),
-    (b"{apiVersion: v1, kind: List, items: 3}", ", document 1: items: expected a list"),
+    (b"{apiVersion: v1, kind: List, items: 3}", ":1: items: expected a list"),
     (
         NODE.encode() + b"\n---\nhello",
-        ", document 2: expected an object with apiVersion, kind and metadata",
+        ":3: expected an object with apiVersion, kind and metadata",
     ),
     (b"\x00\x01\xff\xfe", "cannot be read: line 1: "),
     (b"\x7fELF\x02\x01\x01", "cannot be read: line 1: "),
@@ -265,7 +265,7 @@ def refused_by(command: str, *manifests: Path) -> str:
 def created(*manifests: Path) -> None:
     api = Api(Store())
     api.seed()
-    for kind, document in read(manifests).objects:
+    for kind, document, _ in read(manifests).objects:
         api.create(kind, "default" if kind.namespaced else "", document)
 
 
@@ -308,7 +308,7 @@ def test_a_command_says_in_one_line_what_it_does_not_take(tmp_path: Path) -> Non
 def test_a_file_of_a_folder_may_hold_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.yaml").write_text(text)
     (tmp_path / "b.yaml").write_text(pod(""))
-    assert [kind.kind for kind, _ in read([tmp_path]).objects] == ["Pod"]
+    assert [of.kind.kind for of in read([tmp_path]).objects] == ["Pod"]
     with pytest.raises(ManifestError, match=r"a\.yaml: expected an object"):
         read([tmp_path, tmp_path / "a.yaml"])
 
@@ -323,8 +323,9 @@ def test_some_file_of_a_folder_holds_an_object(tmp_path: Path) -> None:
 def test_a_duplicate_object_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(pod(""))
     (tmp_path / "b.yaml").write_text(pod(""))
-    assert refused_by("explain", tmp_path) == "Pod default/p: expected once, found twice"
-    assert 'pods "p" already exists' in refused_by("demo", tmp_path)
+    expected = f"{tmp_path}/b.yaml:1: Pod default/p is in {tmp_path}/a.yaml:1 too"
+    for command in ("explain", "demo"):
+        assert refused_by(command, tmp_path) == expected
 
 
 def test_nulls_are_absent(tmp_path: Path) -> None:

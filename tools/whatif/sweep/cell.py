@@ -12,6 +12,7 @@ from berth.config.load import ConfigError, from_mapping
 
 from ...apiserver.resources import BY_KIND
 from ...explain.source import SourceError, classes_of
+from ...manifests import Manifest
 from ..documents import Documents, is_pending
 from ..placing import Placing
 from ..trying import apply, pending_of
@@ -93,8 +94,10 @@ class WhatIfs:
         _add_daemons(documents, placing, [of for of in plan.types if of.objects])
         placing.settle()
         placing.step = 1
-        objects = [(BY_KIND[of["apiVersion"], of["kind"]], of) for of in plan.workload]
-        apply(documents, placing, objects)
+        manifests = (
+            Manifest(BY_KIND[of["apiVersion"], of["kind"]], of, "workload") for of in plan.workload
+        )
+        apply(documents, placing, manifests)
         placing.settle()
         infos = documents.node_infos().values()
         cpu, memory = (

@@ -17,8 +17,8 @@ from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
 from ...explain.answering import Explainer
-from ...explain.source import Live, SourceError, classes_of, completed_object, from_manifests
-from ...manifests import ManifestError, read
+from ...explain.source import Live, SourceError, classes_of, completed_objects, from_manifests
+from ...manifests import STRICT, ManifestError, read
 from ..documents import Document
 from ..source import cluster_of
 from .definition import DEFAULT, Definition, NamedFile, NodeType, numbers
@@ -176,7 +176,6 @@ def _workload(names: list[str], objects: list[Document]) -> list[Document]:
         manifests = read([Path(name) for name in names])
     except ManifestError as problem:
         raise SourceError(str(problem)) from None
-    store = classes_of(objects)
-    for kind, document in manifests.objects:
-        completed_object(kind, document, store)
-    return [document for _, document in manifests.objects]
+    for _ in completed_objects(manifests.objects, classes_of(objects), STRICT.findings):
+        pass  # Those that cannot be used are refused now, not in each cell.
+    return [manifest.document for manifest in manifests.objects]

@@ -174,7 +174,7 @@ def test_a_hostile_manifest_is_refused_by_the_path_of_its_field(
     path = tmp_path / "pod.yaml"
     body = spec if spec.startswith("{") else "{" + spec + "}"
     path.write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec: {body}\n")
-    result = CliRunner().invoke(explain, ["-f", str(path), "--pod", "web"])
+    result = CliRunner().invoke(explain, ["-f", str(path), "--pod", "web", "--strict"])
     assert result.exit_code == 1
     assert problem in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -184,7 +184,7 @@ def test_a_hostile_manifest_is_refused_by_the_path_of_its_field(
     ("limit", "outcome"),
     [
         ("default: {cpu: 2}", "0/1 nodes are available"),
-        ("maxLimitRequestRatio: {cpu: 2}", 'Error: Pod p: pods "p" is forbidden: cpu max limit'),
+        ("maxLimitRequestRatio: {cpu: 2}", 'Pod p: pods "p" is forbidden: cpu max limit'),
         ("default: {cpu: 100m}", "default/p goes to node"),
     ],
 )

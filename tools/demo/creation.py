@@ -1,0 +1,103 @@
+"""What a demo creates before its cluster starts: nodes, the objects of manifests, and what these
+cannot do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import anyio.lowlevel
+
+from berth.actors.client.rest import ApiError
+from berth.actors.scheduling.kube.annotations import DEFAULT_CLASS
+
+from ..apiserver.resources import BY_KIND, Kind
+from ..hollow.embedded import Embedded
+from ..hollow.kubelet.nodes import hollow_node
+from ..hollow.volumes import HOLLOW_DRIVER
+from ..manifests import Findings, Manifest, shown_name
+
+Document = dict[str, Any]
+NODES, NAMESPACES, PODS = BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"], BY_KIND["v1", "Pod"]
+STORAGE_CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
+# Other objects refer to these, so they are created first.
+FIRST = (
+    "Namespace",
+    "PriorityClass",
+    "RuntimeClass",
+    "StorageClass",
+    "DeviceClass",
+    "ResourceClass",
+    "Node",
+)
+# The class of claims that name none, as toy clusters of other makers have one.
+STANDARD: Document = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {
+        "name": "standard",
+        "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+    },
+    "provisioner": HOLLOW_DRIVER,
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+CONFLICT = 409
+
+
+async def create(
+    access: Embedded, nodes: int, manifests: Iterable[Manifest], findings: Findings
+) -> None:
+    """Creates this number of hollow nodes and the objects. What the API server refuses goes to the
+    findings. Raises ManifestError if they are strict.
+    """
+    ordered = sorted(manifests, key=lambda of: (of.kind.kind not in FIRST, of.kind == PODS))
+    named = {of.document["metadata"].get("name") for of in ordered if of.kind == NODES}
+    for number in range(1, nodes + 1):
+        node = hollow_node(number)
+        if node["metadata"]["name"] not in named:
+            await _apply(access, NODES, node)
+    for kind, document, where in ordered:
+        try:
+            await _apply(access, kind, document)
+        except ApiError as refused:
+            findings.problem(f"{where}, {shown_name(document)}: {refused}")
+
+
+def with_standard_class(manifests: list[Manifest]) -> list[Manifest]:
+    """Returns the manifests, and with them the standard class unless they have a default class."""
+    classes = [of.document["metadata"] for of in manifests if of.kind == STORAGE_CLASSES]
+    names = {of.get("name") for of in classes}
+    annotations = [of.get("annotations") or {} for of in classes]
+    has_default = any(of.get(key) == "true" for of in annotations for key in DEFAULT_CLASS)
+    if has_default or STANDARD["metadata"]["name"] in names:
+        return manifests
+    return [Manifest(STORAGE_CLASSES, STANDARD, "standard"), *manifests]
+
+
+async def _apply(access: Embedded, kind: Kind, document: Document) -> None:
+    """Creates an object and, if necessary, its namespace. One that every cluster has is changed, as
+    `kubectl apply` does.
+    """
+    metadata = document["metadata"]
+    namespace = metadata.get("namespace") or "default"
+    await anyio.lowlevel.checkpoint()  # a signal is heeded in between
+    if kind.namespaced and namespace != "default":
+        await _ensure_namespace(access, namespace)
+    try:
+        await access.call("POST", kind.path(namespace), dict, document)
+    except ApiError as refused:
+        if refused.code != CONFLICT or not metadata.get("name"):
+            raise
+        path = kind.path(namespace, metadata["name"])
+        there = await access.call("GET", path, dict)
+        version = {"resourceVersion": there["metadata"]["resourceVersion"]}
+        await access.call("PUT", path, dict, {**document, "metadata": {**metadata, **version}})
+
+
+async def _ensure_namespace(access: Embedded, name: str) -> None:
+    try:
+        await access.call("POST", NAMESPACES.path(), dict, {"metadata": {"name": name}})
+    except ApiError as refused:
+        if refused.code != CONFLICT:
+            raise
