@@ -51,7 +51,7 @@ from berth.actors.scheduling.framework.post_filter import (
     Patch,
     PostFiltered,
 )
-from berth.actors.scheduling.framework.questions import PreemptVictims, Steps, Victims
+from berth.actors.scheduling.framework.questions import PAUSE, PreemptVictims, Steps, Victims
 from berth.actors.scheduling.framework.status import (
     SKIP,
     SUCCESS,
@@ -93,6 +93,7 @@ from berth.actors.scheduling.model.what_if import Supposition, supposing
 
 __all__ = [
     "MAX_NODE_SCORE",
+    "PAUSE",
     "PODS_TO_ACTIVATE",
     "SKIP",
     "SUCCESS",

@@ -23,19 +23,19 @@ from hypothesis import strategies as st
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.framework.post_filter import FailedAttempt
-from berth.actors.scheduling.framework.questions import Victims
+from berth.actors.scheduling.framework.questions import Victims, unasked
 from berth.actors.scheduling.framework.status import Code, Status
 from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model import pod_template
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.what_if import Supposition, supposing
+from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 from berth.actors.scheduling.plugins.default_preemption.dry_runs import DryRuns
-from berth.actors.scheduling.plugins.default_preemption.kept_budgets import KeptBudgets
 from berth.actors.scheduling.plugins.default_preemption.lowest import LowestPriorities
 from berth.actors.scheduling.plugins.default_preemption.victims import (
     NO_VICTIMS,
-    Budgets,
     Candidate,
     cheapest,
     dry_run,
@@ -273,13 +273,13 @@ def test_all_nodes_at_once_one_by_one_and_the_model_agree(
     preemptor: Document, objects: list[Document]
 ) -> None:
     attempt = attempt_at(preemptor, objects)
-    limits = KeptBudgets().of(attempt.snapshot)
+    limits = Budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
     before, version = state_of(attempt.snapshot), attempt.snapshot.columns.changes.version
     dry_runs = DryRuns()
     alone = one_by_one(attempt, limits)
     for _ in range(2):  # The second answer is remembered.
-        result = dry_runs.search(
-            attempt, 0, len(attempt.snapshot), limits, LowestPriorities(), NO_LIMIT
+        result = unasked(
+            dry_runs.search(attempt, 0, len(attempt.snapshot), limits, LowestPriorities(), NO_LIMIT)
         )
         candidates = {at: told(dry_runs.candidate(at)) for at in result.candidates.tolist()}
         assert candidates == {
@@ -309,7 +309,7 @@ def test_only_the_values_that_the_pod_has_itself_matter(
     preemptor: Document, objects: list[Document]
 ) -> None:
     attempt = attempt_at(preemptor, objects)
-    limits = KeptBudgets().of(attempt.snapshot)
+    limits = Budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
     before = state_of(attempt.snapshot)
     assert attempt.seen_by is not None
     with patch.object(pod_template, "SMALL", -1):
@@ -331,7 +331,7 @@ def test_a_search_stops_at_the_same_node_as_a_walk(
     preemptor: Document, objects: list[Document], start: int, enough: int, sound_only: bool
 ) -> None:
     attempt = attempt_at(preemptor, objects)
-    limits = KeptBudgets().of(attempt.snapshot)
+    limits = Budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
     outcomes = one_by_one(attempt, limits)
     met: list[int] = []
     failed: list[str] = []
@@ -349,8 +349,10 @@ def test_a_search_stops_at_the_same_node_as_a_walk(
             break
     dry_runs = DryRuns()
     for _ in range(2):
-        result = dry_runs.search(
-            attempt, start, enough, limits, LowestPriorities(), NO_LIMIT, sound_only=sound_only
+        result = unasked(
+            dry_runs.search(
+                attempt, start, enough, limits, LowestPriorities(), NO_LIMIT, sound_only=sound_only
+            )
         )
         assert result.candidates.tolist() == met
         if met:

@@ -16,15 +16,12 @@ from berth.actors.scheduling.framework.questions import (
     Victims,
 )
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets, violating
 from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
 from berth.actors.scheduling.plugins.default_preemption.victims import (
-    Budgets,
     Candidate,
-    by_namespace,
     cheapest,
     importance,
-    read_budget,
-    violating,
 )
 
 
@@ -74,7 +71,8 @@ def contest_of(
     all of them.
     """
     snapshot = attempt.snapshot
-    considered = {candidate.node: candidate for candidate in plugin.candidates(attempt)}
+    candidates = yield from plugin.candidates(attempt)
+    considered = {candidate.node: candidate for candidate in candidates}
     answer = yield PreemptVictims(
         snapshot, {node: candidate.victims for node, candidate in considered.items()}
     )
@@ -87,7 +85,7 @@ def contest_of(
         ]
     left.sort(key=lambda candidate: (candidate.cost, candidate.node))
     nodes = {candidate.node for candidate in left}
-    limits = by_namespace(map(read_budget, snapshot.objects.every(PodDisruptionBudget)))
+    limits = Budgets(snapshot.objects.every(PodDisruptionBudget))
     every = [*left, *(considered[node] for node in sorted(considered.keys() - nodes))]
     return Contest(
         plugin.name,

@@ -9,6 +9,7 @@ permission. Mirrors HTTPExtender.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ from ...scheduling.framework.questions import (
     Answer,
     FilteredNodes,
     FilterNodes,
+    Pause,
     PreemptVictims,
     PrioritizeNodes,
     Steps,
@@ -141,6 +143,9 @@ class Extenders:
                     answer = await self.prioritize(pod, nodes)
                 case PreemptVictims(snapshot, candidates):
                     answer = await self.preempt(pod, candidates, snapshot)
+                case Pause():
+                    answer = None
+                    await asyncio.sleep(0)
                 case _:
                     assert_never(question)
 

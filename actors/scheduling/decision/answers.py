@@ -17,7 +17,7 @@ import numpy as np
 from ..framework.events import KINDS, Action, ClusterEvent, Concerns, Hint, Registration, Resource
 from ..framework.interface import MAX_NODE_SCORE, PreFilterResult
 from ..framework.post_filter import Deletion, FailedAttempt, Nomination, Patch, PostFiltered
-from ..framework.questions import PreemptVictims
+from ..framework.questions import Pause, PreemptVictims
 from ..framework.status import SKIP, SUCCESS, Code, Status
 from ..framework.verdicts import Verdicts
 from ..model.pod_info import PodInfo
@@ -167,9 +167,9 @@ def as_permission(answer: object) -> tuple[Status, float]:
     return status, seconds
 
 
-def as_question(question: object) -> PreemptVictims:
+def as_question(question: object) -> PreemptVictims | Pause:
     """Returns the question, if a PostFilter plugin may yield it."""
-    if not isinstance(question, PreemptVictims):
+    if not isinstance(question, (PreemptVictims, Pause)):
         raise expected("PreemptVictims to be asked", question)
     return question
 

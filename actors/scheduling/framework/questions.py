@@ -1,5 +1,5 @@
 """The questions of a decision to extenders, as values: a decision yields a question and receives
-the answer.
+the answer. It also yields a pause.
 """
 
 from __future__ import annotations
@@ -52,7 +52,14 @@ class PreemptVictims(msgspec.Struct, frozen=True):
     candidates: dict[str, Victims]
 
 
-Question = FilterNodes | PrioritizeNodes | PreemptVictims
+class Pause(msgspec.Struct, frozen=True):
+    """Asks nothing: a long search lets the other tasks of the process have a turn. It gets no
+    answer.
+    """
+
+
+PAUSE = Pause()
+Question = FilterNodes | PrioritizeNodes | PreemptVictims | Pause
 
 
 class FilteredNodes(msgspec.Struct, frozen=True):
@@ -93,5 +100,8 @@ def unasked(steps: Steps[T]) -> T:
         except StopIteration as done:
             result: T = done.value
             return result
+        if question is PAUSE:
+            answer = None
+            continue
         assert isinstance(question, PreemptVictims), question
         answer = question.candidates

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.plugins.default_preemption.victims import Budgets, violating
+from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets, violating
 
 from ...hollow.kubelet.pressure.ranking import is_critical
 from ..words import listed

@@ -25,11 +25,7 @@ from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.vectors import Ints
-from berth.actors.scheduling.plugins.default_preemption.victims import (
-    Budgets,
-    by_namespace,
-    read_budget,
-)
+from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 
 from ..answering import Attempt, Explainer
 from ..decision import First
@@ -128,7 +124,7 @@ class World:
 
     def budgets(self) -> Budgets:
         """Returns the disruption budgets that cover pods."""
-        return by_namespace(map(read_budget, self._snapshot.objects.every(PodDisruptionBudget)))
+        return Budgets(self._snapshot.objects.every(PodDisruptionBudget))
 
     def namespaces(self) -> dict[str, Mapping[str, str]]:
         """Returns the labels of the namespaces."""

@@ -16,14 +16,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.plugin import Bools, Code, FailedAttempt, Ints, Snapshot, Status, unschedulable
+from berth.plugin import (
+    PAUSE,
+    Bools,
+    Code,
+    FailedAttempt,
+    Ints,
+    Snapshot,
+    Status,
+    Steps,
+    unschedulable,
+)
 
 from ...kube.aggregate import aggregated
 from ...model.bookmark import Bookmark
 from ...model.vectors import Floats, any_true, highest, lowest
-from ..steps import Steps
+from .. import steps as counted
+from .budgets import Budgets
 from .lowest import LowestPriorities
-from .victims import MOST_ON_NODE, NO_VICTIMS, Budgets, Candidate, dry_run, work_on
+from .victims import ADDING, MOST_ON_NODE, NO_VICTIMS, REMOVING, Candidate, dry_run, work_on
 
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 CRITERIA = 5  # the number in Candidate.cost
@@ -32,6 +43,7 @@ FIRST_CHUNK = 8
 FEW = 16  # a sixteenth of the nodes
 ENOUGH_WORK = 30_000  # ends a search that has a candidate
 MOST_WORK = 100_000  # ends a search that has none, unless its first node has more
+MOST_STEPS = 50_000  # of the nodes that are dry run together, unless one node takes more
 # The results that a node can have.
 _UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
 
@@ -51,7 +63,8 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class DryRuns:
-    """The results of the dry runs of nodes, by position in the node tree's order.
+    """The results of the dry runs of nodes, by position in the node tree's order. A search pauses
+    after each lot of nodes.
 
     The victims have the state of the time of the dry run; since then only their status may have
     changed.
@@ -59,7 +72,7 @@ class DryRuns:
 
     def __init__(self) -> None:
         self._order: Ints | None = None
-        self._limits: Budgets = {}
+        self._limits = 0  # the version of the budgets
         self._bookmark: Bookmark | None = None
         self._own = ""
         self._versions: tuple[int, ...] | None = None  # None if the results may not be kept
@@ -71,10 +84,10 @@ class DryRuns:
         enough: int,
         limits: Budgets,
         lowest: LowestPriorities,
-        steps: Steps,
+        steps: counted.Steps,
         *,
         sound_only: bool = False,
-    ) -> Search:
+    ) -> Steps[Search]:
         """Returns the first `enough` candidates, from `start` to the end and then from the
         beginning.
 
@@ -112,8 +125,10 @@ class DryRuns:
                 if none_left:
                     return self._so_far(potential, least, start)
                 batch = unknown[:at_once]
+                batch = batch[: self._within_steps(attempt, batch, limits)]
                 size = self._within_work(attempt, batch)
-                self._learn(attempt, unknown[:size], steps)
+                self._learn(attempt, batch[:size], limits, steps)
+                yield PAUSE
                 unknown = unknown[size:]
                 at_once = min(at_once * FIRST_CHUNK, together)
                 none_left = steps.take(0)
@@ -166,7 +181,7 @@ class DryRuns:
     # -------------------------------------------------------------------------------------- results
 
     def _forget(self, snapshot: Snapshot, limits: Budgets) -> None:
-        self._order, self._limits = snapshot.columns.order, limits
+        self._order, self._limits = snapshot.columns.order, limits.version
         nodes = len(self._order)
         self._results: NDArray[np.int8] = np.full(nodes, _UNKNOWN, dtype=np.int8)
         self._costs: Floats = np.zeros((CRITERIA, nodes))
@@ -179,7 +194,7 @@ class DryRuns:
         """Forgets results that changed; False if too much changed, and all have to be forgotten."""
         snapshot = attempt.snapshot
         columns, own = snapshot.columns, snapshot.nominations.node_of(attempt.info.key)
-        if self._bookmark is None or limits != self._limits:
+        if self._bookmark is None or limits.version != self._limits:
             return False
         changes = self._bookmark.turn(snapshot)
         if changes is None or len(self._statuses) > CHUNK:
@@ -217,10 +232,26 @@ class DryRuns:
             self._work += work
         return len(positions)
 
-    def _learn(self, attempt: FailedAttempt, positions: Ints, steps: Steps) -> None:
+    def _within_steps(self, attempt: FailedAttempt, positions: Ints, limits: Budgets) -> int:
+        """Returns how many of these nodes may be dry run before others have a turn."""
+        assert self._order is not None
+        infos, steps = attempt.snapshot.columns.infos, 0
+        for number, row in enumerate(self._order[positions].tolist()):
+            info = infos[row]
+            assert info is not None, row
+            steps += (REMOVING + ADDING) * len(info.pods)
+            if limits:
+                steps += limits.steps_of(info.pods.values())
+            if steps > MOST_STEPS:
+                return max(number, 1)
+        return len(positions)
+
+    def _learn(
+        self, attempt: FailedAttempt, positions: Ints, limits: Budgets, steps: counted.Steps
+    ) -> None:
         """Dry-runs the nodes at these positions together."""
         assert self._order is not None
-        outcomes = dry_run(attempt, self._order[positions].tolist(), self._limits, steps)
+        outcomes = dry_run(attempt, self._order[positions].tolist(), limits, steps)
         for position, outcome in zip(positions.tolist(), outcomes, strict=True):
             if isinstance(outcome, Candidate):
                 self._costs[:, position] = outcome.cost

@@ -20,6 +20,7 @@ from berth.config.types import (
     described,
 )
 from berth.plugin import (
+    PAUSE,
     SUCCESS,
     Action,
     ClusterEvent,
@@ -51,10 +52,10 @@ from ...model.latest import Latest
 from ...model.pod_template import PodTemplate
 from ...model.vectors import nth_true
 from .. import steps
+from .budgets import Budgets, KeptBudgets
 from .dry_runs import DryRuns, Search
-from .kept_budgets import KeptBudgets
 from .lowest import LowestPriorities
-from .victims import Budgets, Candidate, cheapest
+from .victims import Candidate, cheapest
 
 MAX_TEMPLATES = 16
 # Steps that each attempt may take: a millisecond. Most searches need fewer.
@@ -119,7 +120,7 @@ class DefaultPreemption(PostFilterPlugin):
         dry_runs = self._dry_runs.pop(attempt.info.template, None) or DryRuns()
         namespace = attempt.info.pod.metadata.namespace
         left = self._budget.attempt(namespace, steps.STEPS_PER_SECOND)
-        search = self._search(attempt, dry_runs, start, enough, left)
+        search = yield from self._search(attempt, dry_runs, start, enough, left)
         # Not if a plugin failed: incomplete results are never kept.
         self._dry_runs.put(attempt.info.template, dry_runs)
         if not len(search.candidates):
@@ -149,29 +150,32 @@ class DefaultPreemption(PostFilterPlugin):
             ),
         )
 
-    def candidates(self, attempt: FailedAttempt) -> list[Candidate]:
+    def candidates(self, attempt: FailedAttempt) -> Steps[list[Candidate]]:
         """Returns all candidates; the candidates that violate no budget come first. Raises
         PluginError.
         """
         dry_runs = DryRuns()
-        search = self._search(attempt, dry_runs, 0, len(attempt.snapshot), steps.NO_LIMIT)
+        nodes = len(attempt.snapshot)
+        search = yield from self._search(attempt, dry_runs, 0, nodes, steps.NO_LIMIT)
         return dry_runs.in_order(search.candidates)
 
-    def _budgets(self, attempt: FailedAttempt) -> Budgets:
-        """Returns the budgets.
+    def _budgets(self, attempt: FailedAttempt) -> Steps[Budgets]:
+        """Returns the budgets, once the changed ones are read.
 
         Raises UnlistedError if they are unknown and there is a possible victim that one might
         protect.
         """
         try:
-            return self._kept_budgets.of(attempt.snapshot)
+            for _ in self._kept_budgets.follow(attempt.snapshot):
+                yield PAUSE
         except UnlistedError:
             columns = attempt.snapshot.columns
             infos = (columns.infos[row] for row in columns.order[attempt.helped].tolist())
             pods = (pod for info in infos if info is not None for pod in info.pods.values())
             if any(pod.priority < attempt.info.priority for pod in pods):
                 raise
-            return {}
+            return Budgets()
+        return self._kept_budgets.budgets
 
     def _search(
         self,
@@ -180,16 +184,18 @@ class DefaultPreemption(PostFilterPlugin):
         start: int,
         enough: int,
         left: steps.Steps,
-    ) -> Search:
-        return dry_runs.search(
+    ) -> Steps[Search]:
+        limits = yield from self._budgets(attempt)
+        search = yield from dry_runs.search(
             attempt,
             start,
             enough,
-            self._budgets(attempt),
+            limits,
             self._lowest,
             left,
             sound_only=self._never_break_budgets,
         )
+        return search
 
 
 def _left_by_extenders(

@@ -10,8 +10,7 @@ importance. Mirrors the framework's preemption package and DefaultPreemption's c
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence, Set
 from functools import cached_property
 
 import msgspec
@@ -19,7 +18,6 @@ import numpy as np
 
 from berth.plugin import (
     FailedAttempt,
-    PodDisruptionBudget,
     PodInfo,
     Status,
     Supposition,
@@ -29,31 +27,17 @@ from berth.plugin import (
     unresolvable,
 )
 
-from ...kube.labels import Selector, SelectorError, from_label_selector
 from ..steps import Steps
+from .budgets import Budgets, violators
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 TOO_LARGE = unresolvable("The pods of lower priority are too large for preemption")
+NO_VIOLATORS: Set[str] = frozenset()
 MOST_ON_NODE = 300_000  # the most that is dry run on one node
 # The steps of a dry run: to ask the filters, for each node, to remove a pod, and to add it back.
 ASKING, NODE, REMOVING, ADDING = 160, 10, 30, 20
 # Added to every priority, which makes it positive: a sum then grows with the number of pods.
 PRIORITY_OFFSET = 1 << 31
-
-
-class Budget(msgspec.Struct, frozen=True):
-    """A readable PodDisruptionBudget; `exempt` names the pods that count as disrupted already."""
-
-    name: str
-    namespace: str
-    selector: Selector
-    allowed: int
-    exempt: frozenset[str]
-
-    def covers(self, info: PodInfo) -> bool:
-        """True if a pod of this namespace counts."""
-        metadata = info.pod.metadata
-        return metadata.name not in self.exempt and self.selector.matches(metadata.labels)
 
 
 class Candidate(msgspec.Struct, frozen=True, dict=True):
@@ -76,54 +60,9 @@ class Candidate(msgspec.Struct, frozen=True, dict=True):
         return (self.victims.pdb_violations, highest, total, len(pods), -earliest)
 
 
-# The budgets that cover pods, by namespace.
-Budgets = Mapping[str, Sequence[Budget]]
-
-
-def read_budget(budget: PodDisruptionBudget) -> Budget | None:
-    """Returns the budget; None if it covers no pods, because its selector is absent or malformed.
-    An empty selector covers all pods of the namespace, also those without labels.
-    """
-    try:
-        selector = from_label_selector(budget.spec.selector)
-    except SelectorError:
-        return None
-    if selector.nothing:
-        return None
-    metadata, exempt = budget.metadata, frozenset(budget.status.disrupted_pods)
-    allowed = budget.status.disruptions_allowed
-    return Budget(metadata.name, metadata.namespace, selector, allowed, exempt)
-
-
-def by_namespace(budgets: Iterable[Budget | None]) -> Budgets:
-    """Returns the budgets that cover pods, by namespace."""
-    grouped: dict[str, list[Budget]] = {}
-    for budget in budgets:
-        if budget is not None:
-            grouped.setdefault(budget.namespace, []).append(budget)
-    return grouped
-
-
 def importance(info: PodInfo) -> tuple[float, float]:
     """Returns a sort key that puts higher priority first, then the pods that have run longer."""
     return (-info.priority, info.started)
-
-
-def violating(pods: Sequence[PodInfo], limits: Budgets) -> dict[str, list[str]]:
-    """Returns pod key -> names of the budgets that its removal would violate.
-
-    The pods are removed in this order.
-    """
-    disrupted: Counter[tuple[str, str]] = Counter()
-    violated: dict[str, list[str]] = {}
-    for info in pods:
-        for budget in limits.get(info.pod.metadata.namespace, ()):
-            if budget.covers(info):
-                name = (budget.namespace, budget.name)
-                disrupted[name] += 1
-                if disrupted[name] > budget.allowed:
-                    violated.setdefault(info.key, []).append(budget.name)
-    return violated
 
 
 Outcome = Candidate | Status
@@ -147,7 +86,7 @@ class _Node:
     def __init__(self, row: int, pods: list[PodInfo], limits: Budgets) -> None:
         self.row = row
         pods.sort(key=importance)
-        self.violating = violating(pods, limits) if limits else {}
+        self.violating = violators(pods, limits) if limits else NO_VIOLATORS
         others = [info for info in pods if info.key not in self.violating]
         self.waiting = [info for info in pods if info.key in self.violating] + others
         self.victims: list[PodInfo] = []
@@ -185,7 +124,7 @@ def dry_run(
                 continue
             steps.take(REMOVING * len(pods))
             if limits:
-                steps.take(sum(len(limits.get(pod.pod.metadata.namespace, ())) for pod in pods))
+                steps.take(limits.steps_of(pods))
             for pod in pods:
                 supposition.remove(row, pod)
             nodes.append(_Node(row, pods, limits))

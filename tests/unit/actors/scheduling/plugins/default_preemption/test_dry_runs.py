@@ -32,7 +32,8 @@ from berth.actors.scheduling.kube.storage import (
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins import steps
 from berth.actors.scheduling.plugins.default_preemption import dry_runs, plugin, victims
-from berth.actors.scheduling.plugins.default_preemption.victims import Budgets, Outcome, dry_run
+from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
+from berth.actors.scheduling.plugins.default_preemption.victims import Outcome, dry_run
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.scheduling.plugins.steps import Steps
 from berth.actors.wiring.profiles import profiles_of

@@ -20,7 +20,8 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.default_preemption import dry_runs
-from berth.actors.scheduling.plugins.default_preemption.victims import Budgets, Outcome, dry_run
+from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
+from berth.actors.scheduling.plugins.default_preemption.victims import Outcome, dry_run
 from berth.actors.scheduling.plugins.steps import Steps
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration

@@ -1,0 +1,341 @@
+"""The PodDisruptionBudgets as preemption needs them: read once, kept from pod to pod, and matched
+by the labels of pods.
+
+A user may have ten thousand budgets with thousands of requirements each, and as many small pods,
+and every pod that fits nowhere asks which of them it may evict. So no budget is tried for a pod:
+the labels of the pod are looked up, once for all pods that no budget can tell apart. Only the
+budgets that changed are read again, in slices.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from msgspec.structs import astuple
+
+from berth.plugin import Bools, Ints, PodDisruptionBudget, PodInfo, Snapshot
+
+from ...kube.labels import Selector, SelectorError, from_label_selector
+from ...kube.selector_index import Distinguished, Label
+from ...model.cluster_objects import ObjectName
+
+NO_BUDGETS: Ints = np.zeros(0, dtype=np.int64)
+MOST_KEPT = 1 << 20  # numbers of budgets that are kept for classes of pods
+MOST_WORN = 16  # numbers of budgets that were replaced, besides as many as there are budgets
+SLICE = 20_000  # requirements and values that are read at once, in about twenty milliseconds
+# The steps of matching a pod (see berth.actors.scheduling.plugins.steps), and so many budgets more.
+STEPS_PER_POD, BUDGETS_PER_STEP = 20, 50
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """A readable PodDisruptionBudget; `exempt` names the pods that count as disrupted already."""
+
+    name: str
+    namespace: str
+    selector: Selector
+    allowed: int
+    exempt: frozenset[str]
+
+    @property
+    def size(self) -> int:
+        """The number of its requirements and their values."""
+        return sum(1 + len(requirement.values) for requirement in self.selector.requirements)
+
+
+def read_budget(budget: PodDisruptionBudget) -> Budget | None:
+    """Returns the budget; None if it covers no pods, because its selector is absent or malformed.
+    An empty selector covers all pods of the namespace, also those without labels.
+    """
+    try:
+        selector = from_label_selector(budget.spec.selector)
+    except SelectorError:
+        return None
+    if selector.nothing:
+        return None
+    metadata, exempt = budget.metadata, frozenset(budget.status.disrupted_pods)
+    allowed = budget.status.disruptions_allowed
+    return Budget(metadata.name, metadata.namespace, selector, allowed, exempt)
+
+
+class _LabelIndex(defaultdict[Label, list[int]]):
+    """For each label: the numbers of the budgets with a requirement about it, once for each. The
+    lists only grow.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(list)
+        self._arrays: dict[Label, Ints] = {}
+
+    def under(self, labels: Mapping[str, str]) -> Ints:
+        """Returns the numbers under all of these labels, and under their keys."""
+        both: list[Label] = [*labels.items(), *labels]
+        arrays = [self._array(label) for label in both if label in self]
+        return np.concatenate(arrays) if arrays else NO_BUDGETS
+
+    def _array(self, label: Label) -> Ints:
+        array, numbers = self._arrays.get(label), self[label]
+        if array is None or len(array) != len(numbers):
+            array = self._arrays[label] = np.array(numbers, dtype=np.int64)
+        return array
+
+
+class NamespaceBudgets:
+    """The budgets of one namespace, by number. A budget that was replaced keeps its number, and
+    covers no pod any more.
+    """
+
+    def __init__(self) -> None:
+        self._budgets: list[Budget] = []
+        self._number_of: dict[str, int] = {}
+        # How many of its requirements only a label meets; -1 if it was replaced.
+        self._needed: list[int] = []
+        self._meeting, self._failing = _LabelIndex(), _LabelIndex()
+        self._keys: set[str] = set()  # that requirements name
+        # What follows from the budgets.
+        self._limits: tuple[Ints, Ints] | None = None
+        self._covering: dict[Distinguished, Ints] = {}
+        self._kept = 0
+        self._exempting: dict[str, list[int]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._number_of)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers there are, also of budgets that were replaced."""
+        return len(self._budgets)
+
+    def __iter__(self) -> Iterator[Budget]:
+        return (self._budgets[number] for number in self._number_of.values())
+
+    def get(self, name: str) -> Budget | None:
+        number = self._number_of.get(name)
+        return None if number is None else self._budgets[number]
+
+    def put(self, budget: Budget) -> None:
+        """Adds a budget, or replaces the one of its name."""
+        self._forget()
+        before = self.get(budget.name)
+        if before is not None and before.selector == budget.selector:
+            self._budgets[self._number_of[budget.name]] = budget
+            return
+        self.remove(budget.name)
+        number = self._number_of[budget.name] = len(self._budgets)
+        self._budgets.append(budget)
+        needed = 0
+        for key, operator, values in map(astuple, budget.selector.requirements):
+            self._keys.add(key)
+            index = self._failing
+            if operator in ("In", "Exists"):
+                index = self._meeting
+                needed += 1
+            if not values:
+                index[key].append(number)
+            for value in values:
+                index[key, value].append(number)
+        self._needed.append(needed)
+
+    def remove(self, name: str) -> None:
+        number = self._number_of.pop(name, None)
+        if number is not None:
+            self._forget()
+            self._needed[number] = -1
+
+    def name(self, number: int) -> str:
+        return self._budgets[number].name
+
+    @property
+    def limits(self) -> tuple[Ints, Ints]:
+        """By number: how many pods may be disrupted, and how many requirements need a label."""
+        if self._limits is None:
+            allowed = [budget.allowed for budget in self._budgets]
+            self._limits = np.array(allowed, dtype=np.int64), np.array(self._needed, dtype=np.int64)
+        return self._limits
+
+    def covering(self, info: PodInfo) -> Ints:
+        """Returns the numbers of the budgets that cover a pod of the namespace."""
+        labels = info.pod.metadata.labels
+        alike = self._distinguished(labels)
+        covering = self._covering.get(alike)
+        if covering is None:
+            covering = self._match(labels)
+            self._kept += 1 + len(covering)
+            if self._kept > MOST_KEPT:
+                self._covering.clear()
+                self._kept = 1 + len(covering)
+            self._covering[alike] = covering
+        exempting = self._exempting_budgets.get(info.pod.metadata.name)
+        return covering[~np.isin(covering, exempting)] if exempting else covering
+
+    def _distinguished(self, labels: Mapping[str, str]) -> Distinguished:
+        """Returns equal values for labels that no budget can distinguish."""
+        keys, meeting, failing = self._keys, self._meeting, self._failing
+        return tuple(
+            [
+                (key, value if (key, value) in meeting or (key, value) in failing else None)
+                for key, value in labels.items()
+                if key in keys
+            ]
+        )
+
+    def _match(self, labels: Mapping[str, str]) -> Ints:
+        met = np.bincount(self._meeting.under(labels), minlength=len(self._budgets))
+        matching: Bools = met == self.limits[1]
+        matching[self._failing.under(labels)] = False
+        return matching.nonzero()[0]
+
+    @property
+    def _exempting_budgets(self) -> Mapping[str, Sequence[int]]:
+        """By pod: the numbers of the budgets that count it as disrupted already."""
+        if self._exempting is None:
+            self._exempting = {}
+            for number, budget in enumerate(self._budgets):
+                for name in budget.exempt:
+                    self._exempting.setdefault(name, []).append(number)
+        return self._exempting
+
+    def _forget(self) -> None:
+        """Forgets what follows from the budgets."""
+        self._covering.clear()
+        self._kept = 0
+        self._limits = self._exempting = None
+
+
+class Budgets:
+    """The budgets that cover pods, by namespace. `version` increases with every change."""
+
+    def __init__(self, objects: Iterable[PodDisruptionBudget] = (), version: int = 0) -> None:
+        self.version = version
+        self._by_namespace: dict[str, NamespaceBudgets] = {}
+        for item in objects:
+            self.put(item)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_namespace)
+
+    def of(self, namespace: str) -> NamespaceBudgets | None:
+        return self._by_namespace.get(namespace)
+
+    def put(self, item: PodDisruptionBudget) -> int:
+        """Takes the present version of a budget. Returns its size."""
+        budget = read_budget(item)
+        if budget is None:
+            self.remove((item.metadata.namespace, item.metadata.name))
+            return 1
+        budgets = self._by_namespace.setdefault(budget.namespace, NamespaceBudgets())
+        if budgets.get(budget.name) != budget:
+            budgets.put(budget)
+            self.version += 1
+        return 1 + budget.size
+
+    def remove(self, name: ObjectName) -> None:
+        budgets = self._by_namespace.get(name[0])
+        if budgets is not None:
+            budgets.remove(name[1])
+            self.version += 1
+            if not len(budgets):
+                del self._by_namespace[name[0]]
+
+    def renew(self) -> Iterator[int]:
+        """Builds the namespaces anew of which most budgets were replaced. Yields the size of each
+        budget.
+        """
+        for namespace, worn in list(self._by_namespace.items()):
+            if worn.numbers > 2 * len(worn) + MOST_WORN:
+                fresh = NamespaceBudgets()
+                for budget in worn:
+                    fresh.put(budget)
+                    yield budget.size
+                self._by_namespace[namespace] = fresh
+                self.version += 1
+
+    def steps_of(self, pods: Iterable[PodInfo]) -> int:
+        """Returns the steps that it takes to match these pods."""
+        steps = 0
+        for info in pods:
+            budgets = self._by_namespace.get(info.pod.metadata.namespace)
+            if budgets is not None:
+                steps += STEPS_PER_POD + budgets.numbers // BUDGETS_PER_STEP
+        return steps
+
+
+def violating(pods: Iterable[PodInfo], limits: Budgets) -> dict[str, list[str]]:
+    """Returns pod key -> names of the budgets that its removal would violate.
+
+    The pods are removed in this order.
+    """
+    return {
+        info.key: [budgets.name(number) for number in numbers.tolist()]
+        for info, budgets, numbers in _violations(pods, limits)
+    }
+
+
+def violators(pods: Iterable[PodInfo], limits: Budgets) -> set[str]:
+    """Returns the keys of the pods whose removal would violate a budget, in this order."""
+    return {info.key for info, _, _ in _violations(pods, limits)}
+
+
+def _violations(
+    pods: Iterable[PodInfo], limits: Budgets
+) -> Iterator[tuple[PodInfo, NamespaceBudgets, Ints]]:
+    """Yields the pods whose removal would violate budgets, with the numbers of these."""
+    disrupted: dict[str, Ints] = {}
+    for info in pods:
+        namespace = info.pod.metadata.namespace
+        budgets = limits.of(namespace)
+        covering = NO_BUDGETS if budgets is None else budgets.covering(info)
+        if budgets is None or not len(covering):
+            continue
+        counts = disrupted.get(namespace)
+        if counts is None:
+            counts = disrupted[namespace] = np.zeros(budgets.numbers, dtype=np.int64)
+        counts[covering] += 1
+        allowed, _ = budgets.limits
+        violated = covering[counts[covering] > allowed[covering]]
+        if len(violated):
+            yield info, budgets, violated
+
+
+class KeptBudgets:
+    """The budgets of the cluster, which follow the changes of the objects."""
+
+    def __init__(self) -> None:
+        self.budgets = Budgets()
+        self._objects: object = None  # those of a cache
+        self._version = 0
+        self._changed: dict[ObjectName, None] = {}  # since the budgets were read
+
+    def follow(self, snapshot: Snapshot) -> Iterator[None]:
+        """Reads the budgets that changed; yields after each slice. Raises UnlistedError."""
+        objects = snapshot.objects
+        every = objects.every(PodDisruptionBudget)
+        log = objects.changes(PodDisruptionBudget)
+        changed = log.since(self._version) if objects is self._objects else None
+        if changed is None:
+            self.budgets, self._objects = Budgets(version=self.budgets.version + 1), objects
+            changed = {(item.metadata.namespace, item.metadata.name) for item in every}
+            self._changed.clear()
+        self._version = log.version
+        if not changed and not self._changed:
+            return
+        self._changed |= dict.fromkeys(sorted(changed))
+        size = 0
+        while self._changed:
+            name = next(iter(self._changed))
+            item = objects.get(PodDisruptionBudget, name[1], name[0])
+            if item is None:
+                self.budgets.remove(name)
+            else:
+                size += self.budgets.put(item)
+            del self._changed[name]
+            if size > SLICE:
+                size = 0
+                yield
+        for more in self.budgets.renew():
+            size += more
+            if size > SLICE:
+                size = 0
+                yield

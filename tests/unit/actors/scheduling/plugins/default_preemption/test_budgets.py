@@ -1,0 +1,170 @@
+"""Budgets are read once and matched by labels, so that their number costs a pod nothing."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import pytest
+
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages.cache import ObjectPut, ObjectRemoved, TakeSnapshot
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.plugins.default_preemption import budgets
+from berth.actors.scheduling.plugins.default_preemption.budgets import (
+    SLICE,
+    Budget,
+    Budgets,
+    KeptBudgets,
+    read_budget,
+    violating,
+    violators,
+)
+from tests.kit.call_counts import calls_of
+from tests.kit.handle import Nowhere
+
+APP_A = {"matchLabels": {"app": "a"}}
+
+
+def budget(
+    name: str,
+    namespace: str = "ns",
+    allowed: int = 0,
+    selector: object = APP_A,
+    exempt: tuple[str, ...] = (),
+) -> PodDisruptionBudget:
+    document = {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": allowed, "disruptedPods": dict.fromkeys(exempt)},
+    }
+    return msgspec.convert(document, PodDisruptionBudget)
+
+
+def pod(name: str, labels: dict[str, str], namespace: str = "ns") -> PodInfo:
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return PodInfo(msgspec.convert({"metadata": metadata}, Pod))
+
+
+def snapshot_of(cache: CacheState) -> Snapshot:
+    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
+    assert isinstance(lend, Lend)
+    return lend.snapshot
+
+
+def followed(kept: KeptBudgets, snapshot: Snapshot) -> dict[str, int]:
+    """Returns what the budgets of the namespace allow."""
+    for _ in kept.follow(snapshot):
+        pass
+    of_namespace = kept.budgets.of("ns")
+    return {} if of_namespace is None else {each.name: each.allowed for each in of_namespace}
+
+
+def test_only_budgets_that_changed_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def reading(item: PodDisruptionBudget) -> Budget | None:
+        read.append(item.metadata.name)
+        return read_budget(item)
+
+    monkeypatch.setattr(budgets, "read_budget", reading)
+    cache, kept = CacheState(), KeptBudgets()
+    for name in "abc":
+        cache.handle(ObjectPut(budget(name)))
+    snapshot = snapshot_of(cache)
+    assert followed(kept, snapshot) == followed(kept, snapshot) == {"a": 0, "b": 0, "c": 0}
+    assert read == ["a", "b", "c"]
+    version = kept.budgets.version
+    cache.handle(ObjectPut(budget("a")))  # nothing of it has changed
+    assert followed(kept, snapshot) == {"a": 0, "b": 0, "c": 0}
+    assert kept.budgets.version == version
+    cache.handle(ObjectPut(budget("b", allowed=1)))
+    cache.handle(ObjectRemoved(budget("c")))
+    assert followed(kept, snapshot) == {"a": 0, "b": 1}
+    assert kept.budgets.version > version
+    assert read == ["a", "b", "c", "a", "b"]
+    for name in "ab":
+        cache.handle(ObjectRemoved(budget(name)))
+    assert followed(kept, snapshot) == {}
+    assert not kept.budgets
+
+
+def test_large_budgets_are_read_in_slices_and_a_reading_that_is_left_goes_on() -> None:
+    cache, kept = CacheState(), KeptBudgets()
+    large = [{"key": "app", "operator": "NotIn", "values": [f"v{i}" for i in range(SLICE)]}]
+    for number in range(3):
+        cache.handle(ObjectPut(budget(f"b{number}", selector={"matchExpressions": large})))
+    snapshot = snapshot_of(cache)
+    next(kept.follow(snapshot))
+    assert sum(1 for _ in kept.follow(snapshot)) == 2
+    assert followed(kept, snapshot) == {"b0": 0, "b1": 0, "b2": 0}
+
+
+def test_another_cache_has_other_budgets() -> None:
+    first, second, kept = CacheState(), CacheState(), KeptBudgets()
+    first.handle(ObjectPut(budget("a")))
+    assert followed(kept, snapshot_of(first)) == {"a": 0}
+    version = kept.budgets.version
+    second.handle(ObjectPut(budget("b")))
+    assert followed(kept, snapshot_of(second)) == {"b": 0}
+    assert kept.budgets.version > version
+
+
+def test_a_victim_is_compared_with_the_budgets_of_its_namespace() -> None:
+    limits = Budgets([budget("own"), *(budget(f"b{i}", "hostile") for i in range(100))])
+    victims = [pod("p", {"app": "a"}), pod("q", {"app": "b"}), pod("r", {"app": "a"}, "else")]
+    assert violating(victims, limits) == {"ns/p": ["own"]}
+    assert violators(victims, limits) == {"ns/p"}
+
+
+def test_a_pod_that_counts_as_disrupted_already_violates_nothing() -> None:
+    limits = Budgets([budget("b", exempt=("p",)), budget("c", allowed=1)])
+    victims = [pod(name, {"app": "a"}) for name in "pqr"]
+    assert violating(victims, limits) == {"ns/q": ["b", "c"], "ns/r": ["b", "c"]}
+
+
+def selector(rng: Random) -> dict[str, object]:
+    expressions = []
+    for _ in range(rng.randrange(5)):
+        operator = rng.choice(("In", "NotIn", "Exists", "DoesNotExist"))
+        values = [rng.choice("xyz") for _ in range(rng.randrange(1, 4))]
+        expression = {"key": rng.choice("abcd"), "operator": operator}
+        expressions.append(
+            {**expression, "values": values} if operator in ("In", "NotIn") else expression
+        )
+    return {"matchExpressions": expressions}
+
+
+def test_budgets_that_come_change_and_go_cover_what_their_selectors_match() -> None:
+    rng = Random(1)
+    limits, present = Budgets(), dict[str, PodDisruptionBudget]()
+    for _ in range(300):
+        name = f"b{rng.randrange(12)}"
+        if rng.random() < 0.3:
+            limits.remove(("ns", name))
+            present.pop(name, None)
+        else:
+            present[name] = budget(name, selector=selector(rng), exempt=(rng.choice("pq"),))
+            limits.put(present[name])
+        for _ in limits.renew():
+            pass
+        labels = {key: rng.choice("xyz") for key in rng.sample("abcde", rng.randrange(5))}
+        covering = [
+            each.name
+            for each in map(read_budget, present.values())
+            if each is not None and each.selector.matches(labels) and "p" not in each.exempt
+        ]
+        violated = violating([pod("p", labels)], limits)
+        assert sorted(violated.get("ns/p", ())) == sorted(covering)
+
+
+def test_a_victim_costs_no_call_for_each_budget() -> None:
+    """One namespace has budgets of many requirements, which all cover pods of different labels."""
+    many = [{"key": f"k{i}", "operator": "NotIn", "values": [f"v{i}", f"w{i}"]} for i in range(40)]
+    limits = Budgets(budget(f"b{i}", selector={"matchExpressions": many}) for i in range(500))
+    victims = [pod(f"p{i}", {"k1": f"w{i}", "own": f"v{i}"}) for i in range(100)]
+    assert calls_of(lambda: violators(victims, limits)) < 100 * 60
+    assert len(violators(victims, limits)) == 99
