@@ -92,7 +92,8 @@ class Daemon:
     ) -> None:
         """Raises RegistryError with every field of the configuration that is wrong."""
         gates, election = options.feature_gates, configuration.leader_election
-        self._terms = terms_of(election, rng) if election.leader_elect else None
+        names = [profile.scheduler_name for profile in configuration.profiles]
+        self._terms = terms_of(election, rng, names) if election.leader_elect else None
         self._clock, self._rng, self._access = clock, rng, access
 
         # The parts that all others share.

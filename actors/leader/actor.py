@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
@@ -32,7 +32,7 @@ from .state import Terms
 log = get_logger(__name__)
 
 
-def terms_of(election: LeaderElectionConfiguration, rng: Random) -> Terms:
+def terms_of(election: LeaderElectionConfiguration, rng: Random, profiles: Iterable[str]) -> Terms:
     """Makes the terms of a candidate with an identity of its own."""
     return Terms(
         f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
@@ -41,6 +41,7 @@ def terms_of(election: LeaderElectionConfiguration, rng: Random) -> Terms:
         election.lease_duration,
         election.renew_deadline,
         election.retry_period,
+        tuple(profiles),
     )
 
 

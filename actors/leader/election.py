@@ -26,6 +26,7 @@ JITTER = 1.2
 RELEASE_SECONDS = 3.0
 MIN_PAUSE_SECONDS = 0.1
 NO_ANSWER = "no answer in time"
+DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class Election:
@@ -57,6 +58,7 @@ class Election:
         self._free_at = float("inf")
         self._failing = self._hung = False
         self._holder = ""  # the other candidate that holds the lease
+        self._advice = _advice(terms)
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
         # A request that hangs leaves time for another one, as in kube-scheduler.
         self._request_seconds = max(1.0, terms.renew_deadline / 2)
@@ -142,7 +144,7 @@ class Election:
                 case Wait(holder, until):
                     self._free_at = until
                     if holder != self._holder:
-                        log.info("waiting for the lease", holder=holder)
+                        self._tell(holder)
                     self._holder = holder
                 case Write(lease, create):
                     sent_at = self._clock.now()
@@ -154,6 +156,14 @@ class Election:
         except (ApiError, ConnectionFailedError) as failure:
             return str(failure)
         return ""
+
+    def _tell(self, holder: str) -> None:
+        """Logs who holds the lease, and what to do if that is a scheduler for other pods."""
+        event, lock = "waiting for the lease", self._terms.lock
+        if self._advice:
+            log.warning(event, holder=holder, lock=lock, advice=self._advice)
+        else:
+            log.info(event, holder=holder, lock=lock)
 
     async def _get(self) -> Lease | None:
         try:
@@ -205,3 +215,15 @@ class Election:
                 await self._put(released, create=False)
         except (ApiError, ConnectionFailedError) as failure:
             log.warning("lease not released", error=str(failure))
+
+
+def _advice(terms: Terms) -> str:
+    """Returns what to do if the holder of the lease schedules other pods than this candidate, which
+    is likely of one without the default profile; "" for others.
+    """
+    if not terms.profiles or DEFAULT_SCHEDULER in terms.profiles:
+        return ""
+    return (
+        f"unless the holder has the profile {' or '.join(terms.profiles)} too, its pods wait until "
+        "this scheduler has a lease of its own: set leaderElection.resourceName"
+    )

@@ -24,7 +24,7 @@ from ..scheduling.kube.meta import ObjectMeta
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """The lease, the candidate, and the durations in seconds.
+    """The lease, the candidate, the durations in seconds, and the profiles of the candidate.
 
     lease_duration > renew_deadline > retry_period.
     """
@@ -35,6 +35,7 @@ class Terms(msgspec.Struct, frozen=True):
     lease_duration: float
     renew_deadline: float
     retry_period: float
+    profiles: tuple[str, ...] = ()
 
     @property
     def lock(self) -> str:

@@ -34,12 +34,14 @@ class BootClock:
 class Candidate:
     """A running candidate, whose scheduling loop has been blocked for `still` seconds."""
 
-    def __init__(self, who: str, leases: Leases, clock: VirtualClock) -> None:
+    def __init__(
+        self, who: str, leases: Leases, clock: VirtualClock, profile: str = "default-scheduler"
+    ) -> None:
         self.clock = BootClock(clock)
         self.tenure = Tenure(self.clock.now)
         self.led = self.ended = False
         self.still = 0.0
-        terms = Terms(who, "ns", "l", DURATION, DEADLINE, RETRY)
+        terms = Terms(who, "ns", "l", DURATION, DEADLINE, RETRY, (profile,))
         self._election = Election(
             terms,
             leases.of(who),
@@ -103,8 +105,28 @@ async def test_a_standby_logs_once_who_holds_the_lease() -> None:
     with capture_logs() as logs:
         async with running(first, second):
             await clock.advance(60)
-    waits = [line["holder"] for line in logs if line["event"] == "waiting for the lease"]
-    assert waits == ["first"]
+    waits = [line for line in logs if line["event"] == "waiting for the lease"]
+    assert [(w["holder"], w["lock"], w["log_level"]) for w in waits] == [("first", "ns/l", "info")]
+
+
+async def test_a_standby_of_another_profile_is_told_to_have_a_lease_of_its_own() -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    first, second = Candidate("first", leases, clock), Candidate("second", leases, clock, "batch")
+    with capture_logs() as logs:
+        async with running(first, second):
+            await clock.advance(60)
+    (wait,) = (line for line in logs if line["event"] == "waiting for the lease")
+    assert wait == {
+        "event": "waiting for the lease",
+        "log_level": "warning",
+        "holder": "first",
+        "lock": "ns/l",
+        "advice": (
+            "unless the holder has the profile batch too, its pods wait until this scheduler has "
+            "a lease of its own: set leaderElection.resourceName"
+        ),
+    }
 
 
 async def test_a_renewal_that_hangs_does_not_lengthen_the_tenure() -> None:
