@@ -17,8 +17,10 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from .foreign import of_other_versions
 from .types import MAX_INT32, MAX_INT64, Duration
 
+NEAR = 0.75  # of two names, one of which is taken for a misspelling of the other
 _STEP = re.compile(r"([^.\[]+)|\[[^]]*\]")
 _AT_FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`")
 _PHRASES = {
@@ -59,7 +61,7 @@ def converted(document: object, into: type[Any]) -> Any:
 def suggestion(name: str, names: Iterable[str]) -> str:
     """Returns ", did you mean X?" if one of the names is near, otherwise nothing."""
     by_lower = {candidate.lower(): candidate for candidate in names}
-    near = get_close_matches(name.lower(), by_lower, 1)
+    near = get_close_matches(name.lower(), by_lower, 1, NEAR)
     return f", did you mean {by_lower[near[0]]}?" if near else ""
 
 
@@ -137,7 +139,9 @@ def _read_struct(value: Any, at: inspect.StructType, path: str, problems: Proble
     for name, below in value.items():
         where = f"{path}.{name}" if path else str(name)
         if name not in fields:
-            problems.add(where, f"unknown field{suggestion(str(name), fields)}")
+            known = of_other_versions(at.cls.__name__, str(name))
+            hint = f", {known}" if known else suggestion(str(name), fields)
+            problems.add(where, f"unknown field{hint}")
         elif not _is_absent(below, fields[name].type):
             read[name] = _read(below, fields[name].type, where, problems)
     return read

@@ -40,6 +40,18 @@ _FLAGS = {
     "featureGates": "the flag --feature-gates has them",
 }
 
+# The fields that v1alpha1 and v1alpha2 have outside a profile.
+_ALPHA = frozenset(
+    (
+        "algorithmSource",
+        "bindTimeoutSeconds",
+        "disablePreemption",
+        "hardPodAffinitySymmetricWeight",
+        "pluginConfig",
+        "plugins",
+        "schedulerName",
+    )
+)
 Document = dict[str, Any]
 
 
@@ -88,18 +100,26 @@ def refusal_of_removed(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def convert(document: Mapping[str, Any]) -> Conversion:
-    """Returns the document in v1; one that is not of a removed version is returned as it is."""
+    """Returns the document in v1. One that is not of a removed version is returned as it is, but
+    for fields of a removed version in a document of v1.
+    """
     version = removed_version(document)
-    if version is None or version == "Policy":
+    is_v1 = (document.get("apiVersion"), document.get("kind")) == (API_VERSION, KIND)
+    if version == "Policy" or (version is None and not is_v1):
         return Conversion(dict(document), (), ())
     notes = _Notes()
     new: Document = deepcopy(dict(document))
-    new["apiVersion"] = API_VERSION
-    notes.changes.append(f"apiVersion: {API_VERSION}")
+    if version is not None:
+        new["apiVersion"] = API_VERSION
+        notes.changes.append(f"apiVersion: {API_VERSION}")
     for field, instead in _FLAGS.items():
         if new.pop(field, None) is not None:
             notes.changes.append(f"{field}: removed, {instead}")
     _convert_leader_election(new, notes)
+    if version is None:
+        if not _ALPHA.isdisjoint(new):
+            _convert_alpha(new, "", notes)
+        return Conversion(new, tuple(notes.changes), tuple(notes.by_hand))
     if version.startswith("v1alpha"):
         _convert_alpha(new, version, notes)
     profiles = _mappings(new.get("profiles"))

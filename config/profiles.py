@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from .fields import Problems, suggestion
+from .foreign import project_of
 from .types import EXTENSION_POINTS, GROUP_POINTS, KubeSchedulerProfile, PluginRef, PluginSet
 
 DEFAULT_MULTI_POINT = (
@@ -189,6 +190,9 @@ def _check(
 def _unknown(name: str, points_of: Mapping[str, object]) -> str:
     if name in REMOVED:
         return removed(name)
+    project = project_of(name)
+    if project:
+        return f"unknown plugin {name!r}, which is not Kubernetes' own: it belongs to {project}"
     return f"unknown plugin {name!r}{suggestion(name, points_of)}"
 
 

@@ -14,7 +14,6 @@ from berth.config.feature_gates import (
     with_defaults,
 )
 from berth.config.legacy import convert as in_v1
-from berth.config.legacy import removed_version
 from berth.config.load import (
     ConfigError,
     from_mapping,
@@ -118,10 +117,10 @@ def convert(ctx: click.Context, file: str) -> None:
     """
     try:
         document = read_document(file)
-        if removed_version(document) in (None, "Policy"):
+        converted = in_v1(document)
+        if not converted.changes:
             from_mapping(document)
             click.echo(f"{file}: it is in v1 already", err=True)
-        converted = in_v1(document)
         click.echo(yaml.safe_dump(converted.document, sort_keys=False), nl=False)
         for change in converted.changes:
             click.echo(f"{file}: {change}", err=True)

@@ -207,6 +207,28 @@ def test_what_has_no_equivalent_is_to_be_done_by_hand(text: str, line: str) -> N
     assert by_hand.startswith(line)
 
 
+def test_old_fields_in_v1_are_converted() -> None:
+    conversion = converted(
+        "v1",
+        "{bindTimeoutSeconds: 9, healthzBindAddress: ':1', leaderElection: {lockObjectName: x},"
+        " profiles: [{schedulerName: batch}]}",
+    )
+    configuration = from_mapping(conversion.document)
+    assert configuration.leader_election.resource_name == "x"
+    (profile,) = configuration.profiles
+    assert (profile.scheduler_name, profile.plugin_config[0].name) == ("batch", "VolumeBinding")
+    assert [change.split(":")[0] for change in conversion.changes] == [
+        "healthzBindAddress",
+        "leaderElection.lockObjectName",
+        "bindTimeoutSeconds",
+    ]
+
+
+def test_v1_stays_as_it_is() -> None:
+    conversion = converted("v1", "{parallelism: 3}")
+    assert (conversion.document["parallelism"], conversion.changes) == (3, ())
+
+
 def test_a_removed_version_is_refused_with_the_changes() -> None:
     with pytest.raises(ConfigError) as refused:
         from_mapping(

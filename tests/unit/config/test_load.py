@@ -22,6 +22,13 @@ def test_nothing_given_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     documents(r"""
+{hardPodAffinitySymmetricWeight: 1} =>
+    ^hardPodAffinitySymmetricWeight: unknown field, of an older version: it is
+    hardPodAffinityWeight in the args of InterPodAffinity now$
+{leaderElection: {lockObjectName: x}} =>
+    ^leaderElection.lockObjectName: unknown field, of an older version: it is resourceName now$
+{profiles: [{plugins: {podGroupPostFilter: {}}}]} =>
+    ^profiles\[0\].plugins.podGroupPostFilter: unknown field, Kubernetes has it since 1.37$
 {paralellism: 3} => ^paralellism: unknown field, did you mean parallelism\?$
 {parallelism: 0} => parallelism: expected an integer of at least 1, got 0
 {parallelism: many} => parallelism: expected an integer of at least 1, got 'many'

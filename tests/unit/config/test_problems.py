@@ -78,6 +78,12 @@ extenders: [{urlPrefix: nowhere}] => extenders[0].urlPrefix: expected a URL
 PLUGINS = texts("""
 {score: {enabled: [{name: ImageLocalty}]}} =>
     score.enabled[0].name: unknown plugin 'ImageLocalty', did you mean ImageLocality?
+{score: {enabled: [{name: NodeResourcesAllocatable}]}} =>
+    score.enabled[0].name: unknown plugin 'NodeResourcesAllocatable', which is not
+    Kubernetes' own: it belongs to scheduler-plugins
+{permit: {enabled: [{name: Coscheduling}]}} =>
+    permit.enabled[0].name: unknown plugin 'Coscheduling', which is not Kubernetes' own:
+    it belongs to scheduler-plugins or Koordinator
 {multiPoint: {enabled: [{name: Mine}]}} => multiPoint.enabled[0].name: unknown plugin 'Mine'
 {score: {enabled: [{name: NodeName}]}} => score.enabled[0].name: NodeName does not implement score
 {bind: {enabled: [{name: ImageLocality}]}} =>

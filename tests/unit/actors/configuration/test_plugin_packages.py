@@ -136,8 +136,8 @@ def test_an_in_tree_plugin_is_not_replaced(site: Path) -> None:
 
 def test_a_name_that_nobody_has(site: Path) -> None:
     install(site, "bad", "import no_such_module", Bad="bad:Bad")
-    with pytest.raises(RegistryError, match="unknown plugin 'Bat', did you mean Bad"):
-        profile_with("Bat")
+    with pytest.raises(RegistryError, match="unknown plugin 'Badd', did you mean Bad"):
+        profile_with("Badd")
     profile_with(config=[{"name": "Bad", "args": {}}])
 
 
