@@ -1,5 +1,5 @@
-"""Names that v1 of Kubernetes 1.36 does not have: plugins of other projects, fields of older versions
-with what became of them, and newer fields.
+"""Names that v1 of Kubernetes 1.36 does not have: plugins of other projects, fields of older
+versions with what became of them, and newer fields.
 """
 
 from __future__ import annotations

@@ -196,8 +196,11 @@ class _PodInWords:
         name = class_of(claim)
         storage_class = self._objects.get(StorageClass, name) if name else None
         bind = self._binding_to_come(claim)
+        if claim.spec.storage_class_name is None and not name:
+            default = "a default StorageClass, or a volume that suits the claim, has to be created"
+            return "not bound, and has no class", bind or default
         if not name:
-            return "not bound, and has no class", bind or create
+            return "not bound, and asks for no class", bind or create
         if storage_class is None:
             create = "the class, or a volume of it that suits, has to be created first"
             return f"not bound, and its class {name} does not exist", bind or create

@@ -15,7 +15,8 @@ ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
-def _claims(world: World) -> Iterator[Document]:
+def claims_of(world: World) -> Iterator[Document]:
+    """Yields the claims of the pod that exist."""
     metadata = world.pod["metadata"]
     namespace = metadata.get("namespace") or ""
     for volume in world.pod["spec"].get("volumes") or ():
@@ -29,7 +30,7 @@ def _claims(world: World) -> Iterator[Document]:
 
 def _bound(world: World) -> Iterator[Document]:
     """Yields the volumes of the pod's claims that are not part of a node."""
-    for claim in _claims(world):
+    for claim in claims_of(world):
         volume = world.document("PersistentVolume", claim["spec"].get("volumeName") or "")
         if volume is not None and not any(source in volume["spec"] for source in ON_A_NODE):
             yield volume
@@ -78,13 +79,13 @@ def _waits(world: World) -> Iterator[Change]:
     """Yields the wait for the provisioners of claims that are to get a volume without a pod."""
     edits: list[Edit] = []
     names, provisioners = [], set()
-    for claim in _claims(world):
+    for claim in claims_of(world):
         of = world.document("StorageClass", claim["spec"].get("storageClassName") or "")
         if claim["spec"].get("volumeName") or of is None or of["provisioner"] == NO_PROVISIONER:
             continue
         if of.get("volumeBindingMode") == "WaitForFirstConsumer":
             continue
-        edits += _provisioned(claim)
+        edits += provisioned(claim)
         names.append(claim["metadata"]["name"])
         provisioners.add(of["provisioner"])
     if edits:
@@ -93,7 +94,7 @@ def _waits(world: World) -> Iterator[Change]:
         yield Change("provisioner", Who.NOBODY, 0.2, sentence, tuple(edits))
 
 
-def _provisioned(claim: Document) -> tuple[Edit, Edit]:
+def provisioned(claim: Document) -> tuple[Edit, Edit]:
     """Returns the creation of a claim's volume, which may be used on each node, and the binding."""
     metadata, spec = claim["metadata"], claim["spec"]
     name = f"pvc-{metadata['uid']}"

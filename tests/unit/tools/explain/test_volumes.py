@@ -163,6 +163,11 @@ def deleted(document: Document) -> Document:
         (
             [claim("data")],
             "not bound, and has no class",
+            "a default StorageClass, or a volume that suits the claim, has to be created",
+        ),
+        (
+            [claim("data", storageClassName="")],
+            "not bound, and asks for no class",
             "a volume that suits it has to be created first",
         ),
         (
