@@ -217,7 +217,7 @@ def test_a_cluster_that_ends_advises_no_kubectl(tmp_path: Path) -> None:
     said = CliRunner().invoke(demo, arguments).stderr
     server = json.loads(config.read_text())["clusters"][0]["cluster"]["server"]
     first, second = said.splitlines()
-    assert first == f"API server at {server} until every pod is decided; --keep keeps it"
+    assert first == f"API server at {server} until nothing more will happen; --keep keeps it"
     assert second.startswith("page at http://")
 
 

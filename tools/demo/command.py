@@ -208,8 +208,9 @@ def demo(
     """Run a toy cluster, and place a workload on it.
 
     The cluster has an API server, hollow nodes and controllers in this process, and the scheduler
-    in another. The command ends once every pod is placed or known not to fit, with a table of the
-    pods and exit code 0.
+    in another. The command ends once nothing more will happen, with a table of the pods and of what
+    has not happened. The exit code is 0 then, also if pods are pending, and 1 if some objects
+    cannot be used or the demo cannot start.
 
     \b
     berth demo
@@ -303,13 +304,15 @@ async def _run(settings: Settings) -> Summary:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
         file = settings.kubeconfig_out or folder / "kubeconfig"
         file.write_text(kubeconfig(url), encoding="utf-8")
-        watching = Watching(access, clock)
+        configuration = load_file(NEGOTIATION) if settings.negotiation else from_mapping(None)
+        schedulers = {profile.scheduler_name for profile in configuration.profiles}
+        watching = Watching(access, clock, schedulers)
         group = await stack.enter_async_context(anyio.create_task_group())
         await group.start(_stop_on_signal, group, settings.keep)
         after = (
             f"; try: kubectl --kubeconfig {file} get pods -o wide"
             if settings.keep
-            else " until every pod is decided; --keep keeps it"
+            else " until nothing more will happen; --keep keeps it"
         )
         click.echo(f"API server at {url}{after}", err=True)
         for what, names in (
@@ -323,13 +326,14 @@ async def _run(settings: Settings) -> Summary:
         await watching.start(group)
         if settings.live:
             group.start_soon(watching.show)
-        await group.start(run_kubelets, access, clock, rng, settings.stages, settings.kubelets)
+        is_due = await group.start(
+            run_kubelets, access, clock, rng, settings.stages, settings.kubelets
+        )
         await group.start(partial(run_controllers, access, clock, rng, scenario=scenario))
         if settings.devices is not None:
             await group.start(run_driver, access, clock, rng, settings.devices)
         if settings.negotiation:
             await group.start(run_negotiating_driver, access, clock, rng)
-        configuration = load_file(NEGOTIATION) if settings.negotiation else from_mapping(None)
         document = msgspec.json.decode(msgspec.json.encode(configuration, enc_hook=str))
         start = Start(url, document, settings.gates, settings.secure_port)
         group.start_soon(scheduler.run, start)
@@ -350,9 +354,13 @@ async def _run(settings: Settings) -> Summary:
             notes = f"kubectl --kubeconfig {file}", f"API server {url}  page {page_url}"
             group.start_soon(_look, group, page_url, notes)
         if not settings.keep:
-            await watching.settled(scheduler.glance)
+            await watching.settled(scheduler.glance, is_due, _nothing if settings.live else tell)
             group.cancel_scope.cancel()
     return watching.summary()
+
+
+def _nothing(_: str) -> None:
+    """Tells nothing: the live view shows it."""
 
 
 async def _look(group: TaskGroup, page_url: str, notes: Sequence[str]) -> None:

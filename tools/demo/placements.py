@@ -6,7 +6,7 @@ Objects go in one by one, as a watch tells of them.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -20,6 +20,7 @@ from berth.actors.scheduling.kube.reading import Reader
 from ..hollow.device_claims import device_claims
 
 Document = dict[str, Any]
+DEFAULT_SCHEDULER = "default-scheduler"
 ZONE = "topology.kubernetes.io/zone"
 # The message of a pod that waits for the drivers of its devices.
 NEGOTIATES = "waiting for resource driver"
@@ -57,7 +58,8 @@ class NodeUse(msgspec.Struct, frozen=True):
 
 class Summary(msgspec.Struct, frozen=True):
     """How a demo ended. `seconds` is the time from the start of the cluster to the last decision,
-    `percent` the share of all nodes' resources that the pods request.
+    `percent` the share of all nodes' resources that the pods request, `missing` what has not
+    happened: sentences about workloads that lack pods, and pods that have a node and do not start.
     """
 
     pods: list[Row]
@@ -67,12 +69,14 @@ class Summary(msgspec.Struct, frozen=True):
     zones: dict[str, int]
     fullest: list[NodeUse]
     percent: dict[str, float]
+    missing: list[str] = []
 
 
 class Placements:
     """The pods, nodes, claims and workloads of a cluster. `now` is in seconds since its start."""
 
-    def __init__(self) -> None:
+    def __init__(self, schedulers: Collection[str] = (DEFAULT_SCHEDULER,)) -> None:
+        self._schedulers = schedulers
         self.nodes: dict[str, Document] = {}  # by name
         self.pods_on: Counter[str] = Counter()
         self.changed = 0.0  # when a row changed last
@@ -99,6 +103,11 @@ class Placements:
     @property
     def unschedulable(self) -> int:
         return sum(uid not in self._undecided for uid in self._unplaced)
+
+    @property
+    def undecided(self) -> Collection[str]:
+        """The uids of the pods that neither run nor are known not to fit."""
+        return self._undecided
 
     @property
     def total(self) -> int:
@@ -161,7 +170,7 @@ class Placements:
     def _put_pod(self, uid: str, pod: Document, now: float) -> None:
         if pod["spec"].get("resourceClaims"):
             self._with_claims[uid] = pod
-        row = _row(pod, self._claims)
+        row = _row(pod, self._claims, self._schedulers)
         if row == self._rows.get(uid):
             return
         self.changed = now
@@ -209,7 +218,7 @@ class Placements:
         expanded = _is_expanded(kind, document)
         (self._unexpanded.discard if expanded else self._unexpanded.add)(uid)
 
-    def summary(self) -> Summary:
+    def summary(self, missing: Iterable[str] = ()) -> Summary:
         zones: Counter[str] = Counter()
         for name, count in self.pods_on.items():
             zone = self.zone_of(name)
@@ -228,7 +237,14 @@ class Placements:
         percent = {r: _percent(whole[r], capacity[r]) for r in _RESOURCES}
         rows, pending = list(self.rows()), len(self._unplaced)
         return Summary(
-            rows, self.placed, pending, self.changed, dict(sorted(zones.items())), fullest, percent
+            rows,
+            self.placed,
+            pending,
+            self.changed,
+            dict(sorted(zones.items())),
+            fullest,
+            percent,
+            list(missing),
         )
 
     def zone_of(self, node: str) -> str:
@@ -250,18 +266,21 @@ def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 1) if whole else 0.0
 
 
-def _row(pod: Document, claims: set[str]) -> Row:
+def _row(pod: Document, claims: set[str], schedulers: Collection[str]) -> Row:
     """Returns a pod as a row, with a message that says why it is pending.
 
     `claims` are the ResourceClaims that exist. The scheduler does not try a pod if one of its
-    claims is missing, and writes nothing about it.
+    claims is missing, and writes nothing about it, nor about pods of other schedulers.
     """
     node = pod["spec"].get("nodeName", "")
     why = ""
     if not node:
         conditions = pod["status"].get("conditions", ())
         why = next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
-        if not why and pod["spec"].get("resourceClaims"):
+        scheduler = pod["spec"].get("schedulerName", DEFAULT_SCHEDULER)
+        if not why and scheduler not in schedulers:
+            why = f"left alone: it is for the scheduler {scheduler}"
+        elif not why and pod["spec"].get("resourceClaims"):
             why = _lacking(_POD.convert(pod), claims)
     metadata = pod["metadata"]
     return Row(metadata["namespace"], metadata["name"], node, pod["status"]["phase"], why)

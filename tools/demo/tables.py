@@ -106,6 +106,7 @@ def closing_lines(summary: Summary) -> list[str]:
     rate = summary.placed / summary.seconds if summary.seconds else 0.0
     first = f"{summary.placed:,} placed, {summary.pending:,} pending"
     lines = [f"{first} in {summary.seconds:.1f} s ({rate:,.0f}/s)"]
+    lines += [f"not happened: {sentence}" for sentence in summary.missing]
     if summary.zones:
         zones = ", ".join(f"{zone} {count:,}" for zone, count in summary.zones.items())
         lines.append(f"pods by zone: {zones}")

@@ -9,7 +9,7 @@ that are started again go on where they stopped.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 import anyio
@@ -60,9 +60,11 @@ async def run_kubelets(
     setup: Setup = NO_SETUP,
     lease_seconds: int = SECONDS,
     *,
-    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    task_status: TaskStatus[Callable[[str], bool]] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Acts as the kubelet of every node until cancelled; by default with the shipped stages."""
+    """Acts as the kubelet of every node until cancelled; by default with the shipped stages. Starts
+    with a function that tells of a pod, by its uid, whether a kubelet acts on it at a known time.
+    """
     async with anyio.create_task_group() as group:
         leases = Leases(access, clock, rng, group, lease_seconds)
         group.start_soon(leases.run)
@@ -81,7 +83,7 @@ async def run_kubelets(
         group.start_soon(kubelets.follow_pods, bound)
         group.start_soon(kubelets.housekeeping.run)
         group.start_soon(kubelets.static_pods.run)
-        task_status.started()
+        task_status.started(kubelets.is_due)
 
 
 class _Kubelets:
@@ -129,6 +131,10 @@ class _Kubelets:
         node_steps = NodeSteps(self._address, began)
         self._pods = Player(stages.pods, self._pod_steps, self._writer, clock, rng, group)
         self._nodes = Player(stages.nodes, node_steps, self._writer, clock, rng, group)
+
+    def is_due(self, uid: str) -> bool:
+        """True if a kubelet acts on a pod at a known time."""
+        return self._pods.is_due(uid)
 
     async def follow_nodes(self, nodes: Changes[Document]) -> None:
         async for change in nodes.changes():

@@ -97,6 +97,10 @@ class Player:
         """Returns the latest version of an object that waits."""
         return self._lives.get(uid)
 
+    def is_due(self, uid: str) -> bool:
+        """True if an object's next step comes at a known time, without a change of any object."""
+        return self._lives.is_due(uid)
+
     def _now(self) -> float:
         return self._clock.wall().timestamp()
 

@@ -101,3 +101,10 @@ def test_the_summary_has_zones_the_fullest_nodes_and_the_use(placements: Placeme
         NodeUse("node-1", 1, {"cpu": 25.0, "memory": 25.0}),
     ]
     assert summary.percent == {"cpu": 37.5, "memory": 37.5}
+
+
+def test_a_pod_of_another_scheduler_is_left_alone(placements: Placements) -> None:
+    placements.put("Pod", pod("a", schedulerName="volcano"), 1.0)
+    (row,) = placements.rows()
+    assert row.message == "left alone: it is for the scheduler volcano"
+    assert placements.is_decided

@@ -101,6 +101,11 @@ class Lives:
         life = self._lives.get(uid)
         return None if life is None else life.document
 
+    def is_due(self, uid: str) -> bool:
+        """True if the end of an object's stage is known, or its steps are being carried out."""
+        life = self._lives.get(uid)
+        return life is not None and (life.due is None or life.due < inf)
+
     def next_due(self) -> float | None:
         """Returns the time at which the next stage is over."""
         while self._times and not self._is_current(self._times[0]):
