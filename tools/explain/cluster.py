@@ -110,6 +110,10 @@ class Cluster:
         """Replaces an object that is no pod and no node by the version that a plugin assumes."""
         self._cache.handle(ObjectPut(item))
 
+    def withdraw(self, item: HasMetadata) -> None:
+        """Removes an object that a plugin assumed."""
+        self._cache.handle(ObjectRemoved(item))
+
     def snapshot(self) -> Snapshot:
         """Returns the cluster as it is now. It is always the same snapshot, brought up to date."""
         lend = self._cache.handle(TakeSnapshot(_Ignored()))[-1]

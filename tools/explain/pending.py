@@ -96,9 +96,6 @@ def _without_pods(
         except SourceError as problem:
             yield WithoutPods(str(subject), asks, str(problem), placed=False)
             continue
-        for created in question.objects[len(objects) :]:  # such as claims
-            explainer.replace(None, created)
-            cluster.put(created)
         sentence, placed = _decision(explainer, question, cluster)
         yield WithoutPods(str(subject), asks, sentence, placed)
 
@@ -107,6 +104,10 @@ def _decision(
     explainer: Explainer, question: Question, cluster: Cluster | None
 ) -> tuple[str, bool]:
     """Returns the decision in a sentence, and whether the pod would get a node."""
+    if cluster is not None:
+        for created in question.created:
+            explainer.replace(None, created)
+            cluster.put(created)
     try:
         attempt = explainer.attempt(question, cluster)
     except SourceError as problem:

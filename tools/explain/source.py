@@ -56,6 +56,7 @@ from ..manifests import STRICT, Findings, Manifest, ManifestError, Reading, read
 from .cluster import decoded
 from .eviction import eviction
 from .pinned import unchosen
+from .pod_claims import TEMPLATES, with_claims
 from .subject import Subject, next_pod, standing
 
 Document = dict[str, Any]
@@ -64,6 +65,11 @@ Place = tuple[str, str, str]  # kind, namespace and name
 CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES, LIMIT_RANGES)
 # Those of them that no decision reads.
 ADMITTING = (PRIORITY_CLASSES, RUNTIME_CLASSES, LIMIT_RANGES)
+# Kinds that need not be listed, and what is left out without them.
+_DISPENSABLE = {
+    PRIORITY_CLASSES.kind: "no higher one is tried",
+    TEMPLATES.kind: "no claim is created from one",
+}
 VOLUMES = BY_KIND["v1", "PersistentVolume"]
 NO_OBJECTS = frozenset[Place]()
 LONGEST_PREFIX = 58  # of a name that is generated, as in Kubernetes
@@ -73,7 +79,8 @@ REQUIRED = tuple((kind.api_version, kind.kind) for kind in (NODES, WATCHED_PODS)
 class Question(msgspec.Struct, frozen=True):
     """A pod, the cluster around it, and the configuration of the decision. `standing` says why the
     scheduler does not try the pod now, if it does not. `pinned_to` is the node that the pod names,
-    if claims of it wait until a scheduler chooses the node.
+    if claims of it wait until a scheduler chooses the node. The objects include those that
+    controllers would have `created` for the pod, such as claims.
     """
 
     pod: Document
@@ -81,6 +88,7 @@ class Question(msgspec.Struct, frozen=True):
     configuration: KubeSchedulerConfiguration
     standing: tuple[str, ...] = ()
     pinned_to: str = ""
+    created: tuple[Document, ...] = ()
 
 
 class SourceError(ValueError):
@@ -245,9 +253,9 @@ async def from_cluster(
     """Returns the objects of a live cluster that a decision reads, including objects of `kinds`,
     which plugins declare, and of `others`.
 
-    A kind that the API server does not serve has no objects. Leaves out objects that cannot be read
-    and priority classes that may not be listed, and says so on standard error. Raises SourceError
-    or ConnectionFailedError.
+    A kind that the API server does not serve has no objects. Leaves out objects that cannot be
+    read, and priority classes and claim templates that may not be listed, and says so on standard
+    error. Raises SourceError or ConnectionFailedError.
     """
     documents: list[Document] = []
     async with Client(connection) as client:
@@ -257,8 +265,8 @@ async def from_cluster(
             except ApiError as refused:
                 if refused.code == 404 and (version, name) not in REQUIRED:
                     continue
-                if refused.code == 403 and name == PRIORITY_CLASSES.kind:
-                    click.echo(printable(f"{name}: {refused}; no higher one is tried"), err=True)
+                if refused.code == 403 and name in _DISPENSABLE:
+                    click.echo(printable(f"{name}: {refused}; {_DISPENSABLE[name]}"), err=True)
                     continue
                 raise SourceError(f"{name}: {refused}") from None
             items = [
@@ -313,11 +321,11 @@ def kinds_besides(subject: Subject, *, files: bool) -> list[Kind]:
     """Returns the kinds that a question reads in addition to the kinds of a decision.
 
     These are the priority classes that the pod could have, the kinds that admission looks up for
-    new objects, and the kind of a workload.
+    new objects, the templates of claims, and the kind of a workload.
     """
     workloads = [kind for kind in KINDS if kind.kind == subject.kind and kind.stored_as is None]
     if files or subject.kind != "Pod":
-        return [*ADMITTING, *workloads]
+        return [*ADMITTING, TEMPLATES, *workloads]
     return [PRIORITY_CLASSES] if subject.name else []
 
 
@@ -339,14 +347,28 @@ def question_about(
         waiting = unchosen(document, others)
         sentences = (*standing(document, nodes), *waiting, *eviction(document, others))
         pinned_to = document["spec"]["nodeName"] if waiting else ""
-        return Question(_pending(document), others, configuration, sentences, pinned_to)
+        pod, created = _with_device_claims(_pending(document), others)
+        objects = [*others, *created]
+        return Question(pod, objects, configuration, sentences, pinned_to, tuple(created))
     try:
         pod, claims = next_pod(document, documents)
     except msgspec.ValidationError as invalid:
         raise SourceError(f"{subject}: {invalid}") from None
     store = classes_of(documents)
     created = [completed_object(CLAIMS, claim, store) for claim in claims]
-    return Question(completed_object(PODS, pod, store), [*documents, *created], configuration)
+    pod, of_devices = _with_device_claims(completed_object(PODS, pod, store), documents)
+    created += of_devices
+    objects = [*documents, *created]
+    return Question(pod, objects, configuration, created=tuple(created))
+
+
+def _with_device_claims(
+    pod: Document, documents: Iterable[Document]
+) -> tuple[Document, list[Document]]:
+    def find(kind: str, name: str, namespace: str) -> Document | None:
+        return Subject(kind, namespace, name).is_in(documents)
+
+    return with_claims(pod, find, completed_object)
 
 
 def _pending(pod: Document) -> Document:

@@ -10,7 +10,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.core import FINISHED
 from berth.actors.scheduling.kube.kinds import WatchedKind
-from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.meta import HasMetadata, SchedulersOwn
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.types import KubeSchedulerConfiguration
@@ -45,6 +45,13 @@ class _AssumingObjects(HeldObjects):
         self.hold([item], more=True)
         if self.cluster is not None:
             self.cluster.assume(item)
+
+    def restore(self, item: HasMetadata) -> None:
+        """Drops an object of the scheduler's own. Others are restored with the documents."""
+        if isinstance(item, SchedulersOwn):
+            self.drop(item)
+            if self.cluster is not None:
+                self.cluster.withdraw(item)
 
 
 class _Deciding(msgspec.Struct, frozen=True):
@@ -209,6 +216,10 @@ class Documents:
         self._pending.pop(place, None)
         self._podless.remove(document)
         return document
+
+    def restore(self, item: HasMetadata) -> None:
+        """Withdraws an object that a plugin assumed and that is no document."""
+        self._deciding.explainer.handle.objects.restore(item)
 
     def unnominate(self, place: Place) -> None:
         """Withdraws the nomination of a pending pod."""

@@ -18,16 +18,20 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.post_filter import Nomination
 from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.model.pod_info import PodInfo
 
+from ..explain.pod_claims import lacks_claims
 from ..explain.source import SourceError
 from ..hollow.daemon_set import pinned
+from . import device_claims
 from .documents import RUNNING, Document, Documents, Place, Settled, is_pending, place_of
 from .fullness import NodeChange, unchanged
 
 MOST_PREEMPTIONS = 8  # of a pod in a step
 CONTROLLERS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job")
 OF_NODES = ("DaemonSet", "Node")  # controllers of pods that a node has, or has no more
+_CLAIMS = "resourceClaimStatuses"
 _OF_OURS = re.compile(r"-new-\d+$")
 
 
@@ -92,6 +96,7 @@ class Placing:
         self._documents = documents
         self._until = until
         self._reserved: list[tuple[Profile, CycleState, PodInfo, str]] = []
+        self._in_flight: dict[Place, list[InFlightAllocation]] = {}
         self._seed = seed
         self._rng = Random(seed)
         self._numbers = count()
@@ -161,7 +166,9 @@ class Placing:
         self._remove(place)
 
     def _remove(self, place: Place) -> None:
-        self._documents.remove(place)
+        device_claims.release(self._documents, self._documents.remove(place))
+        for allocation in self._in_flight.pop(place, ()):
+            self._documents.restore(allocation)
         self._pending.pop(place, None)
         self.placed.pop(place, None)
 
@@ -273,6 +280,9 @@ class Placing:
         pod = self._documents.at(place)
         if pod["spec"].get("schedulingGates") or pod["metadata"].get("deletionTimestamp"):
             return None
+        if lacks_claims(pod):
+            device_claims.create(self._documents, place)
+            pod = self._documents.at(place)
         try:
             attempt = self._documents.attempt(place)
         except SourceError:  # It belongs to another scheduler.
@@ -288,7 +298,10 @@ class Placing:
                 return None
             self._reserved.append((profile, outcome.state, info, outcome.node))
             spec = {**pod["spec"], "nodeName": outcome.node}
-            self._documents.put({**pod, "spec": spec, "status": RUNNING})
+            if in_flight := device_claims.allocate(self._documents, pod, outcome.state):
+                self._in_flight[place] = in_flight
+            claims = {k: v for k, v in (pod.get("status") or {}).items() if k == _CLAIMS}
+            self._documents.put({**pod, "spec": spec, "status": {**RUNNING, **claims}})
             del self._pending[place]
             workload = self.workload_of(place)
             self.placed[place] = Placed(info.key, workload, outcome.node, self.step, sorted(waits))

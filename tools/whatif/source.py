@@ -10,13 +10,18 @@ import anyio
 from berth.actors.scheduling.kube.kinds import WatchedKind
 
 from ..apiserver.resources import KINDS
+from ..explain.pod_claims import TEMPLATES
 from ..explain.source import ADMITTING, Live, connection_to, from_cluster, from_manifests
 from ..manifests import STRICT, Reading
 from .documents import Document
 from .workloads import KINDS as WORKLOADS
 
 # What a what-if reads besides what a decision reads.
-BESIDES = (*ADMITTING, *(k for k in KINDS if k.kind in WORKLOADS and k.stored_as is None))
+BESIDES = (
+    *ADMITTING,
+    TEMPLATES,
+    *(k for k in KINDS if k.kind in WORKLOADS and k.stored_as is None),
+)
 
 
 def cluster_of(

@@ -60,7 +60,7 @@ class ClaimTemplates:
             if source is None:
                 writes += self._complain(pod, entry, now)
             else:
-                writes.append(Create("ResourceClaim", _from_template(pod, entry, source)))
+                writes.append(Create("ResourceClaim", from_template(pod, entry, source)))
         if names:
             writes.append(_recorded(pod, names))
         return writes + (_reservations(pod, claim) if pod.spec.node_name else [])
@@ -82,7 +82,8 @@ def _exists(claim: ResourceClaim | None, pod: Pod) -> bool:
     return claim is not None and controller_uid(claim) == pod.metadata.uid
 
 
-def _from_template(pod: Pod, entry: DeviceClaim, template: ResourceClaimTemplate) -> Document:
+def from_template(pod: Pod, entry: DeviceClaim, template: ResourceClaimTemplate) -> Document:
+    """Returns the claim of a pod's entry, which gets a name from the server."""
     labels, annotations = template.spec.metadata.labels, template.spec.metadata.annotations
     metadata: Document = {
         "generateName": _base(pod.metadata.name, entry.name),
