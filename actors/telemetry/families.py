@@ -158,11 +158,6 @@ class Families:
             ("profile",),
             buckets=exponential(0.00001, 2, 12),
         )
-        self.volume_cache = registry.counter(
-            "scheduler_volume_binder_cache_requests_total",
-            "Total number for request volume binding cache",
-            ("operation",),
-        )
         self.volume_failures = registry.counter(
             "scheduler_volume_scheduling_stage_error_total",
             "Volume scheduling stage error count",
@@ -191,23 +186,6 @@ class Families:
             "scheduler_preemption_goroutines_execution_total",
             "Number of preemption goroutines executed.",
             ("result",),
-        )
-        calls = by("SchedulerAsyncAPICalls")
-        self.async_calls = calls.counter(
-            "scheduler_async_api_call_execution_total",
-            "Total number of API calls executed by the async dispatcher.",
-            ("call_type", "result"),
-        )
-        self.async_duration = calls.histogram(
-            "scheduler_async_api_call_execution_duration_seconds",
-            "Duration in seconds for executing API call in the async dispatcher.",
-            ("call_type", "result"),
-            buckets=exponential(0.001, 2, 15),
-        )
-        self.async_pending = calls.gauge(
-            "scheduler_pending_async_api_calls",
-            "Number of API calls currently pending in the async queue.",
-            ("call_type",),
         )
         extended = by("DRAExtendedResource")
         self.claim_creates = extended.counter(

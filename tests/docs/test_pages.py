@@ -16,13 +16,13 @@ import pytest
 from berth.actors.cli import main
 from berth.actors.configuration.file import load_file, read_document
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.decision.registry import build_profiles, extension_points
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.feature_gates import DEFAULTS, NOT_IMPLEMENTED
 from berth.config.load import from_mapping
 from berth.config.profiles import DEFAULT_MULTI_POINT
 from berth.config.types import KubeSchedulerConfiguration
-from berth.plugin import Plugin
+from berth.plugin import DependsOn, Plugin
 from berth.tools.bench.measure import Result
 from berth.tools.explain.decision import Decision, Preemption
 from berth.tools.whatif.serve import serve
@@ -156,6 +156,23 @@ def test_the_feature_gates_and_their_defaults() -> None:
     section = CONFIGURATION.read_text().split("\n## Feature gates\n")[1]
     assert {*NOT_IMPLEMENTED} <= {*re.findall(r"`(\w+)`", section)}
     assert not {*NOT_IMPLEMENTED} & told.keys()
+    read = {
+        name
+        for file in (ROOT / "actors").rglob("*.py")
+        for name in re.findall(r'(?:gates\[|gates\.get\(|by\()"(\w+)"', file.read_text())
+        if name in DEFAULTS
+    }
+    assert len(read) > 20
+    assert told.keys() >= read
+
+
+def test_what_the_answers_of_plugins_depend_on() -> None:
+    recall = (ROOT / "docs/architecture.md").read_text().split("\n## Recall\n")[1].split("\n## ")[0]
+    told = dict(re.findall(r"^\| `([A-Z_]+)` \|.*\| ([^|]*) \|$", recall, re.MULTILINE))
+    assert told.keys() == {kind.name for kind in DependsOn}
+    for name, plugin in IN_TREE.items():
+        if extension_points(plugin) & {"preFilter", "filter", "preScore", "score"}:
+            assert name in told[plugin.depends_on.name].split(", "), name
 
 
 def test_the_default_plugins_and_their_weights() -> None:

@@ -156,6 +156,7 @@ GROUPS = {
             "permit-address-sharing",
             BOOL,
             "Set SO_REUSEADDR on the port.",
+            idle="it is always set, as by every program in Go",
         ),
         Flag(
             "permit-port-sharing",
@@ -418,6 +419,7 @@ GROUPS = {
             "show-hidden-metrics-for-version",
             STRING,
             "Also serve the metrics that were hidden in this version; only 1.35 is possible.",
+            idle="no family is hidden",
         ),
     ),
     "Logs": (

@@ -85,7 +85,6 @@ def test_a_family_of_a_gate_is_there_only_while_the_gate_is_on() -> None:
     for gate, name in (
         ("SchedulerQueueingHints", "scheduler_inflight_events"),
         ("SchedulerAsyncPreemption", "scheduler_preemption_goroutines_duration_seconds"),
-        ("SchedulerAsyncAPICalls", "scheduler_async_api_call_execution_total"),
         ("DRAExtendedResource", "scheduler_resourceclaim_creates_total"),
         ("DRADeviceBindingConditions", "scheduler_dra_bindingconditions_allocations_total"),
     ):
