@@ -2,14 +2,16 @@
 
 import { Buttons } from "./buttons.js";
 import { Colours } from "./colours.js";
-import { amount, ago, count, fitted, h, plural, podLink, variable } from "./dom.js";
+import { amount, ago, count, ending, fitted, h, plural, podLink, shortened, variable } from "./dom.js";
 import { arrange, tiles } from "./layout.js";
-import { share } from "./model.js";
+import { percent, share } from "./model.js";
 
 const ZONE = "topology.kubernetes.io/zone";
 const NONE = "without this label";
 const MOST_PODS = 100; // of a node, in its details
 const MOST_ROWS = 500; // of the table
+const SMALL = { width: 22, height: 17 }; // of a box that has the end of its node's name
+const MOST_LEGIBLE = 1500; // nodes for whose names the map may be higher than the window
 const DETAILS_EVERY = 500; // milliseconds
 const settings = { group: ZONE, fill: "cpu", colour: "workload", table: false, find: "" };
 
@@ -86,7 +88,6 @@ export class ClusterView {
       model.arranged = true;
     }
     if (!settings.table && this.map.clientWidth !== this.width) model.arranged = true;
-    if (this.colours.rank()) model.arranged = true;
     if (model.arranged) {
       this.arrange();
       this.paint();
@@ -96,7 +97,8 @@ export class ClusterView {
         if (index !== undefined) this.box(this.plan.boxes[index]);
       }
     }
-    const dirty = model.arranged || model.changed.size > 0;
+    const dirty = model.arranged || model.changed.size > 0 || model.version !== this.version;
+    this.version = model.version;
     model.arranged = false;
     model.changed.clear();
     if (dirty || this.waits) {
@@ -115,13 +117,13 @@ export class ClusterView {
     const whole = sum((node) => node.allocatable[settings.fill]);
     const used = sum((node) => node.used[settings.fill]);
     this.summary.textContent = [plural(nodes.length, "node"), `${plural(pods, "pod")} placed`,
-      `${whole ? Math.round((100 * used) / whole) : 0} % of ${settings.fill}`].join(" · ");
+      `${percent(used, whole)} % of ${settings.fill}`].join(" · ");
     const legend = JSON.stringify(this.colours.legend());
     if (legend !== this.legended) {
       this.legended = legend;
       this.legend.replaceChildren(...this.colours.legend().map(([colour, text]) => {
-        const swatch = h("i");
-        swatch.style.background = colour;
+        const swatch = h("i", { hidden: !colour });
+        swatch.style.background = colour ?? "none";
         return h("li", {}, swatch, text);
       }), h("li", {}, h("i", { class: "mark taint" }), "taint"),
       h("li", {}, h("i", { class: "mark cordon" }), "cordoned"),
@@ -159,7 +161,12 @@ export class ClusterView {
     this.table.hidden = !settings.table;
     this.width = this.map.clientWidth;
     const top = this.map.getBoundingClientRect().top + scrollY;
-    this.plan = arrange(this.groups(), Math.max(this.width, 100), Math.max(innerHeight - top - 24, 280));
+    const groups = this.groups();
+    const names = groups.flatMap((group) => group.nodes.map((node) => node.name));
+    this.common = shared(names);
+    const width = Math.max(this.width, 100);
+    const high = Math.max(innerHeight - top - 24, 280);
+    this.plan = arrange(groups, width, high, names.length <= MOST_LEGIBLE ? SMALL : undefined);
     this.boxOf = new Map(this.plan.boxes.map((box, index) => [box.node.name, index]));
   }
 
@@ -200,18 +207,24 @@ export class ClusterView {
     pen.roundRect(x, y, width, height, radius);
     pen.fill();
     const named = width >= 56 && height >= 36;
-    const head = named ? 20 : 0;
+    const small = !named && width >= SMALL.width && height >= SMALL.height;
+    const head = named ? 20 : small ? 11 : 0;
     const pad = width > 60 ? 4 : 1;
     const inner = { x: x + pad, y: y + (head || pad), width: width - 2 * pad, height: height - (head || pad) - pad };
     this.fill(node, inner);
     if (named) {
       pen.font = "11px ui-monospace, Menlo, Consolas, monospace";
-      const percent = width >= 96 ? `${Math.round(share(node, settings.fill) * 100)} %` : "";
-      const room = percent ? pen.measureText(percent).width + 8 : 0;
+      const full = width >= 96 ? `${percent(share(node, settings.fill), 1)} %` : "";
+      const room = full ? pen.measureText(full).width + 8 : 0;
       pen.fillStyle = ink.text;
-      pen.fillText(fitted(pen, node.name, width - 2 * pad - room - (node.taints.length ? 10 : 0)), x + pad + 2, y + 11);
+      pen.fillText(this.label(pen, node.name, width - 2 * pad - room - (node.taints.length ? 10 : 0)), x + pad + 2, y + 11);
       pen.fillStyle = ink.faint;
-      if (percent) pen.fillText(percent, x + width - pad - pen.measureText(percent).width - 2 - (node.taints.length ? 8 : 0), y + 11);
+      if (full) pen.fillText(full, x + width - pad - pen.measureText(full).width - 2 - (node.taints.length ? 8 : 0), y + 11);
+    }
+    if (small) {
+      pen.font = "9px ui-monospace, Menlo, Consolas, monospace";
+      pen.fillStyle = ink.text;
+      pen.fillText(ending(pen, this.own(node.name), width - 3), x + 2, y + 6);
     }
     if (node.cordoned) this.hatch(x, y, width, height);
     if (node.taints.length) {
@@ -253,6 +266,16 @@ export class ClusterView {
           pen.fillText(fitted(pen, pod.key.slice(pod.key.indexOf("/") + 1), wide - 10), left + 5, top + Math.min(tall / 2, 9));
         }
       });
+  }
+
+  // What tells the name of a node from those of the others on the map.
+  own(name) {
+    return name.slice(this.common.start, name.length - this.common.end);
+  }
+
+  // The name if it fits a width, or else what tells it from others.
+  label(pen, name, width) {
+    return pen.measureText(name).width <= width ? name : shortened(pen, this.own(name), width);
   }
 
   hatch(x, y, width, height) {
@@ -379,7 +402,7 @@ export class ClusterView {
     if (!resources.includes(settings.fill)) resources.push(settings.fill);
     const body = boxes.map(({ node }) => h("tr", {}, h("th", { scope: "row" }, node.name),
       h("td", {}, settings.group ? node.labels[settings.group] ?? "" : ""),
-      resources.map((name) => h("td", { class: "number" }, `${Math.round(share(node, name) * 100)} %`)),
+      resources.map((name) => h("td", { class: "number" }, `${percent(share(node, name), 1)} %`)),
       h("td", { class: "number" }, count(node.pods.size)),
       h("td", {}, [...(node.cordoned ? ["cordoned"] : []), ...node.problems, ...node.taints].join(", "))));
     const more = this.plan.boxes.length - boxes.length;
@@ -389,7 +412,21 @@ export class ClusterView {
   }
 }
 
+// The numbers of characters with which all names begin and end, in whole words.
+function shared(names) {
+  const [first = ""] = names;
+  let [start, end] = names.length > 1 ? [first.length, first.length] : [0, 0];
+  for (const name of names) {
+    while (!name.startsWith(first.slice(0, start))) start -= 1;
+    while (!name.endsWith(first.slice(first.length - end))) end -= 1;
+  }
+  const isLetter = (at) => /[a-z0-9]/i.test(first[at]);
+  while (start > 0 && isLetter(start - 1)) start -= 1;
+  while (end > 0 && isLetter(first.length - end)) end -= 1;
+  return { start, end };
+}
+
 function describe(node) {
-  return [node.name, ...["cpu", "memory"].map((name) => `${name} ${Math.round(share(node, name) * 100)} %`),
+  return [node.name, ...["cpu", "memory"].map((name) => `${name} ${percent(share(node, name), 1)} %`),
     plural(node.pods.size, "pod"), ...(node.cordoned ? ["cordoned"] : []), ...node.problems, ...node.taints].join(", ");
 }

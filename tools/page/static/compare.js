@@ -1,10 +1,11 @@
 // The nodes before and after a what-if, side by side: as full as they are, with what they gain as
 // tiles and what they lose hatched.
 
-import { count, fitted, h, plural, variable } from "./dom.js";
+import { Colours } from "./colours.js";
+import { fitted, h, plural, shortened, variable } from "./dom.js";
 import { arrange, tiles } from "./layout.js";
+import { percent } from "./model.js";
 
-const HUES = 10;
 const ZONE = "topology.kubernetes.io/zone";
 const FILLS = [["cpu", "cpu"], ["memory", "memory"], ["pods", "pods"]];
 const natural = new Intl.Collator("en", { numeric: true }).compare;
@@ -14,6 +15,7 @@ let fill = "cpu";
 export class Compare {
   constructor(model) {
     this.model = model;
+    this.colours = new Colours(model);
     this.select = h("select", { onchange: () => { fill = this.select.value; this.paint(); } },
       FILLS.map(([value, name]) => h("option", { value, selected: value === fill }, name)));
     this.which = h("select", { onchange: () => { this.all = this.which.value === "all"; this.paint(); } },
@@ -39,7 +41,6 @@ export class Compare {
       gained.get(node).push({ pod, workload });
       this.workloads.set(workload, (this.workloads.get(workload) ?? 0) + 1);
     }
-    this.hues = new Map([...this.workloads].sort((a, b) => b[1] - a[1]).slice(0, HUES).map(([name], index) => [name, index]));
     this.nodes = result.nodes.map(({ node, before, after }) => ({
       name: node, before, after, gained: gained.get(node) ?? [],
       changed: JSON.stringify(before) !== JSON.stringify(after) || gained.has(node),
@@ -78,19 +79,17 @@ export class Compare {
     for (const group of groups) group.nodes.sort((a, b) => natural(a.name, b.name));
     this.plan = arrange(groups, Math.max(this.width, 100), Math.max(Math.min(innerHeight * 0.6, this.width), 220));
     this.ink = Object.fromEntries(["box", "line", "text", "faint", "accent", "used", "hatch", "on-tile"].map((name) => [name, variable(`--${name}`)]));
-    this.palette = Array.from({ length: HUES }, (_, index) => variable(`--hue-${index}`));
+    this.colours.read();
     for (const side of this.sides) this.side(side);
     const changed = this.nodes.filter((node) => node.changed).length;
     this.sides[1].text.textContent = `${changed ? `${plural(changed, "node")} ${changed === 1 ? "changes" : "change"}` : "No node changes"}${this.all ? "" : ", and only they are drawn"}.`;
     this.sides[0].text.textContent = `${plural(this.nodes.filter((node) => node.before).length, "node")}.`;
     const swatch = (colour, text) => {
-      const mark = h("i");
-      mark.style.background = colour;
+      const mark = h("i", { hidden: !colour });
+      mark.style.background = colour ?? "none";
       return h("li", {}, mark, text);
     };
-    const rest = this.workloads.size - this.hues.size;
-    this.legend.replaceChildren(...[...this.hues].map(([name, hue]) => swatch(this.palette[hue], `${name} · ${count(this.workloads.get(name))}`)),
-      ...(rest > 0 ? [swatch(variable("--hue-other"), `${count(rest)} others`)] : []),
+    this.legend.replaceChildren(...this.colours.workloads(this.workloads).map(([colour, text]) => swatch(colour, text)),
       swatch(this.ink.used, "requested"), h("li", {}, h("i", { class: "mark cordon" }), "freed"));
   }
 
@@ -136,12 +135,12 @@ export class Compare {
       pen.stroke();
     }
     if (!named) return;
-    const percent = present ? `${Math.round(this.level(node, side) * 100)} %` : side === "after" ? "removed" : "";
+    const full = present ? `${percent(this.level(node, side), 1)} %` : side === "after" ? "removed" : "";
     pen.font = "11px ui-monospace, Menlo, Consolas, monospace";
-    const room = width < 96 ? 0 : pen.measureText(percent).width + 8;
+    const room = width < 96 ? 0 : pen.measureText(full).width + 8;
     pen.fillStyle = present ? ink.text : ink.faint;
-    pen.fillText(fitted(pen, node.name, width - 12 - room), x + 6, y + 11);
-    if (room) pen.fillText(percent, x + width - pen.measureText(percent).width - 6, y + 11);
+    pen.fillText(shortened(pen, node.name, width - 12 - room), x + 6, y + 11);
+    if (room) pen.fillText(full, x + width - pen.measureText(full).width - 6, y + 11);
   }
 
   filling(pen, node, side, { x, y, width, height }) {
@@ -160,8 +159,7 @@ export class Compare {
     const seam = width > 44 ? 1 : 0;
     tiles(gained.map(() => 1), x, top, width, high, (index, left, at, wide, tall) => {
       const { pod, workload } = gained[index];
-      const hue = this.hues.get(workload);
-      pen.fillStyle = hue === undefined ? variable("--hue-other") : this.palette[hue];
+      pen.fillStyle = this.colours.ofWorkload(workload);
       pen.fillRect(left, at, Math.max(wide - seam, 0.5), Math.max(tall - seam, 0.5));
       if (wide > 46 && tall > 13) {
         pen.font = "10px system-ui, sans-serif";

@@ -61,6 +61,22 @@ export function fitted(pen, text, width) {
   return length > 1 ? `${text.slice(0, length)}…` : "";
 }
 
+// The end of a text that fits a width of a canvas.
+export function ending(pen, text, width) {
+  let start = 0;
+  while (start < text.length && pen.measureText(text.slice(start)).width > width) start += 1;
+  return text.slice(start);
+}
+
+// A text that fits a width of a canvas: of a name it shows the beginning and the end, which tell it from others.
+export function shortened(pen, text, width) {
+  if (pen.measureText(text).width <= width) return text;
+  const letters = Math.floor(width / pen.measureText("m").width) - 1;
+  if (letters < 3) return ending(pen, text, width);
+  const last = Math.ceil(letters * 0.6);
+  return `${text.slice(0, letters - last)}…${text.slice(-last)}`;
+}
+
 // The column "why", or else the last one, wraps its texts.
 export function table(columns, rows, label) {
   const wrapped = columns.includes("why") ? columns.indexOf("why") : columns.length - 1;

@@ -6,21 +6,22 @@ const HEAD = 24; // the heading of a group
 const GUTTER = 16; // between groups
 
 // Puts groups of nodes into a width, with the largest boxes that fit the height; the smallest
-// boxes may be higher than it. Returns { boxes, heads, height }.
-export function arrange(groups, width, height) {
+// boxes, or those of the least width and height, may be higher than it. Returns { boxes, heads, height }.
+export function arrange(groups, width, height, least = { width: 0, height: 0 }) {
   const most = Math.max(1, Math.min(groups.length, 8, Math.floor(width / 150)));
   let best = null;
+  let lowest = null;
   for (const size of WIDTHS) {
     for (let columns = most; columns >= 1; columns -= 1) {
       const plan = planned(groups, width, size, columns);
-      if (plan === null) continue;
+      if (plan === null || plan.cell < least.width || plan.high < least.height) continue;
       if (plan.height <= height) {
         if (!best || plan.cell > best.cell) best = plan;
-      } else if (size === WIDTHS.at(-1) && !best) best = plan;
+      } else if (!lowest || plan.height < lowest.height) lowest = plan;
     }
     if (best) break;
   }
-  best ??= planned(groups, width, WIDTHS.at(-1), 1);
+  best ??= lowest ?? planned(groups, width, WIDTHS.at(-1), 1);
   return placed(groups, best);
 }
 

@@ -12,6 +12,7 @@ export class Model {
     this.pods = new Map();
     this.pending = new Set();
     this.workloads = new Map(); // number of pods by name
+    this.drawn = new Map(); // number of pods on the nodes, by workload
     this.placed = new Map(); // number of pods by the second in which they were scheduled
     this.latency = new Map(); // seconds that they waited in all, by the same second
     this.glance = null;
@@ -87,6 +88,9 @@ export class Model {
     if (Object.keys(pod.requests).length) {
       if (sign > 0) node.pods.add(pod);
       else node.pods.delete(pod);
+      const left = (this.drawn.get(pod.workload) ?? 0) + sign;
+      if (left) this.drawn.set(pod.workload, left);
+      else this.drawn.delete(pod.workload);
     }
     for (const [resource, value] of Object.entries(pod.requests)) {
       node.used[resource] = (node.used[resource] ?? 0) + sign * value;
@@ -123,6 +127,9 @@ export class Model {
     return sum / seconds;
   }
 }
+
+// The share of a resource that is requested, in whole percent, rounded down as what-ifs do.
+export const percent = (part, whole) => (whole ? Math.floor((100 * part) / whole + 1e-9) : 0);
 
 export const share = (node, resource) => {
   const whole = node.allocatable[resource] ?? 0;
