@@ -69,40 +69,98 @@ class Schedule(NamedTuple):
         """
         if self.interval:
             return time.replace(microsecond=0) + timedelta(seconds=self.interval)
-        local = (time.astimezone(UTC).replace(second=0, microsecond=0) + _MINUTE).astimezone(zone)
-        end = local.year + YEARS
-        while local.year <= end:
-            if local.month not in self.months:
-                first = local.replace(day=1, hour=0, minute=0, fold=0)
-                local = _normal(first + timedelta(days=32), zone).replace(day=1)
-            elif not self._has_day(local):
-                midnight = local.replace(hour=0, minute=0, fold=0)
-                local = _normal(midnight + timedelta(days=1), zone)
-            elif local.hour not in self.hours:
-                local = _later(local, 60 - local.minute)
-            elif local.minute not in self.minutes:
-                local = _later(local, 1)
-            else:
-                return local.astimezone(UTC)
-        return None
+        return _Search(self, time, zone).run()
 
-    def _has_day(self, local: datetime) -> bool:
+    def has_day(self, local: datetime) -> bool:
         in_month = local.day in self.days
         in_week = local.isoweekday() % 7 in self.weekdays
         return (in_month and in_week) if self.any_day else (in_month or in_week)
 
 
-_MINUTE = timedelta(minutes=1)
+class _Search:
+    """A search for the next time of a schedule, field by field from the month on.
+
+    It goes the way of Go's cron v3 exactly, which decides about days whose midnight the clocks
+    skip: in a zone west of Greenwich the day begins at 1:00, in one east of it the day is left out.
+    """
+
+    def __init__(self, schedule: Schedule, time: datetime, zone: ZoneInfo) -> None:
+        minute = int(time.timestamp()) // 60 * 60 + 60
+        self._schedule = schedule
+        self._zone = zone
+        self._local = datetime.fromtimestamp(minute, zone)
+        self._moved = False  # True once the lower fields are at their beginning
+
+    def run(self) -> datetime | None:
+        steps = (self._to_month, self._to_day, self._to_hour, self._to_minute)
+        end = self._local.year + YEARS
+        while self._local.year <= end:
+            if all(step() for step in steps):
+                return self._local.astimezone(UTC)
+        return None
+
+    # Each step goes to the next value that matches. It returns False if a higher field has changed.
+
+    def _to_month(self) -> bool:
+        while self._local.month not in self._schedule.months:
+            local = self._begin(self._local.year, self._local.month, 1)
+            self._local = _date(local, self._zone, months=1)
+            if self._local.month == 1:
+                return False
+        return True
+
+    def _to_day(self) -> bool:
+        while not self._schedule.has_day(self._local):
+            local = self._begin(self._local.year, self._local.month, self._local.day)
+            local = _date(local, self._zone, days=1)
+            if local.hour:  # the clocks skip midnight
+                hours = 24 - local.hour if local.hour > 12 else -local.hour
+                local = _later(local, hours * 60)
+            self._local = local
+            if local.day == 1:
+                return False
+        return True
+
+    def _to_hour(self) -> bool:
+        while self._local.hour not in self._schedule.hours:
+            now = self._local
+            self._local = _later(self._begin(now.year, now.month, now.day, now.hour), 60)
+            if not self._local.hour:
+                return False
+        return True
+
+    def _to_minute(self) -> bool:
+        while self._local.minute not in self._schedule.minutes:
+            self._moved = True
+            self._local = _later(self._local, 1)
+            if not self._local.minute:
+                return False
+        return True
+
+    def _begin(self, year: int, month: int, day: int, hour: int = 0) -> datetime:
+        """Returns the time, with its lower fields at their beginning if nothing has moved yet."""
+        if self._moved:
+            return self._local
+        self._moved = True
+        return _date(datetime(year, month, day, hour, tzinfo=UTC), self._zone)
+
+
+def _date(local: datetime, zone: ZoneInfo, *, months: int = 0, days: int = 0) -> datetime:
+    """Returns what the clocks of a zone show at a local time some months or days later.
+
+    Of a time that they skip, it is the time before or after the gap that Go chooses.
+    """
+    years, month = divmod(local.month - 1 + months, 12)
+    first = datetime(local.year + years, month + 1, 1, local.hour, local.minute, tzinfo=UTC)
+    moved = first + timedelta(days=local.day - 1 + days)
+    guess = moved.astimezone(zone).utcoffset() or timedelta()
+    offset = (moved - guess).astimezone(zone).utcoffset() or timedelta()
+    return (moved - offset).astimezone(zone)
 
 
 def _later(local: datetime, minutes: int) -> datetime:
     zone = local.tzinfo
     return (local.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(zone)
-
-
-def _normal(local: datetime, zone: ZoneInfo) -> datetime:
-    """Returns a local time as one that the clocks show."""
-    return local.astimezone(UTC).astimezone(zone)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -59,6 +59,27 @@ def test_changes_of_the_clocks(schedule: str, times: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("zone", "schedule", "time", "following"),
+    [
+        # recorded from the cron of Kubernetes' controller, where the clocks skip midnight
+        ("Africa/Casablanca", "0 1 * * 0", "2008-05-30T18:00", "2008-06-08T00:00"),
+        ("Asia/Amman", "0 12 * * 5", "2008-03-25T18:00", "2008-04-04T09:00"),
+        ("Asia/Beirut", "0 1 * * 0", "2008-03-29T18:00", "2008-04-05T22:00"),
+        ("America/Asuncion", "30 2 * 3,10 *", "2017-06-06T01:25", "2017-10-31T05:30"),
+        ("America/Havana", "0 3 20-31 3 *", "2012-03-31T18:00", "2012-04-01T07:00"),
+        ("America/Havana", "30 2 * 3,10 *", "2012-04-01T12:00", "2012-10-02T06:30"),
+        ("Australia/Lord_Howe", "0 12 * * *", "2008-10-04T06:00", "2008-10-06T01:00"),
+    ],
+)
+def test_a_midnight_that_does_not_exist(
+    zone: str, schedule: str, time: str, following: str
+) -> None:
+    after = parse(schedule).after(datetime.fromisoformat(f"{time}:00Z"), ZoneInfo(zone))
+    assert after is not None
+    assert after.isoformat()[:16] == following
+
+
+@pytest.mark.parametrize(
     ("schedule", "problem"),
     [
         ("* * * *", "expected exactly 5 fields, found 4"),
