@@ -428,6 +428,9 @@ async def test_measuring_another_scheduler_leaves_its_cluster_clean(
         figures = measured(result, 6)
         assert (figures["decision_ms"], figures["cpu_seconds"]) == (None, None)
         async with Client(connection) as client:
-            for plural in ("nodes", "pods"):
-                assert (await client.call("GET", f"/api/v1/{plural}", dict))["items"] == []
+            assert (await client.call("GET", "/api/v1/nodes", dict))["items"] == []
+            pods = (await client.call("GET", "/api/v1/pods", dict))["items"]
+            for namespace in {pod["metadata"]["namespace"] for pod in pods}:
+                ending = await client.call("GET", f"/api/v1/namespaces/{namespace}", dict)
+                assert ending["status"]["phase"] == "Terminating"
         group.cancel_scope.cancel()

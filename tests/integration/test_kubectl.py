@@ -68,7 +68,8 @@ def plain(document: Document) -> Any:
     )
     for field in ("uid", "resourceVersion", "creationTimestamp"):
         manifest["metadata"].pop(field, None)
-    manifest.get("spec", {}).pop("clusterIP", None)
+    for field in ("clusterIP", "clusterIPs"):
+        manifest.get("spec", {}).pop(field, None)
     return manifest
 
 

@@ -60,7 +60,7 @@ def admitted_pod(store: Store, pod: Document) -> Document:
     return {**pod, "spec": spec, "status": status}
 
 
-def check_namespace(store: Store, namespace: str, metadata: dict[str, Any]) -> None:
+def check_namespace(store: Store, kind: Kind, namespace: str, metadata: dict[str, Any]) -> None:
     """Raises RefusedError if an object with this metadata may not be created in a namespace."""
     named = metadata.get("namespace") or namespace
     if named != namespace:
@@ -71,6 +71,7 @@ def check_namespace(store: Store, namespace: str, metadata: dict[str, Any]) -> N
         raise RefusedError(400, "BadRequest", message)
     if "deletionTimestamp" in store.get(NAMESPACES, "", namespace)["metadata"]:
         message = (
+            f'{kind.resource} "{metadata.get("name", "")}" is forbidden: '
             f"unable to create new content in namespace {namespace} because it is being terminated"
         )
         cause = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ Document = dict[str, Any]
 _ONE = 1_000_000_000
 _DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 
 
 class Sum:
@@ -100,3 +102,16 @@ def _with_suffix(amount: int, step: int, suffixes: tuple[str, ...]) -> str:
     while amount % step == 0 and place < len(suffixes) - 1:
         amount, place = amount // step, place + 1
     return f"{amount}{suffixes[place]}"
+
+
+def canonical_text(amount: Any) -> str:
+    """Returns an amount as Kubernetes writes it: without a fraction, with the largest suffix."""
+    text = str(amount)
+    exponent = _EXPONENT.search(text)
+    if exponent is None:
+        return Sum.of(amount).text()
+    nano = nano_value(amount)
+    places = -9
+    while nano and nano % 1000 == 0:
+        nano, places = nano // 1000, places + 3
+    return f"{nano}e{places}" if nano and places else str(nano)

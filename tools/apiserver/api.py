@@ -36,9 +36,10 @@ from .deletion import check_deletion, finalizers_for, grace_seconds
 from .eviction import PODS, mark_disrupted, read_eviction, take_permission
 from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
 from .limits import check_limits, with_default_limits
+from .new_objects import FINALIZER, prepared
 from .patch import STRATEGIC, patched
 from .quotas import QUOTAS, check_quotas, limited, open_ledgers, settle
-from .refusals import conflict, expected_version, other_uid, refuse
+from .refusals import check_place, expected_version, refuse
 from .requests import DeleteOptions, NamedObject
 from .resources import BY_KIND, KINDS, Kind
 from .rules.device_claims import without_deallocated
@@ -47,6 +48,7 @@ from .rules.quotas import quota_warnings
 from .scale import rescaled, scale_of
 from .schema import TYPES, pruned, replaced, same, strict_message, unknown_and_mistyped
 from .selectors import Matches
+from .services import SERVICES, allocated
 from .store import Document, RefusedError, Store, StoredObject
 from .template_generation import DAEMON_SETS, numbered
 from .validation import problems, resize_problems, status_problems
@@ -62,6 +64,7 @@ OWNED_BY_SERVER = (
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
+    "generation",
     "namespace",
 )
 
@@ -142,12 +145,13 @@ class Api:
                 random.choices(ALPHABET, k=5)
             )
         if kind.namespaced:
-            check_namespace(self.store, namespace, metadata)
+            check_namespace(self.store, kind, namespace, metadata)
             metadata["namespace"] = namespace
         else:
             metadata.pop("namespace", None)
         metadata |= {"uid": _new_uid(), "creationTimestamp": now()}
         for field in (
+            "generation",
             "resourceVersion",
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
@@ -160,10 +164,11 @@ class Api:
             "kind": kind.kind,
             "metadata": metadata,
         }
-        if kind.status:
+        if kind.counts_generations:
             metadata["generation"] = 1
-            if kind != NODES:
-                created.pop("status", None)
+        if kind.status and kind != NODES:
+            created.pop("status", None)
+        created = prepared(kind, created)
         created = defaulted(kind.stored_as or kind, stored_form(kind, created))
         if kind == PODS:
             created = admitted_pod(self.store, with_default_limits(self.store, created))
@@ -174,6 +179,8 @@ class Api:
         elif kind == QUOTAS:
             created = limited(created)
             self.warnings += quota_warnings(created)
+        elif kind == SERVICES:
+            created = allocated(self.store, created, None)
         refuse(kind, created, admin_access_problems(self.store, kind, created, None))
         _check(kind, created, None)
         if kind in LIMITED:
@@ -192,27 +199,10 @@ class Api:
         before = self.store.get(kind, namespace, name)
         document = self._decoded(kind, document, subresource, before)
         sent = document.get("metadata") or {}
-        for field, here in (("name", name), ("namespace", namespace)):
-            if here and (sent.get(field) or here) != here:
-                message = (
-                    f"the {field} of the object ({sent[field]}) "
-                    f"does not match the {field} on the URL ({here})"
-                )
-                raise RefusedError(400, "BadRequest", message)
-        if sent.get("uid", before["metadata"]["uid"]) != before["metadata"]["uid"]:
-            raise conflict(kind, name, other_uid(sent["uid"], before))
+        check_place(kind, sent, before)
         version = expected_version(kind, sent, before)
         if subresource == "status":
-            metadata = {**before["metadata"], "resourceVersion": version}
-            status = stored_form(kind, document).get("status") or {}
-            after = {**before, "metadata": metadata, "status": status}
-            if kind is DEVICE_CLAIMS[0]:
-                after = self._checked_status(kind, after, before)
-            else:
-                refuse(kind, after, status_problems(kind.type_name, after, before))
-            after = defaulted(kind, after) if kind == NODES else after
-            self.admit("UPDATE", kind, namespace, name, after, before, subresource)
-            return settle(self.store, kind, self.store.update(kind, after))
+            return self._update_status(kind, document, before, version)
         metadata = {**sent, "name": name, "resourceVersion": version}
         for field in OWNED_BY_SERVER:
             metadata.pop(field, None)
@@ -224,26 +214,18 @@ class Api:
             "kind": kind.kind,
             "metadata": metadata,
         }
-        after = defaulted(kind.stored_as or kind, stored_form(kind, after))
-        if kind == PODS:
-            after = readmitted_pod(after, before)
-            after = resized(after, before) if subresource == "resize" else after
-        elif kind == DAEMON_SETS:
-            after = numbered(after, before)
-        metadata = after["metadata"]
         if kind.status:
             after.pop("status", None)
-            if "status" in before:
-                after["status"] = before["status"]
+        after = defaulted(kind.stored_as or kind, stored_form(kind, after))
+        after = self._readmitted(kind, after, before, subresource)
+        metadata = after["metadata"]
+        if kind.status and "status" in before:
+            after["status"] = before["status"]
+        if kind.counts_generations:
             stored = (kind.stored_as or kind).type_name
             metadata["generation"] = before["metadata"].get("generation", 1) + (
                 not same(stored, after.get("spec"), before.get("spec"), "spec")
             )
-        if kind == PODS and after["spec"].get("nodeName") != before["spec"].get("nodeName"):
-            problem = (
-                "spec.nodeName: Forbidden: a pod is bound through its binding subresource only"
-            )
-            raise RefusedError(422, "Invalid", f'Pod "{name}" is invalid: {problem}')
         _check(kind, after, before, subresource)
         if (kind == CLAIMS or subresource == "resize") and "deletionTimestamp" not in metadata:
             check_limits(self.store, kind, after)
@@ -252,16 +234,47 @@ class Api:
         self.admit("UPDATE", kind, namespace, name, after, before, subresource)
         check_quotas(self.store, kind, after, before, subresource)
         written = settle(self.store, kind, self.store.update(kind, after))
-        waits = (
-            metadata.get("finalizers")
-            or metadata.get("deletionGracePeriodSeconds")
-            or kind == NAMESPACES
-        )
-        return (
-            written
-            if "deletionTimestamp" not in metadata or waits
-            else self._remove(kind, namespace, name)
-        )
+        if "deletionTimestamp" not in metadata:
+            return written
+        if kind == NAMESPACES:
+            return self._end_if_empty(name) or written
+        waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+        return written if waits else self._remove(kind, namespace, name)
+
+    def _readmitted(
+        self, kind: Kind, after: Document, before: Document, subresource: str
+    ) -> Document:
+        """Returns an updated object with what its kind keeps or is given. Raises RefusedError."""
+        if kind == PODS:
+            if after["spec"].get("nodeName") != before["spec"].get("nodeName"):
+                why = "a pod is bound through its binding subresource only"
+                name = before["metadata"]["name"]
+                message = f'Pod "{name}" is invalid: spec.nodeName: Forbidden: {why}'
+                raise RefusedError(422, "Invalid", message)
+            after = readmitted_pod(after, before)
+            return resized(after, before) if subresource == "resize" else after
+        if kind == DAEMON_SETS:
+            return numbered(after, before)
+        if kind == SERVICES:
+            return allocated(self.store, after, before)
+        if kind == NAMESPACES and subresource != "finalize":
+            return {**after, "spec": before.get("spec") or {}}
+        return after
+
+    def _update_status(
+        self, kind: Kind, document: Document, before: Document, version: str
+    ) -> StoredObject:
+        metadata = {**before["metadata"], "resourceVersion": version}
+        status = stored_form(kind, document).get("status") or {}
+        after = {**before, "metadata": metadata, "status": status}
+        if kind is DEVICE_CLAIMS[0]:
+            after = self._checked_status(kind, after, before)
+        else:
+            refuse(kind, after, status_problems(kind.type_name, after, before))
+        after = defaulted(kind, after) if kind == NODES else after
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        self.admit("UPDATE", kind, namespace, name, after, before, "status")
+        return settle(self.store, kind, self.store.update(kind, after))
 
     def _checked_status(self, kind: Kind, after: Document, before: Document) -> Document:
         """Returns a claim with its new status. Raises RefusedError with 422 if it is invalid."""
@@ -354,7 +367,7 @@ class Api:
     def evict(self, namespace: str, name: str, eviction: Document) -> None:
         """Deletes a pod if its disruption budget allows it. Raises RefusedError with 429 if not."""
         request = read_eviction(eviction)
-        check_namespace(self.store, namespace, eviction.get("metadata") or {})
+        check_namespace(self.store, PODS, namespace, eviction.get("metadata") or {})
         if (request.metadata or NamedObject()).name != name:
             message = "name in URL does not match name in Eviction object"
             raise RefusedError(400, "BadRequest", message)
@@ -414,13 +427,8 @@ class Api:
     def _remove(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         gone = self.store.delete(kind, namespace, name)
         settle(self.store, kind, gone, gone=True)
-        home = self.store.find(NAMESPACES, "", namespace) if namespace else None
-        if (
-            home is not None
-            and "deletionTimestamp" in home["metadata"]
-            and self._is_empty(namespace)
-        ):
-            self.store.delete(NAMESPACES, "", namespace)
+        if namespace:
+            self._end_if_empty(namespace)
         return gone
 
     def _is_empty(self, namespace: str) -> bool:
@@ -429,7 +437,7 @@ class Api:
         )
 
     def _end_namespace(self, namespace: StoredObject) -> StoredObject:
-        """Marks a namespace as Terminating, so that nothing enters it, and deletes its contents.
+        """Marks a namespace as Terminating, so that nothing enters it. An empty one is deleted.
 
         Raises RefusedError with 403 for a namespace that every cluster has.
         """
@@ -440,18 +448,30 @@ class Api:
                 "Forbidden",
                 f'namespaces "{name}" is forbidden: this namespace may not be deleted',
             )
-        metadata = {"deletionTimestamp": now(), **namespace.document["metadata"]}
-        ending = self.store.update(
-            NAMESPACES,
-            {**namespace.document, "metadata": metadata, "status": {"phase": "Terminating"}},
-        )
+        if "deletionTimestamp" not in namespace.document["metadata"]:
+            metadata = {**namespace.document["metadata"], "deletionTimestamp": now()}
+            status = {**(namespace.document.get("status") or {}), "phase": "Terminating"}
+            ending = {**namespace.document, "metadata": metadata, "status": status}
+            namespace = self.store.update(NAMESPACES, ending)
+        return self._end_if_empty(name) or namespace
+
+    def end_contents(self, namespace: str) -> None:
+        """Deletes what is in a namespace, and with the last of it the namespace."""
         for kind in KINDS:
             if kind.namespaced:
-                for stored in list(self.store.list(kind, name)):
+                for stored in list(self.store.list(kind, namespace)):
                     self._delete(kind, stored, DeleteOptions(propagation_policy="Background"))
-        if self.store.find(NAMESPACES, "", name) is not None and self._is_empty(name):
-            return self.store.delete(NAMESPACES, "", name)
-        return ending
+        self._end_if_empty(namespace)
+
+    def _end_if_empty(self, name: str) -> StoredObject | None:
+        """Deletes a namespace that is Terminating, if nothing is left that it waits for."""
+        namespace = self.store.find(NAMESPACES, "", name)
+        if namespace is None or "deletionTimestamp" not in namespace["metadata"]:
+            return None
+        others = {*((namespace.get("spec") or {}).get("finalizers") or ())} - {FINALIZER}
+        if others or namespace["metadata"].get("finalizers") or not self._is_empty(name):
+            return None
+        return self.store.delete(NAMESPACES, "", name)
 
 
 def _check(kind: Kind, document: Document, before: Document | None, subresource: str = "") -> None:

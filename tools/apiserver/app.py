@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from .guard import Guard
 from .http import Follow, Response, listen
 from .http_reader import Request
 from .list_options import check_list, is_on
+from .namespaces import end_namespaces
 from .openapi import VERSION_2, VERSION_2_TYPE
 from .openapi import document as openapi
 from .patch import JSON_PATCH, MERGE, STRATEGIC
@@ -208,7 +210,7 @@ class Server:
             case "PUT", "scale":
                 api.rescale(kind, namespace, name, _object(document))
                 return api.scale_of(kind, namespace, name), 200
-            case "PUT", "" | "status" | "resize" if name:
+            case "PUT", "" | "status" | "resize" | "finalize" if name:
                 return api.update(kind, namespace, name, _of_kind(kind, document), subresource), 200
             case "PATCH", "" | "status" | "resize" | "scale" if name:
                 if media_type == APPLY and isinstance(document, dict):
@@ -458,4 +460,8 @@ async def serve(
     Api(store).seed()
     server = Server(store, (host, *allowed_hosts), kubelets)
     async with listen(server.answer, port, host) as url:
-        yield url
+        ending = asyncio.create_task(end_namespaces(store))
+        try:
+            yield url
+        finally:
+            ending.cancel()

@@ -1,327 +1,253 @@
-"""Defaults of the API types, for the fields that berth's tools read."""
+"""Defaults of the API types, as Kubernetes' defaults.go and its conversions give them.
+
+_CONSTANTS has the fields that get the same value wherever they are absent: defaults, and what Go
+writes of a field that has no value. _RULES has what depends on other fields.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from ipaddress import IPv4Address
+import base64
 from typing import Any
-from zlib import crc32
 
+from .amounts import pod_sums, sums_of
 from .clock import now
-from .recall import recalled
-from .resources import Kind
-from .store import Document
+from .normal_form import Document, NormalForm, Rule
+from .resources import BY_KIND, Kind
+from .schema import TYPES
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
-SERVICE_NETWORK = int(IPv4Address("10.96.0.0"))
+PODS = BY_KIND["v1", "Pod"]
+_MOST = 2**31 - 1
+_HUGE_PAGES = "hugepages-"
+_FILE_MODE = 0o644
 
 
 def defaulted(kind: Kind, document: Document) -> Document:
-    """Returns a well-formed document with its defaults; unchanged parts are not copied."""
-    fill = _DEFAULTS.get(kind.type_name)
-    return document if fill is None else fill(document)
+    """Returns a well-formed document with its defaults."""
+    name = kind.type_name
+    if not document.get("spec") and "spec" in (TYPES[name].fields or ()):
+        document = {**document, "spec": {}}
+    return (_POD_FORM if kind is PODS else _FORM).of(name, document)
 
 
-@recalled
-def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns a pod's spec with its defaults; a limit is the default of the request."""
-    host = spec.get("hostNetwork", False)
-    filled = {
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 30,
-        "dnsPolicy": "ClusterFirst",
-        "securityContext": {},
-        "schedulerName": "default-scheduler",
-        "enableServiceLinks": True,
-        **spec,
-        "containers": [
-            _container(container, host=host) for container in spec.get("containers") or ()
-        ],
-    }
-    if spec.get("initContainers"):
-        filled["initContainers"] = [
-            _container(container, host=host) for container in spec["initContainers"]
-        ]
-    return filled
-
-
-def _container(container: dict[str, Any], *, host: bool) -> dict[str, Any]:
+def _container(container: Document) -> None:
+    """Sets the pull policy: Always for the tag latest, which is the default."""
     image = str(container.get("image", ""))
     latest = image.endswith(":latest") or ":" not in image.rsplit("/", 1)[-1]
-    filled = {
-        "imagePullPolicy": "Always" if latest and "@" not in image else "IfNotPresent",
-        **container,
-    }
-    resources = dict(container.get("resources") or {})
+    policy = "Always" if latest and "@" not in image else "IfNotPresent"
+    container.setdefault("imagePullPolicy", policy)
+
+
+def _image_volume(source: Document) -> None:
+    image = {"image": source.get("reference", "")}
+    _container(image)
+    source.setdefault("pullPolicy", image["imagePullPolicy"])
+
+
+def _volume(volume: Document) -> None:
+    """Makes a volume without a source an empty directory."""
+    if volume.keys() <= {"name"}:
+        volume["emptyDir"] = {}
+
+
+def _pod_spec(spec: Document) -> None:
+    """Sets both names of the service account; the newer one wins."""
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+
+
+def _spec_of_pod(spec: Document) -> None:
+    """Sets what only pods get, and templates do not: requests from limits, ports of the host."""
+    _pod_spec(spec)
+    host = spec.get("hostNetwork", False)
+    for field in ("containers", "initContainers"):
+        if spec.get(field):
+            spec[field] = [_container_of_pod(each, host=host) for each in spec[field]]
+    if spec.get("resources"):
+        spec["resources"] = _pod_resources(spec)
+    spec.setdefault("enableServiceLinks", True)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+
+
+def _container_of_pod(container: Document, *, host: bool) -> Document:
+    resources = container["resources"]
     if resources.get("limits"):
-        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
-    filled["resources"] = resources
-    if container.get("ports"):
-        filled["ports"] = [_port(port, host=host) for port in container["ports"]]
-    return filled
+        requests = {**resources["limits"], **(resources.get("requests") or {})}
+        container = {**container, "resources": {**resources, "requests": requests}}
+    if host and container.get("ports"):
+        ports = [
+            port if port.get("hostPort") else {**port, "hostPort": port["containerPort"]}
+            for port in container["ports"]
+        ]
+        container = {**container, "ports": ports}
+    return container
 
 
-def _port(port: dict[str, Any], *, host: bool) -> dict[str, Any]:
-    """Returns the port with its defaults; on the host's network, hostPort is containerPort."""
-    on_host = {"hostPort": port["containerPort"]} if host and "containerPort" in port else {}
-    return {**on_host, "protocol": "TCP", **port}
-
-
-def _pod(document: Document) -> Document:
-    return {**document, "spec": pod_spec(document.get("spec") or {})}
-
-
-def _templated(**defaults: Any) -> Callable[[Document], Document]:
-    """Returns a function that sets defaults in a workload's spec and in its pod template.
-
-    Go clients send a strategy that nobody set as an empty object, so this gets the default as well.
+def _pod_resources(spec: Document) -> Document:
+    """Returns the pod's own resources: limits of huge pages and requests come from the containers;
+    other requests from the pod's limits.
     """
-
-    def fill(document: Document) -> Document:
-        sent = document.get("spec") or {}
-        spec = {
-            **defaults,
-            **sent,
-            **{field: defaults[field] for field in defaults if sent.get(field) == {}},
-        }
-        template = spec.get("template")
-        if isinstance(template, dict):
-            spec["template"] = {**template, "spec": pod_spec(template.get("spec") or {})}
-        return {**document, "spec": spec}
-
-    return fill
-
-
-_ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
-_deployment = _templated(
-    replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy=_ROLLING
-)
-_daemon_set = _templated(
-    revisionHistoryLimit=10,
-    updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-)
-_stateful_set = _templated(
-    replicas=1,
-    revisionHistoryLimit=10,
-    podManagementPolicy="OrderedReady",
-    persistentVolumeClaimRetentionPolicy={"whenDeleted": "Retain", "whenScaled": "Retain"},
-    updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
-)
-_plain_job = _templated(backoffLimit=6, completionMode="NonIndexed", suspend=False)
+    own = spec["resources"]
+    limits, requests = dict(own.get("limits") or {}), dict(own.get("requests") or {})
+    if not limits and not requests:
+        return dict(own)
+    for name, total in pod_sums(
+        spec, lambda c: sums_of(c["resources"].get("limits") or {})
+    ).items():
+        if name.startswith(_HUGE_PAGES) and name not in requests:
+            limits.setdefault(name, total.text())
+    if limits:
+        totals = pod_sums(spec, lambda c: sums_of(c["resources"].get("requests") or {}))
+        for name, total in totals.items():
+            if name in ("cpu", "memory"):
+                requests.setdefault(name, total.text())
+        for name, amount in limits.items():
+            if name in ("cpu", "memory") or name.startswith(_HUGE_PAGES):
+                requests.setdefault(name, amount)
+    amounts = {"limits": limits, "requests": requests}
+    return {**own, **{field: found for field, found in amounts.items() if found}}
 
 
-def _job(document: Document) -> Document:
-    """Returns a job with its defaults: one pod if it sets neither completions nor parallelism."""
-    filled = _plain_job(document)
-    spec = filled["spec"]
+def _deployment_strategy(strategy: Document) -> None:
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        strategy["rollingUpdate"] = {**_SURGE, **strategy.get("rollingUpdate", {})}
+
+
+def _daemon_set_strategy(strategy: Document) -> None:
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        given = strategy.get("rollingUpdate", {})
+        strategy["rollingUpdate"] = {"maxSurge": 0, "maxUnavailable": 1, **given}
+
+
+def _stateful_set_strategy(strategy: Document) -> None:
+    """Sets the partition, if a rolling update is asked for or nothing is."""
+    if "type" not in strategy:
+        strategy["type"] = "RollingUpdate"
+        strategy.setdefault("rollingUpdate", {})
+    if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
+        strategy["rollingUpdate"] = {"partition": 0, **strategy["rollingUpdate"]}
+
+
+def _labelled_as_template(workload: Document) -> None:
+    """Gives a workload without labels those of its template."""
+    metadata = workload.get("metadata") or {}
+    labels = _template_labels(workload.get("spec") or {})
+    if labels and not metadata.get("labels"):
+        workload["metadata"] = {**metadata, "labels": labels}
+
+
+def _template_labels(spec: Document) -> Any:
+    return ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+
+
+def _replication_controller(spec: Document) -> None:
+    labels = _template_labels(spec)
+    if labels and not spec.get("selector"):
+        spec["selector"] = labels
+
+
+def _job_spec(spec: Document) -> None:
+    """Makes it one pod, if neither completions nor parallelism are set."""
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
-    if spec.get("backoffLimitPerIndex") is not None and "backoffLimit" not in document["spec"]:
-        spec["backoffLimit"] = 2**31 - 1
-    policy = spec.get("podFailurePolicy")
-    spec.setdefault("podReplacementPolicy", "Failed" if policy else "TerminatingOrFailed")
-    for rule in (policy or {}).get("rules") or ():
-        for pattern in rule.get("onPodConditions") or ():
-            pattern.setdefault("status", "True")
-    uid = document["metadata"].get("uid", "")
-    if not spec.get("manualSelector") and "selector" not in spec and uid:
-        name = document["metadata"].get("name", "")
-        labels = {
-            f"{prefix}{label}": value
-            for prefix in ("", "batch.kubernetes.io/")
-            for label, value in (("controller-uid", uid), ("job-name", name))
+    spec.setdefault("backoffLimit", _MOST if "backoffLimitPerIndex" in spec else 6)
+    replacement = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
+    spec.setdefault("podReplacementPolicy", replacement)
+
+
+def _service(spec: Document) -> None:
+    outside = spec["type"] in ("NodePort", "LoadBalancer") or (
+        spec["type"] == "ClusterIP" and spec.get("externalIPs")
+    )
+    if outside:
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+    if spec["type"] != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif "timeoutSeconds" not in ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}):
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
+
+
+def _service_port(port: Document) -> None:
+    if not port.get("targetPort") and "port" in port:
+        port["targetPort"] = port["port"]
+
+
+def _secret(secret: Document) -> None:
+    """Moves stringData into data, which has base64 without line ends."""
+    data = {key: "".join(value.split()) for key, value in (secret.get("data") or {}).items()}
+    for key, value in (secret.pop("stringData", None) or {}).items():
+        data[key] = base64.b64encode(value.encode()).decode()
+    if data:
+        secret["data"] = data
+
+
+def _config_map(config_map: Document) -> None:
+    if config_map.get("binaryData"):
+        config_map["binaryData"] = {
+            key: "".join(value.split()) for key, value in config_map["binaryData"].items()
         }
-        template = spec.get("template") or {}
-        metadata = template.get("metadata") or {}
-        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
-        template = {
-            **template,
-            "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}},
-        }
-        spec["template"] = template
-    return filled
 
 
-def _replication_controller(document: Document) -> Document:
-    filled = _templated(replicas=1)(document)
-    labels = ((filled["spec"].get("template") or {}).get("metadata") or {}).get("labels")
-    filled["spec"].setdefault("selector", labels or {})
-    return filled
+def _namespace(namespace: Document) -> None:
+    metadata = namespace["metadata"]
+    labels = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
+    namespace["metadata"] = {**metadata, "labels": labels}
 
 
-def _service(document: Document) -> Document:
-    """Derives the cluster IP from the object's uid, since nothing here routes to it."""
-    spec = {"type": "ClusterIP", "sessionAffinity": "None", **(document.get("spec") or {})}
-    spec["ports"] = [
-        {"protocol": "TCP", "targetPort": port.get("port"), **port}
-        for port in spec.get("ports") or ()
-        if isinstance(port, dict)
-    ]
-    uid = document["metadata"].get("uid", "")
-    if spec["type"] != "ExternalName" and not spec.get("clusterIP") and uid:
-        spec["clusterIP"] = str(IPv4Address(SERVICE_NETWORK + crc32(uid.encode()) % 0xFFFE + 1))
-    if not spec["ports"]:
-        del spec["ports"]
-    return {**document, "spec": spec, "status": document.get("status") or {"loadBalancer": {}}}
+def _node_status(status: Document) -> None:
+    if status.get("allocatable") is None and status.get("capacity") is not None:
+        status["allocatable"] = status["capacity"]
 
 
-def _namespace(document: Document) -> Document:
-    metadata = document["metadata"]
-    labels = {
-        **(metadata.get("labels") or {}),
-        "kubernetes.io/metadata.name": metadata.get("name", ""),
-    }
-    return {**document, "metadata": {**metadata, "labels": labels}, "status": {"phase": "Active"}}
+def _persistent_volume(volume: Document) -> None:
+    if "status" not in volume:
+        volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now()}
 
 
-def _node(document: Document) -> Document:
-    """Returns a node whose allocatable defaults to its capacity."""
-    status = document.get("status") or {}
-    if status.get("allocatable") is not None or status.get("capacity") is None:
-        return document
-    return {**document, "status": {**status, "allocatable": status["capacity"]}}
-
-
-def _of_spec(**defaults: Any) -> Callable[[Document], Document]:
-    return lambda document: {**document, "spec": {**defaults, **(document.get("spec") or {})}}
-
-
-def _storage_class(document: Document) -> Document:
-    return {
-        "reclaimPolicy": "Delete",
-        "volumeBindingMode": "Immediate",
-        "allowVolumeExpansion": False,
-        **document,
-    }
-
-
-def _device_claim(spec: Document) -> Document:
-    """Returns a claim's spec: requests are for one device, and tolerations compare values."""
-    devices = spec.get("devices") or {}
-    requests = [_device_request(request) for request in devices.get("requests") or ()]
-    return {**spec, "devices": {**devices, "requests": requests}} if requests else spec
-
-
-def _device_request(request: Document) -> Document:
-    filled = dict(request)
-    if isinstance(request.get("exactly"), dict):
-        filled["exactly"] = _device_count(request["exactly"])
-    if request.get("firstAvailable"):
-        filled["firstAvailable"] = [_device_count(choice) for choice in request["firstAvailable"]]
-    return filled
-
-
-def _device_count(request: Document) -> Document:
-    filled = {**request, "allocationMode": request.get("allocationMode") or "ExactCount"}
-    if filled["allocationMode"] == "ExactCount" and not request.get("count"):
-        filled["count"] = 1
-    if request.get("tolerations"):
-        filled["tolerations"] = [
-            {**toleration, "operator": toleration.get("operator") or "Equal"}
-            for toleration in request["tolerations"]
-        ]
-    return filled
-
-
-def _resource_claim(document: Document) -> Document:
-    return {**document, "spec": _device_claim(document.get("spec") or {})}
-
-
-def _resource_claim_template(document: Document) -> Document:
-    spec = document.get("spec") or {}
-    return {**document, "spec": {**spec, "spec": _device_claim(spec.get("spec") or {})}}
-
-
-def _resource_slice(document: Document) -> Document:
-    """Returns a slice in which every taint has a time; the time of a new taint is now."""
-    spec = document.get("spec") or {}
-    if not any(device.get("taints") for device in spec.get("devices") or ()):
-        return document
-    time = now()
-    devices = [
-        {**device, "taints": [{"timeAdded": time, **taint} for taint in device["taints"]]}
-        if device.get("taints")
-        else device
-        for device in spec["devices"]
-    ]
-    return {**document, "spec": {**spec, "devices": devices}}
-
-
-def _pending(fill: Callable[[Document], Document]) -> Callable[[Document], Document]:
-    return lambda document: {
-        **fill(document),
-        "status": document.get("status") or {"phase": "Pending"},
-    }
-
-
-def _limit_range(document: Document) -> Document:
-    """Returns the limits with defaults for containers: of the limit its maximum, of the request the
-    default limit or the minimum.
-    """
-    spec = document.get("spec") or {}
-    limits = [
-        _container_limit(limit) if limit.get("type") == "Container" else limit
-        for limit in spec.get("limits") or ()
-    ]
-    return {**document, "spec": {**spec, "limits": limits}}
-
-
-def _container_limit(limit: Document) -> Document:
+def _limit(limit: Document) -> None:
+    """Sets the limit of a container to its maximum, its request to that limit or the minimum."""
+    if limit.get("type") != "Container":
+        return
     default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
-    least = limit.get("min") or {}
-    requests = {**least, **default, **(limit.get("defaultRequest") or {})}
-    filled = {"default": default, "defaultRequest": requests}
-    return {**limit, **{field: amounts for field, amounts in filled.items() if amounts}}
+    requests = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
+    for field, amounts in (("default", default), ("defaultRequest", requests)):
+        if amounts:
+            limit[field] = amounts
 
 
-def _role_binding(document: Document) -> Document:
-    """Returns a binding whose role and subjects have the API group of roles, users and groups."""
-    subjects = [
-        {"apiGroup": RBAC_GROUP, **subject} if subject.get("kind") in ("User", "Group") else subject
-        for subject in document.get("subjects") or ()
-    ]
-    filled = {**document, "roleRef": {"apiGroup": RBAC_GROUP, **(document.get("roleRef") or {})}}
-    return {**filled, "subjects": subjects} if subjects else filled
+def _subject(subject: Document) -> None:
+    if subject.get("kind") in ("User", "Group"):
+        subject.setdefault("apiGroup", RBAC_GROUP)
 
 
-def _policy(document: Document) -> Document:
-    spec = {"failurePolicy": "Fail", **(document.get("spec") or {})}
-    return {**document, "spec": _matched(spec, "matchConstraints")}
+def _device_count(request: Document) -> None:
+    if request["allocationMode"] == "ExactCount":
+        request.setdefault("count", 1)
 
 
-def _policy_binding(document: Document) -> Document:
-    return {**document, "spec": _matched(document.get("spec") or {}, "matchResources")}
+def _device_taint(taint: Document) -> None:
+    taint.setdefault("timeAdded", now())
 
 
-def _cron_job(document: Document) -> Document:
-    defaults = {
-        "concurrencyPolicy": "Allow",
-        "suspend": False,
-        "successfulJobsHistoryLimit": 3,
-        "failedJobsHistoryLimit": 1,
-    }
-    spec = {**defaults, **(document.get("spec") or {})}
-    template = spec.get("jobTemplate") or {}
-    job = template.get("spec") or {}
-    if isinstance(job.get("template"), dict):
-        pod = {**job["template"], "spec": pod_spec(job["template"].get("spec") or {})}
-        spec["jobTemplate"] = {**template, "spec": {**job, "template": pod}}
-    return {**document, "spec": spec}
+def _autoscaler(spec: Document) -> None:
+    """Scales on cpu, if no metric is given; half a behavior gets its other half."""
+    if not spec.get("metrics"):
+        spec["metrics"] = [_CPU_TARGET]
+    if (behavior := spec.get("behavior")) is not None:
+        spec["behavior"] = {
+            "scaleUp": {**_ADDING, **behavior.get("scaleUp", {})},
+            "scaleDown": {**_REMOVING, **behavior.get("scaleDown", {})},
+        }
 
 
-def _matched(spec: Document, field: str) -> Document:
-    """Returns the spec with the defaults of what it matches, if it has any."""
-    if spec.get(field) is None:
-        return spec
-    defaults = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
-    matched = {**defaults, **spec[field]}
-    for rules in ("resourceRules", "excludeResourceRules"):
-        if matched.get(rules):
-            matched[rules] = [{"scope": "*", **rule} for rule in matched[rules]]
-    return {**spec, field: matched}
-
-
+_SURGE = {"maxSurge": "25%", "maxUnavailable": "25%"}
 _ADDING: Document = {
     "stabilizationWindowSeconds": 0,
     "selectPolicy": "Max",
@@ -338,56 +264,220 @@ _CPU_TARGET: Document = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
-
-
-def _autoscaler(document: Document) -> Document:
-    """Returns an autoscaler that scales on cpu by default; half a behavior gets its other half."""
-    spec = {"minReplicas": 1, **(document.get("spec") or {})}
-    if not spec.get("metrics"):
-        spec["metrics"] = [_CPU_TARGET]
-    if (behavior := spec.get("behavior")) is not None:
-        spec["behavior"] = {
-            "scaleUp": {**_ADDING, **(behavior.get("scaleUp") or {})},
-            "scaleDown": {**_REMOVING, **(behavior.get("scaleDown") or {})},
-        }
-    return {**document, "spec": spec}
-
-
-_DEFAULTS: dict[str, Callable[[Document], Document]] = {
-    "Pod": _pod,
-    "Namespace": _namespace,
-    "Node": _node,
-    "Service": _service,
-    "Deployment": _deployment,
-    "ReplicaSet": _templated(replicas=1),
-    "ReplicationController": _replication_controller,
-    "StatefulSet": _stateful_set,
-    "DaemonSet": _daemon_set,
-    "Job": _job,
-    "CronJob": _cron_job,
-    "v2.HorizontalPodAutoscaler": _autoscaler,
-    "PersistentVolume": _pending(
-        _of_spec(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
-    ),
-    "PersistentVolumeClaim": _pending(_of_spec(volumeMode="Filesystem")),
-    "CSIDriver": _of_spec(
-        attachRequired=True,
-        podInfoOnMount=False,
-        storageCapacity=False,
-        fsGroupPolicy="ReadWriteOnceWithFSType",
-        volumeLifecycleModes=["Persistent"],
-        requiresRepublish=False,
-        seLinuxMount=False,
-    ),
-    "LimitRange": _limit_range,
-    "RoleBinding": _role_binding,
-    "ClusterRoleBinding": _role_binding,
-    "ValidatingAdmissionPolicy": _policy,
-    "ValidatingAdmissionPolicyBinding": _policy_binding,
-    "StorageClass": _storage_class,
-    "ResourceClaim": _resource_claim,
-    "ResourceClaimTemplate": _resource_claim_template,
-    "ResourceSlice": _resource_slice,
-    "v1alpha2.ResourceClaim": _of_spec(allocationMode="WaitForFirstConsumer"),
-    "PriorityClass": lambda document: {"preemptionPolicy": "PreemptLowerPriority", **document},
+_CONTAINER: Document = {
+    "resources": {},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
 }
+_RETAINED = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+_DAEMON_ENDPOINTS: Document = {"kubeletEndpoint": {"Port": 0}}
+_NODE_INFO: Document = dict.fromkeys(
+    (
+        "architecture",
+        "bootID",
+        "containerRuntimeVersion",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "kubeletVersion",
+        "machineID",
+        "operatingSystem",
+        "osImage",
+        "systemUUID",
+    ),
+    "",
+)
+_NODE_STATUS: Document = {"daemonEndpoints": _DAEMON_ENDPOINTS, "nodeInfo": _NODE_INFO}
+_BUDGET_STATUS = dict.fromkeys(
+    ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0
+)
+_DAEMONS = dict.fromkeys(
+    ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"), 0
+)
+_RBD = {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"}
+_SCALE_IO = {"storageMode": "ThinProvisioned", "fsType": "xfs"}
+_ISCSI = {"iscsiInterface": "default"}
+
+_CONSTANTS: dict[str, Document] = {
+    "PodSpec": {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+    },
+    "Container": _CONTAINER,
+    "EphemeralContainer": _CONTAINER,
+    "ContainerPort": {"protocol": "TCP"},
+    "Probe": {
+        "timeoutSeconds": 1,
+        "periodSeconds": 10,
+        "successThreshold": 1,
+        "failureThreshold": 3,
+    },
+    "HTTPGetAction": {"path": "/", "scheme": "HTTP"},
+    "GRPCAction": {"service": ""},
+    "ObjectFieldSelector": {"apiVersion": "v1"},
+    "ResourceFieldSelector": {"divisor": "0"},
+    "FileKeySelector": {"optional": False},
+    "SecretVolumeSource": {"defaultMode": _FILE_MODE},
+    "ConfigMapVolumeSource": {"defaultMode": _FILE_MODE},
+    "DownwardAPIVolumeSource": {"defaultMode": _FILE_MODE},
+    "ProjectedVolumeSource": {"defaultMode": _FILE_MODE, "sources": None},
+    "ServiceAccountTokenProjection": {"expirationSeconds": 3600},
+    "HostPathVolumeSource": {"type": ""},
+    "ISCSIVolumeSource": _ISCSI,
+    "ISCSIPersistentVolumeSource": _ISCSI,
+    "RBDVolumeSource": _RBD,
+    "RBDPersistentVolumeSource": _RBD,
+    "ScaleIOVolumeSource": _SCALE_IO,
+    "ScaleIOPersistentVolumeSource": _SCALE_IO,
+    "AzureDiskVolumeSource": {
+        "cachingMode": "ReadWrite",
+        "kind": "Shared",
+        "fsType": "ext4",
+        "readOnly": False,
+    },
+    "AzureFilePersistentVolumeSource": {"secretNamespace": None},
+    "PodTemplateSpec": {"metadata": {}, "spec": {}},
+    "Service": {"status": {"loadBalancer": {}}},
+    "ServiceSpec": {"type": "ClusterIP", "sessionAffinity": "None"},
+    "ServicePort": {"protocol": "TCP"},
+    "EndpointPort": {"protocol": "TCP"},
+    "Secret": {"type": "Opaque"},
+    "Namespace": {"status": {"phase": "Active"}},
+    "Node": {"status": _NODE_STATUS},
+    "NodeStatus": _NODE_STATUS,
+    "NodeDaemonEndpoints": _DAEMON_ENDPOINTS,
+    "NodeSystemInfo": _NODE_INFO,
+    "NodeCondition": {"lastHeartbeatTime": None, "lastTransitionTime": None},
+    "Event": {
+        "involvedObject": {},
+        "source": {},
+        "eventTime": None,
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    },
+    "ResourceQuota": {"status": {}},
+    "Deployment": {"status": {}},
+    "DeploymentSpec": {
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+        "progressDeadlineSeconds": 600,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": _SURGE},
+    },
+    "ReplicaSet": {"status": {"replicas": 0}},
+    "ReplicaSetSpec": {"replicas": 1},
+    "ReplicationController": {"status": {"replicas": 0}},
+    "ReplicationControllerSpec": {"replicas": 1},
+    "StatefulSet": {"status": {"replicas": 0, "availableReplicas": 0}},
+    "StatefulSetSpec": {
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+        "podManagementPolicy": "OrderedReady",
+        "serviceName": "",
+        "persistentVolumeClaimRetentionPolicy": _RETAINED,
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+    },
+    "StatefulSetPersistentVolumeClaimRetentionPolicy": _RETAINED,
+    "DaemonSet": {"status": _DAEMONS},
+    "DaemonSetSpec": {
+        "revisionHistoryLimit": 10,
+        "updateStrategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
+        },
+    },
+    "Job": {"status": {}},
+    "JobSpec": {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False},
+    "PodFailurePolicyOnPodConditionsPattern": {"status": "True"},
+    "CronJob": {"status": {}},
+    "CronJobSpec": {
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    },
+    "JobTemplateSpec": {"metadata": {}},
+    "PodDisruptionBudget": {"status": _BUDGET_STATUS},
+    "PodDisruptionBudgetStatus": _BUDGET_STATUS,
+    "v2.HorizontalPodAutoscaler": {"status": {"currentMetrics": None, "desiredReplicas": 0}},
+    "HorizontalPodAutoscalerSpec": {"minReplicas": 1},
+    "PersistentVolumeSpec": {
+        "persistentVolumeReclaimPolicy": "Retain",
+        "volumeMode": "Filesystem",
+    },
+    # also those of a stateful set, which do not say what they are
+    "PersistentVolumeClaim": {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "status": {"phase": "Pending"},
+    },
+    "PersistentVolumeClaimSpec": {"volumeMode": "Filesystem", "resources": {}},
+    "PersistentVolumeClaimTemplate": {"metadata": {}},
+    "TypedLocalObjectReference": {"apiGroup": None},
+    "TypedObjectReference": {"apiGroup": None},
+    "StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
+    "CSIDriverSpec": {
+        "attachRequired": True,
+        "podInfoOnMount": False,
+        "storageCapacity": False,
+        "fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "volumeLifecycleModes": ["Persistent"],
+        "requiresRepublish": False,
+        "seLinuxMount": False,
+    },
+    "VolumeAttachment": {"status": {"attached": False}},
+    "PriorityClass": {"preemptionPolicy": "PreemptLowerPriority", "value": 0},
+    "Role": {"rules": None},
+    "ClusterRole": {"rules": None},
+    "RoleRef": {"apiGroup": RBAC_GROUP},
+    "ValidatingAdmissionPolicy": {"status": {}},
+    "ValidatingAdmissionPolicySpec": {"failurePolicy": "Fail"},
+    "MatchResources": {
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": {},
+    },
+    "NamedRuleWithOperations": {"scope": "*"},
+    "ResourceClaim": {"status": {}},
+    "ResourceClaimSpec": {"devices": {}},
+    "ResourceClaimTemplateSpec": {"metadata": {}},
+    "ExactDeviceRequest": {"allocationMode": "ExactCount"},
+    "DeviceSubRequest": {"allocationMode": "ExactCount"},
+    "DeviceToleration": {"operator": "Equal"},
+    "NodeAllocatableResourceMapping": {"allocationMultiplier": "1"},
+    "v1alpha2.ResourceClaimSpec": {"allocationMode": "WaitForFirstConsumer"},
+}
+
+_RULES: dict[str, Rule] = {
+    "PodSpec": _pod_spec,
+    "Container": _container,
+    "EphemeralContainer": _container,
+    "Volume": _volume,
+    "ImageVolumeSource": _image_volume,
+    "DeploymentStrategy": _deployment_strategy,
+    "DaemonSetUpdateStrategy": _daemon_set_strategy,
+    "StatefulSetUpdateStrategy": _stateful_set_strategy,
+    "ReplicationController": _labelled_as_template,
+    "ReplicationControllerSpec": _replication_controller,
+    "Job": _labelled_as_template,
+    "JobSpec": _job_spec,
+    "ServiceSpec": _service,
+    "ServicePort": _service_port,
+    "Secret": _secret,
+    "ConfigMap": _config_map,
+    "Namespace": _namespace,
+    "NodeStatus": _node_status,
+    "PersistentVolume": _persistent_volume,
+    "LimitRangeItem": _limit,
+    "Subject": _subject,
+    "ExactDeviceRequest": _device_count,
+    "DeviceSubRequest": _device_count,
+    "DeviceTaint": _device_taint,
+    "HorizontalPodAutoscalerSpec": _autoscaler,
+}
+
+_FORM = NormalForm(_CONSTANTS, _RULES, recalls="PodSpec")
+_POD_FORM = NormalForm(_CONSTANTS, {**_RULES, "PodSpec": _spec_of_pod}, recalls="PodSpec")

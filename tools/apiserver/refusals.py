@@ -26,6 +26,21 @@ def expected_version(kind: Kind, metadata: Document, before: Document) -> str:
     return str(before["metadata"]["resourceVersion"])
 
 
+def check_place(kind: Kind, sent: Document, before: Document) -> None:
+    """Raises RefusedError if the metadata that was sent is not that of the stored object."""
+    metadata = before["metadata"]
+    for field in ("name", "namespace"):
+        here = metadata.get(field)
+        if here and (sent.get(field) or here) != here:
+            message = (
+                f"the {field} of the object ({sent[field]}) "
+                f"does not match the {field} on the URL ({here})"
+            )
+            raise RefusedError(400, "BadRequest", message)
+    if sent.get("uid", metadata["uid"]) != metadata["uid"]:
+        raise conflict(kind, metadata["name"], other_uid(sent["uid"], before))
+
+
 def refuse(kind: Kind, document: Document, problems: list[str]) -> None:
     """Raises RefusedError with 422 and the first MOST_PROBLEMS problems, if there are any."""
     if problems:

@@ -23,7 +23,22 @@ CONDITIONAL = frozenset(
 )
 
 
+# Kinds that other programs count the versions of a spec of, besides those of the groups apps and
+# batch.
+_COUNTED = frozenset(
+    (
+        "Pod",
+        "ReplicationController",
+        "PodDisruptionBudget",
+        "PriorityClass",
+        "ResourceSlice",
+        "DeviceClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    )
+)
 _OWN_SUBRESOURCES = {
+    "Namespace": ("finalize",),
     "Pod": ("binding", "eviction", "resize", *UNSERVED),
     "ServiceAccount": ("token",),
 }
@@ -56,6 +71,11 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
         if self.stored_as is not None:
             return f"{self.group.partition('.')[0]}.{self.kind}"
         return self.kind if self.version == "v1" else f"{self.version}.{self.kind}"
+
+    @property
+    def counts_generations(self) -> bool:
+        """True if metadata.generation counts the versions of the spec."""
+        return self.kind in _COUNTED or (self.status and self.group in ("apps", "batch"))
 
     @property
     def resource(self) -> str:

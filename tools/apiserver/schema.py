@@ -317,7 +317,7 @@ class _Walk:
                 self._report(_quantity_problem(value), path)
             case "bytes" if kind is str:
                 try:
-                    binascii.a2b_base64(value, strict_mode=True)
+                    binascii.a2b_base64(value.replace("\r", "").replace("\n", ""), strict_mode=True)
                 except ValueError:
                     self._report("illegal base64 data at input byte 0", path)
             case _:

@@ -60,10 +60,11 @@ async def client() -> AsyncIterator[Client]:
 
 
 def without_metadata(document: Document) -> Document:
+    """Returns what an event says; fields that every event has are left out if they are empty."""
     return {
         name: value
         for name, value in document.items()
-        if name not in ("metadata", "apiVersion", "kind")
+        if name not in ("metadata", "apiVersion", "kind") and value not in (None, "", {})
     }
 
 

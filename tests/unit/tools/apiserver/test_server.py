@@ -557,7 +557,7 @@ async def test_an_admission_policy_is_stored_with_its_status_and_enforced(server
     policy = {"metadata": {"name": "none"}, "spec": spec, "status": {"observedGeneration": 7}}
     status, created = await server.call("POST", policies, policy)
     assert (status, created["metadata"]["generation"]) == (201, 1)
-    assert (created["spec"]["failurePolicy"], created.get("status")) == ("Fail", None)
+    assert (created["spec"]["failurePolicy"], created["status"]) == ("Fail", {})
     checked = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",

@@ -132,7 +132,7 @@ def _heartbeats(node: dict[str, Any]) -> dict[str, str]:
     return {
         each["type"]: each["lastHeartbeatTime"]
         for each in node["status"]["conditions"]
-        if "lastHeartbeatTime" in each
+        if each.get("lastHeartbeatTime")
     }
 
 

@@ -24,6 +24,13 @@ def autoscaler(spec: Document, status: Document | None = None) -> Document:
     return defaulted(KIND, {"metadata": metadata, "spec": {**SPEC, **spec}, "status": status or {}})
 
 
+def test_an_autoscaler_without_a_maximum_is_below_its_minimum_too() -> None:
+    assert problems("v2.HorizontalPodAutoscaler", autoscaler({"maxReplicas": 0})) == [
+        "spec.maxReplicas: Required value: must be set and greater than 0",
+        "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`",
+    ]
+
+
 def test_defaults() -> None:
     target = {"type": "Utilization", "averageUtilization": 80}
     assert autoscaler({})["spec"] == {
@@ -53,8 +60,6 @@ def test_defaults() -> None:
     ("change", "problem"),
     documents("""
 minReplicas: 0 => spec.minReplicas: Invalid value: 0: must be greater than or equal to 1
-{maxReplicas: 0, minReplicas: null}
-  => spec.maxReplicas: Required value: must be set and greater than 0
 {minReplicas: 4} => spec.maxReplicas: Invalid value: 3: must be greater than or equal to
   `minReplicas`
 scaleTargetRef: {kind: Deployment} => spec.scaleTargetRef.name: Required value
