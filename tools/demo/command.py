@@ -61,6 +61,7 @@ from ..whatif.service import Service
 from ..whatif.weights import weights_of
 from .creation import create, with_standard_class
 from .placements import Summary
+from .reasons import with_reasons
 from .scheduler import Scheduler, SchedulerEndedError, Start
 from .tables import closing_lines, pods_table
 from .watching import Watching
@@ -356,7 +357,7 @@ async def _run(settings: Settings) -> Summary:
         if not settings.keep:
             await watching.settled(scheduler.glance, is_due, _nothing if settings.live else tell)
             group.cancel_scope.cancel()
-    return watching.summary()
+    return await with_reasons(watching.summary(), access, configuration, settings.gates)
 
 
 def _nothing(_: str) -> None:

@@ -34,11 +34,20 @@ _POD = Reader(Pod)
 
 
 class Row(msgspec.Struct, frozen=True):
+    """A pod; `sentence` says why it is pending in the words of `berth explain`, `message` in
+    Kubernetes'.
+    """
+
     namespace: str
     name: str
     node: str
     phase: str
     message: str
+    sentence: str = ""
+
+    @property
+    def why(self) -> str:
+        return self.sentence or self.message
 
     @property
     def is_decided(self) -> bool:

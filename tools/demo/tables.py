@@ -69,12 +69,12 @@ def pods_table(
     table = Table(title="pods", title_justify="left")
     shown = list(islice(rows, most if total <= most else most - 1))
     columns = ["namespace", "name", "node", "phase"]
-    if any(row.message for row in shown):
+    if any(row.why for row in shown):
         columns.append(WHY)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in shown:
-        reason = _in_one_line(row.message) if in_lines else row.message
+        reason = _in_one_line(row.why) if in_lines else row.why
         cells = (row.namespace, row.name, row.node, row.phase, reason)[: len(columns)]
         table.add_row(*cells, style=None if row.node else "yellow")
     if len(shown) < total:

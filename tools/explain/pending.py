@@ -18,7 +18,7 @@ from .cluster import Cluster
 from .decision import Decision
 from .pinned import waiting_claims
 from .podless import Podless, finds_a_node
-from .report import conclusion
+from .report import conclusion, sentence_of
 from .source import Document, Question, SourceError, question_about
 from .subject import Subject
 from .words import shown
@@ -139,9 +139,8 @@ def show(listed: Listed, namespace: str | None, console: Console) -> None:
         table.add_column("pod", overflow="fold")
         table.add_column("decision", overflow="fold")
         for pod in listed.pods:
-            parts = [*pod.standing, f"if it were tried now, it {pod.decision}"]
-            decision = "; ".join(parts) if pod.standing else pod.decision
-            table.add_row(shown(f"{pod.namespace}/{pod.name}"), shown(decision))
+            sentence = sentence_of(pod.standing, pod.decision)
+            table.add_row(shown(f"{pod.namespace}/{pod.name}"), shown(sentence))
         console.print(table)
     if not listed.without_pods:
         return

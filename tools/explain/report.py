@@ -53,6 +53,13 @@ def conclusion(
     return stays, f": of {some(nodes, 'node')}, {', '.join(parts)}{more}"
 
 
+def sentence_of(standing: Sequence[str], decision: str) -> str:
+    """Returns why a pod is not tried now, and its decision, as one sentence without its subject."""
+    if not standing:
+        return decision
+    return "; ".join((*standing, f"if it were tried now, it {decision}"))
+
+
 def _nomination(contest: Contest) -> str:
     """Returns the result of preemption: a sentence without its subject."""
     best = contest.candidates[0]

@@ -112,28 +112,34 @@ class EmbeddedSource:
                     remove(item)
 
     async def story(self, namespace: str, name: str) -> Story | None:
-        objects: list[Document] = []
-        for (version, kind), watched in WATCHED.items():
-            objects += await self._listed(version, kind, watched.path)
-        objects += await self._listed(*PRIORITY_CLASSES, BY_KIND[PRIORITY_CLASSES].path())
+        objects = await objects_of(self._access)
         pod = next(
             (o for o in objects if o["kind"] == "Pod" and _key(o) == f"{namespace}/{name}"), None
         )
         if pod is None:
             return None
-        events = await self._listed("v1", "Event", BY_KIND["v1", "Event"].path(namespace))
+        events = await _listed(self._access, "v1", "Event", BY_KIND["v1", "Event"].path(namespace))
         ask = partial(as_pending, pod, objects, self._configuration, self._gates)
         recorded = await self._recorded(f"{namespace}/{name}")
         return await to_thread.run_sync(story_of, pod, events, recorded, ask, limiter=self._telling)
 
-    async def _listed(self, version: str, kind: str, path: str) -> list[Document]:
-        try:
-            listed = await self._access.call("GET", path, dict)
-        except ApiError as refused:
-            if refused.code == 404:
-                return []
-            raise
-        return [{**item, "apiVersion": version, "kind": kind} for item in listed["items"]]
+
+async def objects_of(access: Embedded) -> list[Document]:
+    """Returns the objects of a cluster that decisions and their explanations read."""
+    objects: list[Document] = []
+    for (version, kind), watched in WATCHED.items():
+        objects += await _listed(access, version, kind, watched.path)
+    return objects + await _listed(access, *PRIORITY_CLASSES, BY_KIND[PRIORITY_CLASSES].path())
+
+
+async def _listed(access: Embedded, version: str, kind: str, path: str) -> list[Document]:
+    try:
+        listed = await access.call("GET", path, dict)
+    except ApiError as refused:
+        if refused.code == 404:
+            return []
+        raise
+    return [{**item, "apiVersion": version, "kind": kind} for item in listed["items"]]
 
 
 def _name(document: Document) -> str:

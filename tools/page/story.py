@@ -16,9 +16,12 @@ from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.answering import Attempt, Explainer, decided
+from ..explain.asks.asking import asks_of
 from ..explain.changes.search import first_of, is_pending, search
-from ..explain.decision import Decision, Failure
-from ..explain.recorded import conclusion, woken_by
+from ..explain.decision import Decision, Explanation, Failure
+from ..explain.recorded import conclusion as recorded_conclusion
+from ..explain.recorded import woken_by
+from ..explain.report import conclusion, sentence_of
 from ..explain.source import Question, SourceError, question_about
 from ..explain.subject import Subject
 
@@ -80,7 +83,8 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Story(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod. `attempts` are the latest, newest first.
+    """A pod. `sentence` says where a pending pod goes, or why it stays pending, as `berth explain`
+    does, without the pod; "" for others. `attempts` are the latest, newest first.
 
     `decision` treats the pod as if it were pending now; `problem` is the reason if there is no
     decision. `changes` are the changes after which a pending pod fits, None if it fits already;
@@ -101,6 +105,7 @@ class Story(msgspec.Struct, frozen=True, rename="camel"):
     attempts: list[PastAttempt] = []
     changes: list[Change] | None = None
     changes_problem: str = ""
+    sentence: str = ""
 
 
 class AsPending(msgspec.Struct, frozen=True):
@@ -146,14 +151,16 @@ def story_of(
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     decision: Decision | Failure | None = None
     changes: list[Change] | None = None
-    problem = changes_problem = ""
+    sentence = problem = changes_problem = ""
     try:
         pending = ask()
         explained = decided(pending.attempt)
         decision = explained.decision
         question, attempt = pending.question, pending.attempt
-        to_change = question.pinned_to or not spec.get("nodeName")
-        if to_change and is_pending(question, attempt, decision):
+        waits = question.pinned_to or not spec.get("nodeName")
+        if waits:
+            sentence = _sentence(question, attempt, explained)
+        if waits and is_pending(question, attempt, decision):
             result = search(pending.explainer, question, attempt, explained.outcome)
             changes_problem = result.problem
             changes = [
@@ -186,6 +193,7 @@ def story_of(
         _latest(recorded),
         changes,
         changes_problem,
+        sentence,
     )
 
 
@@ -207,10 +215,16 @@ def undecided(pod: Pod, recorded: AttemptsPage, problem: str) -> Story:
             for each in status.conditions
         ],
         None,
-        None,
-        problem,
-        _latest(recorded),
+        problem=problem,
+        attempts=_latest(recorded),
     )
+
+
+def _sentence(question: Question, attempt: Attempt, explained: Explanation) -> str:
+    """Returns the first sentence of `berth explain` about a pending pod, without the pod."""
+    asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
+    decision = "".join(conclusion(explained, asks, now=not question.standing))
+    return sentence_of(question.standing, decision)
 
 
 def _latest(recorded: AttemptsPage) -> list[PastAttempt]:
@@ -224,7 +238,7 @@ def _past(page: AttemptsPage, attempt: RecordedAttempt) -> PastAttempt:
         attempt.seconds,
         attempt.waited,
         attempt.result,
-        conclusion(attempt),
+        recorded_conclusion(attempt),
         woken_by(page, attempt),
         attempt.best,
         [Reason(each.plugin, each.reasons, len(each.nodes)) for each in attempt.rejections],

@@ -44,6 +44,7 @@ class Told(msgspec.Struct, frozen=True, rename="camel"):
     created: str
     conditions: list[Condition] = []
     events: list[Happening] = []
+    sentence: str = ""
     decision: Decided | None = None
     problem: str = ""
     attempts: list[PastAttempt] = []
@@ -54,9 +55,11 @@ class Told(msgspec.Struct, frozen=True, rename="camel"):
 def lines_of(story: Told) -> Iterator[Line]:
     """Returns the lines of a story, which may be longer than the terminal is wide."""
     yield ((f"{story.node or 'no node'}, {story.phase or 'Pending'}, ", ""), _priority(story))
-    for condition in story.conditions:
+    for condition in () if story.sentence else story.conditions:
         if condition.type == "PodScheduled" and condition.status != "True" and condition.message:
             yield ((condition.message, "warn"),)
+    if story.sentence:
+        yield ((f"It {story.sentence}.", "warn"),)
     if story.changes is not None:
         yield from _section("What would change it")
         yield from _changes(story)

@@ -58,14 +58,16 @@ export class PodView {
     const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
     const when = (text) => (text ? h("time", { datetime: text, title: text }, `${ago(Date.parse(text) / 1000)} ago`) : "");
     const pending = story.conditions.find((c) => c.type === "PodScheduled" && c.status !== "True");
-    this.said = pending?.message;
+    this.kubernetes = pending?.message;
+    const first = story.sentence ? `It ${story.sentence}.` : this.kubernetes;
+    const below = first === this.kubernetes ? pending : null; // its message stands above
     this.body.replaceChildren(
       h("dl", { class: "facts" }, fact("node", story.node || "none"), fact("phase", story.phase),
         fact("priority", count(story.priority)), fact("scheduler", story.scheduler), fact("created", when(story.created))),
-      pending?.message ? h("p", { class: "message" }, pending.message) : "",
+      first ? h("p", { class: "message" }, first) : "",
       h("div", { class: "pair" },
         h("section", {}, h("h2", {}, "Conditions"), table(["type", "status", "since", "message"],
-          story.conditions.map((c) => [c.type, h("b", { class: c.status === "True" ? "good" : "warn" }, c.status), when(c.time), [c.reason, c === pending ? "" : c.message].filter(Boolean).join(": ")]), "Conditions")),
+          story.conditions.map((c) => [c.type, h("b", { class: c.status === "True" ? "good" : "warn" }, c.status), when(c.time), [c.reason, c === below ? "" : c.message].filter(Boolean).join(": ")]), "Conditions")),
         story.events && h("section", {}, h("h2", {}, "Events"), story.events.length ? table(["when", "reason", "message"],
           story.events.map((e) => [when(e.time), e.count > 1 ? `${e.reason} × ${count(e.count)}` : e.reason, e.message]), "Events") : h("p", { class: "hint" }, "No event."))),
       ...(story.changes ? [h("h2", {}, "What would change it"), changes(story)] : []),
@@ -86,7 +88,7 @@ export class PodView {
     const fit = Object.keys(decision.total).length;
     const parts = [h("p", {}, fit
       ? `${plural(fit, "node")} of ${count(verdicts.length)} fit. ${decision.best.length > 1 ? `${count(decision.best.length)} tie for the best score; chance decides.` : `${decision.hosts[0]} has the best score.`}`
-      : decision.message && decision.message !== this.said ? decision.message : (decision.hosts.length ? `It is nominated to ${decision.hosts[0]}, and fits there.` : "No node fits."))];
+      : decision.message && decision.message !== this.kubernetes ? decision.message : (decision.hosts.length ? `It is nominated to ${decision.hosts[0]}, and fits there.` : "No node fits."))];
     if (decision.prefilter) parts.push(h("p", { class: "message" }, `${decision.prefilter.plugin}: ${decision.prefilter.reasons.join("; ")}`));
     if (decision.preemption) {
       parts.push(h("p", { class: "message" }, `Preemption would evict ${decision.preemption.victims.join(", ")} from ${decision.preemption.nominatedNode}.`));
