@@ -128,7 +128,9 @@ class _PodInWords:
                 self._look_at(row, state, pod, pod.requests, pod.node_allocations)
         return DeviceSupply(
             tuple(
-                RequestDevices(*what, tuple(sorted(nodes))) for what, nodes in self._nodes.items()
+                RequestDevices(*what, tuple(sorted(nodes)))
+                for what, nodes in self._nodes.items()
+                if nodes
             ),
             (
                 *everywhere,

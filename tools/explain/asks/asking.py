@@ -74,4 +74,6 @@ _ASKS: Mapping[str, Callable[[Question, Rejected], Iterator[Ask]]] = {
     "VolumeBinding": volumes.binding_asks,
     "VolumeZone": volumes.zone_asks,
     "NodeVolumeLimits": volumes.limit_asks,
+    "VolumeRestrictions": volumes.restriction_asks,
+    "NodeDeclaredFeatures": nodes.feature_asks,
 }

@@ -10,6 +10,7 @@ import msgspec
 from berth.actors.scheduling.kube.core import Node, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from berth.actors.scheduling.kube.node_selector import requirement_matches
 from berth.actors.scheduling.kube.taints import HARD_EFFECTS
+from berth.actors.scheduling.plugins.node_declared_features import needed_features
 
 from ..words import listed, required
 from .ask import Ask, Question, Rejected, grouped, nodes_of
@@ -41,6 +42,18 @@ def name_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
         f"is not {name}, which the pod's spec.nodeName names",
         f"are not {name}, which the pod's spec.nodeName names",
     )
+
+
+def feature_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
+    """Yields an ask for each set of features that nodes do not declare."""
+    needed = needed_features(question.info.pod)
+    lacks = (
+        (name, ", ".join(sorted(needed - set(_node(question, name).status.declared_features))))
+        for name in nodes_of(rejected)
+    )
+    for features, names in grouped(lacks).items():
+        lack = f"declare the feature {features}, which the pod needs"
+        yield Ask(names, f"does not {lack}", f"do not {lack}")
 
 
 def taint_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:

@@ -8,6 +8,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
+from berth.actors.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from berth.actors.scheduling.plugins.volume_zone import VolumeZone
 
 from ..volumes import Demand, demands
@@ -28,6 +29,10 @@ def binding_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
 
 def zone_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     yield from _asks(question, rejected, VolumeZone.name, _left_out)
+
+
+def restriction_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
+    yield from _asks(question, rejected, VolumeRestrictions.name, _left_out)
 
 
 def limit_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
@@ -54,7 +59,7 @@ def _asks(
     """Yields the first demand of each node that leaves it out, and the reasons of other nodes."""
     demand_of: dict[str, Demand] = {}
     for demand in demands(question.info, question.snapshot, {plugin}):
-        for node in demand.left_out or ():
+        for node in nodes_of(rejected) if demand.left_out is None else demand.left_out:
             demand_of.setdefault(node, demand)
     known = [(node, demand_of[node]) for node in nodes_of(rejected) if node in demand_of]
     for demand, nodes in grouped(known).items():

@@ -117,19 +117,11 @@ def _selectors(world: World) -> Iterator[_Selector]:
     """Yields the selectors of the pod's claims, and those of their classes and of the classes that
     stand for extended resources of the pod.
     """
-    metadata, status = world.pod["metadata"], world.pod.get("status") or {}
-    entries = [
-        *(world.pod["spec"].get("resourceClaims") or ()),
-        *(status.get("resourceClaimStatuses") or ()),
-    ]
     classes: dict[str, None] = {}
-    for of in dict.fromkeys(entry.get("resourceClaimName") for entry in entries):
-        claim = world.document("ResourceClaim", of or "", metadata.get("namespace") or "")
-        for path, name, request in _requests(claim):
-            classes[request.get("deviceClassName") or ""] = None
-            assert claim is not None
-            where = f"request {name} of the claim {claim['metadata']['name']}"
-            yield from _of(where, claim, path, request)
+    for claim, path, name, request in requests_of(world):
+        classes[request.get("deviceClassName") or ""] = None
+        where = f"request {name} of the claim {claim['metadata']['name']}"
+        yield from _of(where, claim, path, request)
     wanted = world.info.template.spec_requests.keys()
     for each in world.every("DeviceClass"):
         spec, name = each.get("spec") or {}, each["metadata"]["name"]
@@ -137,9 +129,26 @@ def _selectors(world: World) -> Iterator[_Selector]:
             yield from _of(f"the class {name}", each, ("spec",), spec)
 
 
-def _requests(claim: Document | None) -> Iterator[tuple[Path, str, Document]]:
+def requests_of(world: World) -> Iterator[tuple[Document, Path, str, Document]]:
+    """Yields the requests and sub-requests of the pod's claims: the claim, the path to the request,
+    its name, and the request itself.
+    """
+    metadata, status = world.pod["metadata"], world.pod.get("status") or {}
+    entries = [
+        *(world.pod["spec"].get("resourceClaims") or ()),
+        *(status.get("resourceClaimStatuses") or ()),
+    ]
+    namespace = metadata.get("namespace") or ""
+    for name in dict.fromkeys(entry.get("resourceClaimName") or "" for entry in entries):
+        claim = world.document("ResourceClaim", name, namespace)
+        if claim is not None:
+            for path, of, request in _requests(claim):
+                yield claim, path, of, request
+
+
+def _requests(claim: Document) -> Iterator[tuple[Path, str, Document]]:
     """Yields the requests and sub-requests of a claim, each with the path to it and its name."""
-    devices = ((claim or {}).get("spec") or {}).get("devices") or {}
+    devices = (claim.get("spec") or {}).get("devices") or {}
     for number, request in enumerate(devices.get("requests") or ()):
         path: Path = ("spec", "devices", "requests", number)
         if request.get("exactly"):

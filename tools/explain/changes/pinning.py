@@ -1,4 +1,4 @@
-"""Select the node of a pod with a label, instead of naming it, so that a scheduler chooses it."""
+"""Leave out the name of a pod's node, or select the node, so that a scheduler chooses it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .affinity import REQUIRED
 from .change import Change, Who
-from .edit import Document, patch_of, put
+from .edit import Document, patch_of, put, removal
 from .way import Way
 from .world import World
 
@@ -14,6 +14,10 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 def changes(world: World) -> Iterator[Change]:
+    named = world.pod["spec"].get("nodeName")
+    if named:
+        edit = patch_of(world.pod, removal("spec", "nodeName"))
+        yield Change("nodeName", Who.OWNER, 0.3, f"Leave out nodeName: {named}", (edit,))
     node, pod = world.document("Node", world.pinned_to), world.pod
     if node is None:
         return
