@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 FILES = 4
 MOST_BYTES = 4 << 20  # of attempts that wait
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)
 _DECODER = msgspec.json.Decoder(RecordedAttempt)
 
 

@@ -366,7 +366,7 @@ class FlightRecorder(DecisionObserver):
             return None
         names, before = self._names, self._names
         if names is None or names.by_row != snapshot.columns.names:
-            names = self._names = Names(snapshot.columns.names.copy())
+            names = self._names = Names([*snapshot.columns.names])
             self.size += names.size
             if before is not None and not before.users:
                 self.size -= before.size

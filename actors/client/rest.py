@@ -33,7 +33,7 @@ from .wire import CLOSE_SECONDS, MAX_CONNECTIONS, Headers, NotPermittedError, Wi
 
 T = TypeVar("T")
 
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)
 _STATUS = Reader(ApiStatus)
 SYSTEM_CLOCK = SystemClock()
 NO_HEADERS: Headers = ()

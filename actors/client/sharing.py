@@ -13,13 +13,14 @@ from typing import TypeVar
 import msgspec
 
 from ..scheduling.kube.core import Pod, PodCondition, PodSpec, PodStatus
-from ..scheduling.kube.meta import ObjectMeta, OwnerReference
+from ..scheduling.kube.meta import ObjectMeta, OwnerReference, own
 from ..scheduling.kube.reading import Reader
 from ..scheduling.model.interner import Interner
 from ..scheduling.model.pod_template import spec_key
 
 T = TypeVar("T")
-_ENCODER = msgspec.msgpack.Encoder()
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=dict)
+_SHARED = own(ObjectMeta, "generate_name", "namespace", "labels", "owner_references")
 _SPECS, _STATUSES = Reader(PodSpec, "spec"), Reader(PodStatus, "status")
 
 
@@ -60,12 +61,7 @@ class Sharing:
         return msgspec.structs.replace(first, node_name=self._text(spec.node_name))
 
     def _meta(self, metadata: ObjectMeta) -> ObjectMeta:
-        same = (
-            metadata.generate_name,
-            metadata.namespace,
-            metadata.labels,
-            metadata.owner_references,
-        )
+        same = _SHARED(metadata)
         # Only these fields are kept, and not the annotations of a pod that is long gone.
         generate_name, namespace, labels, owners = self._metadata.first(_ENCODER.encode(same), same)
         return msgspec.structs.replace(

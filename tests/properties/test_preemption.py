@@ -9,6 +9,7 @@ terminating pods that are supposed to be removed, and ports that two pods of a n
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -377,7 +378,7 @@ def candidate_at(outcomes: dict[int, Candidate | Status], at: int) -> Candidate:
 # ------------------------------------------------------------------------------------- suppositions
 
 
-def infos(seen: Snapshot) -> dict[str, dict[str, PodInfo]]:
+def infos(seen: Snapshot) -> dict[str, Mapping[str, PodInfo]]:
     return {info.name: info.pods for info in seen.columns.infos if info is not None}
 
 
@@ -452,7 +453,7 @@ def test_a_supposition_leaves_no_trace(objects: list[Document], data: st.DataObj
                         raise _Stop
         raise _Stop
 
-    def _on(row: int) -> dict[str, PodInfo]:
+    def _on(row: int) -> Mapping[str, PodInfo]:
         info = seen.columns.infos[row]
         assert info is not None
         return info.pods

@@ -176,8 +176,8 @@ class InProcess:
             resource_version=str(self._version),
             generation=1,
             creation_timestamp=self._now(),
-            labels=labels,
-            annotations=prototype.annotations,
+            labels=dict(labels),
+            annotations=dict(prototype.annotations),
             owner_references=prototype.owner_references,
             finalizers=prototype.finalizers,
         )
@@ -199,8 +199,8 @@ class InProcess:
             changed = after.metadata
             metadata = msgspec.structs.replace(
                 kept,
-                labels=changed.labels,
-                annotations=changed.annotations,
+                labels=dict(changed.labels),
+                annotations=dict(changed.annotations),
                 finalizers=changed.finalizers,
             )
         after = msgspec.structs.replace(after, metadata=metadata)

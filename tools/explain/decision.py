@@ -6,6 +6,7 @@ contents. The form is that of the recorded decisions of kube-scheduler.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -104,7 +105,7 @@ class AllocatedDevice(msgspec.Struct, frozen=True, rename="camel"):
     pool: str
     device: str
     admin_access: bool
-    consumed_capacity: dict[str, str | int | float]
+    consumed_capacity: Mapping[str, str | int | float]
 
 
 class Allocation(msgspec.Struct, frozen=True, rename="camel"):
@@ -283,7 +284,7 @@ def _allocation(allocation: AllocationResult) -> Allocation:
             result.pool,
             result.device,
             bool(result.admin_access),
-            result.consumed_capacity,
+            dict(result.consumed_capacity),
         )
         for result in allocation.devices.results
     ]

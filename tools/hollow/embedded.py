@@ -38,7 +38,7 @@ from .access import LEASES, NODES, Heartbeat, Renewed, heartbeat_patch
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata | dict[str, Any])
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)
 _JSON = "application/json"
 
 

@@ -5,6 +5,8 @@ A row is an array on the wire, because a cluster has many; static/model.js names
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
@@ -22,7 +24,7 @@ class NodeRow(msgspec.Struct, frozen=True, array_like=True):
     """
 
     name: str
-    labels: dict[str, str]
+    labels: Mapping[str, str]
     taints: tuple[str, ...]
     cordoned: bool
     problems: tuple[str, ...]
@@ -55,7 +57,7 @@ def node_row(node: Node) -> NodeRow:
     )
     return NodeRow(
         node.metadata.name,
-        node.metadata.labels,
+        dict(node.metadata.labels),
         tuple(taints),
         node.spec.unschedulable,
         tuple(problems),

@@ -11,6 +11,7 @@ from ..framework.post_filter import FailedAttempt, Rng
 from ..framework.status import Code, Status
 from ..framework.verdicts import Diagnosis
 from ..model.cluster_objects import UnlistedError
+from ..model.lent import lent
 from ..model.pod_info import PodInfo
 from ..model.pod_template import PodTemplate
 from ..model.snapshot import Snapshot
@@ -51,15 +52,14 @@ class Attempt(FailedAttempt):
     def codes(self) -> NDArray[np.int8]:
         columns, diagnosis = self.snapshot.columns, self._evaluation.diagnosis
         if diagnosis is None:
-            return np.full(
-                len(columns.order), self._evaluation.prefilter.status.code, dtype=np.int8
-            )
+            code = self._evaluation.prefilter.status.code
+            return lent(np.full(len(columns.order), code, dtype=np.int8))
         rows = diagnosis.view.rows
         if rows is columns.order:
-            return diagnosis.codes
+            return lent(diagnosis.codes)
         by_row = np.full(columns.size, _UNRESOLVABLE)
         by_row[rows] = diagnosis.codes
-        return by_row[columns.order]
+        return lent(by_row[columns.order])
 
     @property
     def row_by_row(self) -> bool:

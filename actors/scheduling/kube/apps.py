@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from .meta import Int32, LabelSelector, Object, WholeObject
@@ -21,7 +23,7 @@ class StatefulSet(WholeObject, frozen=True, kw_only=True):
 
 
 class ReplicationControllerSpec(Object, frozen=True, kw_only=True):
-    selector: dict[str, str] = msgspec.field(default_factory=dict)
+    selector: Mapping[str, str] = msgspec.field(default_factory=dict)
     replicas: Int32 | None = None
 
 

@@ -8,6 +8,7 @@ can be parsed when it reads the object.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -17,12 +18,13 @@ from .quantity import nano_value
 from .reading import ReadBy
 from .times import Time
 
-ResourceList = dict[str, Annotated[str | Int64 | float, ReadBy(nano_value)]]
+Quantity = Annotated[str | Int64 | float, ReadBy(nano_value)]
+ResourceList = Mapping[str, Quantity]
 
 
 class ResourceRequirements(Object, frozen=True, kw_only=True):
-    requests: ResourceList = msgspec.field(default_factory=dict)
-    limits: ResourceList = msgspec.field(default_factory=dict)
+    requests: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
+    limits: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class ContainerPort(Object, frozen=True, kw_only=True):
@@ -211,7 +213,7 @@ class PodSpec(Object, frozen=True, kw_only=True):
     volumes: tuple[Volume, ...] = ()
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
-    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    node_selector: Mapping[str, str] = msgspec.field(default_factory=dict)
     node_name: str = ""
     host_network: bool = False
     host_users: bool | None = None
@@ -221,7 +223,7 @@ class PodSpec(Object, frozen=True, kw_only=True):
     priority_class_name: str = ""
     priority: Int32 | None = None
     preemption_policy: str | None = None
-    overhead: ResourceList = msgspec.field(default_factory=dict)
+    overhead: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
@@ -246,7 +248,7 @@ class PodCondition(Object, frozen=True, kw_only=True):
 class ContainerStatus(Object, frozen=True, kw_only=True):
     name: str = ""
     resources: ResourceRequirements | None = None
-    allocated_resources: ResourceList = msgspec.field(default_factory=dict)
+    allocated_resources: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class PodResourceClaimStatus(Object, frozen=True, kw_only=True):
@@ -279,7 +281,7 @@ class PodStatus(Object, frozen=True, kw_only=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None
-    allocated_resources: ResourceList = msgspec.field(default_factory=dict)
+    allocated_resources: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
@@ -314,8 +316,8 @@ class ContainerImage(Object, frozen=True, kw_only=True):
 
 
 class NodeStatus(Object, frozen=True, kw_only=True):
-    capacity: ResourceList = msgspec.field(default_factory=dict)
-    allocatable: ResourceList = msgspec.field(default_factory=dict)
+    capacity: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
+    allocatable: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
     conditions: tuple[NodeCondition, ...] = ()
     images: tuple[ContainerImage, ...] = ()
     declared_features: tuple[str, ...] = ()
@@ -331,7 +333,7 @@ class Namespace(WholeObject, frozen=True, kw_only=True):
 
 
 class ServiceSpec(Object, frozen=True, kw_only=True):
-    selector: dict[str, str] = msgspec.field(default_factory=dict)
+    selector: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Service(WholeObject, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ driver's topology labels. Mirrors the csi-translation-lib of Kubernetes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 from msgspec.structs import replace
@@ -212,7 +212,9 @@ def translated_affinity(pv: PersistentVolume) -> NodeSelector | None:
     return NodeSelector(node_selector_terms=terms) if terms else affinity
 
 
-def _topology_labels(terms: Sequence[NodeSelectorTerm], labels: dict[str, str]) -> tuple[str, str]:
+def _topology_labels(
+    terms: Sequence[NodeSelectorTerm], labels: Mapping[str, str]
+) -> tuple[str, str]:
     """Returns the zone label that the affinity uses, else that of the volume, and the region label
     from the same generation of labels.
     """

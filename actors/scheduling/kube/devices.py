@@ -6,6 +6,7 @@ Opaque configuration is passed on unchanged. Mirrors the API types of the same n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -47,7 +48,7 @@ def may_be_devices(resource: str) -> bool:
 
 class OpaqueDeviceConfiguration(Object, frozen=True, kw_only=True):
     driver: str = ""
-    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 class DeviceConfiguration(Object, frozen=True, kw_only=True):
@@ -123,12 +124,12 @@ class Counter(Object, frozen=True, kw_only=True):
 
 class CounterSet(Object, frozen=True, kw_only=True):
     name: str = ""
-    counters: dict[str, Counter] = msgspec.field(default_factory=dict)
+    counters: Mapping[str, Counter] = msgspec.field(default_factory=dict)
 
 
 class DeviceCounterConsumption(Object, frozen=True, kw_only=True):
     counter_set: str = ""
-    counters: dict[str, Counter] = msgspec.field(default_factory=dict)
+    counters: Mapping[str, Counter] = msgspec.field(default_factory=dict)
 
 
 class DeviceTaint(Taint, frozen=True, kw_only=True):
@@ -139,8 +140,8 @@ class Device(Object, frozen=True, kw_only=True):
     """A device. An attribute or capacity without a domain in the name is in the driver's domain."""
 
     name: str = ""
-    attributes: dict[str, DeviceAttribute] = msgspec.field(default_factory=dict)
-    capacity: dict[str, DeviceCapacity] = msgspec.field(default_factory=dict)
+    attributes: Mapping[str, DeviceAttribute] = msgspec.field(default_factory=dict)
+    capacity: Mapping[str, DeviceCapacity] = msgspec.field(default_factory=dict)
     consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
     node_name: str | None = None
     node_selector: NodeSelector | None = None
@@ -181,7 +182,7 @@ class DeviceToleration(Toleration, frozen=True, kw_only=True):
 
 
 class CapacityRequirements(Object, frozen=True, kw_only=True):
-    requests: dict[str, Amount] = msgspec.field(default_factory=dict)
+    requests: Mapping[str, Amount] = msgspec.field(default_factory=dict)
 
 
 class ExactDeviceRequest(Object, frozen=True, kw_only=True):
@@ -242,7 +243,7 @@ class DeviceRequestAllocationResult(Object, frozen=True, kw_only=True):
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     share_id: str | None = msgspec.field(default=None, name="shareID")
-    consumed_capacity: dict[str, Amount] = msgspec.field(default_factory=dict)
+    consumed_capacity: Mapping[str, Amount] = msgspec.field(default_factory=dict)
 
 
 class DeviceAllocationConfiguration(Object, frozen=True, kw_only=True):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Protocol
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -17,7 +20,29 @@ class Object(
     """The base of every struct of the API: camelCase on the wire, fields with defaults left out.
 
     Subclasses inherit these options; only `frozen` (for mypy) and `kw_only` have to be repeated.
+    Everybody reads the same objects, plugins too: a field that is a Mapping is a read-only view of
+    the dict that was decoded. `own` reads the dict itself.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for field, annotation in cls.__annotations__.items():
+            if str(annotation).startswith("Mapping["):
+                setattr(cls, f"_own_{field}", cls.__dict__[field])
+                setattr(cls, field, property(_read_only(cls.__dict__[field].__get__)))
+
+
+def _read_only(get: Callable[[Object], dict[str, Any]]) -> Callable[[Object], Mapping[str, Any]]:
+    view = MappingProxyType
+    return lambda obj: view(get(obj))
+
+
+def own(kind: type[Object], *fields: str) -> Callable[[Any], Any]:
+    """Returns a function that reads these fields at once, dicts and not views of them.
+
+    It is for those who compare or encode many objects, and write to none.
+    """
+    return attrgetter(*(f"_own_{f}" if hasattr(kind, f"_own_{f}") else f for f in fields))
 
 
 class OwnerReference(Object, frozen=True, kw_only=True):
@@ -41,8 +66,8 @@ class ObjectMeta(Object, frozen=True, kw_only=True):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: Int64 | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
 
@@ -71,7 +96,7 @@ class LabelSelectorRequirement(Object, frozen=True, kw_only=True):
 
 
 class LabelSelector(Object, frozen=True, kw_only=True):
-    match_labels: dict[str, str] = {}
+    match_labels: Mapping[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from .meta import Int32, LabelSelector, Object, WholeObject
@@ -15,7 +17,7 @@ class PodDisruptionBudgetStatus(Object, frozen=True, kw_only=True):
     """The status of a budget. `disrupted_pods` holds pods whose eviction is granted, by name."""
 
     disruptions_allowed: Int32 = 0
-    disrupted_pods: dict[str, str | None] = msgspec.field(default_factory=dict)
+    disrupted_pods: Mapping[str, str | None] = msgspec.field(default_factory=dict)
 
 
 class PodDisruptionBudget(WholeObject, frozen=True, kw_only=True):

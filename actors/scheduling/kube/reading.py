@@ -12,7 +12,7 @@ need not handle the error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get_origin
@@ -23,6 +23,7 @@ T = TypeVar("T")
 # The errors of reading: msgspec's own (UnreadableError is one), UnicodeDecodeError for text
 # that is not UTF-8, and RecursionError for JSON that is nested too deeply.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_MAPS = (Mapping, dict)  # a dict in the Struct of a plugin's own kind
 _INVALID = object()  # stands for a value that cannot be read
 _ZEROS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False}
 
@@ -120,7 +121,7 @@ def _normalizer(annotated: Any, *, lenient: bool) -> Normalize:
             return {name: item for name, item in items.items() if item is not _INVALID}
 
         return of_struct
-    if origin is dict:
+    if origin in _MAPS:
         normalize, zero = _normalizer(arguments[1], lenient=lenient), _zero_of(arguments[1])
 
         def of_map(value: Any) -> Any:
@@ -189,13 +190,14 @@ def _check_of(annotated: Any) -> Check | None:
                         raise _at(f".{name}", problem) from None
 
         return of_struct if fields else None
-    inner = _check_of(arguments[-1 if origin is dict else 0]) if origin in (dict, tuple) else None
+    of_map = origin in _MAPS
+    inner = _check_of(arguments[-1 if of_map else 0]) if of_map or origin is tuple else None
     if inner is None:
         return None
     check_inner = inner
 
     def of_each(values: Any) -> None:
-        for name, value in values.items() if origin is dict else enumerate(values):
+        for name, value in values.items() if of_map else enumerate(values):
             try:
                 check_inner(value)
             except ValueError as problem:

@@ -10,14 +10,22 @@ are added up exactly and rounded up once. Mirrors component-helpers' PodRequests
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import attrgetter
 
-from .core import Container, ContainerStatus, Pod, PodSpec, ResourceList, ResourceRequirements
+from .core import (
+    Container,
+    ContainerStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ResourceList,
+    ResourceRequirements,
+)
+from .meta import own
 from .quantity import clamp_amount, nano_value
 
 Amounts = dict[str, int]
-_RESIZE = attrgetter(
-    "container_statuses", "init_container_statuses", "resources", "allocated_resources"
+_RESIZE = own(
+    PodStatus, "container_statuses", "init_container_statuses", "resources", "allocated_resources"
 )
 DEFAULT_CPU_MILLI = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024

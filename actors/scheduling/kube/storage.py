@@ -7,11 +7,12 @@ of the same names.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 
-from .core import MigratedSource, NodeSelector, ResourceList, ResourceRequirements
+from .core import MigratedSource, NodeSelector, Quantity, ResourceRequirements
 from .meta import Int32, Int64, LabelSelector, Object, ObjectReference, WholeObject
 from .quantity import nano_value
 from .reading import ReadBy
@@ -35,7 +36,7 @@ class VolumeNodeAffinity(Object, frozen=True, kw_only=True):
 
 
 class PersistentVolumeSpec(MigratedSource, frozen=True, kw_only=True):
-    capacity: ResourceList = msgspec.field(default_factory=dict)
+    capacity: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
     storage_class_name: str = ""
@@ -72,7 +73,7 @@ class PersistentVolumeClaimSpec(Object, frozen=True, kw_only=True):
 class PersistentVolumeClaimStatus(Object, frozen=True, kw_only=True):
     phase: str = ""
     access_modes: tuple[str, ...] = ()
-    capacity: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    capacity: Mapping[str, str | int | float] = msgspec.field(default_factory=dict)
     current_volume_attributes_class_name: str | None = None
 
 
@@ -95,7 +96,7 @@ class TopologySelectorTerm(Object, frozen=True, kw_only=True):
 
 class StorageClass(WholeObject, frozen=True, kw_only=True):
     provisioner: str = ""
-    parameters: dict[str, str] = msgspec.field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
     reclaim_policy: str | None = None
     mount_options: tuple[str, ...] = ()
     volume_binding_mode: str | None = None

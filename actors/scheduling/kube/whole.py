@@ -11,7 +11,7 @@ from .core import Node, Pod
 T = TypeVar("T")
 _DOCUMENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PART = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)
 
 
 class WholePod(Pod, frozen=True, kw_only=True):

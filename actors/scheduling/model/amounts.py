@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ..kube.quantity import MAX_INT64, clamp_amount
+from .lent import lent
 from .vectors import Ints, grown
 
 CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
@@ -35,26 +36,22 @@ class Amounts:
     `huge` is true once an amount above SAFE_AMOUNT was stored.
     """
 
-    __slots__ = ("_columns", "_few", "_nothing", "_rows", "huge")
+    __slots__ = ("_columns", "_few", "_lent", "_nothing", "_rows", "huge")
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self.huge = False
         always = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
         self._columns: dict[str, Ints] = {name: np.zeros(rows, dtype=np.int64) for name in always}
+        self._lent = {name: lent(column) for name, column in self._columns.items()}
         self._few: dict[str, dict[int, int]] = {}
-        self._nothing: Ints = np.zeros(rows, dtype=np.int64)
+        self._nothing: Ints = lent(np.zeros(rows, dtype=np.int64))
 
     def __call__(self, resource: str) -> Ints:
         """Returns a read-only column, int64[rows]; it is a copy if few rows have the resource."""
-        if resource in self._columns:
-            return self._columns[resource]
-        if resource not in self._few:
-            return self._nothing
-        column = self._nothing.copy()
-        for row, amount in self._few[resource].items():
-            column[row] = amount
-        return column
+        if resource in self._lent:
+            return self._lent[resource]
+        return lent(self._spread(resource)) if resource in self._few else self._nothing
 
     def __contains__(self, resource: object) -> bool:
         """False if no row has the resource."""
@@ -83,15 +80,26 @@ class Amounts:
 
     def grow(self, rows: int) -> None:
         self._rows = rows
-        self._nothing = grown(self._nothing, rows)
+        self._nothing = lent(grown(self._nothing, rows))
         for name, column in self._columns.items():
-            self._columns[name] = grown(column, rows)
+            self._put_column(name, grown(column, rows))
+
+    def _put_column(self, resource: str, column: Ints) -> None:
+        self._columns[resource] = column
+        self._lent[resource] = lent(column)
+
+    def _spread(self, resource: str) -> Ints:
+        """Returns a new column of a resource that few rows have."""
+        column = self._nothing.copy()
+        for row, amount in self._few[resource].items():
+            column[row] = amount
+        return column
 
     def _put_few(self, resource: str, row: int, amount: int) -> None:
         few = self._few.setdefault(resource, {})
         few[row] = amount
         if needs_column(len(few), self._rows):
-            self._columns[resource] = self(resource)
+            self._put_column(resource, self._spread(resource))
             del self._few[resource]
 
     def _drop_few(self, resource: str, row: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ..kube.meta import HasMetadata, SchedulersOwn, version_of
@@ -151,7 +152,7 @@ class ClusterObjects:
     def within(self, kind: type[T], namespace: str = "") -> Mapping[str, T]:
         """Returns the objects of a namespace by name; "" is for objects without a namespace."""
         self._check(kind)
-        return self._objects.get(kind, {}).get(namespace, {})
+        return MappingProxyType(self._objects.get(kind, {}).get(namespace, {}))
 
     def every(self, kind: type[T]) -> Iterable[T]:
         """Returns the objects of a kind in all namespaces."""

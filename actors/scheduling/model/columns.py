@@ -9,6 +9,7 @@ changed. A label column is created when a rule first reads it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ..kube.quantity import MAX_INT64
 from .amounts import Amounts, needs_column
 from .change_log import ChangeLog
 from .label_column import LabelColumn
+from .lent import LentList, lent
 from .node_info import NodeInfo
 from .pod_counts import PodCounts
 from .pod_info import PodInfo
@@ -46,7 +48,7 @@ class PresenceColumn:
             self._few[row] = None
             self.nodes = len(self._few)
             if needs_column(self.nodes, self._size):
-                self._many = self.present
+                self._many = self._spread()
                 self._few = {}
         elif not self._many[row]:
             self._many[row] = True
@@ -65,7 +67,10 @@ class PresenceColumn:
     def present(self) -> Bools:
         """bool[rows], read-only."""
         if self._many is not None:
-            return self._many
+            return lent(self._many)
+        return lent(self._spread())
+
+    def _spread(self) -> Bools:
         marks = np.zeros(self._size, dtype=np.bool_)
         self.mark(marks)
         return marks
@@ -109,35 +114,55 @@ class NodeColumns:
     def __init__(self) -> None:
         rows = FIRST_ROWS
         self.size = 0  # rows in use, dead ones included
-        self.order: Ints = np.zeros(0, dtype=np.int64)
-        self.position: Ints = np.zeros(0, dtype=np.int64)
-        self.row_of: dict[str, int] = {}
-        self.names: list[str] = []
-        self.nodes: list[Node | None] = []
-        self.infos: list[NodeInfo | None] = []
+        self.order: Ints = lent(np.zeros(0, dtype=np.int64))
+        self.position: Ints = lent(np.zeros(0, dtype=np.int64))
+        self._row_of: dict[str, int] = {}
+        self.row_of: Mapping[str, int] = MappingProxyType(self._row_of)
+        self._names: LentList[str] = LentList()
+        self._nodes: LentList[Node | None] = LentList()
+        self._infos: LentList[NodeInfo | None] = LentList()
+        self.names: Sequence[str] = self._names
+        self.nodes: Sequence[Node | None] = self._nodes
+        self.infos: Sequence[NodeInfo | None] = self._infos
         self.changes: ChangeLog[int] = ChangeLog()
         self.node_changes: ChangeLog[int] = ChangeLog()
         self.allocatable = Amounts(rows)
         self.requested = Amounts(rows)
-        self.pods: Ints = np.zeros(rows, dtype=np.int64)
-        self.nonzero: Ints = np.zeros((2, rows), dtype=np.int64)
-        self.unschedulable: Bools = np.zeros(rows, dtype=np.bool_)
-        self.stale: Bools = np.zeros(rows, dtype=np.bool_)
+        self._pods: Ints = np.zeros(rows, dtype=np.int64)
+        self._nonzero: Ints = np.zeros((2, rows), dtype=np.int64)
+        self._unschedulable: Bools = np.zeros(rows, dtype=np.bool_)
+        self._stale: Bools = np.zeros(rows, dtype=np.bool_)
+        self._taints: Codes = np.zeros(rows, dtype=np.int32)
+        self._features: Codes = np.zeros(rows, dtype=np.int32)
+        self._lend()
         self.stale_nodes = 0
-        self.taints: Codes = np.zeros(rows, dtype=np.int32)
-        self.taint_classes: dict[Sequence[Taint], int] = {(): 0}
-        self.features: Codes = np.zeros(rows, dtype=np.int32)
-        self.feature_classes: dict[frozenset[str], int] = {frozenset(): 0}
-        self.labels: dict[str, LabelColumn] = {}
-        self.images: dict[str, ImageColumn] = {}
+        self._taint_classes: dict[Sequence[Taint], int] = {(): 0}
+        self.taint_classes = MappingProxyType(self._taint_classes)
+        self._feature_classes: dict[frozenset[str], int] = {frozenset(): 0}
+        self.feature_classes = MappingProxyType(self._feature_classes)
+        self._labels: dict[str, LabelColumn] = {}
+        self.labels = MappingProxyType(self._labels)
+        self._images: dict[str, ImageColumn] = {}
+        self.images = MappingProxyType(self._images)
         # (protocol, port) -> ip -> the rows on which it is in use
-        self.ports: dict[tuple[str, int], dict[str, PresenceColumn]] = {}
+        self._ports: dict[tuple[str, int], dict[str, PresenceColumn]] = {}
+        self._lent_ports: dict[tuple[str, int], Mapping[str, PresenceColumn]] = {}
+        self.ports = MappingProxyType(self._lent_ports)
         self.counts = PodCounts(rows)
         self._nodes_with: dict[str, int] = {}  # label key -> how many nodes have it
         self._label_keys: frozenset[str] | None = frozenset()
         self._no_label = LabelColumn(rows)
         self._ports_of: dict[int, set[HostPort]] = {}  # what `ports` has of each row
         self._free: list[int] = []
+
+    def _lend(self) -> None:
+        """Makes the arrays of the rows readable, once they are new."""
+        self.pods: Ints = lent(self._pods)
+        self.nonzero: Ints = lent(self._nonzero)
+        self.unschedulable: Bools = lent(self._unschedulable)
+        self.stale: Bools = lent(self._stale)
+        self.taints: Codes = lent(self._taints)
+        self.features: Codes = lent(self._features)
 
     # -------------------------------------------------------------------------------------- reading
 
@@ -154,7 +179,7 @@ class NodeColumns:
             for row, node in enumerate(self.nodes):
                 if node is not None:
                     column.set(row, node.metadata.labels.get(key))
-            self.labels[key] = column
+            self._labels[key] = column
         return column
 
     @property
@@ -181,15 +206,15 @@ class NodeColumns:
         """Rewrites the row of a node; a node without a row gets one."""
         node = info.node
         assert node is not None, info.name
-        row = self.row_of.get(info.name)
+        row = self._row_of.get(info.name)
         if row is None:
             row = self._new_row(info.name)
         self.changes.add(row)
-        if self.infos[row] is not info:
+        if self._infos[row] is not info:
             self._forget_pods(row)
-            self.infos[row] = info
+            list.__setitem__(self._infos, row, info)
             info.changes = None
-        old = self.nodes[row]
+        old = self._nodes[row]
         if old is not node:
             self.node_changes.add(row)
             self._write_node(row, old, node)
@@ -203,7 +228,7 @@ class NodeColumns:
 
         It does not log a change.
         """
-        info = self.infos[row]
+        info = self._infos[row]
         assert info is not None, row
         changes = info.take_changes()
         if changes is None:
@@ -217,32 +242,33 @@ class NodeColumns:
 
     def suppose(self, row: int, changes: Sequence[tuple[PodInfo, Values, int]]) -> None:
         """Rewrites a row for a what-if question, once its NodeInfo has these changes."""
-        info = self.infos[row]
+        info = self._infos[row]
         assert info is not None, row
         self.counts.suppose(row, changes)
         self._write_sums(row, info, [values for _, values, _ in changes])
 
     def rewrite_ports(self, row: int, ports: Iterable[HostPort]) -> None:
         """Rewrites whether these ports are in use, once the NodeInfo says which ones are free."""
-        info = self.infos[row]
+        info = self._infos[row]
         assert info is not None, row
         self._write_ports(row, info, ports)
 
     def _write_sums(self, row: int, info: NodeInfo, changed: Iterable[Values]) -> None:
+        requested, pods, cpu, memory = info.sums()
         for values in changed:
-            self.requested.put(row, info.requested, values.requests)
+            self.requested.put(row, requested, values.requests)
             if values.ports:
                 self._write_ports(row, info, values.ports)
-        self.pods[row] = len(info.pods)
-        self.nonzero[0, row] = min(info.nonzero_cpu, MAX_INT64)
-        self.nonzero[1, row] = min(info.nonzero_memory, MAX_INT64)
+        self._pods[row] = pods
+        self._nonzero[0, row] = min(cpu, MAX_INT64)
+        self._nonzero[1, row] = min(memory, MAX_INT64)
 
     def remove(self, name: str) -> None:
         """Frees the row of a node; does nothing if the node has none."""
-        row = self.row_of.pop(name, None)
+        row = self._row_of.pop(name, None)
         if row is None:
             return
-        node = self.nodes[row]
+        node = self._nodes[row]
         assert node is not None
         self._forget_images(row, node)
         self._write_labels(row, node.metadata.labels, {})
@@ -250,9 +276,9 @@ class NodeColumns:
         self._forget_pods(row)
         self.allocatable.clear(row, node.status.allocatable)
         self._write_stale(row, stale=False)
-        self.nodes[row] = None
-        self.infos[row] = None
-        self.names[row] = ""
+        list.__setitem__(self._nodes, row, None)
+        list.__setitem__(self._infos, row, None)
+        list.__setitem__(self._names, row, "")
         self.changes.add(row)
         self.node_changes.add(row)
         self._free.append(row)
@@ -263,59 +289,61 @@ class NodeColumns:
         Every node that has a row should be named; a row whose node is not named appears in no
         result.
         """
-        rows = map(self.row_of.get, names)
-        self.order = np.array([row for row in rows if row is not None], dtype=np.int64)
-        self.position = np.full(self.size, -1, dtype=np.int64)
-        self.position[self.order] = np.arange(len(self.order))
+        rows = map(self._row_of.get, names)
+        self.order = lent(np.array([row for row in rows if row is not None], dtype=np.int64))
+        position = np.full(self.size, -1, dtype=np.int64)
+        position[self.order] = np.arange(len(self.order))
+        self.position = lent(position)
 
     def _new_row(self, name: str) -> int:
         if self._free:
             row = self._free.pop()
-            self.names[row] = name
+            list.__setitem__(self._names, row, name)
         else:
             row = self.size
             self.size += 1
-            self.names.append(name)
-            self.nodes.append(None)
-            self.infos.append(None)
-            if self.size > len(self.pods):
-                self._grow(2 * len(self.pods))
-        self.row_of[name] = row
+            list.append(self._names, name)
+            list.append(self._nodes, None)
+            list.append(self._infos, None)
+            if self.size > len(self._pods):
+                self._grow(2 * len(self._pods))
+        self._row_of[name] = row
         return row
 
     def _grow(self, rows: int) -> None:
-        self.pods = grown(self.pods, rows)
-        self.nonzero = grown(self.nonzero, rows)
-        self.unschedulable = grown(self.unschedulable, rows)
-        self.stale = grown(self.stale, rows)
-        self.taints = grown(self.taints, rows)
-        self.features = grown(self.features, rows)
+        self._pods = grown(self._pods, rows)
+        self._nonzero = grown(self._nonzero, rows)
+        self._unschedulable = grown(self._unschedulable, rows)
+        self._stale = grown(self._stale, rows)
+        self._taints = grown(self._taints, rows)
+        self._features = grown(self._features, rows)
+        self._lend()
         self.allocatable.grow(rows)
         self.requested.grow(rows)
         self.counts.grow(rows)
-        for label in (self._no_label, *self.labels.values()):
+        for label in (self._no_label, *self._labels.values()):
             label.grow(rows)
-        for image in self.images.values():
+        for image in self._images.values():
             image.grow(rows)
-        for by_ip in self.ports.values():
+        for by_ip in self._ports.values():
             for port in by_ip.values():
                 port.grow(rows)
 
     def _forget_pods(self, row: int) -> None:
         """Removes the pods of a row, whose NodeInfo is gone, from all sums and counts."""
-        info = self.infos[row]
+        info = self._infos[row]
         if info is not None:
             self.requested.clear(row, info.requested)
         self.counts.clear(row)
 
     def _write_node(self, row: int, old: Node | None, node: Node) -> None:
-        self.nodes[row] = node
-        self.unschedulable[row] = node.spec.unschedulable
+        list.__setitem__(self._nodes, row, node)
+        self._unschedulable[row] = node.spec.unschedulable
         self._write_stale(row, stale=isinstance(node, StaleNode))
-        classes = self.taint_classes
-        self.taints[row] = classes.setdefault(node.spec.taints, len(classes))
+        classes = self._taint_classes
+        self._taints[row] = classes.setdefault(node.spec.taints, len(classes))
         features = frozenset(node.status.declared_features)
-        self.features[row] = self.feature_classes.setdefault(features, len(self.feature_classes))
+        self._features[row] = self._feature_classes.setdefault(features, len(self._feature_classes))
         self._write_labels(row, {} if old is None else old.metadata.labels, node.metadata.labels)
         if old is None or old.status.images != node.status.images:
             if old is not None:
@@ -323,8 +351,8 @@ class NodeColumns:
             self._write_images(row, node)
 
     def _write_stale(self, row: int, *, stale: bool) -> None:
-        if stale != self.stale[row]:
-            self.stale[row] = stale
+        if stale != self._stale[row]:
+            self._stale[row] = stale
             self.stale_nodes += 1 if stale else -1
 
     def _write_labels(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
@@ -340,39 +368,42 @@ class NodeColumns:
             if not self._nodes_with[key]:
                 del self._nodes_with[key]
                 self._label_keys = None
-        for key, column in self.labels.items():
+        for key, column in self._labels.items():
             column.set(row, new.get(key))
 
     def _write_images(self, row: int, node: Node) -> None:
         for image in node.status.images:
             for name in image.names:
-                column = self.images.get(name)
+                column = self._images.get(name)
                 if column is None:
-                    column = self.images[name] = ImageColumn(len(self.pods), image.size_bytes)
+                    column = self._images[name] = ImageColumn(len(self._pods), image.size_bytes)
                 column.add(row)
 
     def _forget_images(self, row: int, node: Node) -> None:
         for image in node.status.images:
             for name in image.names:
-                column = self.images.get(name)
+                column = self._images.get(name)
                 if column is None:
                     continue
                 column.remove(row)
                 if not column.nodes:
-                    del self.images[name]
+                    del self._images[name]
 
     def _write_ports(self, row: int, info: NodeInfo, ports: Iterable[HostPort]) -> None:
         """Rewrites whether these ports are in use on a row."""
         written = self._ports_of.setdefault(row, set())
         for port in ports:
             number = (port.protocol, port.port)
-            used = port.ip in info.ports.get(number, ()) and port not in info.freed_ports
+            used = info.claims(port) > 0 and port not in info.freed_ports
             if used == (port in written):
                 continue
-            by_ip = self.ports.setdefault(number, {})
+            by_ip = self._ports.get(number)
+            if by_ip is None:
+                by_ip = self._ports[number] = {}
+                self._lent_ports[number] = MappingProxyType(by_ip)
             column = by_ip.get(port.ip)
             if column is None:
-                column = by_ip[port.ip] = PresenceColumn(len(self.pods))
+                column = by_ip[port.ip] = PresenceColumn(len(self._pods))
             if used:
                 written.add(port)
                 column.add(row)
@@ -382,6 +413,6 @@ class NodeColumns:
             if not column.nodes:
                 del by_ip[port.ip]
                 if not by_ip:
-                    del self.ports[number]
+                    del self._ports[number], self._lent_ports[number]
         if not written:
             del self._ports_of[row]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
+from types import MappingProxyType
 
 import numpy as np
 
 from ..kube.node_selector import integer
+from .lent import lent
 from .vectors import Bools, Ints, grown
 
 
@@ -20,8 +23,10 @@ class LabelColumn:
     def __init__(self, rows: int) -> None:
         self.version = 0
         self.nodes = 0
-        self.codes: Ints = np.full(rows, -1, dtype=np.int64)
-        self.values: dict[str, int] = {}
+        self._codes: Ints = np.full(rows, -1, dtype=np.int64)
+        self._values: dict[str, int] = {}
+        self.codes: Ints = lent(self._codes)
+        self.values: Mapping[str, int] = MappingProxyType(self._values)
         self._numbers: tuple[Ints, Bools] = (
             np.zeros(0, dtype=np.int64),
             np.zeros(0, dtype=np.bool_),
@@ -42,19 +47,20 @@ class LabelColumn:
             numbers = np.array([number or 0 for number in integers], dtype=np.int64)
             valid = np.array([number is not None for number in integers], dtype=np.bool_)
             self._numbers = (
-                np.append(self._numbers[0], numbers),
-                np.append(self._numbers[1], valid),
+                lent(np.append(self._numbers[0], numbers)),
+                lent(np.append(self._numbers[1], valid)),
             )
         return self._numbers
 
     def set(self, row: int, value: str | None) -> None:
-        code = -1 if value is None else self.values.setdefault(value, len(self.values))
-        before = self.codes[row]
+        code = -1 if value is None else self._values.setdefault(value, len(self._values))
+        before = self._codes[row]
         if before != code:
             self.nodes += int(code >= 0) - int(before >= 0)
-            self.codes[row] = code
+            self._codes[row] = code
             self.version += 1
 
     def grow(self, rows: int) -> None:
         self.version += 1
-        self.codes = grown(self.codes, rows, -1)
+        self._codes = grown(self._codes, rows, -1)
+        self.codes = lent(self._codes)

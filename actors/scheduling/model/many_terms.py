@@ -25,7 +25,7 @@ from .term_lookup import Part, Scope, TermLookup, TermNumbers
 
 MANY = 64  # more terms than any real pod has
 NO_AFFINITY = PodAffinity()
-_ENCODER = msgspec.msgpack.Encoder()
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=dict)
 # A term as the API has it, and its weight.
 Weighted = tuple[PodAffinityTerm, int]
 

@@ -8,7 +8,8 @@ without a node object is a ghost: its node is gone, or was not seen yet, but pod
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from ..kube.core import Node
 from ..kube.quantity import milli_value, value
@@ -18,6 +19,7 @@ from .pod_template import HostPort, Values
 # (protocol, port) -> ip -> the number of host ports of the node's pods that claim it
 UsedPorts = dict[tuple[str, int], dict[str, int]]
 MAX_CHANGES = 64
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class NodeInfo:
@@ -33,58 +35,111 @@ class NodeInfo:
     """
 
     __slots__ = (
-        "allocatable",
+        "_allocatable",
+        "_name",
+        "_node",
+        "_nonzero_cpu",
+        "_nonzero_memory",
+        "_pods",
+        "_ports",
+        "_requested",
         "changes",
         "freed_ports",
         "generation",
-        "name",
-        "node",
-        "nonzero_cpu",
-        "nonzero_memory",
-        "pods",
-        "ports",
-        "requested",
     )
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.node: Node | None = None
+        self._name = name
+        self._node: Node | None = None
         self.generation = 0
-        self.pods: dict[str, PodInfo] = {}
-        self.allocatable: dict[str, int] = {}
-        self.requested: Counter[str] = Counter()
-        self.nonzero_cpu = 0
-        self.nonzero_memory = 0
-        self.ports: UsedPorts = {}
+        self._pods: dict[str, PodInfo] = {}
+        self._allocatable: dict[str, int] = {}
+        self._requested: Counter[str] = Counter()
+        self._nonzero_cpu = 0
+        self._nonzero_memory = 0
+        self._ports: UsedPorts = {}
         self.freed_ports: set[HostPort] = set()
         self.changes: list[tuple[PodInfo, int]] | None = []
 
+    # -------------------------------------------------------------------------------------- reading
+    # Plugins are lent a NodeInfo, so no attribute can be set and no mapping written to.
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def node(self) -> Node | None:
+        return self._node
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The node's labels; a ghost has none."""
+        return NO_LABELS if self._node is None else self._node.metadata.labels
+
+    @property
+    def pods(self) -> Mapping[str, PodInfo]:
+        """The pods by key."""
+        return MappingProxyType(self._pods)
+
+    @property
+    def allocatable(self) -> Mapping[str, int]:
+        return MappingProxyType(self._allocatable)
+
+    @property
+    def requested(self) -> Mapping[str, int]:
+        """The sums of the pods' requests; 0 for a resource that no pod requests any more. It has no
+        other resources.
+        """
+        return MappingProxyType(self._requested)
+
+    @property
+    def nonzero_cpu(self) -> int:
+        return self._nonzero_cpu
+
+    @property
+    def nonzero_memory(self) -> int:
+        return self._nonzero_memory
+
+    @property
+    def ports(self) -> Mapping[tuple[str, int], Mapping[str, int]]:
+        return MappingProxyType(
+            {number: MappingProxyType(by_ip) for number, by_ip in self._ports.items()}
+        )
+
+    def sums(self) -> tuple[Mapping[str, int], int, int, int]:
+        """Returns the requests, which are not to be written to, the number of the pods, and their
+        non-zero cpu and memory.
+        """
+        return self._requested, len(self._pods), self._nonzero_cpu, self._nonzero_memory
+
+    def claims(self, port: HostPort) -> int:
+        """Returns the number of the pods' host ports that are this one."""
+        return self._ports.get((port.protocol, port.port), {}).get(port.ip, 0)
+
+    # -------------------------------------------------------------------------------------- writing
+
     def set_node(self, node: Node) -> None:
-        self.node = node
-        self.allocatable = {
+        self._node = node
+        self._allocatable = {
             name: milli_value(quantity) if name == "cpu" else value(quantity)
             for name, quantity in node.status.allocatable.items()
         }
 
     def forget_node(self) -> None:
         """Drops the node object; the NodeInfo becomes a ghost, with the pods that still name it."""
-        self.node = None
-        self.allocatable = {}
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """The node's labels; a ghost has none."""
-        return {} if self.node is None else self.node.metadata.labels
+        self._node = None
+        self._allocatable = {}
 
     def add_pod(self, info: PodInfo) -> None:
         """Adds a pod to the sums. It must not be on this node yet."""
-        assert info.key not in self.pods, info.key
+        assert info.key not in self._pods, info.key
         self.suppose(info, info.template.values, 1)
         self._log(info, 1)
 
     def remove_pod(self, key: str) -> PodInfo:
         """Subtracts the pod with this key from the sums, and returns it. Raises KeyError."""
-        info = self.pods[key]
+        info = self._pods[key]
         self.suppose(info, info.template.values, -1)
         self._log(info, -1)
         return info
@@ -92,16 +147,16 @@ class NodeInfo:
     def suppose(self, info: PodInfo, values: Values, sign: int) -> None:
         """Adds (1) or removes (-1) a pod for a what-if question, with only these of its values."""
         if sign > 0:
-            self.pods[info.key] = info
+            self._pods[info.key] = info
         else:
-            del self.pods[info.key]
-        requested = self.requested
+            del self._pods[info.key]
+        requested = self._requested
         for name, amount in values.requests.items():
             requested[name] += sign * amount
         cpu, memory = info.template.nonzero
-        self.nonzero_cpu += sign * cpu
-        self.nonzero_memory += sign * memory
-        ports = self.ports
+        self._nonzero_cpu += sign * cpu
+        self._nonzero_memory += sign * memory
+        ports = self._ports
         for port in values.ports:
             number = (port.protocol, port.port)
             by_ip = ports.get(number)
@@ -117,10 +172,14 @@ class NodeInfo:
 
     def replace_pod(self, info: PodInfo) -> bool:
         """Replaces the pod that has the same key, if no sum changes; returns False otherwise."""
-        if not info.counts_like(self.pods[info.key]):
+        if not info.counts_like(self._pods[info.key]):
             return False
-        self.pods[info.key] = info
+        self._pods[info.key] = info
         return True
+
+    def reorder(self, keys: Iterable[str]) -> None:
+        """Puts the pods into the order of their keys."""
+        self._pods = {key: self._pods[key] for key in keys}
 
     def take_changes(self) -> list[tuple[PodInfo, int]] | None:
         """Returns the pods added (+1) and removed (-1) since the last call.
@@ -133,7 +192,7 @@ class NodeInfo:
     def _log(self, info: PodInfo, sign: int) -> None:
         if self.changes is not None:
             self.changes.append((info, sign))
-            if len(self.changes) > MAX_CHANGES + 2 * len(self.pods):
+            if len(self.changes) > MAX_CHANGES + 2 * len(self._pods):
                 # No snapshot is taken (for a ghost, or without the lease). A recount will be
                 # cheaper, and this bounds the memory.
                 self.changes = None
@@ -143,7 +202,7 @@ class NodeInfo:
         fresh = NodeInfo(self.name)
         for info in self.pods.values():
             fresh.add_pod(info)
-        assert +fresh.requested == +self.requested, (self.name, fresh.requested, self.requested)
+        assert +fresh._requested == +self._requested, (self.name, fresh.requested, self.requested)
         assert (fresh.nonzero_cpu, fresh.nonzero_memory) == (
             self.nonzero_cpu,
             self.nonzero_memory,

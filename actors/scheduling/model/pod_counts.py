@@ -22,6 +22,7 @@ from ..kube.labels import Selector, SelectorError
 from ..kube.selector_index import MAX_SCANNED
 from .affinity_terms import NO_LABELS, AffinityTerm, TermWeights, with_weight_one
 from .label_column import LabelColumn
+from .lent import lent
 from .many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
 from .pod_info import PodInfo
 from .pod_template import Disk, GroupKey, PodTemplate, Values
@@ -113,21 +114,23 @@ class DomainCounts:
     sums, and `total` is the sum of all. They are live: they change as pods are added and removed.
     """
 
-    __slots__ = ("label", "populated", "sums", "total", "version")
+    __slots__ = ("_populated", "_sums", "label", "populated", "sums", "total", "version")
 
     def __init__(self, label: LabelColumn, counts: Ints) -> None:
         self.label = label
         self.version = label.version
         sums = np.bincount(label.codes + 1, weights=counts, minlength=len(label.values) + 1)
-        self.sums: Ints = np.append(sums[1:], 0).astype(np.int64)
-        self.populated: Bools = self.sums > 0
-        self.total = int(self.sums.sum())
+        self._sums: Ints = np.append(sums[1:], 0).astype(np.int64)
+        self._populated: Bools = self._sums > 0
+        self.sums: Ints = lent(self._sums)
+        self.populated: Bools = lent(self._populated)
+        self.total = int(self._sums.sum())
 
     def add(self, row: int, number: int) -> None:
         code = self.label.codes[row]
         if code >= 0 and self.version == self.label.version:
-            self.sums[code] += number
-            self.populated[code] = self.sums[code] > 0
+            self._sums[code] += number
+            self._populated[code] = self._sums[code] > 0
             self.total += number
 
 
@@ -138,19 +141,24 @@ class Column:
     columns by their last use.
     """
 
-    __slots__ = ("_domains", "by_row", "last_used", "total")
+    __slots__ = ("_by_row", "_domains", "by_row", "last_used", "total")
 
     def __init__(self, rows: int) -> None:
-        self.by_row: Ints = np.zeros(rows, dtype=np.int64)
+        self._by_row: Ints = np.zeros(rows, dtype=np.int64)
+        self.by_row: Ints = lent(self._by_row)
         self.total = 0
         self.last_used = 0
         self._domains: list[DomainCounts] = []
 
     def add(self, row: int, number: int) -> None:
-        self.by_row[row] += number
+        self._by_row[row] += number
         self.total += number
         for domains in self._domains:
             domains.add(row, number)
+
+    def grow(self, rows: int) -> None:
+        self._by_row = grown(self._by_row, rows)
+        self.by_row = lent(self._by_row)
 
     def by_domain(self, label: LabelColumn) -> DomainCounts:
         """Returns the sums by domain, which is a value of the label."""
@@ -217,8 +225,8 @@ class TermColumns:
 
         Each comes with the terms' topology key and the weight that they give the pod; topology keys
         that no node has as a label, so that they are not in `label_keys`, may be left out. The
-        result is kept for the pod's template, until terms are added or removed, or the labels or
-        their keys are another object.
+        result is kept for the pod's template, until terms are added or removed, or the labels
+        or their keys change.
         """
         if not self.columns:
             return []
@@ -226,7 +234,7 @@ class TermColumns:
             self._forget_matching()
             self._label_keys = label_keys
         cached = self._matching.get(info.template)
-        if cached is None or cached[0] is not namespace_labels:
+        if cached is None or cached[0] != namespace_labels:
             pod = info.pod.metadata
             matching = [
                 (topology_key, weight, column)
@@ -334,7 +342,7 @@ class PodCounts:
         terms = (self.required.columns, self.required_anti.columns, self.preferred.columns)
         for columns in (self._columns.values(), *(by_terms.values() for by_terms in terms)):
             for column in columns:
-                column.by_row = grown(column.by_row, rows)
+                column.grow(rows)
 
     def _count(self, row: int, info: PodInfo, disks: Iterable[Disk], sign: int) -> None:
         group = self._group(info.group)

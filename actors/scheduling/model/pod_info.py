@@ -5,7 +5,9 @@ Mirrors the framework's PodInfo. Immutable; created when a pod enters the queue 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
+from typing import Any, NoReturn
 
 from ..kube.claims import named_claims
 from ..kube.core import Pod
@@ -14,21 +16,31 @@ from ..kube.times import seconds_of
 from .pod_template import GroupKey, PodTemplate, Templates, same_template
 
 MAX_KEPT = 1024
+_write = object.__setattr__
 
 
 class PodInfo:
     """A pod, its key (namespace/name), and the requirements that it shares with its template."""
 
     __slots__ = ("_started", "key", "pod", "priority", "template", "uid")
+    _started: float | None
+    key: str
+    pod: Pod
+    priority: int
+    template: PodTemplate
+    uid: str
 
     def __init__(self, pod: Pod, template: PodTemplate | None = None) -> None:
         """`template` is one that other pods share; without it the pod gets a new one."""
-        self.pod: Pod = pod
-        self.template = PodTemplate(pod) if template is None else template
-        self._started: float | None = None
-        self.key = key(pod)
-        self.uid = pod.metadata.uid
-        self.priority = pod.spec.priority or 0
+        _write(self, "pod", pod)
+        _write(self, "template", PodTemplate(pod) if template is None else template)
+        _write(self, "_started", None)
+        _write(self, "key", key(pod))
+        _write(self, "uid", pod.metadata.uid)
+        _write(self, "priority", pod.spec.priority or 0)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"a PodInfo is read-only: {name} cannot be changed")
 
     @property
     def group(self) -> GroupKey:
@@ -44,7 +56,7 @@ class PodInfo:
         return tuple([f"{namespace}/{name}" for name in named_claims(self.pod)])
 
     @property
-    def requests(self) -> dict[str, int]:
+    def requests(self) -> Mapping[str, int]:
         return self.template.requests
 
     @property
@@ -53,7 +65,8 @@ class PodInfo:
         started = self._started
         if started is None:
             text = self.pod.status.start_time
-            started = self._started = inf if text is None else seconds_of(text)
+            started = inf if text is None else seconds_of(text)
+            _write(self, "_started", started)
         return started
 
     def counts_like(self, other: PodInfo) -> bool:

@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
-from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ..kube.core import PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume
+from ..kube.core import PersistentVolumeClaimVolumeSource, Pod, PodSpec, PodStatus, Volume
 from ..kube.csi_translation import in_tree_plugin
 from ..kube.devices import may_be_devices
 from ..kube.labels import SelectorError
+from ..kube.meta import ObjectMeta, own
 from ..kube.requests import nonzero_requests, pod_requests, resize_of
 from ..kube.taints import Tolerations
 from .affinity_terms import AffinityTerms, terms_of
@@ -36,12 +37,15 @@ from .many_terms import (
 
 T = TypeVar("T")
 
-_SPEC_FIELDS = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
+_SPEC_FIELDS = own(PodSpec, *(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 _LEFT_OUT = ("node_name", "volumes", "resource_claims")
-_FIELDS_BUT_CLAIMS = attrgetter(
-    *(name for name in PodSpec.__struct_fields__ if name not in _LEFT_OUT)
+_FIELDS_BUT_CLAIMS = own(
+    PodSpec, *(name for name in PodSpec.__struct_fields__ if name not in _LEFT_OUT)
 )
-_ENCODER = msgspec.msgpack.Encoder()
+_ALLOCATED = own(PodStatus, "allocated_resources")
+_LABELS = own(ObjectMeta, "labels", "annotations")
+_OF_METADATA = own(ObjectMeta, "namespace", "labels", "annotations")
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=dict)
 LARGE = 1 << 14  # bytes of what scheduling reads of a pod; most pods have a few hundred
 SMALL = 64  # so many values of a pod are counted as fast as the pod itself
 WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listening socket
@@ -133,7 +137,11 @@ class PodTemplate:
         return same_template(self._pod, pod)
 
     @cached_property
-    def requests(self) -> dict[str, int]:
+    def requests(self) -> Mapping[str, int]:
+        return MappingProxyType(self._requests)
+
+    @cached_property
+    def _requests(self) -> Mapping[str, int]:
         return pod_requests(self._pod)
 
     @cached_property
@@ -141,16 +149,18 @@ class PodTemplate:
         return nonzero_requests(self._pod)
 
     @cached_property
-    def spec_requests(self) -> dict[str, int]:
+    def spec_requests(self) -> Mapping[str, int]:
         """The requests that NodeResourcesFit compares with nodes. They ignore the status."""
-        return pod_requests(self._pod, status=False) if _is_resized(self._pod) else self.requests
+        if not _is_resized(self._pod):
+            return self.requests
+        return MappingProxyType(pod_requests(self._pod, status=False))
 
     @cached_property
-    def container_requests(self) -> dict[str, int]:
+    def container_requests(self) -> Mapping[str, int]:
         """`spec_requests` without the pod's own `spec.resources`, which NodeResourcesFit's scores
         ignore.
         """
-        return pod_requests(self._pod, pod_level=False, status=False)
+        return MappingProxyType(pod_requests(self._pod, pod_level=False, status=False))
 
     @cached_property
     def scoring_requests(self) -> tuple[int, int]:
@@ -242,7 +252,7 @@ class PodTemplate:
     @cached_property
     def values(self) -> Values:
         """The values that are counted when a pod comes to a node or leaves it."""
-        return Values(self.requests, self.host_ports, self.disks)
+        return Values(self._requests, self.host_ports, self.disks)
 
     @cached_property
     def excess(self) -> int:
@@ -397,8 +407,7 @@ def same_template(pod: Pod, other: Pod) -> bool:
     mine, theirs = pod.metadata, other.metadata
     return (
         mine.namespace == theirs.namespace
-        and mine.labels == theirs.labels
-        and mine.annotations == theirs.annotations
+        and bool(_LABELS(mine) == _LABELS(theirs))
         and not _is_resized(pod)
         and not _is_resized(other)
         and (pod.spec is other.spec or _same_spec(pod.spec, other.spec))
@@ -450,7 +459,7 @@ def _is_resized(pod: Pod) -> bool:
         status.container_statuses
         or status.init_container_statuses
         or status.resources
-        or status.allocated_resources
+        or _ALLOCATED(status)
     )
 
 
@@ -461,8 +470,7 @@ def spec_key(spec: PodSpec) -> bytes:
 
 def _encoded(pod: Pod) -> tuple[bytes, int]:
     """Returns the values by which templates differ, and how many bytes of them are of the spec."""
-    metadata = pod.metadata
-    fields: tuple[object, ...] = (metadata.namespace, metadata.labels, metadata.annotations)
+    fields: tuple[object, ...] = _OF_METADATA(pod.metadata)
     if _is_resized(pod):
         fields = (*fields, resize_of(pod))
     parts = (

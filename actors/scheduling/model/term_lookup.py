@@ -204,7 +204,7 @@ class TermLookup:
         self, namespace: str, namespace_labels: Mapping[str, str]
     ) -> frozenset[int]:
         kept = self._covering.get(namespace)
-        if kept is None or kept[0] is not namespace_labels:
+        if kept is None or kept[0] != namespace_labels:
             covering = frozenset(
                 number
                 for number, scope in enumerate(self.scopes)

@@ -67,7 +67,7 @@ class Supposition:
             if info.freed_ports != freed_ports:
                 changed_ports[row] = info.freed_ports ^ freed_ports
             info.freed_ports = freed_ports
-            info.pods = {key: info.pods[key] for key in keys}
+            info.reorder(keys)
         self.settle()
         for row, ports in changed_ports.items():
             self._columns.rewrite_ports(row, ports)

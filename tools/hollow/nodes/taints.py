@@ -6,6 +6,7 @@ taint of a node that fails is not added here, because zones limit how often this
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from berth.actors.scheduling.kube.core import Node, Taint
@@ -88,7 +89,7 @@ def required_taints(node: Node) -> list[tuple[str, str]]:
     return required
 
 
-def missing_labels(labels: dict[str, str]) -> dict[str, str]:
+def missing_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Returns the older labels that are absent or differ from the labels that they repeat."""
     return {
         older: labels[label]

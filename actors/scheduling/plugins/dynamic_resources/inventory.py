@@ -50,7 +50,7 @@ MOST_MATCHES, MOST_CONSUMED = 1 << 20, 1 << 16
 MOST_CONTENTS = 1 << 16
 # Steps to compute the consumed capacity, for each capacity of the device.
 CAPACITY_STEPS = 10
-_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=dict, order="deterministic")
 EVERY_NODE = ""
 Results = tuple[DeviceRequestAllocationResult, ...]
 # The results of an allocation, and what they keep from other claims.

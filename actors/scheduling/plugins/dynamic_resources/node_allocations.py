@@ -38,7 +38,7 @@ from .pools import NodePools
 from .requests import AllocationError, ClaimRequests, ClassByName, claim_requests
 from .stale_rows import StaleRows
 
-_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=dict, order="deterministic")
 # Bytes of a shape that are encoded in a step, and that are made requests in a step.
 ENCODED_PER_STEP, PREPARED_PER_STEP = 64, 8
 # The interrupted searches that are kept for a shape.

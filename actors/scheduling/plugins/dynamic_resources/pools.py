@@ -17,7 +17,7 @@ from ...kube.quantity import nano_value
 from .features import EVERY_FEATURE, Features
 from .requests import AllocationError
 
-_ENCODER = msgspec.msgpack.Encoder()
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=dict)
 PoolID = tuple[str, str]  # driver, pool
 DeviceID = tuple[str, str, str]  # driver, pool, device
 CounterID = tuple[str, str]  # counter set, counter

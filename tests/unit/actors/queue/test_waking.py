@@ -183,7 +183,8 @@ class TestInFlight:
         queue.add(make_pod("p"))
         queued = queue.pop()
         newer = make_pod("p", 5)
-        newer.metadata.labels["changed"] = "yes"
+        metadata = msgspec.structs.replace(newer.metadata, labels={"changed": "yes"})
+        newer = msgspec.structs.replace(newer, metadata=metadata)
         queue.add(newer)
         assert queue.where("p") == "in flight"
         queue.fail(queued, "Itself")

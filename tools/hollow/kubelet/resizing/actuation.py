@@ -160,14 +160,14 @@ def _allocated(status: ContainerStatus, allocation: Allocation) -> ContainerStat
     resources = allocation.containers.get(status.name)
     if resources is None or status.resources is None:
         return status
-    return replace(status, allocated_resources=resources.requests)
+    return replace(status, allocated_resources=dict(resources.requests))
 
 
 def _sized(status: ContainerStatus, allocation: Allocation) -> ContainerStatus:
     resources = allocation.containers.get(status.name)
     if resources is None or status.resources is None:
         return status
-    return replace(status, allocated_resources=resources.requests, resources=resources)
+    return replace(status, allocated_resources=dict(resources.requests), resources=resources)
 
 
 def _restarted(status: ContainerStatus, time: str) -> ContainerStatus:

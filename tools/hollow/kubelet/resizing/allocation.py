@@ -102,11 +102,11 @@ def reported(pod: Pod) -> Allocation:
     containers = dict(desired.containers)
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         if status.resources is not None and status.name in containers:
-            requests = status.allocated_resources or status.resources.requests
+            requests = dict(status.allocated_resources or status.resources.requests)
             containers[status.name] = replace(status.resources, requests=requests)
     own = pod.status.resources
     if own is not None and desired.pod is not None:
-        own = replace(own, requests=pod.status.allocated_resources or own.requests)
+        own = replace(own, requests=dict(pod.status.allocated_resources or own.requests))
     return Allocation(containers, desired.pod if own is None or desired.pod is None else own)
 
 

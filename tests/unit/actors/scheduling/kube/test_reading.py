@@ -4,6 +4,7 @@ the rest is salvaged.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -40,7 +41,7 @@ def documents(kind: Any, *, null: bool) -> st.SearchStrategy[Any]:
         return documents(arguments[0], null=null)
     if origin is tuple:
         return st.lists(documents(arguments[0], null=null), max_size=2)
-    if origin is dict:
+    if origin is Mapping:
         return st.dictionaries(
             st.sampled_from("ab"), documents(arguments[1], null=null), max_size=2
         )

@@ -85,7 +85,7 @@ class Cluster:
         names = []
         for write in patched(writes):
             assert taints_in(write)[-1] == "not-ready:NoExecute"
-            labels = self.nodes[write.name].metadata.labels
+            labels = dict(self.nodes[write.name].metadata.labels)
             self.put(node(write.name, "False", FAILURE, labels=labels))
             names.append(write.name)
         return names, next((write.seconds for write in writes if isinstance(write, Again)), None)

@@ -1,0 +1,32 @@
+"""What the scheduler lends to plugins: arrays and lists that only their owner writes to.
+
+A plugin reads the scheduler's own accounts and not copies. If it could write to them, by a slip
+such as `used += ...`, every later decision would be wrong. Mappings are lent as MappingProxyType.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, TypeVar
+
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+
+def lent(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns a view of the array that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+class LentList(list[T]):
+    """A list whose own methods do not change it. Its owner changes it by those of `list`."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a list of the scheduler is read-only")
+
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
