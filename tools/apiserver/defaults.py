@@ -148,14 +148,19 @@ def _replication_controller(spec: Document) -> None:
         spec["selector"] = labels
 
 
-def _job_spec(spec: Document) -> None:
-    """Makes it one pod, if neither completions nor parallelism are set."""
+def _job(job: Document) -> None:
+    """Sets the defaults of a job, which the templates of cron jobs do not get. It is one pod, if
+    neither completions nor parallelism are set.
+    """
+    _labelled_as_template(job)
+    spec = {**_JOB, **job["spec"]}
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
     spec.setdefault("backoffLimit", _MOST if "backoffLimitPerIndex" in spec else 6)
     replacement = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
     spec.setdefault("podReplacementPolicy", replacement)
+    job["spec"] = spec
 
 
 def _service(spec: Document) -> None:
@@ -247,6 +252,7 @@ def _autoscaler(spec: Document) -> None:
         }
 
 
+_JOB = {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False}
 _SURGE = {"maxSurge": "25%", "maxUnavailable": "25%"}
 _ADDING: Document = {
     "stabilizationWindowSeconds": 0,
@@ -390,7 +396,6 @@ _CONSTANTS: dict[str, Document] = {
         },
     },
     "Job": {"status": {}},
-    "JobSpec": {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False},
     "PodFailurePolicyOnPodConditionsPattern": {"status": "True"},
     "CronJob": {"status": {}},
     "CronJobSpec": {
@@ -462,8 +467,7 @@ _RULES: dict[str, Rule] = {
     "StatefulSetUpdateStrategy": _stateful_set_strategy,
     "ReplicationController": _labelled_as_template,
     "ReplicationControllerSpec": _replication_controller,
-    "Job": _labelled_as_template,
-    "JobSpec": _job_spec,
+    "Job": _job,
     "ServiceSpec": _service,
     "ServicePort": _service_port,
     "Secret": _secret,

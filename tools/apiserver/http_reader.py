@@ -134,6 +134,8 @@ class RequestReader:
                 ):
                     raise BadRequestError(400, "expected the size of a chunk")
                 break
+            if line.end() - at > MOST_LINE_BYTES:
+                raise BadRequestError(400, "expected the size of a chunk")
             size = int(line[1], 16)
             if not size:
                 at = line.end() - 2  # the empty line that ends the trailer may follow at once

@@ -3,7 +3,7 @@
 A write goes into the file before it goes into the store. A write that the file does not take whole
 is refused, and no part of it stays in either. The file survives the end of the process, however the
 process ends. It is synced when it is rewritten and when it is closed, but not at each write, so a
-crash of the machine may lose the last writes.
+crash of the machine may lose the last writes. Only the owner may read it: it has secrets.
 
 Opening the file rewrites it without its history. A last line without an end is left out: the
 process crashed while it wrote the line, so no client was answered that the write had succeeded. Any
@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -34,6 +33,7 @@ class JournalError(ValueError):
 
 
 _HEAD = b'{"type":"'
+PRIVATE = 0o600  # there are secrets in the file
 COMPACTED = "COMPACTED"  # the type of the line with the last revision whose history is dropped
 
 
@@ -97,7 +97,9 @@ class Journal:
         self._path = path
         if path.exists() and not path.is_file():
             raise JournalError(f"{path}: expected a file")
-        with path.open("ab+") as before:
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+        with open(path, "ab+", opener=_private) as before:
             self._lock(before)
             if not os.path.samestat(os.fstat(before.fileno()), path.stat()):
                 raise self._in_use()  # it was rewritten in the meantime
@@ -136,10 +138,10 @@ class Journal:
     def _rewritten(self) -> tuple[FileIO, Tail]:
         """Replaces the file with a journal that has no history."""
         beside = self._path.with_name(self._path.name + ".new")
-        file = beside.open("wb", buffering=0)
+        file = FileIO(beside, "wb", opener=_private)
         try:
             self._lock(file)
-            shutil.copymode(self._path, beside)
+            beside.chmod(self._path.stat().st_mode & PRIVATE)
             tail = Tail(file.fileno())
             head = _line(
                 COMPACTED.encode(), b'{"metadata":{"resourceVersion":"%d"}}' % self.store.revision
@@ -198,6 +200,10 @@ class Journal:
             self.store.restore(kind, document)
         self.store.revision = max(self.store.revision, revision)
         self.store.compact()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
 
 
 def _line(kind: bytes, raw: bytes) -> bytes:

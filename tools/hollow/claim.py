@@ -44,6 +44,14 @@ def selector_of(owner: Workload) -> Selector:
     return selector_from(owner.spec.selector)
 
 
+def keeps(owner: Workload, labels: Mapping[str, str]) -> bool:
+    """True if an owner would keep a new object with these labels.
+
+    Otherwise it would release each that it makes, and make the next, without end.
+    """
+    return selector_of(owner).matches(labels)
+
+
 def claim(
     owner: Workload, candidates: Iterable[T], finalizer: str = ""
 ) -> tuple[list[T], list[Write]]:

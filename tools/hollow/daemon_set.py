@@ -11,9 +11,9 @@ from berth.actors.scheduling.kube.node_selector import node_selector_matches
 from berth.actors.scheduling.kube.taints import tolerates_any
 
 from ..apiserver.template_generation import ANNOTATION
-from .claim import claim
+from .claim import claim, keeps
 from .daemon_failures import FailedPods
-from .documents import pod_from, status_of
+from .documents import labels_in, pod_from, status_of
 from .objects import DaemonSet, Document, read
 from .properties import (
     deleting,
@@ -61,7 +61,7 @@ def reconcile(
     Without a history, the owner is treated as if it had no revisions. `failed` has the nodes where
     pods have failed before. A set that is being deleted is left as it is.
     """
-    if deleting(owner):
+    if deleting(owner) or not keeps(owner, labels_in(owner.spec.template)):
         return []
     history, failed = history or unrecorded(owner), failed or FailedPods()
     failed.forget(now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from .claim import claim, selector_of
+from .claim import claim, keeps, selector_of
 from .documents import documents_of, labels_in, pod_from, status_of, with_condition
 from .objects import Document, Pod, ReplicaSet, ReplicationController
 from .pod_ranking import by_usefulness
@@ -46,7 +46,7 @@ def reconcile(
             ending.append(pod)
     active, writes = claim(owner, running)
     desired = replicas_of(owner)
-    if not deleting(owner):
+    if not deleting(owner) and keeps(owner, labels_in(owner.spec.template)):
         missing = min(desired - len(active), BURST)
         writes += [Create("Pod", pod_from(owner), (POD_CREATED,)) for _ in range(missing)]
         surplus = len(active) - desired

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from ..claim import claim
+from ..claim import claim, keeps
+from ..documents import labels_in
 from ..objects import Deployment, ReplicaSet
 from ..properties import deleting, replicas_of
 from ..writes import Create, Notice, Write, delete
@@ -43,6 +44,8 @@ def reconcile(
     collisions = deployment.status.collision_count
     if deleting(deployment):
         return writes + status_after(deployment, Step(new, sets, collisions=collisions), now)
+    if not keeps(deployment, labels_in(deployment.spec.template)):
+        return writes
     revision = next_revision(old)
     if new is not None:
         writes += renewed(deployment, new, revision)

@@ -13,8 +13,8 @@ from datetime import datetime
 
 import msgspec
 
-from ..claim import claim, without
-from ..documents import pod_from, stamp, status_of
+from ..claim import claim, keeps, without
+from ..documents import labels_in, pod_from, stamp, status_of
 from ..objects import Condition, Document, Job, Pod
 from ..pod_ranking import by_age
 from ..properties import (
@@ -78,6 +78,8 @@ def reconcile(
     pods, writes = claim(job, candidates, FINALIZER)
     if deleting(job):
         return [*writes, *_released(job, pods)]
+    if not keeps(job, {**labels_in(job.spec.template), **labels(job)}):
+        return writes
     return writes + _Step(job, pods, now, failures, refusal).writes()
 
 

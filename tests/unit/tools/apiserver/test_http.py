@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from berth.tools.apiserver.http import IDLE_SECONDS, SWEEP_SECONDS, Follow, Response, Stream, listen
-from berth.tools.apiserver.http_reader import Request, RequestReader
+from berth.tools.apiserver.http_reader import BadRequestError, Request, RequestReader
 from tests.kit.virtual_loop import in_virtual_time
 
 
@@ -155,6 +155,28 @@ def test_a_body_in_the_smallest_chunks_is_read_once() -> None:
     assert request is not None
     assert request.body == b"x" * size
     assert not reader
+
+
+def read_in_pieces(sent: bytes, size: int) -> bytes | int:
+    """Returns the body of a request, or the status of its refusal."""
+    reader = RequestReader()
+    try:
+        for at in range(0, len(sent), size):
+            reader.feed(sent[at : at + size])
+            request = reader.next()
+    except BadRequestError as problem:
+        return problem.status
+    assert request is not None
+    return request.body
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 5000])
+def test_the_line_of_a_chunk_is_bounded_in_whatever_pieces_it_comes(pieces: int) -> None:
+    head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for length, fits in ((4096, True), (4097, False)):
+        line = b"1;" + b"x" * (length - 4) + b"\r\n"
+        sent = head + line + b"y\r\n0\r\n\r\n"
+        assert read_in_pieces(sent, len(sent) // pieces + 1) == (b"y" if fits else 400)
 
 
 @pytest.mark.parametrize(

@@ -194,14 +194,16 @@ def test_after_a_crash_at_any_byte_all_acknowledged_writes_are_there(tmp_path: P
             assert journal.cut_off == size - whole
 
 
-def test_the_file_keeps_its_permissions(tmp_path: Path) -> None:
+def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     """It may contain secrets."""
-    path = tmp_path / "objects"
-    with Journal(path):
-        pass
-    path.chmod(0o600)
+    path = tmp_path / "new" / "objects"
     with Journal(path):
         assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    for mode in (0o644, 0o640):
+        path.chmod(mode)
+        with Journal(path):
+            assert path.stat().st_mode & 0o777 == mode & 0o600
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no such device here")

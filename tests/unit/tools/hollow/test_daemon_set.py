@@ -48,6 +48,10 @@ def pod(
     return read({"metadata": metadata, "spec": {"nodeName": node}, "status": status}, Pod)
 
 
+def test_a_set_whose_selector_leaves_out_its_own_pods_makes_none() -> None:
+    assert result(daemon_set(selector={"matchLabels": {"app": "other"}})) == []
+
+
 def result(owner: DaemonSet, *pods: Pod, nodes: str = "ab", cordoned: str = "") -> list[str]:
     """Returns the nodes that get a pod (+) and the names of the pods that are deleted (-)."""
     taint = {"key": "maintenance", "effect": "NoSchedule"}

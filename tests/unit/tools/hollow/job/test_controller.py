@@ -274,6 +274,13 @@ def test_a_job_of_another_controller_is_left_alone() -> None:
     assert World(managedBy="example.com/queue").decide() == []
 
 
+def test_a_job_whose_selector_leaves_out_its_own_pods_makes_none() -> None:
+    """It would let go of each, and make the next."""
+    world = World(selector={"matchLabels": {"crop": "barley"}})
+    world.settle()
+    assert world.created == 0
+
+
 def test_a_finished_or_deleted_job_frees_its_pods() -> None:
     for change in ({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}, None):
         world = World()
