@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from .core import Taint, Toleration
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 COMPARISONS = ("Lt", "Gt")  # operators of tolerations
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+def timeless(taints: Sequence[Taint]) -> Sequence[Taint]:
+    """Returns the taints without the times at which they were added, which no toleration reads."""
+    if all(taint.time_added is None for taint in taints):
+        return taints
+    return tuple([msgspec.structs.replace(taint, time_added=None) for taint in taints])
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

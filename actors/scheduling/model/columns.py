@@ -15,8 +15,10 @@ import numpy as np
 
 from ..kube.core import Node, Taint
 from ..kube.quantity import MAX_INT64
+from ..kube.taints import timeless
 from .amounts import Amounts, needs_column
 from .change_log import ChangeLog
+from .class_column import ClassColumn
 from .label_column import LabelColumn
 from .lent import LentList, lent
 from .node_info import NodeInfo
@@ -24,7 +26,7 @@ from .pod_counts import PodCounts
 from .pod_info import PodInfo
 from .pod_template import HostPort, Values
 from .stale_node import StaleNode
-from .vectors import Bools, Codes, Ints, grown
+from .vectors import Bools, Ints, grown
 
 FIRST_ROWS = 64
 
@@ -106,9 +108,8 @@ class NodeColumns:
     memory, with the defaults of containers that request none. Sums are capped at the largest int64.
     `changes` logs the rows that were written, and `node_changes` the rows whose node object was
     replaced. `stale` marks the rows of nodes whose latest state could not be read; `stale_nodes`
-    is their number. `taint_classes` and `feature_classes` have the distinct taints and features in
-    the order of their codes. `position[row]` is the position of a live row in `order`, which is a
-    new array whenever it changes.
+    is their number. `position[row]` is the position of a live row in `order`, which is a new array
+    whenever it changes.
     """
 
     def __init__(self) -> None:
@@ -132,14 +133,10 @@ class NodeColumns:
         self._nonzero: Ints = np.zeros((2, rows), dtype=np.int64)
         self._unschedulable: Bools = np.zeros(rows, dtype=np.bool_)
         self._stale: Bools = np.zeros(rows, dtype=np.bool_)
-        self._taints: Codes = np.zeros(rows, dtype=np.int32)
-        self._features: Codes = np.zeros(rows, dtype=np.int32)
+        self._taints: ClassColumn[Sequence[Taint]] = ClassColumn(rows, ())
+        self._features: ClassColumn[frozenset[str]] = ClassColumn(rows, frozenset())
         self._lend()
         self.stale_nodes = 0
-        self._taint_classes: dict[Sequence[Taint], int] = {(): 0}
-        self.taint_classes = MappingProxyType(self._taint_classes)
-        self._feature_classes: dict[frozenset[str], int] = {frozenset(): 0}
-        self.feature_classes = MappingProxyType(self._feature_classes)
         self._labels: dict[str, LabelColumn] = {}
         self.labels = MappingProxyType(self._labels)
         self._images: dict[str, ImageColumn] = {}
@@ -161,10 +158,30 @@ class NodeColumns:
         self.nonzero: Ints = lent(self._nonzero)
         self.unschedulable: Bools = lent(self._unschedulable)
         self.stale: Bools = lent(self._stale)
-        self.taints: Codes = lent(self._taints)
-        self.features: Codes = lent(self._features)
 
     # -------------------------------------------------------------------------------------- reading
+
+    @property
+    def taints(self) -> Ints:
+        """int64[rows]: the codes of the nodes' taints in `taint_classes`."""
+        return self._taints.codes
+
+    @property
+    def taint_classes(self) -> Mapping[Sequence[Taint], int]:
+        """The distinct taints, without the times at which they were added, in the order of their
+        codes.
+        """
+        return self._taints.classes
+
+    @property
+    def features(self) -> Ints:
+        """int64[rows]: the codes of the nodes' declared features in `feature_classes`."""
+        return self._features.codes
+
+    @property
+    def feature_classes(self) -> Mapping[frozenset[str], int]:
+        """The distinct features, in the order of their codes."""
+        return self._features.classes
 
     def label(self, key: str) -> LabelColumn:
         """Returns the column of a label key, created on first use.
@@ -276,6 +293,8 @@ class NodeColumns:
         self._forget_pods(row)
         self.allocatable.clear(row, node.status.allocatable)
         self._write_stale(row, stale=False)
+        self._taints.set(row, None)
+        self._features.set(row, None)
         list.__setitem__(self._nodes, row, None)
         list.__setitem__(self._infos, row, None)
         list.__setitem__(self._names, row, "")
@@ -315,9 +334,9 @@ class NodeColumns:
         self._nonzero = grown(self._nonzero, rows)
         self._unschedulable = grown(self._unschedulable, rows)
         self._stale = grown(self._stale, rows)
-        self._taints = grown(self._taints, rows)
-        self._features = grown(self._features, rows)
         self._lend()
+        self._taints.grow(rows)
+        self._features.grow(rows)
         self.allocatable.grow(rows)
         self.requested.grow(rows)
         self.counts.grow(rows)
@@ -340,10 +359,8 @@ class NodeColumns:
         list.__setitem__(self._nodes, row, node)
         self._unschedulable[row] = node.spec.unschedulable
         self._write_stale(row, stale=isinstance(node, StaleNode))
-        classes = self._taint_classes
-        self._taints[row] = classes.setdefault(node.spec.taints, len(classes))
-        features = frozenset(node.status.declared_features)
-        self._features[row] = self._feature_classes.setdefault(features, len(self._feature_classes))
+        self._taints.set(row, timeless(node.spec.taints))
+        self._features.set(row, frozenset(node.status.declared_features))
         self._write_labels(row, {} if old is None else old.metadata.labels, node.metadata.labels)
         if old is None or old.status.images != node.status.images:
             if old is not None:
@@ -370,6 +387,9 @@ class NodeColumns:
                 self._label_keys = None
         for key, column in self._labels.items():
             column.set(row, new.get(key))
+        if self._label_keys is None:
+            for key in old.keys() - self._nodes_with.keys():
+                self._labels.pop(key, None)
 
     def _write_images(self, row: int, node: Node) -> None:
         for image in node.status.images:

@@ -163,11 +163,10 @@ class Column:
     def by_domain(self, label: LabelColumn) -> DomainCounts:
         """Returns the sums by domain, which is a value of the label."""
         for domains in self._domains:
-            if domains.label is label:
-                if domains.version == label.version:
-                    return domains
-                self._domains.remove(domains)
-                break
+            if domains.label is label and domains.version == label.version:
+                return domains
+        # The others may be of labels that no node has any more.
+        self._domains = [d for d in self._domains if d.version == d.label.version]
         self._domains.append(DomainCounts(label, self.by_row))
         return self._domains[-1]
 

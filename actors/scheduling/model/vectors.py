@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
 Integers = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 Rows = slice | Ints

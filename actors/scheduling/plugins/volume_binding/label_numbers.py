@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from berth.plugin import Ints, NodeView
-
-from ...model.label_column import LabelColumn
 
 NONE = -1
 
@@ -17,7 +17,7 @@ class LabelNumbers:
     def __init__(self, label: str) -> None:
         self._label = label
         self._numbers: dict[str, int] = {}
-        self._column: LabelColumn | None = None
+        self._values: Mapping[str, int] = {}
         self._by_code: Ints = np.zeros(0, dtype=np.int64)
 
     def __bool__(self) -> bool:
@@ -29,15 +29,15 @@ class LabelNumbers:
             self._numbers.pop(value, None)
         else:
             self._numbers[value] = number
-        code = None if self._column is None else self._column.code(value)
+        code = self._values.get(value)
         if code is not None and code < len(self._by_code) - 1:
             self._by_code[code] = number
 
     def of(self, nodes: NodeView) -> Ints:
         """Returns int64[nodes.size]: the number of each node's value."""
         column = nodes.columns.label(self._label)
-        if column is not self._column or len(self._by_code) != len(column.values) + 1:
-            self._column = column
+        if column.values is not self._values or len(self._by_code) != len(column.values) + 1:
+            self._values = column.values
             # The last element is for code -1, a node without the label.
             self._by_code = np.full(len(column.values) + 1, NONE, dtype=np.int64)
             for value, number in self._numbers.items():
